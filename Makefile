@@ -1,0 +1,40 @@
+# Everything a newcomer runs. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CLUSTER ?= local
+NAME ?= ringmaster
+NODES ?= 3
+F ?=
+
+.PHONY: demo test unit figure images cluster-up cluster-down clean help
+
+demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
+	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
+
+test: ## build everything and run every test: unit, fuzz, integration, runtime, end to end
+	@tests/run.sh all
+
+unit: ## build the dev preset and run the unit tests alone
+	@tests/run.sh unit
+
+figure: ## measure one figure of bench/README.md: make figure F=B1
+	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
+	@bench/figure.sh $(F)
+
+images: ## build the operator's and the worker's images as OCI archives
+	@deploy/local/prerequisites.sh build images
+	@images/build.sh
+
+cluster-up: ## start the local cluster: NAME=ringmaster NODES=3
+	@deploy/local/prerequisites.sh cluster
+	@deploy/local/build.sh
+	@deploy/local/cluster.sh --name $(NAME) up $(NODES)
+
+cluster-down: ## stop the local cluster and remove all of it: NAME=ringmaster
+	@deploy/local/cluster.sh --name $(NAME) down
+
+clean: ## remove what was built in the tree (the cache outside it stays)
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'

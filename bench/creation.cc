@@ -1,0 +1,316 @@
+#include "bench/creation.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "bench/kubeconfig_endpoint.h"
+#include "tests/integration/harness/control_plane.h"
+
+namespace ringmaster::bench {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr char kSystemNs[] = "ringmaster-system";
+constexpr char kAccount[] = "ringmaster-operator";
+constexpr std::chrono::minutes kLimit(2);
+
+std::string Text(const json& object, const std::string& pointer) {
+  const json::json_pointer where(pointer);
+  return object.contains(where) && object.at(where).is_string()
+             ? object.at(where).get<std::string>()
+             : "";
+}
+
+// Watches the Pods of a namespace from now on and waits for `count` distinct new ones whose name
+// contains `part`.
+class PodCounter {
+ public:
+  PodCounter(testing::ApiClient& client, const std::string& path, std::string part)
+      : part_(std::move(part)) {
+    const testing::Response list = client.Get(path + "?limit=1");
+    const std::string version = Text(list.body, "/metadata/resourceVersion");
+    thread_ = std::jthread([this, &client, path, version](std::stop_token stop) {
+      version_ = version;
+      while (!stop.stop_requested()) {
+        client.Watch(path + "?watch=true&resourceVersion=" + version_, stop,
+                     [this](const json& event) {
+                       Count(event);
+                       return true;
+                     });
+        if (!stop.stop_requested())
+          std::cout << "the observer's watch ended; resuming" << std::endl;
+      }
+    });
+  }
+
+  bool WaitFor(std::size_t count) {
+    return testing::WaitUntil(
+        [&] {
+          const std::lock_guard lock(mutex_);
+          return names_.size() >= count;
+        },
+        kLimit);
+  }
+  std::size_t Seen() {
+    const std::lock_guard lock(mutex_);
+    return names_.size();
+  }
+  steady_clock::time_point Last() {
+    const std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  void Count(const json& event) {
+    if (const std::string version = Text(event, "/object/metadata/resourceVersion");
+        !version.empty())
+      version_ = version;
+    if (Text(event, "/type") != "ADDED") return;
+    const std::string name = Text(event, "/object/metadata/name");
+    const auto now = steady_clock::now();
+    const std::lock_guard lock(mutex_);
+    if (name.find(part_) != std::string::npos && names_.insert(name).second) last_ = now;
+  }
+
+  const std::string part_;
+  std::string version_;  // the watch's last; its thread only
+  std::mutex mutex_;     // protects what follows
+  std::set<std::string> names_;
+  steady_clock::time_point last_;
+  std::jthread thread_;
+};
+
+Error Failure(const std::string& what, const testing::Response& response) {
+  return {ErrorKind::kInternal,
+          what + ": " + std::to_string(response.status) + " " + response.Text()};
+}
+
+}  // namespace
+
+void InParallel(int threads, int count, const std::function<void(int)>& work) {
+  std::atomic<int> next{0};
+  std::vector<std::jthread> running;
+  for (int i = 0; i < threads; ++i) {
+    running.emplace_back([&] {
+      for (int index; (index = next++) < count;) work(index);
+    });
+  }
+}
+
+double Percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double index = share * static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(index + 0.5)];
+}
+
+double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
+
+void PrintFigure(const std::string& figure, double value, const std::string& unit, double reference,
+                 const std::string& goal, bool holds, const json& more) {
+  json line = {{"figure", figure},       {"value", value}, {"unit", unit},
+               {"reference", reference}, {"goal", goal},   {"holds", holds}};
+  if (more.is_object()) line.update(more);
+  std::cout << line.dump() << std::endl;
+}
+
+Result<std::unique_ptr<CreationBench>> CreationBench::Start(const CreationOptions& options) {
+  std::unique_ptr<CreationBench> bench(new CreationBench);
+  bench->options_ = options;
+  if (auto prepared = bench->Prepare(); !prepared.ok()) return prepared.error();
+  return bench;
+}
+
+Result<void> CreationBench::Prepare() {
+  auto endpoint = EndpointOf(options_.kubeconfig, directory_.path());
+  if (!endpoint.ok()) return endpoint.error();
+  endpoint_ = *endpoint;
+  admin_ = std::make_unique<testing::ApiClient>(endpoint_);
+  const std::string kubectl = testing::KubernetesPrograms() / "kubectl";
+  const testing::CommandOutput applied =
+      testing::RunCommand({kubectl, "--kubeconfig=" + options_.kubeconfig, "apply", "--server-side",
+                           "-f", RINGMASTER_SOURCE_DIR "/deploy/install.yaml"});
+  if (applied.status != 0) return Error{ErrorKind::kInternal, applied.text};
+  // The operator runs as a process of this machine, not from its image.
+  admin_->Delete(std::string("/apis/apps/v1/namespaces/") + kSystemNs +
+                 "/deployments/ringmaster-operator");
+  for (const char* ns : {kOperatorNs, kBareNs, kOtherNs}) {
+    admin_->Post("/api/v1/namespaces", {{"metadata", {{"name", ns}}}});
+    const std::string core = std::string("/api/v1/namespaces/") + ns;
+    const bool account =
+        testing::WaitUntil([&] { return admin_->Get(core + "/serviceaccounts/default").ok(); });
+    if (!account) return Error{ErrorKind::kTimeout, "no ServiceAccount in " + std::string(ns)};
+    admin_->Post(core + "/configmaps", {{"metadata", {{"name", "owner"}}}});
+    owner_uids_[ns] = Text(admin_->Get(core + "/configmaps/owner").body, "/metadata/uid");
+  }
+  return PrepareProxy();
+}
+
+Result<void> CreationBench::PrepareProxy() {
+  const std::string pki = directory_.path().string() + "/";
+  const testing::CommandOutput certificate = testing::RunCommand(
+      {"sh", "-c",
+       "cd " + pki +
+           " && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "
+           "proxy.key -subj /CN=proxy -addext subjectAltName=IP:127.0.0.1 -days 2 -out proxy.crt"});
+  if (certificate.status != 0) return Error{ErrorKind::kInternal, certificate.text};
+  auto proxy = testing::FaultProxy::Start(endpoint_, pki + "proxy.crt", pki + "proxy.key");
+  if (!proxy.ok()) return proxy.error();
+  proxy_ = std::move(*proxy);
+  // The proxy hands credentials on as they come, so an admin behind it needs a token.
+  const std::string account = "bench-admin";
+  admin_->Post("/api/v1/namespaces/default/serviceaccounts", {{"metadata", {{"name", account}}}});
+  const json subject = {{"kind", "ServiceAccount"}, {"name", account}, {"namespace", "default"}};
+  admin_->Post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+               {{"metadata", {{"name", account}}},
+                {"subjects", json::array({subject})},
+                {"roleRef",
+                 {{"apiGroup", "rbac.authorization.k8s.io"},
+                  {"kind", "ClusterRole"},
+                  {"name", "cluster-admin"}}}});
+  auto token = Token("default", account);
+  if (!token.ok()) return token.error();
+  testing::Endpoint behind;
+  behind.port = proxy_->port();
+  behind.ca_file = pki + "proxy.crt";
+  behind.token = *token;
+  proxied_ = std::make_unique<testing::ApiClient>(behind);
+  return {};
+}
+
+Result<std::string> CreationBench::Token(const std::string& ns, const std::string& account) {
+  const testing::Response token =
+      admin_->Post("/api/v1/namespaces/" + ns + "/serviceaccounts/" + account + "/token",
+                   {{"apiVersion", "authentication.k8s.io/v1"},
+                    {"kind", "TokenRequest"},
+                    {"spec", {{"expirationSeconds", 36000}}}});
+  if (!token.ok()) return Failure("asking for a token of " + account, token);
+  return Text(token.body, "/status/token");
+}
+
+Result<void> CreationBench::StartOperator(bool through_proxy) {
+  operator_.reset();
+  auto token = Token(kSystemNs, kAccount);
+  if (!token.ok()) return token.error();
+  testing::OperatorOptions options;
+  options.program = options_.program;
+  options.ns = kSystemNs;
+  options.api.token = *token;
+  options.api.address = through_proxy ? "127.0.0.1" : endpoint_.address;
+  options.api.port = through_proxy ? proxy_->port() : endpoint_.port;
+  options.api.ca_file =
+      through_proxy ? (directory_.path() / "proxy.crt").string() : endpoint_.ca_file;
+  options.log_level = "info";
+  // A machine that is busy with this very figure must not cost the lead.
+  options.flags = {"--lease-duration=30s", "--renew-deadline=20s", "--retry-period=2s"};
+  auto started = testing::OperatorProcess::Start(options);
+  if (!started.ok()) return started.error();
+  operator_ = std::move(*started);
+  if (!operator_->WaitReady() || !operator_->WaitLeading()) {
+    return Error{ErrorKind::kTimeout, "the operator does not get ready: " + operator_->Log()};
+  }
+  return {};
+}
+
+json CreationBench::Job(const std::string& ns, const std::string& name, int replicas) const {
+  const json toleration = {{"key", "kwok"}, {"operator", "Exists"}};
+  const json pod = {{"spec", {{"tolerations", json::array({toleration})}}}};
+  return {{"apiVersion", "ringmaster.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", name}, {"namespace", ns}}},
+          {"spec",
+           {{"image", "registry.example.com/ringmaster-worker:bench"},
+            {"command", {"ringmaster-train", "--workload=mnist"}},
+            {"worker", {{"replicas", replicas}, {"template", pod}}},
+            {"launcher", {{"template", pod}}}}}};
+}
+
+Result<void> CreationBench::CapturePodRequest() {
+  if (auto started = StartOperator(true); !started.ok()) return started;
+  const testing::Response created =
+      admin_->Post(JobsPath(kOperatorNs), Job(kOperatorNs, "capture", 1));
+  if (!created.ok()) return Failure("creating a job", created);
+  const std::string path = PodsPath(kOperatorNs);
+  const bool captured = testing::WaitUntil([&] {
+    for (const testing::ProxiedRequest& write : proxy_->Writes()) {
+      if (write.method != "POST" || write.Path() != path || write.status != 201) continue;
+      pod_ = json::parse(write.body);
+      pod_query_ = write.target.substr(path.size());
+      if (Text(pod_, "/metadata/name") == "capture-worker-0") return true;
+    }
+    return false;
+  });
+  if (!captured)
+    return Error{ErrorKind::kTimeout, "the operator creates no Pod: " + operator_->Log()};
+  return Clear(kOperatorNs);
+}
+
+json CreationBench::Pod(const std::string& ns, const std::string& name) const {
+  json pod = pod_;
+  pod["metadata"]["name"] = name;
+  pod["metadata"]["namespace"] = ns;
+  json& owner = pod["metadata"]["ownerReferences"][0];
+  owner["apiVersion"] = "v1";
+  owner["kind"] = "ConfigMap";
+  owner["name"] = "owner";
+  owner["uid"] = owner_uids_.at(ns);
+  return pod;
+}
+
+Result<Seconds> CreationBench::OperatorCreates(int count) {
+  PodCounter counter(*admin_, PodsPath(kOperatorNs), "-worker-");
+  const auto begin = steady_clock::now();
+  const testing::Response created =
+      admin_->Post(JobsPath(kOperatorNs), Job(kOperatorNs, "big", count));
+  if (!created.ok()) return Failure("creating a job", created);
+  if (!counter.WaitFor(static_cast<std::size_t>(count))) {
+    return Error{ErrorKind::kTimeout, "the operator created only " +
+                                          std::to_string(counter.Seen()) +
+                                          " Pods: " + operator_->Log().substr(0, 4000)};
+  }
+  return Seconds(counter.Last() - begin);
+}
+
+Result<Seconds> CreationBench::BareClientCreates(int count) {
+  std::vector<std::string> bodies;
+  for (int i = 0; i < count; ++i)
+    bodies.push_back(Pod(kBareNs, "big-worker-" + std::to_string(i)).dump());
+  PodCounter counter(*admin_, PodsPath(kBareNs), "-worker-");
+  const auto begin = steady_clock::now();
+  std::atomic<int> refused{0};
+  InParallel(kParallel, count, [&](int i) {
+    const auto body = bodies[static_cast<std::size_t>(i)];
+    if (!admin_->Send("POST", PodsPath(kBareNs) + pod_query_, body).ok()) ++refused;
+  });
+  if (refused > 0)
+    return Error{ErrorKind::kInternal,
+                 std::to_string(refused) + " Pods of the bare client were refused"};
+  if (!counter.WaitFor(static_cast<std::size_t>(count)))
+    return Error{ErrorKind::kTimeout, "Pods of the bare client are missing"};
+  return Seconds(counter.Last() - begin);
+}
+
+Result<void> CreationBench::Clear(const std::string& ns) {
+  const auto empty = [this](const std::string& path) {
+    const testing::Response list = admin_->Get(path + "?limit=1");
+    return list.ok() && list.body.at("items").empty();
+  };
+  admin_->Delete(JobsPath(ns));
+  if (!testing::WaitUntil([&] { return empty(JobsPath(ns)); }, kLimit)) {
+    return Error{ErrorKind::kTimeout, "jobs stay in " + ns};
+  }
+  admin_->Delete(PodsPath(ns),
+                 {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"gracePeriodSeconds", 0}});
+  if (!testing::WaitUntil([&] { return empty(PodsPath(ns)); }, kLimit)) {
+    return Error{ErrorKind::kTimeout, "Pods stay in " + ns};
+  }
+  return {};
+}
+
+}  // namespace ringmaster::bench

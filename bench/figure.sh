@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Measures one figure: bench/figure.sh B1|B2|B3|B5|B14 [options of that figure]
+# Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
+# {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+build=${RINGMASTER_BENCH_BUILD:-$root/build/bench}
+cluster=bench-$$
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
+usage() { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+die() { echo "figure ${figure:-}: $*" >&2; exit 1; }
+
+programs() { # target...
+  [ -f "$build/build.ninja" ] ||
+    cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_BENCH=ON -DRINGMASTER_WORKER=OFF >/dev/null
+  cmake --build "$build" --target "$@" >&2
+}
+
+# A control plane with a scheduler and simulated nodes: 16 of them hold 3,200 Pods.
+simulated_cluster() {
+  trap '"$root/deploy/local/cluster.sh" --name "$cluster" down >&2' EXIT
+  "$root/deploy/local/cluster.sh" --name "$cluster" up 0 >&2
+  "$root/deploy/local/cluster.sh" --name "$cluster" fake 16 >&2
+  KUBECONFIG=$("$root/deploy/local/cluster.sh" --name "$cluster" env | sed -n 's/^export KUBECONFIG=//p')
+}
+
+[ $# -ge 1 ] || usage
+figure=$1
+shift
+case $figure in
+  B1 | B2)
+    programs ringmaster-operator "figure-${figure,,}"
+    simulated_cluster
+    "$build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$build/operator/ringmaster-operator" "$@" ;;
+  B3)
+    "$root/deploy/local/build.sh" >&2
+    programs ringmaster-operator figure-b3
+    "$build/bench/figure-b3" --operator="$build/operator/ringmaster-operator" "$@" ;;
+  B5) exec "$here/first_step.sh" "$@" ;;
+  B14) exec "$here/sizes.sh" "$@" ;;
+  *) die "no such figure here; bench/README.md lists them" ;;
+esac

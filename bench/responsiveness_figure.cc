@@ -1,0 +1,211 @@
+// Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. Measured at a
+// proxy between operator and API server: from the moment a small job's event is handed to the
+// operator to the arrival of its first Pod's POST, and to that POST's answer. The limit of the same
+// run: a bare chain (watch an object, POST one Pod) under the same load, in bursts of its own,
+// measured at the same proxy.
+
+#include <atomic>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "bench/creation.h"
+
+namespace ringmaster::bench {
+namespace {
+
+using nlohmann::json;
+using Time = std::chrono::steady_clock::time_point;
+
+constexpr int kBurst = 10;
+constexpr std::chrono::milliseconds kPause(250);
+
+std::string Text(const json& object, const std::string& pointer) {
+  const json::json_pointer where(pointer);
+  return object.contains(where) && object.at(where).is_string()
+             ? object.at(where).get<std::string>()
+             : "";
+}
+
+struct Sample {
+  double sent = 0;  // milliseconds since the event
+  double created = 0;
+};
+
+// When each watched object's ADDED event passed the proxy, by name.
+class EventTimes {
+ public:
+  void Note(const testing::ProxiedRequest& watch, const std::string& line) {
+    const Time now = std::chrono::steady_clock::now();
+    const bool watched = watch.target.find("/trainingjobs") != std::string::npos ||
+                         watch.target.find("/configmaps") != std::string::npos;
+    if (!watched || line.find(R"("ADDED")") == std::string::npos) return;
+    const std::string name = Text(json::parse(line, nullptr, false), "/object/metadata/name");
+    const std::lock_guard lock(mutex_);
+    times_.emplace(name, now);
+  }
+  std::optional<Time> Of(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto it = times_.find(name);
+    return it == times_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Time> times_;
+};
+
+// The bare chain: one watch, and a POST of one Pod per event on a thread of its own.
+class BareChain {
+ public:
+  explicit BareChain(CreationBench& bench)
+      : thread_([&bench](std::stop_token stop) {
+          std::vector<std::jthread> posts;
+          const std::string path =
+              std::string("/api/v1/namespaces/") + CreationBench::kBareNs + "/configmaps";
+          const std::string version =
+              Text(bench.admin().Get(path + "?limit=1").body, "/metadata/resourceVersion");
+          bench.through_proxy().Watch(
+              path + "?watch=true&resourceVersion=" + version, stop, [&](const json& event) {
+                const std::string name = Text(event, "/object/metadata/name");
+                if (Text(event, "/type") != "ADDED" || !name.starts_with("bare-")) return true;
+                posts.emplace_back([&bench, name] {
+                  const std::string ns = CreationBench::kBareNs;
+                  bench.through_proxy().Send("POST", bench.PodsPath(ns) + bench.pod_query(),
+                                             bench.Pod(ns, name + "-worker-0").dump());
+                });
+                return true;
+              });
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+class Responsiveness {
+ public:
+  explicit Responsiveness(CreationBench& bench) : bench_(bench) {
+    bench_.proxy().SetOnEvent(
+        [this](const auto& watch, const std::string& line) { events_.Note(watch, line); });
+  }
+  ~Responsiveness() { bench_.proxy().SetOnEvent(nullptr); }
+
+  // One creation of the big job, with bursts until all its Pods exist.
+  Result<void> Round(int pods) {
+    bench_.proxy().Forget();
+    std::optional<Result<Seconds>> took;
+    {
+      const BareChain chain(bench_);
+      std::jthread big([&] { took = bench_.OperatorCreates(pods); });
+      for (bool small_jobs = true; !took.has_value(); small_jobs = !small_jobs) {
+        InParallel(kBurst, kBurst, [&](int) { small_jobs ? MakeJob() : MakeMap(); });
+        std::this_thread::sleep_for(kPause);
+      }
+      big.join();
+      testing::WaitUntil([&] { return Collect() == made_; }, std::chrono::seconds(60));
+    }
+    if (!took->ok()) return took->error();
+    std::cout << "round: " << pods << " Pods in " << (*took)->count() << " s; so far "
+              << ours.size() << " small jobs and " << bare.size() << " bare chains" << std::endl;
+    for (const char* ns :
+         {CreationBench::kOperatorNs, CreationBench::kOtherNs, CreationBench::kBareNs}) {
+      if (auto cleared = bench_.Clear(ns); !cleared.ok()) return cleared;
+    }
+    return {};
+  }
+
+  std::vector<Sample> ours;
+  std::vector<Sample> bare;
+
+ private:
+  void MakeJob() {
+    const std::string name = "small-" + std::to_string(++made_);
+    const std::string ns = CreationBench::kOtherNs;
+    bench_.admin().Post(bench_.JobsPath(ns), bench_.Job(ns, name, 1));
+  }
+  void MakeMap() {
+    const std::string name = "bare-" + std::to_string(++made_);
+    bench_.admin().Post(std::string("/api/v1/namespaces/") + CreationBench::kBareNs + "/configmaps",
+                        {{"metadata", {{"name", name}}}});
+  }
+
+  // Takes the samples that are complete; returns how many objects of all rounds have one.
+  int Collect() {
+    for (const testing::ProxiedRequest& write : bench_.proxy().Writes()) {
+      const bool small = write.Path() == bench_.PodsPath(CreationBench::kOtherNs);
+      const bool chain = write.Path() == bench_.PodsPath(CreationBench::kBareNs);
+      if (write.method != "POST" || write.status != 201 || (!small && !chain)) continue;
+      const std::string pod = Text(json::parse(write.body), "/metadata/name");
+      const std::string name = pod.substr(0, pod.find('-', pod.find('-') + 1));
+      const auto event = events_.Of(name);
+      if (!event || !done_.insert(name).second) continue;
+      const auto millis = [&](Time time) { return Seconds(time - *event).count() * 1000; };
+      (small ? ours : bare).push_back({millis(write.received), millis(write.answered)});
+    }
+    return static_cast<int>(done_.size());
+  }
+
+  CreationBench& bench_;
+  EventTimes events_;
+  std::atomic<int> made_{0};
+  std::set<std::string>
+      done_;  // objects whose first Pod was seen; requests are in order of arrival
+};
+
+std::vector<double> Values(const std::vector<Sample>& samples, double Sample::*member) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) values.push_back(sample.*member);
+  return values;
+}
+
+Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs) {
+  auto bench = CreationBench::Start(options);
+  if (!bench.ok()) return bench.error();
+  CreationBench& b = **bench;
+  if (auto captured = b.CapturePodRequest(); !captured.ok()) return captured;
+  Responsiveness figure(b);
+  while (figure.ours.size() < jobs || figure.bare.size() < jobs) {
+    if (auto round = figure.Round(pods); !round.ok()) return round;
+  }
+  const auto sent = Values(figure.ours, &Sample::sent);
+  const auto created = Values(figure.ours, &Sample::created);
+  const auto bare = Values(figure.bare, &Sample::created);
+  const double sent_p99 = Percentile(sent, 0.99);
+  const double ratio_p50 = Median(created) / Median(bare);
+  const double ratio_p99 = Percentile(created, 0.99) / Percentile(bare, 0.99);
+  PrintFigure("B2", sent_p99, "ms from event to the first Pod's POST, p99", Percentile(bare, 0.99),
+              "<= 20 ms, and first Pod created <= 1.5x the bare chain (p50 and p99)",
+              sent_p99 <= 20 && ratio_p50 <= 1.5 && ratio_p99 <= 1.5,
+              {{"sent_p50_ms", Median(sent)},
+               {"created_p50_ms", Median(created)},
+               {"created_p99_ms", Percentile(created, 0.99)},
+               {"bare_p50_ms", Median(bare)},
+               {"ratio_p50", ratio_p50},
+               {"ratio_p99", ratio_p99},
+               {"jobs", figure.ours.size()}});
+  return {};
+}
+
+}  // namespace
+}  // namespace ringmaster::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Figure B2: small jobs while a big one is created");
+  ringmaster::bench::CreationOptions options;
+  int pods = 1000;
+  std::size_t jobs = 200;
+  app.add_option("--kubeconfig", options.kubeconfig, "cluster admin's kubeconfig")->required();
+  app.add_option("--operator", options.program, "the operator's binary")->required();
+  app.add_option("--pods", pods, "worker Pods of the big job");
+  app.add_option("--jobs", jobs, "small jobs to measure");
+  CLI11_PARSE(app, argc, argv);
+  const auto measured = ringmaster::bench::Measure(options, pods, jobs);
+  if (measured.ok()) return 0;
+  std::cerr << measured.error().message << std::endl;
+  return 1;
+}

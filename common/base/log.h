@@ -1,0 +1,43 @@
+#pragma once
+
+// Structured logs on spdlog: a constant message and key=value pairs, one line each, to standard error.
+//
+//   LogInfo("Created the worker Pods", {{"job", key}, {"count", n}});
+//
+// Messages are capitalised, in the past tense, without a full stop. State changes are info, the rest debug. An error
+// that is also returned is not logged: the top of the call chain logs it once. Never log a secret.
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace ringmaster {
+
+// One key=value pair. Values with spaces or quotes are quoted in the output.
+struct LogField {
+  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+  LogField(std::string_view k, const char* v) : key(k), value(v) {}
+  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  LogField(std::string_view k, Number v) : key(k), value(std::to_string(v)) {}
+  LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false") {}
+
+  std::string_view key;
+  std::string value;
+};
+
+using LogFields = std::initializer_list<LogField>;
+
+enum class LogFormat { kText, kJson };
+
+// Call once, first thing in main(): `program` is printed with every line. `level` is one of debug, info, warn, error.
+// Before the call, lines go out as text at level info.
+void InitLog(std::string_view program, std::string_view level, LogFormat format);
+
+void LogDebug(std::string_view message, LogFields fields = {});
+void LogInfo(std::string_view message, LogFields fields = {});
+void LogWarn(std::string_view message, LogFields fields = {});
+void LogError(std::string_view message, LogFields fields = {});
+
+}  // namespace ringmaster

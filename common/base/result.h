@@ -1,0 +1,118 @@
+#pragma once
+
+// What every fallible function of ours returns: a value or an Error.
+//
+// An Error has a kind, by which callers decide what to do next, and a message for people: "while doing X: reason",
+// lower case, no full stop. Each layer adds what it was doing with `WithContext`; the top logs or reports it once.
+//
+//   Result<Job> job = Load(path);
+//   if (!job.ok()) return job.error().WithContext("loading the job");
+//   Use(*job);
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace ringmaster {
+
+enum class ErrorKind {
+  kInvalid,        // the input breaks a rule; trying again with the same input fails again
+  kNotFound,       // the object does not exist
+  kAlreadyExists,  // an object of this name exists
+  kConflict,       // somebody else changed the object first
+  kForbidden,      // we lack the right, or a policy or quota refuses
+  kUnauthorized,   // our credentials are not accepted
+  kExpired,        // the version asked for is gone (HTTP 410): list again
+  kThrottled,      // told to come back later
+  kUnavailable,    // the other side failed or cannot be reached; trying again may help
+  kTimeout,        // a deadline passed
+  kCancelled,      // we were asked to stop
+  kInternal,       // an invariant of ours is broken
+};
+
+// The kind's stable name, for logs and metrics labels.
+constexpr const char* ToString(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalid: return "invalid";
+    case ErrorKind::kNotFound: return "not_found";
+    case ErrorKind::kAlreadyExists: return "already_exists";
+    case ErrorKind::kConflict: return "conflict";
+    case ErrorKind::kForbidden: return "forbidden";
+    case ErrorKind::kUnauthorized: return "unauthorized";
+    case ErrorKind::kExpired: return "expired";
+    case ErrorKind::kThrottled: return "throttled";
+    case ErrorKind::kUnavailable: return "unavailable";
+    case ErrorKind::kTimeout: return "timeout";
+    case ErrorKind::kCancelled: return "cancelled";
+    case ErrorKind::kInternal: return "internal";
+  }
+  return "unknown";
+}
+
+struct Error {
+  ErrorKind kind = ErrorKind::kInternal;
+  std::string message;
+  std::string reason{};                      // a stable CamelCase word where the kind is too coarse ("QuotaExceeded")
+  std::chrono::milliseconds retry_after{0};  // with kThrottled: when the other side wants to be asked again, 0 unknown
+
+  // The same error, with what was being done in front: "while <doing>: <message>".
+  [[nodiscard]] Error WithContext(const std::string& doing) const {
+    return {kind, "while " + doing + ": " + message, reason, retry_after};
+  }
+};
+
+// Either a T or an Error. Dereferencing one that is not ok() ends the process: that is a bug of ours.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  const T& operator*() const& { return Value(); }
+  T& operator*() & { return const_cast<T&>(Value()); }
+  T&& operator*() && { return std::move(const_cast<T&>(Value())); }
+  const T* operator->() const { return &Value(); }
+  T* operator->() { return const_cast<T*>(&Value()); }
+
+  // REQUIRES: !ok().
+  const Error& error() const {
+    if (ok()) std::abort();
+    return std::get<1>(state_);
+  }
+
+ private:
+  const T& Value() const {
+    if (!ok()) std::abort();
+    return std::get<0>(state_);
+  }
+
+  std::variant<T, Error> state_;
+};
+
+// Success without a value, or an Error.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+
+  // REQUIRES: !ok().
+  const Error& error() const {
+    if (ok()) std::abort();
+    return *error_;
+  }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace ringmaster

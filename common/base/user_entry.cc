@@ -1,0 +1,50 @@
+#include "common/base/user_entry.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace ringmaster {
+namespace {
+
+Result<void> WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (file.fail()) {
+    return Error{ErrorKind::kUnavailable, "while writing " + path + ": " + std::strerror(errno)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home) {
+  if (::getpwuid(::getuid()) != nullptr) return false;
+  // The name service module ignores group ids below 500 but for 100: a Pod in group 0 is listed
+  // under that one. It is only a label; the process keeps the groups it has.
+  const unsigned uid = ::getuid();
+  const unsigned gid = ::getgid() >= 500 ? ::getgid() : 100;
+  const std::string name = "u" + std::to_string(uid);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    return Error{ErrorKind::kUnavailable,
+                 "while making the directory " + directory + ": " + error.message()};
+  }
+  const std::string ids = std::to_string(uid) + ":" + std::to_string(gid);
+  // "*" means no password; a "!" would mean locked, and sshd refuses a locked user's keys too.
+  for (const auto& [file, line] :
+       {std::pair{"/passwd", name + ":*:" + ids + ":Ringmaster:" + home + ":/bin/sh\n"},
+        std::pair{"/group", name + ":*:" + std::to_string(gid) + ":\n"}}) {
+    if (Result<void> written = WriteText(directory + file, line); !written.ok()) {
+      return written.error();
+    }
+  }
+  return true;
+}
+
+}  // namespace ringmaster

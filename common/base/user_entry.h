@@ -1,0 +1,19 @@
+#pragma once
+
+// A name for whoever we run as. A cluster may run a Pod under any uid, also one no passwd file
+// knows; ssh and sshd refuse to work without an entry. The worker image's name service also reads
+// <directory>/passwd and <directory>/group (libnss-extrausers, whose directory links there), so an
+// entry can be added without writing to a read-only root.
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster {
+
+// Writes passwd and group entries for the current uid into `directory` (made if missing) unless the
+// name service knows the uid already. `home` becomes the entry's home directory. Returns whether it
+// wrote. Call before other threads start.
+Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home);
+
+}  // namespace ringmaster

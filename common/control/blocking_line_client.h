@@ -1,0 +1,56 @@
+#pragma once
+
+// The same lines without Asio: a client of a unix socket whose calls block, up to a deadline. For
+// the trainer's talk with its agent, and for attach-like tools and tests.
+//
+// Thread-safe: one thread may receive while others send; Shutdown() may be called from any thread
+// and wakes both.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/messages.h"
+
+namespace ringmaster::control {
+
+class BlockingLineClient {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  // Connects, or fails at once (kUnavailable: nobody listens).
+  static Result<std::unique_ptr<BlockingLineClient>> Connect(const std::string& socket_path);
+
+  ~BlockingLineClient();
+  BlockingLineClient(const BlockingLineClient&) = delete;
+  BlockingLineClient& operator=(const BlockingLineClient&) = delete;
+
+  // Writes the whole message. kTimeout when the peer did not take it by then: the connection is
+  // then unusable (half a line may be out) and shut down. kUnavailable when the peer is gone,
+  // kInvalid when the message exceeds a line.
+  Result<void> Send(const Message& message, Deadline deadline);
+
+  // The next message. kTimeout: none yet, call again. kUnavailable: the peer closed or Shutdown()
+  // was called. kInvalid: the peer sent what is no message. One thread at a time.
+  Result<Message> Receive(Deadline deadline);
+
+  // Ends both directions for good; blocked and later calls return kUnavailable.
+  void Shutdown();
+
+ private:
+  explicit BlockingLineClient(int fd) : fd_(fd) {}
+
+  const int fd_;
+
+  std::mutex send_mutex_;
+
+  // Of the receiving thread.
+  std::string buffer_;
+  std::size_t scanned_ = 0;  // no newline before this offset
+};
+
+}  // namespace ringmaster::control

@@ -1,0 +1,48 @@
+#include "common/control/launch_spec.h"
+
+#include "common/control/pod_contract.h"
+#include "common/control/wire.h"
+
+namespace ringmaster::control {
+namespace wire {
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<LaunchSpec> v) {
+  a.Field("command", v.command);
+  a.Optional("slotsPerWorker", v.slots_per_worker);
+  a.Optional("mpiExtraArgs", v.mpi_extra_args);
+  a.Optional("mpiEnv", v.mpi_env);
+  a.Optional("networkInterface", v.network_interface);
+  a.Optional("sshPort", v.ssh_port);
+}
+
+}  // namespace wire
+
+bool LaunchSpec::IsManagedTrainer() const {
+  if (command.empty()) return false;
+  const std::string& program = command.front();
+  const auto slash = program.rfind('/');
+  return program.substr(slash == std::string::npos ? 0 : slash + 1) == kTrainProgram;
+}
+
+std::string EncodeLaunchSpec(const LaunchSpec& spec) { return wire::EncodeDocument(spec); }
+
+Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
+  const auto fail = [](const std::string& reason) {
+    return Error{ErrorKind::kInvalid, "while reading the launch spec: " + reason};
+  };
+  Result<LaunchSpec> spec = wire::DecodeDocument<LaunchSpec>(text);
+  if (!spec.ok()) return fail(spec.error().message);
+  if (spec->command.empty() || spec->command.front().empty()) return fail("the command is empty");
+  // A NUL would silently cut an argument where it becomes a C string.
+  for (const auto* list : {&spec->command, &spec->mpi_extra_args, &spec->mpi_env}) {
+    for (const std::string& text_item : *list) {
+      if (text_item.find('\0') != std::string::npos) return fail("an argument holds a NUL byte");
+    }
+  }
+  if (spec->slots_per_worker < 1) return fail("slotsPerWorker is below 1");
+  if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is no port");
+  return spec;
+}
+
+}  // namespace ringmaster::control

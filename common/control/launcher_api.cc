@@ -1,0 +1,115 @@
+#include "common/control/launcher_api.h"
+
+#include <array>
+
+#include "common/control/wire.h"
+
+namespace ringmaster::control {
+namespace {
+
+constexpr std::array kPhases = {LauncherPhase::kWaitingForOrder, LauncherPhase::kWaitingForAgents,
+                                LauncherPhase::kStarting,        LauncherPhase::kRunning,
+                                LauncherPhase::kStopping,        LauncherPhase::kFinished};
+
+// A status on the wire: the phase is its name.
+struct WireStatus {
+  LauncherStatus status;
+  std::string phase;
+};
+
+}  // namespace
+
+namespace wire {
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<OrderStamp> v) {
+  a.Field("leaderTransitions", v.leader_transitions);
+  a.Field("generation", v.generation);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<DesiredWorker> v) {
+  a.Field("podUid", v.pod_uid);
+  a.Field("pod", v.pod);
+  a.Field("node", v.node);
+  a.Field("index", v.index);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Order> v) {
+  a.Field("stamp", v.stamp);
+  a.Field("workers", v.workers);
+  a.Field("replicas", v.replicas);
+  a.Field("minReplicas", v.min_replicas);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<WorkerReport> v) {
+  a.Field("podUid", v.pod_uid);
+  a.Field("ready", v.ready);
+  a.Field("member", v.member);
+  a.Field("faults", v.faults);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<WireStatus> v) {
+  a.Field("term", v.status.term);
+  a.Field("epoch", v.status.epoch);
+  a.Field("phase", v.phase);
+  a.Field("lastOrder", v.status.last_order);
+  a.Field("worldSize", v.status.world_size);
+  a.Field("workers", v.status.workers);
+  a.Optional("progress", v.status.progress);
+  a.Field("message", v.status.message);
+}
+
+}  // namespace wire
+
+const char* ToString(LauncherPhase phase) {
+  switch (phase) {
+    case LauncherPhase::kWaitingForOrder:
+      return "WaitingForOrder";
+    case LauncherPhase::kWaitingForAgents:
+      return "WaitingForAgents";
+    case LauncherPhase::kStarting:
+      return "Starting";
+    case LauncherPhase::kRunning:
+      return "Running";
+    case LauncherPhase::kStopping:
+      return "Stopping";
+    case LauncherPhase::kFinished:
+      return "Finished";
+  }
+  return "Unknown";
+}
+
+std::string EncodeOrder(const Order& order) { return wire::EncodeDocument(order); }
+
+Result<Order> DecodeOrder(std::string_view text) {
+  Result<Order> order = wire::DecodeDocument<Order>(text);
+  if (!order.ok()) return order.error().WithContext("reading an order");
+  if (order->replicas < 0 || order->min_replicas < 0 || order->min_replicas > order->replicas) {
+    return Error{ErrorKind::kInvalid,
+                 "while reading an order: replicas and minReplicas break 0 <= minReplicas <= "
+                 "replicas"};
+  }
+  return order;
+}
+
+std::string EncodeLauncherStatus(const LauncherStatus& status) {
+  return wire::EncodeDocument(WireStatus{status, ToString(status.phase)});
+}
+
+Result<LauncherStatus> DecodeLauncherStatus(std::string_view text) {
+  Result<WireStatus> decoded = wire::DecodeDocument<WireStatus>(text);
+  if (!decoded.ok()) return decoded.error().WithContext("reading a launcher's status");
+  for (const LauncherPhase phase : kPhases) {
+    if (decoded->phase != ToString(phase)) continue;
+    decoded->status.phase = phase;
+    return std::move(decoded->status);
+  }
+  return Error{ErrorKind::kInvalid, "while reading a launcher's status: unknown phase '" +
+                                        decoded->phase.substr(0, 40) + "'"};
+}
+
+}  // namespace ringmaster::control

@@ -1,0 +1,74 @@
+#pragma once
+
+// What the operator and a job's launcher say to each other, over HTTPS on kApiPort of the launcher Pod's address:
+//
+//   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher stamp was seen
+//   GET /v1/status                         -> 200 LauncherStatus
+//
+// Both want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing else. Bodies are JSON of
+// at most 64 KiB from the launcher; an order may take 1 MiB.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::control {
+
+// Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses lower stamps.
+struct OrderStamp {
+  int64_t leader_transitions = 0;  // of the operator's Lease
+  int64_t generation = 0;          // metadata.generation of the TrainingJob
+
+  friend auto operator<=>(const OrderStamp&, const OrderStamp&) = default;
+};
+
+struct DesiredWorker {
+  std::string pod_uid;
+  std::string pod;
+  std::string node;  // empty until scheduled
+  int index = 0;
+};
+
+// The members the operator wants. Complete each time; the launcher compares with what it has.
+struct Order {
+  OrderStamp stamp;
+  std::vector<DesiredWorker> workers;
+  int replicas = 1;      // how many there shall be; `workers` may lack Pods not created yet
+  int min_replicas = 1;  // training starts with fewer than `replicas` only at or above this, after a grace period
+};
+
+// What a launcher is doing, for people and for the operator's conditions.
+enum class LauncherPhase { kWaitingForOrder, kWaitingForAgents, kStarting, kRunning, kStopping, kFinished };
+
+const char* ToString(LauncherPhase phase);
+
+struct WorkerReport {
+  std::string pod_uid;
+  bool ready = false;    // connected, preflight passed
+  bool member = false;   // in the current epoch
+  std::vector<PreflightFault> faults;
+};
+
+struct LauncherStatus {
+  int64_t term = 0;
+  Epoch epoch;
+  LauncherPhase phase = LauncherPhase::kWaitingForOrder;
+  OrderStamp last_order;
+  int world_size = 0;  // ranks of the current epoch, 0 while none runs
+  std::vector<WorkerReport> workers;
+  std::optional<Progress> progress;
+  std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
+};
+
+std::string EncodeOrder(const Order& order);
+Result<Order> DecodeOrder(std::string_view text);
+std::string EncodeLauncherStatus(const LauncherStatus& status);
+Result<LauncherStatus> DecodeLauncherStatus(std::string_view text);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,131 @@
+#pragma once
+
+// The framing of messages.h on Boost.Asio: connections that carry one message a line, over TLS
+// (agent and launcher) or a unix socket (attach, rank and agent). Used by the launcher and the
+// agent; a trainer uses blocking_line_client.h.
+//
+// Everything here belongs to one io_context that one thread runs: call only from that thread, and
+// handlers run on it, never from inside the call that caused them. Nothing here blocks.
+//
+//   DialTls(io, "10.0.0.1", 8470, *tls, {}, [](Result<std::shared_ptr<LineConnection>> dialled) {
+//     if (!dialled.ok()) return Retry(dialled.error());
+//     connection = *dialled;
+//     connection->Start({.on_message = ..., .on_closed = ...});
+//     connection->Send(AgentHello{...});
+//   });
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/messages.h"
+#include "common/control/tls.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace ringmaster::control {
+
+// Who is at the other end of a unix socket, by the kernel's word.
+struct UnixPeer {
+  int pid = -1;
+  unsigned uid = 0;
+};
+
+// One connection. It lives while somebody holds the pointer and, after Start(), until it is closed.
+class LineConnection {
+ public:
+  struct Handlers {
+    std::function<void(Message)> on_message;
+    // Exactly once, whoever closed: why, for people. No on_message comes after it.
+    std::function<void(const std::string& reason)> on_closed;
+    // Optional: everything queued has been given to the kernel. For flow control with
+    // queued_bytes().
+    std::function<void()> on_drained;
+  };
+
+  virtual ~LineConnection() = default;
+
+  // Begins to read. REQUIRES: called once.
+  virtual void Start(Handlers handlers) = 0;
+
+  // Queues a message; also before Start(). Does nothing on a closed connection. A queue beyond
+  // max_queued_bytes, or a message longer than a line may be, closes the connection.
+  virtual void Send(const Message& message) = 0;
+
+  // Closes at once; what is queued is lost.
+  virtual void Close(const std::string& reason) = 0;
+
+  // Sends what is queued, tells the peer that nothing more comes, and closes when the peer has
+  // closed too or after one second. Messages that still arrive are dropped.
+  virtual void Finish(const std::string& reason) = 0;
+
+  virtual bool open() const = 0;
+  virtual std::size_t queued_bytes() const = 0;
+
+  // The peer's address and port, or "unix socket".
+  virtual const std::string& peer() const = 0;
+
+  // Nothing for a connection over TCP, or when the kernel cannot say.
+  virtual std::optional<UnixPeer> unix_peer() const = 0;
+};
+
+struct LineLimits {
+  std::size_t max_line_bytes = kMaxLineBytes;
+  std::size_t max_queued_bytes = 32 << 20;
+};
+
+struct DialOptions {
+  std::chrono::milliseconds connect_timeout{100};
+  std::chrono::milliseconds handshake_timeout{2000};
+  LineLimits limits;
+};
+
+using OnDialled = std::function<void(Result<std::shared_ptr<LineConnection>>)>;
+
+// Connects to an IP address (no names: nothing here asks DNS) and shakes hands. `tls` outlives the
+// connection.
+void DialTls(boost::asio::io_context& io, const std::string& address, int port, TlsContext& tls,
+             const DialOptions& options, OnDialled on_dialled);
+
+// Connects to a unix socket.
+void DialUnix(boost::asio::io_context& io, const std::string& path, const DialOptions& options,
+              OnDialled on_dialled);
+
+struct ListenOptions {
+  std::chrono::milliseconds handshake_timeout{5000};
+  std::size_t max_handshakes =
+      1024;  // connections that have not finished theirs; more wait in the kernel's backlog
+  LineLimits limits;
+};
+
+// Accepts connections until destroyed; accepted ones live on. A connection that fails its handshake
+// is dropped.
+class LineListener {
+ public:
+  using OnAccepted = std::function<void(std::shared_ptr<LineConnection>)>;
+
+  virtual ~LineListener() = default;
+  virtual int port() const = 0;  // 0 for unix sockets
+};
+
+// Listens on an address ("::" takes both families, "0.0.0.0", "127.0.0.1"); port 0 picks a free
+// one. kUnavailable when the port is taken. `tls` outlives the listener and its connections.
+Result<std::unique_ptr<LineListener>> ListenTls(boost::asio::io_context& io,
+                                                const std::string& address, int port,
+                                                TlsContext& tls, const ListenOptions& options,
+                                                LineListener::OnAccepted on_accepted);
+
+// Listens on a unix socket with mode 0600; a socket file that nobody listens on any more is
+// replaced.
+Result<std::unique_ptr<LineListener>> ListenUnix(boost::asio::io_context& io,
+                                                 const std::string& path,
+                                                 const ListenOptions& options,
+                                                 LineListener::OnAccepted on_accepted);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,211 @@
+#pragma once
+
+// The one implementation of LineConnection, for any Asio stream. Private to line_connection.cc and
+// its tests.
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+
+#include "common/control/line_connection.h"
+
+namespace ringmaster::control {
+
+template <typename Stream>
+class LineStream final : public LineConnection,
+                         public std::enable_shared_from_this<LineStream<Stream>> {
+ public:
+  LineStream(Stream stream, std::string peer, const LineLimits& limits)
+      : stream_(std::move(stream)),
+        linger_(stream_.get_executor()),
+        peer_(std::move(peer)),
+        limits_(limits),
+        buffer_(kReadBytes) {}
+
+  void Start(Handlers handlers) override {
+    handlers_ = std::move(handlers);
+    started_ = true;
+    if (state_ == State::kClosed) return ReportClosed();
+    Read();
+  }
+
+  void Send(const Message& message) override {
+    if (state_ != State::kOpen) return;
+    std::string line = Encode(message);
+    line += '\n';
+    if (line.size() > limits_.max_line_bytes) {
+      return Close("a " + std::string(TypeName(message)) + " message of " +
+                   std::to_string(line.size()) + " bytes is longer than a line may be");
+    }
+    if (queued_bytes_ + line.size() > limits_.max_queued_bytes) {
+      return Close("the peer reads too slowly: " + std::to_string(queued_bytes_) +
+                   " bytes wait for it");
+    }
+    queued_bytes_ += line.size();
+    queue_ += line;
+    if (!writing_) Write();
+  }
+
+  void Close(const std::string& reason) override {
+    if (state_ == State::kClosed) return;
+    state_ = State::kClosed;
+    reason_ = finish_reason_.empty() ? reason : finish_reason_;
+    boost::system::error_code ignored;
+    Socket().close(ignored);
+    linger_.cancel();
+    if (started_) ReportClosed();
+  }
+
+  void Finish(const std::string& reason) override {
+    if (state_ != State::kOpen) return;
+    state_ = State::kFinishing;
+    finish_reason_ = reason;
+    linger_.expires_after(std::chrono::seconds(1));
+    linger_.async_wait([self = this->shared_from_this()](const boost::system::error_code& error) {
+      if (!error) self->Close(self->finish_reason_);
+    });
+    if (!writing_) EndSending();
+  }
+
+  bool open() const override { return state_ == State::kOpen; }
+  std::size_t queued_bytes() const override { return queued_bytes_; }
+  const std::string& peer() const override { return peer_; }
+
+  std::optional<UnixPeer> unix_peer() const override {
+    if constexpr (std::is_same_v<Stream, boost::asio::local::stream_protocol::socket>) {
+      ucred credentials{};
+      socklen_t size = sizeof credentials;
+      Stream& socket = const_cast<Stream&>(stream_);  // Asio's native_handle() is not const
+      if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
+        return UnixPeer{credentials.pid, credentials.uid};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  enum class State { kOpen, kFinishing, kClosed };
+  static constexpr std::size_t kReadBytes = 64 << 10;
+
+  auto& Socket() { return stream_.lowest_layer(); }
+
+  void Read() {
+    stream_.async_read_some(
+        boost::asio::buffer(buffer_),
+        [self = this->shared_from_this()](const boost::system::error_code& error, std::size_t n) {
+          self->OnRead(error, n);
+        });
+  }
+
+  void OnRead(const boost::system::error_code& error, std::size_t count) {
+    if (state_ == State::kClosed) return;
+    if (error) return Close(CloseReason(error));
+    if (state_ == State::kOpen) TakeLines(count);
+    if (state_ != State::kClosed) Read();
+  }
+
+  static std::string CloseReason(const boost::system::error_code& error) {
+    // Our peers just close; whether TLS said goodbye first tells nothing, as every message is a
+    // whole line.
+    if (error == boost::asio::error::eof || error == boost::asio::ssl::error::stream_truncated) {
+      return "the peer closed the connection";
+    }
+    return "the connection broke: " + error.message();
+  }
+
+  void TakeLines(std::size_t count) {
+    std::size_t begin = 0;
+    while (state_ == State::kOpen) {
+      const auto* newline =
+          static_cast<const char*>(std::memchr(buffer_.data() + begin, '\n', count - begin));
+      const std::size_t end =
+          newline == nullptr ? count : static_cast<std::size_t>(newline - buffer_.data());
+      if (partial_.size() + (end - begin) + 1 > limits_.max_line_bytes) {
+        return Close("the peer sent a line longer than " + std::to_string(limits_.max_line_bytes) +
+                     " bytes");
+      }
+      partial_.append(buffer_.data() + begin, end - begin);
+      if (newline == nullptr) return;
+      begin = end + 1;
+      Deliver();
+    }
+  }
+
+  void Deliver() {
+    Result<Message> message = Decode(partial_);
+    partial_.clear();
+    if (!message.ok()) return Close("the peer sent a bad line: " + message.error().message);
+    // A copy: the handler may replace or drop the handlers by closing.
+    if (const auto on_message = handlers_.on_message) on_message(std::move(*message));
+  }
+
+  void Write() {
+    writing_ = true;
+    in_flight_.swap(queue_);
+    queue_.clear();
+    boost::asio::async_write(
+        stream_, boost::asio::buffer(in_flight_),
+        [self = this->shared_from_this()](const boost::system::error_code& error, std::size_t) {
+          self->OnWritten(error);
+        });
+  }
+
+  void OnWritten(const boost::system::error_code& error) {
+    writing_ = false;
+    if (state_ == State::kClosed) return;
+    if (error) return Close("the connection broke: " + error.message());
+    queued_bytes_ -= in_flight_.size();
+    if (!queue_.empty()) return Write();
+    if (state_ == State::kFinishing) return EndSending();
+    if (const auto on_drained = handlers_.on_drained) on_drained();
+  }
+
+  void EndSending() {
+    boost::system::error_code error;
+    Socket().shutdown(boost::asio::socket_base::shutdown_send, error);
+    if (error) return Close(finish_reason_);
+    // A connection that nobody reads (refused before Start) has nobody to see the peer close: the
+    // timer ends it.
+    if (!started_) Start({});
+  }
+
+  void ReportClosed() {
+    Handlers handlers = std::exchange(handlers_, {});
+    if (!handlers.on_closed) return;
+    boost::asio::post(stream_.get_executor(), [on_closed = std::move(handlers.on_closed),
+                                               reason = reason_] { on_closed(reason); });
+  }
+
+  Stream stream_;
+  boost::asio::steady_timer linger_;
+  const std::string peer_;
+  const LineLimits limits_;
+
+  Handlers handlers_;
+  State state_ = State::kOpen;
+  bool started_ = false;
+  std::string reason_;
+  std::string finish_reason_;
+
+  std::vector<char> buffer_;
+  std::string partial_;  // the line being read
+
+  bool writing_ = false;
+  std::string queue_;  // lines that wait while in_flight_ is written
+  std::string in_flight_;
+  std::size_t queued_bytes_ = 0;
+};
+
+}  // namespace ringmaster::control

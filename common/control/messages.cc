@@ -1,0 +1,217 @@
+#include "common/control/messages.h"
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "common/control/wire.h"
+
+namespace ringmaster::control {
+namespace wire {
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AgentHello> v) {
+  a.Field("protocol", v.protocol);
+  a.Field("token", v.token);
+  a.Field("jobUid", v.job_uid);
+  a.Field("podUid", v.pod_uid);
+  a.Field("pod", v.pod);
+  a.Field("node", v.node);
+  a.Field("workerIndex", v.worker_index);
+  a.Field("slots", v.slots);
+  a.Field("nonce", v.nonce);
+  a.Field("highestEpoch", v.highest_epoch);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AgentReady> v) {
+  a.Field("address", v.address);
+  a.Field("sshPort", v.ssh_port);
+  a.Field("faults", v.faults);
+  a.Field("versions", v.versions);
+}
+
+template <typename A>
+void Describe(A& /*a*/, typename A::template Ref<Heartbeat> /*v*/) {}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<SlotAttached> v) {
+  a.Field("cohort", v.cohort);
+  a.Field("slot", v.slot);
+  a.Field("mpiRank", v.mpi_rank);
+  a.Field("mpiWorldSize", v.mpi_world_size);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankExited> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("exit", v.exit);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankProgress> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("progress", v.progress);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankDone> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AgentLeaving> v) {
+  a.Field("reason", v.reason);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Welcome> v) {
+  a.Field("term", v.term);
+  a.Field("heartbeatMillis", v.heartbeat_millis);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Refused> v) {
+  a.Field("reason", v.reason);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<StartEpoch> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("cohort", v.cohort);
+  a.Field("members", v.members);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<StopEpoch> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("graceMillis", v.grace_millis);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Release> v) {
+  a.Field("epoch", v.epoch);
+}
+
+template <typename A>
+void Describe(A& /*a*/, typename A::template Ref<Shutdown> /*v*/) {}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<StoreSet> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("key", v.key);
+  a.Bytes("value", v.value);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<StoreGet> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("id", v.id);
+  a.Field("rank", v.rank);
+  a.Field("keys", v.keys);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<StoreValues> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("id", v.id);
+  a.Field("rank", v.rank);
+  a.BytesList("values", v.values);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AttachHello> v) {
+  a.Field("cohort", v.cohort);
+  a.Field("slot", v.slot);
+  a.Field("mpiRank", v.mpi_rank);
+  a.Field("mpiWorldSize", v.mpi_world_size);
+  a.Field("direct", v.direct);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AttachGo> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankOutput> v) {
+  a.Field("isStderr", v.is_stderr);
+  a.Bytes("data", v.data);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<AttachExit> v) {
+  a.Field("exit", v.exit);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankHello> v) {
+  a.Field("slot", v.slot);
+  a.Field("pid", v.pid);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankEpoch> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("members", v.members);
+}
+
+}  // namespace wire
+
+namespace {
+
+// By the variant's index.
+constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
+    "AgentHello", "AgentReady",   "Heartbeat",  "SlotAttached", "RankExited",  "RankProgress",
+    "RankDone",   "AgentLeaving", "Welcome",    "Refused",      "StartEpoch",  "StopEpoch",
+    "Release",    "Shutdown",     "StoreSet",   "StoreGet",     "StoreValues", "AttachHello",
+    "AttachGo",   "RankOutput",   "AttachExit", "RankHello",    "RankEpoch"};
+static_assert(std::is_same_v<std::variant_alternative_t<22, Message>, RankEpoch>);
+static_assert(std::is_same_v<std::variant_alternative_t<13, Message>, Shutdown>);
+
+template <std::size_t... kIndex>
+Result<Message> DecodeAs(std::size_t index, const wire::Json& json,
+                         std::index_sequence<kIndex...> /*indices*/) {
+  std::optional<Result<Message>> decoded;
+  const auto try_one = [&]<std::size_t kI>(std::integral_constant<std::size_t, kI>) {
+    if (index != kI) return;
+    auto value = wire::DecodeObject<std::variant_alternative_t<kI, Message>>(json);
+    decoded = value.ok() ? Result<Message>(Message(std::move(*value)))
+                         : Result<Message>(value.error().WithContext(
+                               "reading a " + std::string(kTypeNames[kI]) + " message"));
+  };
+  (try_one(std::integral_constant<std::size_t, kIndex>{}), ...);
+  return std::move(*decoded);
+}
+
+}  // namespace
+
+std::string Encode(const Message& message) {
+  wire::Json json = std::visit([](const auto& m) { return wire::Writer::ToJson(m); }, message);
+  json["type"] = TypeName(message);
+  return wire::Dump(json);
+}
+
+Result<Message> Decode(std::string_view line) {
+  Result<wire::Json> json = wire::ParseObject(line);
+  if (!json.ok()) return json.error().WithContext("reading a message");
+  const auto type = json->find("type");
+  if (type == json->end() || !type->is_string()) {
+    return Error{ErrorKind::kInvalid, "while reading a message: field 'type': expected text"};
+  }
+  const auto& name = type->get_ref<const std::string&>();
+  for (std::size_t i = 0; i < kTypeNames.size(); ++i) {
+    if (kTypeNames[i] == name) {
+      return DecodeAs(i, *json, std::make_index_sequence<std::variant_size_v<Message>>{});
+    }
+  }
+  return Error{ErrorKind::kInvalid,
+               "while reading a message: unknown type '" + name.substr(0, 40) + "'"};
+}
+
+std::string_view TypeName(const Message& message) { return kTypeNames[message.index()]; }
+
+}  // namespace ringmaster::control

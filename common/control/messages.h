@@ -1,0 +1,200 @@
+#pragma once
+
+// What launcher, agent, attach and rank say to each other. One JSON object a line, UTF-8, at most kMaxLineBytes with
+// its newline; {"type": "...", ...}. The same framing on all three channels:
+//
+//   agent  -> launcher   TLS over TCP, the agent dials (connection.h)
+//   attach -> agent      unix socket in the worker's runtime directory
+//   rank   -> agent      the same unix socket; the first line says which of the two it is
+//
+// A peer that sends an unknown type, a wrong field or a longer line is told why and disconnected; the process goes on.
+// The order of messages on each channel is in common/control/README.md.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::control {
+
+inline constexpr std::size_t kMaxLineBytes = 1 << 20;
+inline constexpr int kProtocolVersion = 1;
+
+// --- agent -> launcher ---------------------------------------------------------------------------------------------
+
+// First line of every connection. A wrong token or job ends the connection with Refused.
+struct AgentHello {
+  int protocol = kProtocolVersion;
+  std::string token;
+  std::string job_uid;
+  std::string pod_uid;
+  std::string pod;
+  std::string node;
+  int worker_index = 0;
+  int slots = 1;
+  std::string nonce;     // new for every start of the agent process
+  Epoch highest_epoch;   // the highest it ever accepted; it refuses lower ones
+};
+
+// sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome, again on change.
+struct AgentReady {
+  std::string address;  // of this worker, as other workers and the launcher reach it
+  int ssh_port = 0;
+  std::vector<PreflightFault> faults;   // empty: ready
+  std::map<std::string, std::string> versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
+};
+
+struct Heartbeat {};
+
+// A process that mpirun started has attached to its slot.
+struct SlotAttached {
+  int64_t cohort = 0;
+  int slot = 0;          // local rank on this host
+  int mpi_rank = 0;
+  int mpi_world_size = 0;
+};
+
+// A rank ended, or a slot's program could not be started (exit_code 127 and the reason in last_lines).
+struct RankExited {
+  Epoch epoch;
+  RankExit exit;
+};
+
+// Rank 0 committed steps; at most twice a second.
+struct RankProgress {
+  Epoch epoch;
+  Progress progress;
+};
+
+// The rank is past its last step and waits for Release.
+struct RankDone {
+  Epoch epoch;
+  int rank = 0;
+};
+
+// The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no failures.
+struct AgentLeaving {
+  std::string reason;
+};
+
+// --- launcher -> agent ---------------------------------------------------------------------------------------------
+
+struct Welcome {
+  int64_t term = 0;
+  int heartbeat_millis = 100;
+};
+
+// Why the launcher closes the connection: people read it in the agent's log.
+struct Refused {
+  std::string reason;
+};
+
+// The start gate is open: ranks of this epoch run. Sent to every member's agent.
+struct StartEpoch {
+  Epoch epoch;
+  int64_t cohort = 0;
+  std::vector<Member> members;  // of all ranks, by rank
+};
+
+// End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and report their exits.
+struct StopEpoch {
+  Epoch epoch;
+  int grace_millis = 1000;
+};
+
+// Every rank of the epoch is done: ranks may end, with code 0.
+struct Release {
+  Epoch epoch;
+};
+
+// The job is over: end what still runs and exit 0.
+struct Shutdown {};
+
+// --- rendezvous store: rank -> agent -> launcher and back -------------------------------------------------------------
+// Values live in the launcher's memory, under the epoch, and go with it.
+
+struct StoreSet {
+  Epoch epoch;
+  std::string key;
+  std::string value;  // bytes; base64 on the wire
+};
+
+// Answered by StoreValues with the same id once every key exists. No answer before that; the asker has the deadline.
+struct StoreGet {
+  Epoch epoch;
+  int64_t id = 0;
+  int rank = 0;  // the asker, so that the agent knows whom to answer
+  std::vector<std::string> keys;
+};
+
+struct StoreValues {
+  Epoch epoch;
+  int64_t id = 0;
+  int rank = 0;
+  std::vector<std::string> values;  // in the order of the keys asked for; base64 on the wire
+};
+
+// --- attach <-> agent --------------------------------------------------------------------------------------------------
+
+// First line of attach.
+struct AttachHello {
+  int64_t cohort = 0;
+  int slot = 0;
+  int mpi_rank = 0;
+  int mpi_world_size = 0;
+  bool direct = false;  // attach runs the program itself (LaunchSpec::IsManagedTrainer is false)
+};
+
+// agent -> attach: the gate is open; for direct programs, start it now.
+struct AttachGo {
+  Epoch epoch;
+  int rank = 0;
+};
+
+// agent -> attach: what the rank printed; attach writes it to its own stream of that name.
+struct RankOutput {
+  bool is_stderr = false;
+  std::string data;  // bytes; base64 on the wire
+};
+
+// agent -> attach: the rank ended, exit likewise. attach -> agent for direct programs.
+struct AttachExit {
+  RankExit exit;
+};
+
+// --- rank <-> agent ------------------------------------------------------------------------------------------------------
+
+// First line of a rank: it has loaded its data and model and waits for an epoch.
+struct RankHello {
+  int slot = 0;
+  int64_t pid = 0;
+};
+
+// agent -> rank: the world it is in. Its own entry in `members` is the one with `rank`.
+struct RankEpoch {
+  Epoch epoch;
+  int rank = 0;
+  std::vector<Member> members;
+};
+
+using Message = std::variant<AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress, RankDone,
+                             AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown, StoreSet, StoreGet,
+                             StoreValues, AttachHello, AttachGo, RankOutput, AttachExit, RankHello, RankEpoch>;
+
+// One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
+std::string Encode(const Message& message);
+
+// The message in a line without its newline. kInvalid names the field that is wrong; unknown fields are ignored (a newer
+// peer may send more), unknown types are an error. Safe on any bytes.
+Result<Message> Decode(std::string_view line);
+
+// The message's type as written on the wire, for logs.
+std::string_view TypeName(const Message& message);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,47 @@
+#pragma once
+
+// TLS as our channels want it: the launcher shows the job's one self-signed certificate, its
+// clients trust exactly that certificate and nothing the system trusts, and check the name in it.
+// TLS 1.2 at least, 1.3 where both can. Used by line_connection.h, by the launcher's HTTPS server
+// and by tests.
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace ringmaster::control {
+
+// Immutable after creation, except for what OpenSSL keeps inside; connections hold references to
+// it.
+class TlsContext {
+ public:
+  // The launcher's side, from the items tls.key and tls.crt (PEM). kInvalid when they are unusable
+  // or do not match.
+  static Result<std::unique_ptr<TlsContext>> Server(const std::string& key_pem,
+                                                    const std::string& certificate_pem);
+
+  // A client that accepts only this certificate, under this name.
+  static Result<std::unique_ptr<TlsContext>> Client(const std::string& certificate_pem,
+                                                    const std::string& server_name);
+
+  ~TlsContext();
+
+  boost::asio::ssl::context& asio() { return *context_; }
+  const std::string& server_name() const { return server_name_; }  // empty for servers
+
+ private:
+  TlsContext(std::unique_ptr<boost::asio::ssl::context> context, std::string server_name);
+
+  std::unique_ptr<boost::asio::ssl::context> context_;
+  std::string server_name_;
+};
+
+// "launcher.<job uid>.ringmaster.dev": the name in a job's certificate.
+std::string TlsServerName(const std::string& job_uid);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,79 @@
+#include "common/control/verdict.h"
+
+#include <algorithm>
+
+#include "common/control/wire.h"
+
+namespace ringmaster::control {
+namespace wire {
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Verdict> v) {
+  a.Field("succeeded", v.succeeded);
+  a.Field("reason", v.reason);
+  a.Field("message", v.message);
+  a.Field("epoch", v.epoch);
+  a.Field("worldSize", v.world_size);
+  a.Optional("progress", v.progress);
+  a.Optional("firstFailure", v.first_failure);
+  a.Field("cleanExits", v.clean_exits);
+}
+
+}  // namespace wire
+
+namespace {
+
+// Cuts text to at most `size` bytes, at a character's start, and says so.
+void Shorten(std::string& text, std::size_t size) {
+  if (text.size() <= size) return;
+  constexpr std::string_view kMark = "...";
+  if (size < kMark.size()) return text.clear();
+  size -= kMark.size();
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
+  text.resize(size);
+  text += kMark;
+}
+
+}  // namespace
+
+std::string EncodeVerdict(const Verdict& verdict) {
+  Verdict short_verdict = verdict;
+  std::string text = wire::EncodeDocument(short_verdict);
+  // The newest last line says most: the oldest go first, then the message shrinks, then whatever
+  // else is long.
+  while (text.size() > kMaxVerdictBytes && short_verdict.first_failure &&
+         !short_verdict.first_failure->last_lines.empty()) {
+    auto& lines = short_verdict.first_failure->last_lines;
+    if (lines.size() > 1) {
+      lines.erase(lines.begin());
+    } else if (lines.front().size() > 64) {
+      Shorten(lines.front(), lines.front().size() / 2);
+    } else {
+      lines.clear();
+    }
+    text = wire::EncodeDocument(short_verdict);
+  }
+  while (text.size() > kMaxVerdictBytes && short_verdict.message.size() > 16) {
+    Shorten(short_verdict.message, short_verdict.message.size() * 3 / 4);
+    text = wire::EncodeDocument(short_verdict);
+  }
+  for (std::size_t limit = 256; text.size() > kMaxVerdictBytes && limit > 0; limit /= 2) {
+    Shorten(short_verdict.reason, limit);
+    Shorten(short_verdict.message, limit);
+    if (auto& failure = short_verdict.first_failure) {
+      for (std::string* name : {&failure->pod_uid, &failure->pod, &failure->node}) {
+        Shorten(*name, limit);
+      }
+    }
+    text = wire::EncodeDocument(short_verdict);
+  }
+  return text;
+}
+
+Result<Verdict> DecodeVerdict(std::string_view text) {
+  Result<Verdict> verdict = wire::DecodeDocument<Verdict>(text);
+  if (!verdict.ok()) return verdict.error().WithContext("reading a verdict");
+  return verdict;
+}
+
+}  // namespace ringmaster::control

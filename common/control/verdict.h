@@ -1,0 +1,43 @@
+#pragma once
+
+// How a job ended, in the launcher's own words: written to its termination message before it exits, read by the
+// operator from the launcher Pod's status (docs/decisions.md, D10). Terminal conditions are decided from this alone;
+// a launcher that ended without a verdict was lost, never successful.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::control {
+
+inline constexpr std::size_t kMaxVerdictBytes = 4096;  // Kubernetes' limit of one container's termination message
+
+// Reasons as they appear in the job's Failed condition.
+inline constexpr char kReasonWorldMismatch[] = "WorldMismatch";
+inline constexpr char kReasonRankFailed[] = "RankFailed";
+inline constexpr char kReasonUserError[] = "UserError";  // a rank ended with kExitUserError
+inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
+inline constexpr char kReasonCredentialsMismatch[] = "CredentialsMismatch";
+inline constexpr char kReasonMpirunFailed[] = "MpirunFailed";
+inline constexpr char kReasonLauncherError[] = "LauncherError";
+
+struct Verdict {
+  bool succeeded = false;
+  std::string reason;   // one of the above; empty on success
+  std::string message;  // for people: which worker, node, rank, why, what to do
+  Epoch epoch;
+  int world_size = 0;
+  std::optional<Progress> progress;
+  std::optional<RankExit> first_failure;
+  int clean_exits = 0;  // ranks of the last epoch that ended with code 0
+};
+
+// JSON of at most kMaxVerdictBytes: last lines, then the message, are shortened until it fits.
+std::string EncodeVerdict(const Verdict& verdict);
+Result<Verdict> DecodeVerdict(std::string_view text);
+
+}  // namespace ringmaster::control

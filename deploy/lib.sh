@@ -1,0 +1,33 @@
+# Shared by the demo and the end-to-end tests: install Ringmaster into a cluster and prepare a namespace for its users.
+# Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets nothing but functions and `repository`.
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+OPERATOR_IMAGE=${OPERATOR_IMAGE:-localhost/ringmaster-operator:0.1.0}
+WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:0.1.0-debian13}
+
+say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
+die() { echo "error: $*" >&2; exit 1; }
+
+# Applies deploy/install.yaml with OPERATOR_IMAGE and waits until the operator is ready.
+install_ringmaster() {
+  sed "s|image: localhost/ringmaster-operator:.*|image: $OPERATOR_IMAGE|" "$repository/deploy/install.yaml" |
+    kubectl apply -f - >/dev/null || return
+  kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=120s >/dev/null && return
+  kubectl -n ringmaster-system describe pods >&2
+  kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=50 >&2
+  return 1
+}
+
+# A namespace that enforces Pod Security `restricted`.
+restricted_namespace() { # name
+  kubectl create namespace "$1" --dry-run=client -o yaml | kubectl apply -f - >/dev/null
+  kubectl label --overwrite namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null
+}
+
+# The real handwriting: 1,797 digits of 8×8 pixels, as IDX files in a ConfigMap (binaryData, about 115 kB).
+digits_config_map() { # kubeconfig namespace
+  local data=$RINGMASTER_CACHE/digits
+  [ -s "$data/train-images-idx3-ubyte" ] || python3 "$repository/tests/data/digits_to_idx.py" "$data" || return
+  kubectl --kubeconfig "$1" -n "$2" create configmap digits-idx --from-file="$data" --dry-run=client -o yaml |
+    kubectl --kubeconfig "$1" -n "$2" apply -f - >/dev/null
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Builds the programs of the local cluster from Go modules, once, into a cache outside the tree. Where all are present it
+# returns at once; two builds at the same time wait for each other.
+#
+#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok (default: the first two)
+#   build.sh --print        the cache folder of this version (programs in its bin/)
+#
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Kubernetes takes about 5 minutes cold on 2 cores.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tools=$here/tools
+kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
+hash=$(cd "$tools" && find . -type f \( -name go.mod -o -name go.sum -o -name tools.go \) | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
+CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
+
+refuse() {
+  echo "build.sh: $*" >&2
+  exit 1
+}
+
+packages() { # group -> the packages that its tools.go names
+  sed -n 's/^\t_ "\(.*\)"$/\1/p' "$tools/$1/tools.go"
+}
+
+program() { # package -> the name of its program
+  case $1 in
+    go.etcd.io/etcd/server/v3) echo etcd ;;
+    *) basename "$1" ;;
+  esac
+}
+
+# Our own program is in the tree, not pinned by go.sum: it is built again when its source has changed.
+source_of() { # package
+  case $1 in
+    localcluster/*) cat "$tools/${1#localcluster/}"/*.go | sha256sum ;;
+    *) echo pinned ;;
+  esac
+}
+
+present() { # package
+  local name
+  name=$(program "$1")
+  [ -x "$CACHE/bin/$name" ] && [ "$(cat "$CACHE/source/$name" 2>/dev/null)" = "$(source_of "$1")" ]
+}
+
+# The go.mod files ask for a Go version. Go 1.21 and newer fetch it through the module proxy; older ones cannot.
+check_go() {
+  local have need
+  command -v go >/dev/null || refuse "no 'go' on this machine: install Go 1.21 or newer to build the local cluster"
+  have=$(
+    cd /
+    GOTOOLCHAIN=local go env GOVERSION 2>/dev/null
+  ) || true
+  need=$(cat "$tools"/*/go.mod | awk '$1 == "go" {print $2}' | sort -V | tail -n 1)
+  [ "$(printf '%s\n' "${have#go}" "$need" | sort -V | head -n 1)" != "$need" ] || return 0
+  [ "$(printf '%s\n' "${have#go}" 1.21 | sort -V | head -n 1)" = 1.21 ] ||
+    refuse "${have:-this Go} cannot read the go.mod files here, which need Go $need, nor fetch a newer Go by itself: install Go 1.21 or newer"
+  echo "build.sh: $have is older than Go $need: letting it fetch that toolchain through the module proxy" >&2
+  export GOTOOLCHAIN=auto
+}
+
+build() { # group package; every step answers for itself, as the caller asks for the result
+  local name ldflags
+  name=$(program "$2")
+  ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes_version -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes_version"
+  ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
+  (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags="$ldflags" -o "$CACHE/bin/.$name.$$" "$2") || return
+  mv "$CACHE/bin/.$name.$$" "$CACHE/bin/$name" || return
+  source_of "$2" >"$CACHE/source/$name"
+}
+
+# The behaviour of simulated nodes and Pods is data inside kwok's module; the cluster needs it without Go at hand.
+copy_stages() {
+  local from
+  from=$(cd "$tools/kwok" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+  cat "$from"/node/fast/node-*.yaml "$from"/node/heartbeat-with-lease/node-*.yaml "$from"/pod/fast/pod-*.yaml |
+    awk 'FNR == 1 || /^apiVersion:/ {print "---"} {print}' >"$CACHE/.stages.$$"
+  mv "$CACHE/.stages.$$" "$CACHE/kwok-stages.yaml"
+}
+
+if [ "${1:-}" = --print ]; then
+  echo "$CACHE"
+  exit
+fi
+groups=("$@")
+[ $# -gt 0 ] || groups=(kubernetes etcd)
+missing=()
+for group in "${groups[@]}"; do
+  [ -d "$tools/$group" ] || refuse "no group '$group'; there are: $(cd "$tools" && echo *)"
+  for package in $(packages "$group"); do
+    present "$package" || missing+=("$group $package")
+  done
+  [ "$group" != kwok ] || [ -e "$CACHE/kwok-stages.yaml" ] || missing+=("$group stages")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+check_go
+mkdir -p "$CACHE/bin" "$CACHE/source"
+exec 9>"$CACHE/.lock"
+if ! flock -n 9; then
+  echo "build.sh: another build is running; waiting for it" >&2
+  flock 9
+fi
+rm -f "$CACHE"/bin/.*.[0-9]*
+for i in "${!missing[@]}"; do
+  read -r group package <<<"${missing[i]}"
+  if [ "$package" = stages ]; then
+    copy_stages
+    continue
+  fi
+  ! present "$package" || continue
+  printf 'building %s (%d of %d, %d min %02d s so far)\n' "$(program "$package")" $((i + 1)) ${#missing[@]} \
+    $((SECONDS / 60)) $((SECONDS % 60)) >&2
+  build "$group" "$package" || refuse "while building $(program "$package"): see the lines above; a network failure is worth a second try"
+done
+printf 'local cluster programs ready in %s after %d min %02d s\n' "$CACHE/bin" $((SECONDS / 60)) $((SECONDS % 60)) >&2

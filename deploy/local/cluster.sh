@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# A real multi-node Kubernetes on one Linux machine, without Docker: etcd, API server, controllers, scheduler and, in one
+# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. How it works: README.md here.
+#
+#   cluster.sh up [NODES]           start (default 3 nodes); prints the KUBECONFIG to use. 0 nodes: control plane only, no root
+#       --no-controllers            with 0 nodes: etcd and API server alone
+#       --port PORT                 the API server's port (default: the first free one from 6443)
+#   cluster.sh down                 stop it and remove everything it made
+#   cluster.sh env                  print the KUBECONFIG and PATH lines again
+#   cluster.sh list                 all clusters of this machine
+#   cluster.sh load ARCHIVE...      put OCI archives on every node (name them localhost/NAME:TAG, imagePullPolicy Never)
+#   cluster.sh user NAME NAMESPACE  a kubeconfig for a person who may edit that one namespace
+#   cluster.sh gpus NODE COUNT      let a node advertise nvidia.com/gpu (for scheduling; there is no device)
+#   cluster.sh fake N               N simulated nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
+#   cluster.sh cut NODE | heal NODE drop every packet of a node (a silent host) | end that
+#
+# --name NAME (default: ringmaster) chooses the cluster: several run side by side.
+# RINGMASTER_STATE (default /var/tmp/ringmaster-cluster) holds running clusters, RINGMASTER_CACHE (default ~/.cache/ringmaster)
+# built programs and unpacked images.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+BASE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}
+CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+NAME=ringmaster CONTROLLERS=yes PORT=''
+
+usage() {
+  sed -n '2,/^set -/{/^set -/!s/^# \{0,1\}//p}' "$here/cluster.sh" >&2
+  exit 2
+}
+
+words=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --name) NAME=${2:?--name needs a name} && shift ;;
+    --name=*) NAME=${1#*=} ;;
+    --port) PORT=${2:?--port needs a number} && shift ;;
+    --port=*) PORT=${1#*=} ;;
+    --no-controllers) CONTROLLERS=no ;;
+    -*) usage ;;
+    *) words+=("$1") ;;
+  esac
+  shift
+done
+[ ${#words[@]} -gt 0 ] || usage
+[[ $NAME =~ ^[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?$ ]] ||
+  { echo "a cluster's name is 1 to 20 lower-case letters, digits and dashes, not '$NAME'" >&2; exit 2; }
+
+for part in common record pki control_plane network cgroup images node fake down commands; do
+  # shellcheck source=/dev/null
+  . "$here/lib/$part.sh"
+done
+
+set -- "${words[@]:1}"
+case ${words[0]} in
+  up) command_up "${1:-3}" ;;
+  down) command_down ;;
+  env) command_env ;;
+  list) command_list ;;
+  load) [ $# -gt 0 ] || usage; command_load "$@" ;;
+  user) [ $# -eq 2 ] || usage; command_user "$@" ;;
+  gpus) [ $# -eq 2 ] || usage; command_gpus "$@" ;;
+  fake) [ $# -eq 1 ] || usage; command_fake "$1" ;;
+  cut) [ $# -eq 1 ] || usage; command_cut "$1" ;;
+  heal) [ $# -eq 1 ] || usage; command_heal "$1" ;;
+  *) usage ;;
+esac

@@ -1,0 +1,101 @@
+# shellcheck shell=bash
+# The commands of cluster.sh. Each takes the cluster's lock, checks its input and reads downwards as a recipe.
+
+find_programs() { # group...
+  "$here/build.sh" "$@"
+  BIN=$("$here/build.sh" --print)/bin
+}
+
+is_up() { [ -e "$STATE/setting/up" ]; }
+
+need_up() {
+  is_up || die "not running; start it with: cluster.sh up --name $NAME"
+  BIN=$(setting bin)
+}
+
+command_up() { # nodes
+  local nodes=$1
+  [[ $nodes =~ ^[0-9]{1,2}$ && $nodes -le 60 ]] || die "the number of nodes is 0 to 60, not '$nodes'"
+  [[ $nodes = 0 || $CONTROLLERS = yes ]] || die "--no-controllers goes with 0 nodes: nodes need the controllers"
+  need_commands openssl curl ss flock
+  if [ "$nodes" != 0 ]; then need_root && need_node_commands; fi
+  lock_cluster
+  if is_up; then
+    say "already running with $(setting nodes) nodes"
+    print_env
+    return
+  fi
+  find_programs kubernetes etcd
+  # A half-failed or killed `up` left its record: finish its clean-up before starting.
+  stop_cluster
+  mkdir -p "$STATE"/{log,pid,setting}
+  trap clean_up_after_failure EXIT
+  set_setting nodes "$nodes"
+  set_setting bin "$BIN"
+  if [ "$nodes" = 0 ]; then up_control_plane_only; else up_with_nodes "$nodes"; fi
+  date +%s >"$STATE/setting/up"
+  trap - EXIT
+  print_env
+}
+
+# Runs when `up` ends before it is done; the logs it names are kept aside, everything else is undone.
+clean_up_after_failure() {
+  local kept
+  trap '' PIPE INT TERM HUP
+  kept=$(mktemp -d "${TMPDIR:-/tmp}/cluster-$NAME-log.XXXXXX")
+  cp -r "$STATE/log/." "$kept/" 2>/dev/null || true
+  say "not started; undoing what was made. All logs: $kept" || true
+  stop_cluster
+  exit 1
+}
+
+up_control_plane_only() {
+  start_control_plane 127.0.0.1 10.96.0.0/16 10.96.0.1
+  wait_for_apiserver
+  if [ "$CONTROLLERS" = yes ]; then start_controllers; fi
+  wait_until 20 apiserver "the default namespace" kubectl get namespace default
+}
+
+command_down() {
+  lock_cluster
+  stop_cluster
+  rm -f "$BASE/.$NAME.lock"
+}
+
+print_env() {
+  # shellcheck disable=SC2016  # the reader's shell expands $PATH
+  printf 'export KUBECONFIG=%s\nexport PATH=%s:$PATH\n' "$STATE/admin.kubeconfig" "$(setting bin)"
+}
+
+command_env() {
+  is_up || die "not running"
+  print_env
+}
+
+command_list() {
+  local name
+  for name in "$BASE"/*/setting/up; do
+    [ -e "$name" ] || continue
+    name=${name%/setting/up}
+    printf '%-20s %3s nodes  %s\n' "${name##*/}" "$(cat "$name/setting/nodes")" "$(cat "$name/setting/server")"
+  done
+}
+
+# A person with the rights of a namespace editor, as the built-in ClusterRole `edit` means them.
+command_user() { # name namespace
+  lock_cluster
+  need_up
+  [[ $1 =~ ^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$ ]] || die "a user's name is lower-case letters, digits, dots and dashes, not '$1'"
+  [ -e "$STATE/pki/user-$1.crt" ] || certificate "user-$1" "/CN=$1"
+  kubeconfig "user-$1" "user-$1" "$2"
+  kubectl get namespace "$2" >/dev/null 2>&1 || kubectl create namespace "$2" >/dev/null
+  kubectl create rolebinding "$1-edits" --namespace="$2" --clusterrole=edit --user="$1" --dry-run=client --output=yaml |
+    kubectl apply --filename=- >/dev/null
+  echo "$STATE/user-$1.kubeconfig"
+}
+
+command_gpus() { # node count
+  need_up
+  kubectl patch node "$1" --subresource=status --type=merge \
+    --patch "{\"status\":{\"capacity\":{\"nvidia.com/gpu\":\"$2\"},\"allocatable\":{\"nvidia.com/gpu\":\"$2\"}}}"
+}

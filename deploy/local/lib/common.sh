@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# Words and paths that every part of the local cluster uses: saying, failing, starting a program, waiting for it.
+# Sourced by cluster.sh after it set the names below; holds no policy of its own.
+
+: "${here:?}" "${NAME:?}" "${BASE:?}" "${CACHE:?}"
+
+STATE=$BASE/$NAME
+RECORD=$STATE/record
+SLOTS=$BASE/.slots PORTS=$BASE/.ports SETTINGS=$BASE/.settings
+
+say() { echo "cluster $NAME: $*" >&2; }
+die() {
+  echo "cluster $NAME: $*" >&2
+  exit 1
+}
+
+kubectl() { "$BIN/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
+
+# A cluster setting that later commands need (address, port, number of nodes): kept as one small file each.
+setting() { cat "$STATE/setting/$1" 2>/dev/null || true; }
+set_setting() { printf '%s\n' "$2" >"$STATE/setting/$1"; }
+
+need_root() {
+  [ "$(id -u)" = 0 ] || die "real nodes need root (network namespaces, mounts, cgroups); 'up 0' does not"
+}
+
+need_commands() {
+  local command missing=()
+  for command in "$@"; do
+    command -v "$command" >/dev/null || missing+=("$command")
+  done
+  [ ${#missing[@]} -eq 0 ] || die "missing on this machine: ${missing[*]}; run deploy/local/prerequisites.sh cluster"
+}
+
+# Runs a critical section that all clusters of this machine share (address slots, ports, sysctls).
+machine_wide() {
+  mkdir -p "$BASE"
+  (
+    flock 8
+    "$@"
+  ) 8>"$BASE/.lock"
+}
+
+# Takes the lock of this one cluster for the rest of the script, so that two commands never interleave.
+lock_cluster() {
+  local file=$BASE/.$NAME.lock
+  mkdir -p "$BASE"
+  # `down` removes the file: whoever waited on the removed one tries again on the new one.
+  until [ "/proc/$$/fd/9" -ef "$file" ]; do
+    exec 9>"$file"
+    flock -w 300 9 || die "another command has held this cluster for 5 minutes; to see which: fuser $file"
+  done
+}
+
+# The kernel's start time of a process: with it, a recorded pid that was reused is told apart.
+start_time() { # pid
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+  # shellcheck disable=SC2086  # the fields after the program's name are split on purpose
+  set -- ${stat##*) }
+  [ "$1" = Z ] || echo "${20}"
+}
+
+# Starts a program in the background, detached, its output in log/NAME.log, and records it before it runs.
+# Descriptors 7 to 9 are locks: a child that kept them would hold the cluster for ever.
+start() { # name command...
+  local name=$1
+  shift
+  (
+    pid=$BASHPID
+    echo "$pid" >"$STATE/pid/$name"
+    record process "$name" "$pid" "$(start_time "$pid")"
+    exec setsid "$@" </dev/null >>"$STATE/log/$name.log" 2>&1 7>&- 8>&- 9>&-
+  ) &
+  disown # bash would report its end when `down` follows in the same script
+}
+
+running() { # name
+  local pid
+  pid=$(cat "$STATE/pid/$1" 2>/dev/null) && [ -n "$(start_time "$pid")" ]
+}
+
+# The lines of a program's log that say why it failed.
+why() { # name
+  local log=$STATE/log/$1.log lines
+  lines=$(grep -iE 'error|fail|fatal|panic|in use|denied|refused' "$log" 2>/dev/null | tail -n 5 | cut -c -400)
+  printf '%s\n' "${lines:-$(tail -n 5 "$log" 2>/dev/null | cut -c -400)}" | sed "s/^/  $1: /" >&2
+}
+
+# Polls a command until it succeeds; gives up when the program behind it has ended or the time is over.
+wait_until() { # seconds program what command...
+  local deadline=$((SECONDS + $1)) program=$2 what=$3
+  shift 3
+  until "$@" >/dev/null 2>&1; do
+    if [ -n "$program" ] && [ -e "$STATE/pid/$program" ] && ! running "$program"; then
+      why "$program"
+      die "while waiting for $what: $program has ended; its log is $STATE/log/$program.log until the clean-up"
+    fi
+    if [ $SECONDS -ge $deadline ]; then
+      [ -z "$program" ] || why "$program"
+      die "while waiting for $what: not there in time"
+    fi
+    sleep 0.05
+  done
+}

@@ -1,0 +1,213 @@
+# shellcheck shell=bash
+# Images reach the nodes without a registry. An archive is unpacked once, by a containerd that lives only for that moment and
+# keeps its snapshots in the cache; each node then gets the same layers as hard links plus the image's small documents.
+# A layer's files are never written to: overlayfs copies a file up before it changes it.
+#
+# Cache entry of an image, $CACHE/unpacked/<name>/: image (its name), digest, config (digest), layers (one line each, lowest
+# first: chain id, folder), thin.tar (the archive without its layers).
+
+cached_name() { tr '/:@' '___' <<<"$1"; }
+
+command_load() { # archive...
+  local archive entries=() node job jobs=()
+  need_root
+  lock_cluster
+  need_up
+  need_commands ctr jq tar
+  mkdir -p "$CACHE/unpacked"
+  # Unpacking and linking exclude each other across clusters: a newer image of the same name would remove the layers under us.
+  exec 7>"$CACHE/unpacked/.lock"
+  flock 7
+  for archive in "$@"; do
+    [ -f "$archive" ] || die "while loading $archive: no such file"
+    entries+=("$(unpack_once "$archive")")
+  done
+  for node in $(node_names); do
+    for archive in "${entries[@]}"; do give_image "$node" "$archive"; done &
+    jobs+=($!)
+  done
+  for job in "${jobs[@]}"; do wait "$job" || die "an image could not be given to every node"; done
+  for archive in "${entries[@]}"; do say "loaded $(cat "$archive/image") into $(node_names | wc -l) nodes"; done
+}
+
+node_names() { seq -f 'node%g' "$(setting nodes)"; }
+
+# --- Unpacking into the cache --------------------------------------------------------------------------------------
+
+unpack_once() { # archive -> prints the cache entry; holds the cache lock
+  local index name digest entry
+  index=$(from_archive "$1" index.json) || die "while loading $1: not an OCI archive (a plain tar with an index.json)"
+  [ "$(jq '.manifests | length' <<<"$index")" = 1 ] || die "while loading $1: it must hold exactly one image"
+  name=$(jq -r '.manifests[0].annotations | .["io.containerd.image.name"] // .["org.opencontainers.image.ref.name"] // ""' <<<"$index")
+  digest=$(jq -r '.manifests[0].digest' <<<"$index")
+  [[ $name == */*:* ]] || die "while loading $1: the image in it is named '$name'; name it localhost/NAME:TAG when writing the archive"
+  entry=$CACHE/unpacked/$(cached_name "$name")
+  if [ "$(cat "$entry/digest" 2>/dev/null)" != "$digest" ] || ! layers_are_there "$entry"; then
+    unpack "$1" "$name" "$digest" "$entry"
+  fi
+  echo "$entry"
+}
+
+layers_are_there() { # entry
+  local folder
+  [ -e "$1/config" ] || return 1
+  while read -r _ folder; do [ -d "$folder" ] || return 1; done <"$1/layers"
+}
+
+unpack() { # archive name digest entry
+  local entry=$4 socket=$STATE/unpack.sock
+  rm -rf "$entry"
+  mkdir -p "$entry"
+  start_unpacker "$socket"
+  ctr --address "$socket" --namespace k8s.io image import "$1" >/dev/null || die "while unpacking $1: containerd refused it; see the lines above"
+  tar -cf "$entry/thin.tar" -C "$(thin_archive "$1" "$3")" .
+  rm -rf "$STATE/thin"
+  echo "$2" >"$entry/image"
+  write_layers "$socket" "$entry"
+  stop_unpacker
+  echo "$3" >"$entry/digest"
+}
+
+start_unpacker() { # socket
+  cat >"$STATE/unpack.toml" <<C
+version = 2
+root = "$CACHE/unpacked/containerd"
+state = "$STATE/unpack-run"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+  address = "$1"
+C
+  start unpacker containerd --config "$STATE/unpack.toml"
+  wait_until 20 unpacker "containerd, to unpack the image" ctr --address "$1" version
+}
+
+stop_unpacker() {
+  local pid
+  pid=$(cat "$STATE/pid/unpacker")
+  # A polite end: its databases in the cache are used again.
+  kill "$pid"
+  for _ in $(seq 200); do
+    running unpacker || break
+    sleep 0.05
+  done
+  rm -f "$STATE/pid/unpacker"
+}
+
+# One document of an archive; some tools write its paths with a leading ./
+from_archive() { # archive path
+  tar -xOf "$1" "$2" 2>/dev/null || tar -xOf "$1" "./$2" 2>/dev/null
+}
+
+# The archive's documents without its layers, as a folder.
+thin_archive() { # archive digest
+  local thin=$STATE/thin manifest=blobs/sha256/${2#sha256:} config
+  rm -rf "$thin"
+  mkdir -p "$thin/blobs/sha256"
+  from_archive "$1" oci-layout >"$thin/oci-layout"
+  from_archive "$1" index.json >"$thin/index.json"
+  from_archive "$1" "$manifest" >"$thin/$manifest"
+  config=blobs/sha256/$(jq -r '.config.digest | ltrimstr("sha256:")' "$thin/$manifest")
+  from_archive "$1" "$config" >"$thin/$config"
+  echo "$thin"
+}
+
+# Pairs every layer's chain id, which names its snapshot, with the folder where its files are.
+write_layers() { # socket entry
+  local manifest config diff chain='' chains=() folders
+  manifest=$(from_archive "$2/thin.tar" index.json | jq -r '.manifests[0].digest | ltrimstr("sha256:")')
+  config=$(from_archive "$2/thin.tar" "blobs/sha256/$manifest" | jq -r '.config.digest | ltrimstr("sha256:")')
+  while read -r diff; do
+    if [ -z "$chain" ]; then chain=$diff; else chain=sha256:$(printf '%s %s' "$chain" "$diff" | sha256sum | cut -d' ' -f1); fi
+    chains+=("$chain")
+  done < <(from_archive "$2/thin.tar" "blobs/sha256/$config" | jq -r '.rootfs.diff_ids[]')
+  folders=$(ctr --address "$1" --namespace k8s.io snapshots view --mounts "look-$$" "$chain" | lower_folders)
+  ctr --address "$1" --namespace k8s.io snapshots rm "look-$$"
+  echo "sha256:$config" >"$2/config"
+  paste -d' ' <(printf '%s\n' "${chains[@]}") <(tac <<<"$folders") >"$2/layers"
+}
+
+# From the mounts of a view: its lower folders, topmost first. A single layer is a bind mount of its folder.
+lower_folders() {
+  jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("lowerdir=")) | ltrimstr("lowerdir=") end' |
+    tr ':' '\n'
+}
+
+# --- Giving an unpacked image to a node ------------------------------------------------------------------------------
+
+give_image() { # node cache-entry
+  local control chain folder parent='' upper
+  control=(ctr --address "$STATE/$1/containerd.sock" --namespace k8s.io)
+  while read -r chain folder; do
+    if ! "${control[@]}" snapshots info "$chain" >/dev/null 2>&1; then
+      "${control[@]}" snapshots rm "give-$chain" >/dev/null 2>&1 || true
+      # shellcheck disable=SC2086  # the lowest layer has no parent: no argument
+      upper=$("${control[@]}" snapshots prepare --mounts "give-$chain" $parent | upper_folder)
+      copy_layer "$folder" "$upper"
+      "${control[@]}" snapshots commit "$chain" "give-$chain"
+    fi
+    parent=$chain
+  done <"$2/layers"
+  "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
+  # containerd's Kubernetes side hears of the image a moment later and then also lists it by its config; a Pod created
+  # before that would wait for kubelet's next try.
+  wait_until 20 "containerd-$1" "containerd of $1 to offer $(cat "$2/image")" image_is_listed "$(cat "$2/config")" "${control[@]}"
+}
+
+image_is_listed() { # name ctr...
+  local name=$1
+  shift
+  [ "$("$@" image ls -q "name==$name")" = "$name" ]
+}
+
+upper_folder() {
+  jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("upperdir=")) | ltrimstr("upperdir=") end'
+}
+
+copy_layer() { # from to: hard links where both are on one file system
+  if [ "$(stat -c %d "$1")" = "$(stat -c %d "$2")" ]; then
+    cp -al "$1/." "$2/"
+  else
+    cp -a --reflink=auto "$1/." "$2/"
+  fi
+}
+
+# --- The pause image ---------------------------------------------------------------------------------------------------
+
+# What holds a Pod's namespaces: a static program that waits and reaps. Its archive is written by hand: it is one file.
+pause_image() {
+  local archive work
+  mkdir -p "$CACHE/unpacked"
+  archive=$CACHE/unpacked/pause-$(sha256sum "$here/lib/pause.c" | cut -c -12).tar
+  if [ ! -e "$archive" ]; then
+    work=$(mktemp -d "$STATE/pause.XXXXXX")
+    write_pause_archive "$work" "$archive"
+    rm -rf "$work"
+  fi
+  (
+    flock 7
+    unpack_once "$archive" >/dev/null
+  ) 7>"$CACHE/unpacked/.lock"
+}
+
+write_pause_archive() { # work archive
+  local layer config manifest blobs=$1/oci/blobs/sha256
+  mkdir -p "$blobs" "$1/root"
+  gcc -static -O2 -o "$1/root/pause" "$here/lib/pause.c"
+  tar -C "$1/root" --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$1/layer" pause
+  layer=$(sha256sum "$1/layer" | cut -d' ' -f1)
+  printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":["/pause"]},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
+    "$(dpkg --print-architecture)" "$layer" >"$1/config"
+  config=$(sha256sum "$1/config" | cut -d' ' -f1)
+  printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:%s","size":%d},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:%s","size":%d}]}' \
+    "$config" "$(stat -c %s "$1/config")" "$layer" "$(stat -c %s "$1/layer")" >"$1/manifest"
+  manifest=$(sha256sum "$1/manifest" | cut -d' ' -f1)
+  printf '{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:%s","size":%d,"annotations":{"org.opencontainers.image.ref.name":"localhost/pause:1"}}]}' \
+    "$manifest" "$(stat -c %s "$1/manifest")" >"$1/oci/index.json"
+  echo '{"imageLayoutVersion":"1.0.0"}' >"$1/oci/oci-layout"
+  mv "$1/layer" "$blobs/$layer"
+  mv "$1/config" "$blobs/$config"
+  mv "$1/manifest" "$blobs/$manifest"
+  tar -C "$1/oci" -cf "$2.$$" oci-layout index.json blobs
+  mv "$2.$$" "$2"
+}

@@ -1,0 +1,162 @@
+#!/bin/bash
+# Builds Ringmaster's images from Debian root file systems and keeps them as OCI archives in the cache.
+#
+#   images/build.sh [operator|worker-debian13|worker-debian12]...   (default: all three)
+#   images/build.sh --archives [IMAGE]...                           prints the paths of the archives
+#   images/build.sh --sizes                                         prints what a registry would store, as one JSON line
+#
+# The same Dockerfiles work with `docker build`; this script adds base images made by mmdebstrap, a compiler cache, and archives
+# written only when an image changed. An unchanged tree takes seconds, a changed source file one compilation.
+# Needs root and deploy/local/prerequisites.sh images. $RINGMASTER_CACHE moves the cache, $RINGMASTER_IMAGE_COMPRESSION
+# (zstd or gzip) is how layers are stored.
+set -euo pipefail
+
+tree=$(cd "$(dirname "$0")/.." && pwd)
+archives=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/images
+cache=$archives/build
+compression=${RINGMASTER_IMAGE_COMPRESSION:-zstd}
+version=$(sed -n 's/^project(ringmaster VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
+targets=(operator worker-debian13 worker-debian12)
+
+step() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
+fail() { printf 'images/build.sh: %s\n' "$*" >&2 && exit 1; }
+
+archive_of() { echo "$archives/$1.oci.tar"; }
+
+name_of() {
+  case $1 in
+    operator) echo "localhost/ringmaster-operator:$version" ;;
+    worker-debian1[23]) echo "localhost/ringmaster-worker:$version-${1#worker-}" ;;
+  esac
+}
+
+existing_archive() {
+  [ -f "$(archive_of "$1")" ] || fail "$(archive_of "$1") is missing; run images/build.sh $1"
+  archive_of "$1"
+}
+
+# compressed_bytes TARGET: the sum of its layers as they are in the archive, which is what a registry stores and a node pulls.
+compressed_bytes() {
+  local archive manifest
+  archive=$(existing_archive "$1")
+  manifest=$(tar -xOf "$archive" index.json | jq -r '.manifests[0].digest | sub(":"; "/")')
+  tar -xOf "$archive" "blobs/$manifest" | jq '[.layers[].size] | add'
+}
+
+print_sizes() {
+  local operator worker
+  operator=$(compressed_bytes operator)
+  worker=$(compressed_bytes worker-debian13)
+  printf '{"operator_bytes":%s,"worker_bytes":%s}\n' "$operator" "$worker"
+}
+
+# buildah in a storage of our own. `chroot` isolation needs no kernel feature; overlay saves copying every layer.
+setup_buildah() {
+  export BUILDAH_ISOLATION=chroot TMPDIR=$cache/tmp
+  mkdir -p "$TMPDIR" "$cache/log"
+  [ -f "$cache/driver" ] || probe_driver >"$cache/driver"
+  buildah=(buildah --root "$cache/storage" --runroot "$cache/run" --storage-driver "$(cat "$cache/driver")")
+}
+
+probe_driver() {
+  local probe=$cache/tmp/probe
+  mkdir -p "$probe"/{lower,upper,work,merged}
+  if mount -t overlay overlay -o "lowerdir=$probe/lower,upperdir=$probe/upper,workdir=$probe/work" "$probe/merged" 2>/dev/null; then
+    umount "$probe/merged" && echo overlay
+  else
+    echo vfs
+  fi
+  rm -rf "$probe"
+}
+
+# A failed step leaves its container, and the storage mounts its own directory: nothing of ours stays mounted.
+leave() {
+  local status=$?
+  "${buildah[@]}" rm --all >/dev/null 2>&1 || true
+  umount "$cache/storage/overlay" 2>/dev/null || true
+  exit $status
+}
+
+# run_logged LOG COMMAND...: shows the steps, keeps the rest for when it fails.
+run_logged() {
+  local log=$cache/log/$1.log
+  shift
+  if ! "$@" 2>&1 | tee "$log" | while IFS= read -r line; do
+    case $line in STEP\ * | \[*\]\ STEP\ *) step "  ${line#*STEP }" ;; esac
+  done; then
+    tail -n 40 "$log" >&2
+    fail "failed; the whole output is in $log"
+  fi
+}
+
+# base_image NUMBER SUITE: a minimal Debian as an image, from the mirror this machine's own apt uses.
+base_image() {
+  local key image directory
+  key=$( (echo "$2" && cat "$tree/images/base-root.sh") | sha256sum | cut -c1-12)
+  image=localhost/ringmaster-base:debian$1-$key
+  if ! "${buildah[@]}" inspect --type image "$image" >/dev/null 2>&1; then
+    step "base root file system of Debian $1 ($2)"
+    directory=$(mktemp -d)
+    run_logged "base-debian$1" "$tree/images/base-root.sh" "$2" "$directory/root.tar"
+    printf 'FROM scratch\nADD root.tar /\nCMD ["/bin/sh"]\n' >"$directory/Dockerfile"
+    "${buildah[@]}" build-using-dockerfile --quiet --tag "$image" "$directory" >/dev/null
+    rm -rf "$directory"
+  fi
+  base=$image
+}
+
+build() { # TARGET
+  local target=$1 name archive id
+  name=$(name_of "$target")
+  archive=$(archive_of "$target")
+  case $target in
+    worker-debian13) base_image 13 trixie ;;
+    *) base_image 12 bookworm ;;
+  esac
+  step "$name"
+  run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --format oci --tag "$name" \
+    --file "$tree/images/${target%-*}.Dockerfile" --ignorefile "$tree/images/dockerignore" \
+    --build-arg "BASE_IMAGE=$base" "$tree"
+  id=$("${buildah[@]}" inspect --type image --format '{{.FromImageID}}' "$name")
+  if [ ! -f "$archive" ] || [ "$(cat "$archive.id" 2>/dev/null)" != "$id-$compression" ]; then
+    step "  writing $archive"
+    rm -f "$archive.id" "$archive.new"
+    "${buildah[@]}" push --quiet --compression-format "$compression" "$name" "oci-archive:$archive.new:$name"
+    mv "$archive.new" "$archive"
+    echo "$id-$compression" >"$archive.id"
+  fi
+}
+
+mode=build
+case ${1:-} in
+  --sizes)
+    print_sizes
+    exit
+    ;;
+  --archives) mode=archives && shift ;;
+esac
+[ $# -eq 0 ] || targets=("$@")
+for target in "${targets[@]}"; do
+  [ -n "$(name_of "$target")" ] || fail "there is no image '$target'; there are operator, worker-debian13, worker-debian12"
+  [ $mode = build ] || existing_archive "$target"
+done
+[ $mode = build ] || exit 0
+[ "$(id -u)" = 0 ] || fail "buildah and mmdebstrap run as root here; use sudo"
+
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock --nonblock 9 || { step "waiting for another images/build.sh" && flock 9; }
+setup_buildah
+trap leave EXIT
+for target in "${targets[@]}"; do build "$target"; done
+
+# What is there, for those who load images into a cluster: name, archive, an id that changes with the content.
+for target in operator worker-debian13 worker-debian12; do
+  archive=$(archive_of "$target")
+  [ ! -f "$archive.id" ] || echo "$(name_of "$target") $archive $(cat "$archive.id")"
+done >"$archives/images.txt"
+
+step "images (compressed):"
+for target in "${targets[@]}"; do
+  printf '  %-44s %4d MB  %s\n' "$(name_of "$target")" $(($(compressed_bytes "$target") / 1000000)) "$(archive_of "$target")"
+done

@@ -1,0 +1,29 @@
+#!/bin/bash
+# Compiles the operator and lays out the root of its image: the program, the closure of its shared libraries, a user.
+# Usage: build.sh SOURCE ROOT; run by operator.Dockerfile, whose cache mount is $CCACHE_DIR.
+set -euo pipefail
+source=$1 root=$2
+
+cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_WORKER=OFF
+ninja -C /build -j "$(nproc)" ringmaster-operator
+
+mkdir -p "$root"/{etc,usr/bin,lib64,proc,sys,dev}
+install -d -m 1777 "$root/tmp"
+install -s -m 0755 "$(find /build -name ringmaster-operator -type f)" "$root/usr/bin/"
+rm -rf /build # objects are in the compiler cache, not in a layer
+
+# The loader keeps the path that is written into every program; libraries go where the loader looks by itself.
+ldd "$root/usr/bin/ringmaster-operator" | grep -o '/[^ ]*' | while read -r library; do
+  case $library in
+    /lib64/*) install -D -m 0755 "$library" "$root$library" ;;
+    *) install -D -m 0644 "$library" "$root/usr/lib/$(uname -m)-linux-gnu/${library##*/}" ;;
+  esac
+done
+ln -s usr/lib "$root/lib"
+
+echo 'operator:x:65532:65532:operator:/:/nonexistent' >"$root/etc/passwd"
+echo 'operator:x:65532:' >"$root/etc/group"
+echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
+
+# As shipped: nothing but this root.
+chroot "$root" /usr/bin/ringmaster-operator --version

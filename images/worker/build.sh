@@ -1,0 +1,15 @@
+#!/bin/bash
+# Compiles the worker's programs. Usage: build.sh SOURCE OUT; run by worker.Dockerfile, whose cache mount is $CCACHE_DIR.
+set -euo pipefail
+source=$1 out=$2
+programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-train)
+
+cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_OPERATOR=OFF \
+  -DCMAKE_PREFIX_PATH=/opt/torch
+ninja -C /build -j "$(nproc)" "${programs[@]}"
+
+mkdir -p "$out"
+for program in "${programs[@]}"; do
+  find /build -name "$program" -type f -exec install -s -m 0755 {} "$out" \;
+done
+rm -rf /build # objects are in the compiler cache, not in a layer

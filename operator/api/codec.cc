@@ -1,0 +1,290 @@
+#include "operator/api/codec.h"
+
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::api {
+
+using nlohmann::json;
+
+namespace {
+
+Error WrongType(const std::string& field, const char* wanted) {
+  return {ErrorKind::kInvalid, "the field " + field + " is not " + wanted +
+                                   "; apply the CRD that came with this operator"};
+}
+
+Result<std::optional<int>> ReadInt(const json& object, const char* field, const std::string& path) {
+  const json* value = kube::Find(object, {field});
+  if (value == nullptr) return std::optional<int>();
+  const std::optional<int32_t> number = kube::GetInt32(object, {field});
+  if (!number) return WrongType(path, "a whole number");
+  return std::optional<int>(*number);
+}
+
+Result<std::vector<std::string>> ReadStrings(const json& object, const char* field,
+                                             const std::string& path) {
+  const json* value = kube::Find(object, {field});
+  std::vector<std::string> strings;
+  if (value == nullptr) return strings;
+  if (!value->is_array()) return WrongType(path, "a list");
+  for (const json& item : *value) {
+    if (!item.is_string()) return WrongType(path, "a list of strings");
+    strings.push_back(item.get<std::string>());
+  }
+  return strings;
+}
+
+// The template as text, so that it can be kept without a JSON tree.
+Result<std::string> ReadTemplate(const json& parent, const std::string& path) {
+  const json* value = kube::Find(parent, {"template"});
+  if (value == nullptr) return std::string();
+  if (!value->is_object()) return WrongType(path, "an object");
+  return kube::DumpJson(*value);
+}
+
+Result<void> ReadWorker(const json& spec, WorkerSpec& worker) {
+  const json* object = kube::Find(spec, {"worker"});
+  if (object == nullptr) return {};
+  const auto replicas = ReadInt(*object, "replicas", "spec.worker.replicas");
+  if (!replicas.ok()) return replicas.error();
+  worker.replicas = replicas->value_or(1);
+  const auto least = ReadInt(*object, "minReplicas", "spec.worker.minReplicas");
+  if (!least.ok()) return least.error();
+  worker.min_replicas = *least;
+  const auto most = ReadInt(*object, "maxReplicas", "spec.worker.maxReplicas");
+  if (!most.ok()) return most.error();
+  worker.max_replicas = *most;
+  auto pod_template = ReadTemplate(*object, "spec.worker.template");
+  if (!pod_template.ok()) return pod_template.error();
+  worker.template_json = *std::move(pod_template);
+  return {};
+}
+
+Result<void> ReadMpiAndNetwork(const json& spec, TrainingJobSpec& out) {
+  if (const json* mpi = kube::Find(spec, {"mpi"})) {
+    auto extra = ReadStrings(*mpi, "extraArgs", "spec.mpi.extraArgs");
+    if (!extra.ok()) return extra.error();
+    out.mpi_extra_args = *std::move(extra);
+    auto names = ReadStrings(*mpi, "env", "spec.mpi.env");
+    if (!names.ok()) return names.error();
+    out.mpi_env = *std::move(names);
+  }
+  if (const json* network = kube::Find(spec, {"network"})) {
+    out.network_interface = kube::GetString(*network, {"interface"});
+    const auto port = ReadInt(*network, "sshPort", "spec.network.sshPort");
+    if (!port.ok()) return port.error();
+    out.ssh_port = port->value_or(0);
+  }
+  return {};
+}
+
+Result<TrainingJobSpec> ReadSpec(const json& object) {
+  TrainingJobSpec out;
+  const json* spec = kube::Find(object, {"spec"});
+  if (spec == nullptr || !spec->is_object()) return WrongType("spec", "an object");
+  out.image = kube::GetString(*spec, {"image"});
+  auto command = ReadStrings(*spec, "command", "spec.command");
+  if (!command.ok()) return command.error();
+  out.command = *std::move(command);
+  const auto slots = ReadInt(*spec, "slotsPerWorker", "spec.slotsPerWorker");
+  if (!slots.ok()) return slots.error();
+  out.slots_per_worker = *slots;
+  if (auto read = ReadWorker(*spec, out.worker); !read.ok()) return read.error();
+  if (const json* launcher = kube::Find(*spec, {"launcher"})) {
+    auto pod_template = ReadTemplate(*launcher, "spec.launcher.template");
+    if (!pod_template.ok()) return pod_template.error();
+    out.launcher_template_json = *std::move(pod_template);
+  }
+  if (auto read = ReadMpiAndNetwork(*spec, out); !read.ok()) return read.error();
+  return out;
+}
+
+ConditionStatus ParseConditionStatus(const std::string& text) {
+  if (text == "True") return ConditionStatus::kTrue;
+  if (text == "False") return ConditionStatus::kFalse;
+  return ConditionStatus::kUnknown;
+}
+
+Condition ReadCondition(const json& item) {
+  return {.type = kube::GetString(item, {"type"}),
+          .status = ParseConditionStatus(kube::GetString(item, {"status"})),
+          .reason = kube::GetString(item, {"reason"}),
+          .message = kube::GetString(item, {"message"}),
+          .last_transition_time = kube::GetString(item, {"lastTransitionTime"}),
+          .observed_generation = kube::GetInt64(item, {"observedGeneration"}).value_or(0)};
+}
+
+Failure ReadFailure(const json& item) {
+  Failure failure{.worker = kube::GetString(item, {"worker"}),
+                  .pod_uid = kube::GetString(item, {"podUID"}),
+                  .node = kube::GetString(item, {"node"}),
+                  .rank = kube::GetInt32(item, {"rank"}).value_or(-1),
+                  .exit_code = kube::GetInt32(item, {"exitCode"}).value_or(-1),
+                  .signal = kube::GetInt32(item, {"signal"}).value_or(0),
+                  .reason = kube::GetString(item, {"reason"}),
+                  .last_lines = {},
+                  .time = kube::GetString(item, {"time"})};
+  for (const json& line : kube::GetArray(item, {"lastLines"})) {
+    if (line.is_string()) failure.last_lines.push_back(line.get<std::string>());
+  }
+  return failure;
+}
+
+JobProgress ReadProgress(const json& progress) {
+  JobProgress out{
+      .step = kube::GetInt64(progress, {"step"}).value_or(0),
+      .total_steps = kube::GetInt64(progress, {"totalSteps"}).value_or(0),
+      .percent = std::nullopt,
+      .samples_per_second = kube::GetInt64(progress, {"samplesPerSecond"}).value_or(0),
+      .loss = kube::GetString(progress, {"loss"}),
+      .accuracy = kube::GetString(progress, {"accuracy"}),
+      .estimated_completion_time = kube::GetString(progress, {"estimatedCompletionTime"})};
+  if (const auto percent = kube::GetInt32(progress, {"percent"})) out.percent = *percent;
+  return out;
+}
+
+// The status is ours: what we cannot read of it counts as absent, and is written anew.
+TrainingJobStatus ReadStatus(const json& object) {
+  TrainingJobStatus out;
+  const json* status = kube::Find(object, {"status"});
+  if (status == nullptr) return out;
+  out.observed_generation = kube::GetInt64(*status, {"observedGeneration"}).value_or(0);
+  out.state = kube::GetString(*status, {"state"});
+  out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
+  for (const json& item : kube::GetArray(*status, {"conditions"})) {
+    out.conditions.push_back(ReadCondition(item));
+  }
+  out.workers = {.desired = kube::GetInt32(*status, {"workers", "desired"}).value_or(0),
+                 .replicas = kube::GetInt32(*status, {"workers", "replicas"}).value_or(0),
+                 .ready = kube::GetInt32(*status, {"workers", "ready"}).value_or(0),
+                 .members = kube::GetInt32(*status, {"workers", "members"}).value_or(0)};
+  out.selector = kube::GetString(*status, {"selector"});
+  out.epoch = kube::GetInt64(*status, {"epoch"}).value_or(0);
+  out.world_size = kube::GetInt32(*status, {"worldSize"}).value_or(0);
+  if (const json* progress = kube::Find(*status, {"progress"})) {
+    out.progress = ReadProgress(*progress);
+  }
+  for (const json& item : kube::GetArray(*status, {"failures"})) {
+    out.failures.push_back(ReadFailure(item));
+  }
+  return out;
+}
+
+json EncodeCondition(const Condition& condition) {
+  json out{{"type", condition.type},
+           {"status", ToString(condition.status)},
+           {"reason", condition.reason},
+           {"message", condition.message},
+           {"lastTransitionTime", condition.last_transition_time}};
+  if (condition.observed_generation > 0) {
+    out["observedGeneration"] = condition.observed_generation;
+  }
+  return out;
+}
+
+void SetText(json& object, const char* field, const std::string& text) {
+  if (!text.empty()) object[field] = text;
+}
+
+json EncodeProgress(const JobProgress& progress) {
+  json out{{"step", progress.step}, {"samplesPerSecond", progress.samples_per_second}};
+  if (progress.total_steps > 0) out["totalSteps"] = progress.total_steps;
+  if (progress.percent) out["percent"] = *progress.percent;
+  SetText(out, "loss", progress.loss);
+  SetText(out, "accuracy", progress.accuracy);
+  SetText(out, "estimatedCompletionTime", progress.estimated_completion_time);
+  return out;
+}
+
+json EncodeFailure(const Failure& failure) {
+  json out{{"reason", failure.reason}, {"time", failure.time}};
+  SetText(out, "worker", failure.worker);
+  SetText(out, "podUID", failure.pod_uid);
+  SetText(out, "node", failure.node);
+  if (failure.rank >= 0) out["rank"] = failure.rank;
+  if (failure.exit_code >= 0) out["exitCode"] = failure.exit_code;
+  if (failure.signal > 0) out["signal"] = failure.signal;
+  if (!failure.last_lines.empty()) out["lastLines"] = failure.last_lines;
+  return out;
+}
+
+}  // namespace
+
+Result<TrainingJob> DecodeTrainingJob(const json& object) {
+  TrainingJob job;
+  job.ns = kube::GetString(object, {"metadata", "namespace"});
+  job.name = kube::GetString(object, {"metadata", "name"});
+  job.uid = kube::GetString(object, {"metadata", "uid"});
+  job.resource_version = kube::GetString(object, {"metadata", "resourceVersion"});
+  job.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
+  job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
+  if (job.name.empty() || job.uid.empty()) return WrongType("metadata", "complete");
+  auto spec = ReadSpec(object);
+  if (!spec.ok()) return spec.error();
+  job.spec = *std::move(spec);
+  job.status = ReadStatus(object);
+  return job;
+}
+
+json EncodeStatus(const TrainingJobStatus& status) {
+  json out{{"observedGeneration", status.observed_generation},
+           {"launcherTerm", status.launcher_term},
+           {"epoch", status.epoch},
+           {"worldSize", status.world_size},
+           {"workers",
+            {{"desired", status.workers.desired},
+             {"replicas", status.workers.replicas},
+             {"ready", status.workers.ready},
+             {"members", status.workers.members}}}};
+  SetText(out, "state", status.state);
+  SetText(out, "selector", status.selector);
+  json conditions = json::array();
+  for (const Condition& condition : status.conditions) {
+    conditions.push_back(EncodeCondition(condition));
+  }
+  out["conditions"] = std::move(conditions);
+  if (status.progress) out["progress"] = EncodeProgress(*status.progress);
+  if (!status.failures.empty()) {
+    json failures = json::array();
+    for (const Failure& failure : status.failures) failures.push_back(EncodeFailure(failure));
+    out["failures"] = std::move(failures);
+  }
+  return out;
+}
+
+json MakeMergePatch(const json& from, const json& to) {
+  json patch = json::object();
+  for (const auto& [key, value] : to.items()) {
+    const auto old = from.find(key);
+    if (old == from.end()) {
+      patch[key] = value;
+    } else if (old->is_object() && value.is_object()) {
+      json inner = MakeMergePatch(*old, value);
+      if (!inner.empty()) patch[key] = std::move(inner);
+    } else if (*old != value) {
+      patch[key] = value;
+    }
+  }
+  for (const auto& [key, value] : from.items()) {
+    if (!to.contains(key)) patch[key] = nullptr;
+  }
+  return patch;
+}
+
+const char* ToString(ConditionStatus status) {
+  switch (status) {
+    case ConditionStatus::kTrue:
+      return "True";
+    case ConditionStatus::kFalse:
+      return "False";
+    case ConditionStatus::kUnknown:
+      return "Unknown";
+  }
+  return "Unknown";
+}
+
+}  // namespace ringmaster::api

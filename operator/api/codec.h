@@ -1,0 +1,26 @@
+#pragma once
+
+// TrainingJob JSON <-> types.h. Reading is lenient about what is absent or null (the CRD's
+// defaults) and strict about types; the API server has validated the schema already, so an error
+// here means that the CRD in the cluster is not ours.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+
+namespace ringmaster::api {
+
+// kInvalid names the field that is wrong.
+Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
+
+// Only what is set: empty strings and unknown values are left out.
+nlohmann::json EncodeStatus(const TrainingJobStatus& status);
+
+// The JSON merge patch that turns `from` into `to`: an empty object when they are equal. Lists are
+// replaced whole.
+nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
+
+const char* ToString(ConditionStatus status);
+
+}  // namespace ringmaster::api

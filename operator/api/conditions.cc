@@ -1,0 +1,38 @@
+#include "operator/api/conditions.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+
+namespace ringmaster::api {
+
+void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now) {
+  const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const Condition& have) {
+    return have.type == condition.type;
+  });
+  if (found == conditions.end()) {
+    condition.last_transition_time = now;
+    conditions.push_back(std::move(condition));
+    return;
+  }
+  const bool changed = found->status != condition.status || found->last_transition_time.empty();
+  condition.last_transition_time = changed ? now : found->last_transition_time;
+  *found = std::move(condition);
+}
+
+const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type) {
+  const auto found = std::find_if(conditions.begin(), conditions.end(),
+                                  [&](const Condition& have) { return have.type == type; });
+  return found == conditions.end() ? nullptr : &*found;
+}
+
+bool IsTrue(const std::vector<Condition>& conditions, std::string_view type) {
+  const Condition* found = FindCondition(conditions, type);
+  return found != nullptr && found->status == ConditionStatus::kTrue;
+}
+
+bool IsTerminal(const TrainingJobStatus& status) {
+  return IsTrue(status.conditions, kSucceeded) || IsTrue(status.conditions, kFailed);
+}
+
+}  // namespace ringmaster::api

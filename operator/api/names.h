@@ -1,0 +1,105 @@
+#pragma once
+
+// Every label, annotation, condition, reason and object name of the TrainingJob API, once. Used by
+// the operator's job/ folder and by tests; the words in crds/ are the same. No behaviour but
+// putting names together.
+
+#include <string>
+
+namespace ringmaster::api {
+
+inline constexpr char kGroup[] = "ringmaster.dev";
+inline constexpr char kVersion[] = "v1alpha1";
+inline constexpr char kApiVersion[] = "ringmaster.dev/v1alpha1";
+inline constexpr char kKind[] = "TrainingJob";
+
+// Labels of every object of a job. The operator's watches select on the first.
+inline constexpr char kLabelManagedBy[] = "ringmaster.dev/managed-by";
+inline constexpr char kManagedBy[] = "ringmaster";
+inline constexpr char kManagedBySelector[] = "ringmaster.dev/managed-by=ringmaster";
+inline constexpr char kLabelJobName[] = "ringmaster.dev/job-name";
+inline constexpr char kLabelJobUid[] = "ringmaster.dev/job-uid";
+inline constexpr char kLabelRole[] = "ringmaster.dev/role";
+inline constexpr char kRoleWorker[] = "worker";
+inline constexpr char kRoleLauncher[] = "launcher";
+inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
+inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
+
+// On the launcher's Service: which seed of the keyring the job's keys come from.
+inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
+
+// The Secret with the seeds, in the operator's namespace.
+inline constexpr char kKeyringName[] = "ringmaster-keyring";
+
+// Condition types.
+inline constexpr char kCreated[] = "Created";
+inline constexpr char kReady[] = "Ready";
+inline constexpr char kRunning[] = "Running";
+inline constexpr char kSucceeded[] = "Succeeded";
+inline constexpr char kFailed[] = "Failed";
+
+// status.state, for people.
+inline constexpr char kStatePending[] = "Pending";
+inline constexpr char kStateStarting[] = "Starting";
+inline constexpr char kStateRunning[] = "Running";
+inline constexpr char kStateSucceeded[] = "Succeeded";
+inline constexpr char kStateFailed[] = "Failed";
+
+// Reasons of conditions. Those of a Failed verdict come from common/control/verdict.h; waiting
+// containers keep the kubelet's own (ErrImagePull, ...).
+inline constexpr char kReasonCreating[] = "CreatingPods";
+inline constexpr char kReasonCreated[] = "PodsCreated";
+inline constexpr char kReasonWaitingForPods[] = "WaitingForPods";
+inline constexpr char kReasonWaitingForLauncher[] = "WaitingForLauncher";
+inline constexpr char kReasonLauncherUnreachable[] = "LauncherUnreachable";
+inline constexpr char kReasonUnschedulable[] = "Unschedulable";
+inline constexpr char kReasonWorkersReady[] = "WorkersReady";
+inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
+inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
+inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
+inline constexpr char kReasonForbidden[] = "Forbidden";
+inline constexpr char kReasonNameConflict[] = "NameConflict";
+inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
+inline constexpr char kReasonApiError[] = "ApiError";
+inline constexpr char kReasonBackOff[] = "BackOff";
+inline constexpr char kReasonTraining[] = "Training";
+inline constexpr char kReasonStarting[] = "Starting";
+inline constexpr char kReasonStopping[] = "ReformingWorld";
+inline constexpr char kReasonFinished[] = "Finished";
+inline constexpr char kReasonCompleted[] = "Completed";
+inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
+inline constexpr char kReasonStartError[] = "StartError";
+
+// Reasons of entries in status.failures, beyond Kubernetes' own (OOMKilled, Evicted, Error, ...).
+inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
+inline constexpr char kReasonLauncherLost[] = "LauncherLost";
+
+// Reasons and actions of events.
+inline constexpr char kEventCreated[] = "PodsCreated";
+inline constexpr char kEventRunning[] = "TrainingStarted";
+inline constexpr char kEventResized[] = "Resized";
+inline constexpr char kEventWorkerReplaced[] = "WorkerReplaced";
+inline constexpr char kEventLauncherReplaced[] = "LauncherReplaced";
+inline constexpr char kEventSucceeded[] = "Succeeded";
+inline constexpr char kActionCreate[] = "Create";
+inline constexpr char kActionReplace[] = "Replace";
+inline constexpr char kActionWait[] = "Wait";
+inline constexpr char kActionTrain[] = "Train";
+inline constexpr char kActionFinish[] = "Finish";
+
+// Names of a job's objects.
+inline std::string WorkerPodName(const std::string& job, int index) {
+  return job + "-worker-" + std::to_string(index);
+}
+inline std::string LauncherPodName(const std::string& job, long term) {
+  return job + "-launcher-" + std::to_string(term);
+}
+inline std::string WorkerServiceName(const std::string& job) { return job; }
+inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
+
+// status.selector: the job's worker Pods, of this UID alone.
+inline std::string WorkerSelector(const std::string& job_uid) {
+  return std::string(kLabelJobUid) + "=" + job_uid + "," + kLabelRole + "=" + kRoleWorker;
+}
+
+}  // namespace ringmaster::api

@@ -1,0 +1,116 @@
+#pragma once
+
+// The TrainingJob in C++ terms: what the CRD in crds/ says, with its defaults. Values only; codec.h
+// reads and writes their JSON, conditions.h changes conditions. Templates stay JSON text: the API
+// server knows their fields, we do not.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ringmaster::api {
+
+struct WorkerSpec {
+  int replicas = 1;
+  std::optional<int> min_replicas;  // unset: replicas
+  std::optional<int> max_replicas;
+  std::string template_json{};  // a Pod template; empty: none
+};
+
+struct TrainingJobSpec {
+  std::string image{};
+  std::vector<std::string> command;
+  std::optional<int> slots_per_worker;  // unset: the worker's nvidia.com/gpu limit, else 1
+  WorkerSpec worker;
+  std::string launcher_template_json{};  // a Pod template; empty: none
+  std::vector<std::string> mpi_extra_args;
+  std::vector<std::string> mpi_env;
+  std::string network_interface{};
+  int ssh_port = 0;
+
+  int MinReplicas() const {
+    const int least = worker.min_replicas.value_or(worker.replicas);
+    return least < worker.replicas ? least : worker.replicas;
+  }
+};
+
+enum class ConditionStatus { kTrue, kFalse, kUnknown };
+
+struct Condition {
+  std::string type{};
+  ConditionStatus status = ConditionStatus::kUnknown;
+  std::string reason{};
+  std::string message{};
+  std::string last_transition_time{};  // RFC 3339
+  int64_t observed_generation = 0;
+
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+struct WorkerCounts {
+  int desired = 0;
+  int replicas = 0;
+  int ready = 0;
+  int members = 0;
+
+  friend bool operator==(const WorkerCounts&, const WorkerCounts&) = default;
+};
+
+struct JobProgress {
+  int64_t step = 0;
+  int64_t total_steps = 0;  // 0: unknown
+  std::optional<int> percent;
+  int64_t samples_per_second = 0;
+  std::string loss{};
+  std::string accuracy{};                   // empty until measured
+  std::string estimated_completion_time{};  // empty while unknown
+
+  friend bool operator==(const JobProgress&, const JobProgress&) = default;
+};
+
+struct Failure {
+  std::string worker{};  // Pod name
+  std::string pod_uid{};
+  std::string node{};
+  int rank = -1;
+  int exit_code = -1;
+  int signal = 0;
+  std::string reason{};
+  std::vector<std::string> last_lines;
+  std::string time{};  // RFC 3339
+
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+inline constexpr std::size_t kMaxFailures = 16;
+
+struct TrainingJobStatus {
+  int64_t observed_generation = 0;
+  std::string state{};
+  int64_t launcher_term = 0;
+  std::vector<Condition> conditions;
+  WorkerCounts workers;
+  std::string selector{};
+  int64_t epoch = 0;
+  int world_size = 0;
+  std::optional<JobProgress> progress;
+  std::vector<Failure> failures;  // newest first
+
+  friend bool operator==(const TrainingJobStatus&, const TrainingJobStatus&) = default;
+};
+
+struct TrainingJob {
+  std::string ns{};
+  std::string name{};
+  std::string uid{};
+  std::string resource_version{};
+  int64_t generation = 0;
+  bool deleting = false;
+  TrainingJobSpec spec;
+  TrainingJobStatus status;
+
+  std::string Key() const { return ns + "/" + name; }
+};
+
+}  // namespace ringmaster::api

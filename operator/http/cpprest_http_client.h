@@ -1,0 +1,36 @@
+#pragma once
+
+// HttpClient on cpprestsdk. The library is no longer maintained upstream, so it stays behind this
+// file (and admin_server): one source file each would have to change. How its traps are met is said
+// in the source, where they are.
+//
+//   int main() {
+//     http::InitializeHttpThreads();          // first, before anything uses the library
+//     http::CpprestHttpClientFactory factory;
+//     auto client = factory.Make({.base_url = ..., .ca_pem = ...});
+
+#include <memory>
+
+#include "operator/http/http_client.h"
+
+namespace ringmaster::http {
+
+// The library's pool; our own threads block, these never do. kInternal when the pool exists
+// already.
+Result<void> InitializeHttpThreads(int threads = 4);
+
+class DeadlineWatch;
+
+// Thread-safe. Outlives the clients it made.
+class CpprestHttpClientFactory final : public HttpClientFactory {
+ public:
+  CpprestHttpClientFactory();
+  ~CpprestHttpClientFactory() override;
+
+  Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) override;
+
+ private:
+  const std::unique_ptr<DeadlineWatch> deadlines_;
+};
+
+}  // namespace ringmaster::http

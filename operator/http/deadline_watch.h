@@ -1,0 +1,49 @@
+#pragma once
+
+// Calls a function when a deadline passes, unless it is disarmed before: the total time limit that
+// cpprestsdk lacks (its own timeout starts again with every byte). One thread for any number of
+// deadlines. Used by CpprestHttpClient.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+namespace ringmaster::http {
+
+// Thread-safe.
+class DeadlineWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  DeadlineWatch();
+
+  // Disarms when destroyed; waits for a call in progress. The DeadlineWatch outlives it.
+  class Guard {
+   public:
+    Guard(DeadlineWatch& owner, Time deadline, std::function<void()> on_passed);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    DeadlineWatch& owner_;
+    std::multimap<Time, std::function<void()>>::iterator armed_;
+  };
+
+ private:
+  void Work(std::stop_token stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Guarded by mutex_. Calls run under the lock: they only cancel a request. Empty functions have
+  // been called.
+  std::multimap<Time, std::function<void()>> armed_;
+
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::http

@@ -1,0 +1,38 @@
+#include "operator/http/fair_slots.h"
+
+namespace ringmaster::http {
+
+Result<FairSlots::Slot> FairSlots::Acquire(
+    std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  if (free_ > 0) {
+    --free_;
+    return Slot(this);
+  }
+  const auto self = waiting_.emplace(waiting_.end());
+  const auto has_slot = [&] { return self->has_slot; };
+  if (deadline) {
+    self->granted.wait_until(lock, stop, *deadline, has_slot);
+  } else {
+    self->granted.wait(lock, stop, has_slot);
+  }
+  const bool granted = self->has_slot;
+  waiting_.erase(self);
+  if (granted) return Slot(this);
+  if (stop.stop_requested())
+    return Error{ErrorKind::kCancelled, "stopped while waiting for a free request slot"};
+  return Error{ErrorKind::kTimeout, "no request slot became free in time"};
+}
+
+void FairSlots::Release() {
+  const std::lock_guard lock(mutex_);
+  for (Waiter& waiter : waiting_) {
+    if (waiter.has_slot) continue;  // granted, on its way out of Acquire
+    waiter.has_slot = true;
+    waiter.granted.notify_one();
+    return;
+  }
+  ++free_;
+}
+
+}  // namespace ringmaster::http

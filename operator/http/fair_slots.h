@@ -1,0 +1,55 @@
+#pragma once
+
+// At most N holders at a time, served strictly in the order they asked: the one limit on requests
+// in flight. A plain semaphore lets a busy thread barge in front of one that has waited. Used by
+// CpprestHttpClient.
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+
+#include "common/base/result.h"
+
+namespace ringmaster::http {
+
+// Thread-safe.
+class FairSlots {
+ public:
+  explicit FairSlots(int slots) : free_(slots) {}
+
+  // Held until destroyed. The FairSlots outlives it.
+  class Slot {
+   public:
+    explicit Slot(FairSlots* owner) : owner_(owner) {}
+    Slot(Slot&& other) noexcept : owner_(other.owner_) { other.owner_ = nullptr; }
+    Slot& operator=(Slot&&) = delete;
+    ~Slot() {
+      if (owner_ != nullptr) owner_->Release();
+    }
+
+   private:
+    FairSlots* owner_;
+  };
+
+  // Blocks until a slot is free. kTimeout at the deadline, kCancelled when `stop` is requested.
+  Result<Slot> Acquire(std::optional<std::chrono::steady_clock::time_point> deadline,
+                       std::stop_token stop);
+
+ private:
+  struct Waiter {
+    std::condition_variable_any granted;
+    bool has_slot = false;
+  };
+
+  void Release();
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  int free_;
+  std::list<Waiter> waiting_;
+};
+
+}  // namespace ringmaster::http

@@ -1,0 +1,126 @@
+#pragma once
+
+// The seam between Ringmaster and any HTTP library: one request, one answer, or one stream of
+// bytes. kube/ talks to the API server through it, job/ to the launchers; cpprest_http_client.h
+// implements it, tests/fakes/fake_http_client.h scripts it. It knows nothing of Kubernetes: an
+// answer with status 404 is an answer, not an error.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <strings.h>
+
+#include "common/base/result.h"
+
+namespace ringmaster::http {
+
+enum class Method { kGet, kPost, kPut, kPatch, kDelete };
+
+constexpr const char* ToString(Method method) {
+  switch (method) {
+    case Method::kGet:
+      return "GET";
+    case Method::kPost:
+      return "POST";
+    case Method::kPut:
+      return "PUT";
+    case Method::kPatch:
+      return "PATCH";
+    case Method::kDelete:
+      return "DELETE";
+  }
+  return "?";
+}
+
+struct HeaderNameLess {
+  using is_transparent = void;
+  bool operator()(std::string_view a, std::string_view b) const {
+    const int order = strncasecmp(a.data(), b.data(), std::min(a.size(), b.size()));
+    return order != 0 ? order < 0 : a.size() < b.size();
+  }
+};
+// Names compare without case. Of a repeated header the values are joined with ", ".
+using Headers = std::map<std::string, std::string, HeaderNameLess>;
+
+struct Request {
+  Method method = Method::kGet;
+  std::string path{};  // absolute path and query, already encoded (UrlEncode below)
+  std::string body{};
+  std::string content_type{};  // sent as given, when there is a body
+  Headers headers{};  // beyond Accept, User-Agent and Content-Type; "Authorization" goes here
+  std::chrono::milliseconds deadline{
+      0};  // from the call to the last byte; 0: only the client's idle limit
+};
+
+struct Response {
+  int status = 0;
+  Headers headers{};
+  std::string body{};
+
+  bool Success() const { return status >= 200 && status < 300; }
+};
+
+// Receives the bytes of a stream as they arrive, on the caller's thread. Returning false ends the
+// stream.
+using OnBytes = std::function<bool(std::string_view)>;
+
+// Thread-safe. All calls block; those in flight return kCancelled at once when `stop` is requested,
+// and kTimeout when the request's deadline passed or the peer was silent for the client's idle
+// limit. A peer that cannot be reached, a broken connection and a failed TLS check are
+// kUnavailable; an answer longer than the client's limit is kInvalid.
+class HttpClient {
+ public:
+  virtual ~HttpClient() = default;
+
+  // One request and its whole answer, whatever its status. A request on a reused connection that
+  // breaks before the answer may have been sent twice: callers use names that make a repetition
+  // harmless.
+  virtual Result<Response> Send(const Request& request, std::stop_token stop) = 0;
+  Result<Response> Send(const Request& request) { return Send(request, {}); }
+
+  // Hands the body of a 2xx answer to `on_bytes`, piece by piece, and returns the answer with an
+  // empty body when the peer ends it or `on_bytes` returns false. Any other status is returned with
+  // its body, without a call of `on_bytes`.
+  virtual Result<Response> Stream(const Request& request, const OnBytes& on_bytes,
+                                  std::stop_token stop) = 0;
+};
+
+// What a client connects to and whom it trusts there. PEM texts, not files, so that a rotated file
+// is read by its owner.
+struct HttpClientOptions {
+  std::string base_url{};  // "https://10.0.0.1:443"; "http://..." only for tests on loopback
+  std::string
+      ca_pem{};  // the only certificates trusted; https without ca_pem and ca_file is kInvalid
+  std::string ca_file{};  // instead of ca_pem: read for each new connection, so that a rotated file
+                          // is picked up
+  std::string server_name{};  // name to verify (and to send as Host and SNI) instead of base_url's
+                              // host; empty: that host
+  std::string certificate_pem{};  // client certificate and key, both or none
+  std::string key_pem{};
+  std::chrono::milliseconds idle_timeout{30'000};  // restarted with every byte
+  std::size_t max_response_bytes =
+      64 << 20;            // of Send; streams have no limit here (line_splitter.h does)
+  int max_in_flight = 32;  // further calls wait for a slot, within their deadline
+  std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;
+  std::function<void(Method, int status)>
+      on_answer{};  // for metrics; status 0: no answer. Called on the caller's thread
+};
+
+class HttpClientFactory {
+ public:
+  virtual ~HttpClientFactory() = default;
+  // Connects nowhere yet. kInvalid when the URL or a PEM text cannot be used.
+  virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
+};
+
+// Percent-encodes everything but RFC 3986's unreserved characters: for query values and path
+// segments.
+std::string UrlEncode(std::string_view text);
+
+}  // namespace ringmaster::http

@@ -1,0 +1,18 @@
+#pragma once
+
+// Checks PEM texts before a client is built from them, so that a wrong file is named when it is
+// read and not at the first connection. Used by CpprestHttpClientFactory.
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::http {
+
+// kInvalid unless `pem` holds at least one readable certificate.
+Result<void> CheckCertificates(const std::string& pem);
+
+// kInvalid unless the first certificate and the private key can be read and belong together.
+Result<void> CheckKeyPair(const std::string& certificate_pem, const std::string& key_pem);
+
+}  // namespace ringmaster::http

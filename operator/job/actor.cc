@@ -1,0 +1,289 @@
+#include "operator/job/actor.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "operator/api/codec.h"
+#include "operator/api/names.h"
+#include "operator/job/manifests.h"
+#include "operator/job/pods.h"
+#include "operator/job/refusal.h"
+#include "operator/job/services.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/object_meta.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
+             std::shared_ptr<const Credentials> credentials, JobMemory& memory)
+    : tools_(tools),
+      job_(job),
+      key_(job.Key()),
+      credentials_(std::move(credentials)),
+      memory_(memory),
+      failures_before_(memory.refusal ? memory.refusal->failures : 0) {
+  if (observed.launcher_service != nullptr) {
+    launcher_address_ = observed.launcher_service->cluster_ip;
+  }
+}
+
+Result<bool> Actor::Act(const Plan& plan) {
+  Prepare(plan);
+  if (CleanSoFar()) CreatePods(plan);
+  if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
+  if (job_gone_) return true;
+  if (status_written_ || !plan.write_status) {
+    Delete(plan.deletes);
+    Record(plan.events);
+  }
+  const bool tried = plan.CreatesPods() || plan.create_services;
+  if (refusal_) {
+    LogWarn("Could not create a job's objects",
+            {{"job", key_}, {"reason", refusal_->reason}, {"message", refusal_->message}});
+    memory_.refusal = refusal_;
+    return false;
+  }
+  if (error_) return *error_;
+  if (tried && !again_ && memory_.refusal) {
+    memory_.refusal.reset();
+    return false;  // the condition still speaks of it
+  }
+  return !again_;
+}
+
+void Actor::Prepare(const Plan& plan) {
+  std::vector<std::function<void()>> requests;
+  if (plan.raise_term) requests.emplace_back([&] { WriteStatus(plan); });
+  if (plan.CreatesPods()) requests.emplace_back([this] { PostSecret(); });
+  if (plan.create_services) {
+    const int64_t term = plan.create_launcher.value_or(job_.status.launcher_term);
+    requests.emplace_back([this] { PostService(WorkerService(job_), false); });
+    requests.emplace_back(
+        [this, term] { PostService(LauncherService(job_, credentials_->seed_id, term), true); });
+  }
+  if (plan.point_service_at) {
+    requests.emplace_back([this, term = *plan.point_service_at] { PatchServiceTerm(term); });
+  }
+  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+}
+
+void Actor::CreatePods(const Plan& plan) {
+  if (!plan.CreatesPods()) return;
+  if (launcher_address_.empty()) return NoteAgain();
+  std::vector<std::function<void()>> requests;
+  requests.reserve(plan.create_workers.size() + 1);
+  if (plan.create_launcher) {
+    requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
+  }
+  for (const int index : plan.create_workers) {
+    requests.emplace_back([this, index] { PostWorker(index); });
+  }
+  tools_.pool.RunAll(key_, std::move(requests));
+  if (!CleanSoFar()) return;
+  LogInfo("Created Pods", {{"job", key_},
+                           {"workers", plan.create_workers.size()},
+                           {"launcher_term", plan.create_launcher.value_or(0)}});
+}
+
+void Actor::WriteStatus(const Plan& plan) {
+  // A job without a status has no zeros yet either: all of the first one is written.
+  const bool first = job_.status == api::TrainingJobStatus{};
+  const json old = first ? json::object() : api::EncodeStatus(job_.status);
+  const json patch{{"metadata", {{"resourceVersion", job_.resource_version}}},
+                   {"status", api::MakeMergePatch(old, api::EncodeStatus(plan.status))}};
+  const Result<json> stored =
+      tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
+  if (stored.ok()) {
+    NoteWrite(kube::kTrainingJobs, *stored);
+    const std::lock_guard lock(mutex_);
+    status_written_ = true;
+    if (plan.status.progress != job_.status.progress) {
+      memory_.progress_written = tools_.clock.Now();
+    }
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (stored.error().kind == ErrorKind::kNotFound) {
+    job_gone_ = true;
+  } else if (stored.error().kind == ErrorKind::kConflict) {
+    again_ = true;  // the store will show what somebody else wrote
+  } else if (!error_) {
+    error_ = stored.error();
+  }
+}
+
+void Actor::PostSecret() {
+  json manifest = SecretManifest(job_, *credentials_);
+  Own(manifest, job_);
+  const Result<json> stored = tools_.client.Create(kube::kSecrets, job_.ns, manifest);
+  // One that exists has our unguessable name, and Pods compare its content with the hashes they
+  // carry.
+  if (stored.ok() || stored.error().kind == ErrorKind::kAlreadyExists) return;
+  NoteError(stored.error(), false);
+}
+
+void Actor::PostService(json manifest, bool launcher) {
+  const std::optional<json> stored = Post(kube::kServices, manifest);
+  if (!stored || !launcher) return;
+  const std::string seed =
+      kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
+  if (seed != credentials_->seed_id) return NoteAgain();  // keys come from the seed that it names
+  const std::lock_guard lock(mutex_);
+  launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});
+}
+
+void Actor::PatchServiceTerm(int64_t term) {
+  const Result<json> stored =
+      tools_.client.Patch(kube::kServices, job_.ns, api::LauncherServiceName(job_.name),
+                          LauncherServiceTermPatch(term));
+  if (stored.ok()) return NoteWrite(kube::kServices, *stored);
+  if (stored.error().kind == ErrorKind::kNotFound) return NoteAgain();
+  NoteError(stored.error(), false);
+}
+
+void Actor::PostLauncher(int64_t term) {
+  const json manifest = LauncherPod({.job = job_, .credentials = *credentials_}, term);
+  {
+    const std::lock_guard lock(mutex_);
+    memory_.unused_term = 0;
+  }
+  const Result<json> created = tools_.client.Create(kube::kPods, job_.ns, manifest);
+  if (created.ok()) return NoteWrite(kube::kPods, *created);
+  if (created.error().kind == ErrorKind::kAlreadyExists) {
+    (void)JudgeExisting(kube::kPods, api::LauncherPodName(job_.name, term));
+    return;
+  }
+  if (CertainlyNotCreated(created.error())) {
+    const std::lock_guard lock(mutex_);
+    memory_.unused_term = term;
+  }
+  NoteError(created.error(), true);
+}
+
+void Actor::PostWorker(int index) {
+  // A quota or policy that refused one worker refuses the others too; the next try will tell.
+  if (!CleanSoFar()) return;
+  (void)Post(kube::kPods,
+             WorkerPod({.job = job_, .credentials = *credentials_}, index, launcher_address_));
+}
+
+std::optional<json> Actor::Post(const kube::Resource& resource, const json& manifest) {
+  Result<json> created = tools_.client.Create(resource, job_.ns, manifest);
+  if (created.ok()) {
+    NoteWrite(resource, *created);
+    return *std::move(created);
+  }
+  if (created.error().kind == ErrorKind::kAlreadyExists) {
+    return JudgeExisting(resource, kube::GetString(manifest, {"metadata", "name"}));
+  }
+  NoteError(created.error(), resource == kube::kPods);
+  return std::nullopt;
+}
+
+std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const std::string& name) {
+  Result<json> stored = tools_.client.Get(resource, job_.ns, name);
+  if (!stored.ok()) {
+    if (stored.error().kind == ErrorKind::kNotFound) {
+      NoteAgain();
+    } else {
+      NoteError(stored.error(), false);
+    }
+    return std::nullopt;
+  }
+  const auto meta = kube::ReadObjectMeta(*stored);
+  const bool deleting = kube::Find(*stored, {"metadata", "deletionTimestamp"}) != nullptr;
+  if (meta.ok() && meta->owner_uid == job_.uid && !deleting) {
+    NoteWrite(resource, *stored);
+    return *std::move(stored);
+  }
+  const bool leftover =
+      meta.ok() && meta->owner_kind == api::kKind && meta->owner_name == job_.name;
+  const std::string what = std::string(resource.kind) + " " + name;
+  if (leftover && resource == kube::kPods) {
+    const std::lock_guard lock(mutex_);
+    memory_.taken_names.insert(name);
+    again_ = true;
+  } else if (leftover) {
+    Refusal refusal =
+        MakeRefusal(api::kReasonCreating,
+                    "waiting until the " + what + " of an earlier job of this name is removed", 0,
+                    tools_.clock.Now());
+    refusal.retry_at = tools_.clock.Now() + std::chrono::milliseconds(200);
+    NoteRefusal(std::move(refusal));
+  } else {
+    NoteRefusal(MakeRefusal(api::kReasonNameConflict,
+                            "the " + what +
+                                " exists and does not belong to this job; delete or rename it, or "
+                                "re-create the job under another name",
+                            failures_before_, tools_.clock.Now()));
+  }
+  return std::nullopt;
+}
+
+void Actor::Delete(const std::vector<PodDelete>& pods) {
+  std::vector<std::function<void()>> requests;
+  for (const PodDelete& pod : pods) {
+    requests.emplace_back([this, &pod] {
+      const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name,
+                                                {.uid = pod.uid, .resource_version = ""});
+      if (deleted.ok()) return tools_.freshness.Wrote(key_, kube::kPods, *deleted);
+      // Gone already, or another object of that name: what was to be deleted is.
+      if (deleted.error().kind == ErrorKind::kNotFound ||
+          deleted.error().kind == ErrorKind::kConflict) {
+        return;
+      }
+      NoteError(deleted.error(), false);
+    });
+  }
+  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+}
+
+void Actor::Record(const std::vector<PlannedEvent>& events) {
+  for (const PlannedEvent& event : events) {
+    tools_.events.Record(
+        {.regarding = {.api_version = api::kApiVersion,
+                       .kind = api::kKind,
+                       .ns = job_.ns,
+                       .name = job_.name,
+                       .uid = job_.uid},
+         .related = std::nullopt,
+         .type = event.warning ? runtime::EventType::kWarning : runtime::EventType::kNormal,
+         .reason = event.reason,
+         .action = event.action,
+         .note = event.note});
+  }
+}
+
+void Actor::NoteWrite(const kube::Resource& resource, const json& stored) {
+  tools_.freshness.Wrote(key_, resource, kube::GetString(stored, {"metadata", "resourceVersion"}));
+}
+
+void Actor::NoteError(const Error& error, bool of_pod) {
+  if (!IsTransient(error)) {
+    return NoteRefusal(RefusalOf(error, of_pod, failures_before_, tools_.clock.Now()));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = error;
+}
+
+void Actor::NoteRefusal(Refusal refusal) {
+  const std::lock_guard lock(mutex_);
+  // What the user has to correct comes first: waiting does not help it.
+  if (!refusal_ || (refusal.user_error && !refusal_->user_error)) refusal_ = std::move(refusal);
+}
+
+void Actor::NoteAgain() {
+  const std::lock_guard lock(mutex_);
+  again_ = true;
+}
+
+bool Actor::CleanSoFar() {
+  const std::lock_guard lock(mutex_);
+  return !refusal_ && !error_ && !again_ && !job_gone_;
+}
+
+}  // namespace ringmaster::job

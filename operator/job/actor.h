@@ -1,0 +1,92 @@
+#pragma once
+
+// Carries out one plan of one job: creates in parallel through the shared request pool, the status
+// in one write, deletes, events. Every act may be repeated: names are deterministic, an object that
+// exists already counts only if it is ours, deletes name the UID. Made by the reconciler for one
+// reconcile and thrown away.
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/credentials.h"
+#include "operator/job/plan.h"
+#include "operator/kube/kube_client.h"
+#include "operator/runtime/event_recorder.h"
+#include "operator/runtime/freshness.h"
+#include "operator/runtime/request_pool.h"
+
+namespace ringmaster::job {
+
+// What an actor needs of the process; all outlive it.
+struct ActorTools {
+  const Clock& clock;
+  kube::KubeClient& client;
+  runtime::FreshnessGate& freshness;
+  runtime::RequestPool& pool;
+  runtime::EventSink& events;
+};
+
+class Actor {
+ public:
+  // `credentials` may be null unless the plan creates anything. `memory` is written; the rest is
+  // read.
+  Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
+        std::shared_ptr<const Credentials> credentials, JobMemory& memory);
+
+  // True when everything was done; false when the job should be looked at again at once, because a
+  // refusal was noted or somebody else changed the job first. An error is for the queue's back-off.
+  Result<bool> Act(const Plan& plan);
+
+ private:
+  // Before any Pod: term, Secret, Services. Then Pods.
+  void Prepare(const Plan& plan);
+  void CreatePods(const Plan& plan);
+  void Delete(const std::vector<PodDelete>& pods);
+  void Record(const std::vector<PlannedEvent>& events);
+
+  void WriteStatus(const Plan& plan);
+  void PostSecret();
+  void PostService(nlohmann::json manifest, bool launcher);
+  void PatchServiceTerm(int64_t term);
+  void PostLauncher(int64_t term);
+  void PostWorker(int index);
+
+  // The stored object when it is there and ours; otherwise notes why not.
+  std::optional<nlohmann::json> Post(const kube::Resource& resource,
+                                     const nlohmann::json& manifest);
+  std::optional<nlohmann::json> JudgeExisting(const kube::Resource& resource,
+                                              const std::string& name);
+  void NoteWrite(const kube::Resource& resource, const nlohmann::json& stored);
+  void NoteError(const Error& error, bool of_pod);
+  void NoteRefusal(Refusal refusal);
+  void NoteAgain();
+  bool CleanSoFar();
+
+  // Constant after construction.
+  const ActorTools& tools_;
+  const api::TrainingJob& job_;
+  const std::string key_;
+  const std::shared_ptr<const Credentials> credentials_;
+  JobMemory& memory_;  // guarded by mutex_ while requests run
+  const int failures_before_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_: what the requests of this plan met.
+  std::string launcher_address_;
+  bool status_written_ = false;
+  bool job_gone_ = false;
+  bool again_ = false;
+  std::optional<Refusal> refusal_;
+  std::optional<Error> error_;
+};
+
+}  // namespace ringmaster::job

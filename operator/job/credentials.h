@@ -1,0 +1,61 @@
+#pragma once
+
+// A job's keys and tokens, derived from a seed of the keyring and the job's UID (docs/decisions.md,
+// D8): the same inputs always give the same bytes, so nothing has to be read back from the cluster.
+// Used by the reconciler (the job's Secret, the Pods' item hashes) and the launcher poller
+// (certificate, token). Holds no keys beyond the values it returns; keyring.h keeps the seeds.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// A seed of the keyring. Bytes are never logged.
+struct Seed {
+  std::string id;
+  std::string bytes;  // 32 or more
+};
+
+struct Credentials {
+  std::string secret_name;  // "<job>-ssh-<10 hex digits>"
+  std::string seed_id;
+  std::map<std::string, std::string> items;  // item name (common/control/pod_contract.h) -> content
+  std::map<std::string, std::string> hashes;  // item name -> lower-case hex SHA-256
+
+  const std::string& Item(const std::string& name) const { return items.at(name); }
+};
+
+// The items a Pod of each role mounts; no Pod gets an item beyond its role's.
+const std::vector<std::string>& WorkerItems();
+const std::vector<std::string>& LauncherItems();
+
+// kInternal when OpenSSL refuses, which it does not.
+Result<Credentials> DeriveCredentials(const Seed& seed, const std::string& job_name,
+                                      const std::string& job_uid);
+
+// The job's immutable Secret, without owner and labels (manifests.h adds them).
+nlohmann::json SecretManifest(const api::TrainingJob& job, const Credentials& credentials);
+
+// Derived once per job UID and kept while the job lives. Thread-safe.
+class CredentialsCache {
+ public:
+  Result<std::shared_ptr<const Credentials>> Get(const Seed& seed, const std::string& job_name,
+                                                 const std::string& job_uid);
+  void Forget(const std::string& job_uid);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const Credentials>> by_uid_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::job

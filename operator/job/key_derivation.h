@@ -1,0 +1,34 @@
+#pragma once
+
+// The cryptography under credentials.h, on OpenSSL: HKDF, Ed25519 in OpenSSH's and in PEM form, and
+// a self-signed certificate that is a pure function of its key and name. No policy, no Kubernetes.
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace ringmaster::job {
+
+// HKDF-SHA256 with `salt` and `info`; `length` bytes.
+Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::string_view info,
+                         std::size_t length);
+
+std::string HexOf(std::string_view bytes);
+
+struct SshKeyPair {
+  std::string private_key;  // OpenSSH's own format ("openssh-key-v1"), unencrypted, PEM-armoured
+  std::string public_line;  // "ssh-ed25519 AAAA... comment\n"
+};
+
+// From the 32 bytes of an Ed25519 private key.
+Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::string& comment);
+
+struct TlsKeyPair {
+  std::string key_pem;
+  std::string certificate_pem;  // self-signed, common name and DNS name `name`, valid 2020 to 2120
+};
+
+Result<TlsKeyPair> MakeTlsKeyPair(std::string_view raw_private_key, const std::string& name);
+
+}  // namespace ringmaster::job

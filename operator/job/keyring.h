@@ -1,0 +1,53 @@
+#pragma once
+
+// The seeds of all jobs' keys: the Secret "ringmaster-keyring" in the operator's namespace, made
+// here if it is absent and read by that one name (docs/decisions.md, D8). Its data: "current" names
+// the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
+// the reconciler.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/job/credentials.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::job {
+
+// Thread-safe. Reads the Secret when a seed is first asked for and when an unknown id comes up;
+// keeps what it read.
+class Keyring {
+ public:
+  // `client` and `clock` outlive the keyring. `ns` is the operator's namespace.
+  Keyring(kube::KubeClient& client, const Clock& clock, std::string ns);
+
+  // The seed for a new job. Makes the Secret if there is none; blocks on the API server the first
+  // time.
+  Result<Seed> Current();
+
+  // The seed that a job's Service names. kNotFound, with what to do, when the keyring does not have
+  // it.
+  Result<Seed> Find(const std::string& id);
+
+ private:
+  Result<void> LoadLocked();
+  Result<nlohmann::json> GetOrCreateLocked();
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const std::string ns_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_. A load holds the lock: everyone who asks meanwhile needs its result.
+  std::map<std::string, std::string> seeds_;
+  std::string current_;
+  std::optional<Clock::Time> loaded_at_;
+};
+
+}  // namespace ringmaster::job

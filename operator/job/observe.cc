@@ -1,0 +1,68 @@
+#include "operator/job/observe.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+void SortWorker(PodPtr pod, Observed& observed) {
+  if (pod->deleting) {
+    observed.deleting.push_back(std::move(pod));
+  } else if (pod->phase == PodPhase::kSucceeded) {
+    observed.completed.push_back(std::move(pod));
+  } else if (pod->phase == PodPhase::kFailed) {
+    observed.failed.push_back(std::move(pod));
+  } else {
+    observed.live.push_back(std::move(pod));
+  }
+}
+
+void SortPods(const api::TrainingJob& job, const PodStore& pods, Observed& observed) {
+  for (PodPtr& pod : pods.ByOwner(job.uid)) {
+    if (pod->role == Role::kLauncher) {
+      if (pod->term == job.status.launcher_term) {
+        observed.launcher = std::move(pod);
+      } else {
+        observed.old_launchers.push_back(std::move(pod));
+      }
+    } else if (pod->role == Role::kWorker) {
+      SortWorker(std::move(pod), observed);
+    }
+  }
+  for (auto* bucket : {&observed.live, &observed.completed, &observed.failed, &observed.deleting}) {
+    std::sort(bucket->begin(), bucket->end(),
+              [](const PodPtr& a, const PodPtr& b) { return a->index < b->index; });
+  }
+}
+
+ServicePtr OwnService(const api::TrainingJob& job, const ServiceStore& services,
+                      const std::string& name) {
+  ServicePtr service = services.Get(kube::ObjectKey(job.ns, name));
+  return service != nullptr && service->owner_uid == job.uid ? service : nullptr;
+}
+
+}  // namespace
+
+Observed Observe(const api::TrainingJob& job, const PodStore& pods, const ServiceStore& services,
+                 const std::set<std::string>& taken_names) {
+  Observed observed;
+  SortPods(job, pods, observed);
+  const auto taken = [&](const std::string& name) {
+    return taken_names.contains(name) || pods.Get(kube::ObjectKey(job.ns, name)) != nullptr;
+  };
+  observed.next_term = job.status.launcher_term + 1;
+  while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
+  const auto wanted = static_cast<std::size_t>(std::max(0, job.spec.worker.replicas));
+  for (int index = 0; observed.free_indices.size() < wanted; ++index) {
+    if (!taken(api::WorkerPodName(job.name, index))) observed.free_indices.push_back(index);
+  }
+  observed.worker_service = OwnService(job, services, api::WorkerServiceName(job.name));
+  observed.launcher_service = OwnService(job, services, api::LauncherServiceName(job.name));
+  return observed;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,262 @@
+#include "operator/job/pods.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "operator/api/names.h"
+#include "operator/job/manifests.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr char kCredentialsVolume[] = "ringmaster-credentials";
+constexpr char kTmpVolume[] = "ringmaster-tmp";
+constexpr char kShmVolume[] = "ringmaster-shm";
+constexpr char kGpuResource[] = "nvidia.com/gpu";
+
+// Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
+constexpr int kDefaultFsGroup = 1000;
+constexpr int kItemMode = 0440;
+// Agent and launcher end their processes within a second; the rest is for a slow node.
+constexpr int kGraceSeconds = 10;
+
+json ParseTemplate(const std::string& text) {
+  if (text.empty()) return json::object();
+  Result<json> parsed = kube::ParseJson(text);
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::object();
+}
+
+// The object at `field`, made if absent or null.
+json& ObjectAt(json& parent, const char* field) {
+  json& value = parent[field];
+  if (!value.is_object()) value = json::object();
+  return value;
+}
+json& ListAt(json& parent, const char* field) {
+  json& value = parent[field];
+  if (!value.is_array()) value = json::array();
+  return value;
+}
+
+void Default(json& object, const char* field, json value) {
+  json& have = object[field];
+  if (have.is_null()) have = std::move(value);
+}
+
+json& ManagedContainer(json& spec, const char* name) {
+  json& containers = ListAt(spec, "containers");
+  for (json& container : containers) {
+    if (kube::GetString(container, {"name"}) == name) return container;
+  }
+  containers.push_back(json{{"name", name}});
+  return containers.back();
+}
+
+// The profile "restricted", for every container alike: the namespace may enforce it on sidecars
+// too.
+void RestrictContainer(json& container) {
+  json& context = ObjectAt(container, "securityContext");
+  Default(context, "allowPrivilegeEscalation", false);
+  ObjectAt(context, "capabilities")["drop"] = json::array({"ALL"});
+}
+
+void RestrictPod(json& spec) {
+  json& context = ObjectAt(spec, "securityContext");
+  Default(context, "runAsNonRoot", true);
+  Default(context, "fsGroup", kDefaultFsGroup);
+  Default(context, "seccompProfile", json{{"type", "RuntimeDefault"}});
+  for (const char* list : {"containers", "initContainers"}) {
+    if (!spec.contains(list) || !spec[list].is_array()) continue;
+    for (json& container : spec[list]) RestrictContainer(container);
+  }
+}
+
+bool MountsPath(const json& container, const std::string& path) {
+  const json& mounts = kube::GetArray(container, {"volumeMounts"});
+  return std::any_of(mounts.begin(), mounts.end(), [&](const json& mount) {
+    std::string target = kube::GetString(mount, {"mountPath"});
+    while (target.size() > 1 && target.back() == '/') target.pop_back();
+    return target == path;
+  });
+}
+
+// An empty folder at `path`, unless the template mounts something there itself.
+void AddScratch(json& spec, json& container, const char* volume, const char* path, json source) {
+  if (MountsPath(container, path)) return;
+  ListAt(spec, "volumes").push_back({{"name", volume}, {"emptyDir", std::move(source)}});
+  ListAt(container, "volumeMounts").push_back({{"name", volume}, {"mountPath", path}});
+}
+
+void AddCredentials(json& spec, json& container, const Credentials& credentials,
+                    const std::vector<std::string>& items) {
+  json paths = json::array();
+  for (const std::string& item : items) paths.push_back({{"key", item}, {"path", item}});
+  ListAt(spec, "volumes")
+      .push_back({{"name", kCredentialsVolume},
+                  {"secret",
+                   {{"secretName", credentials.secret_name},
+                    {"defaultMode", kItemMode},
+                    {"items", std::move(paths)}}}});
+  ListAt(container, "volumeMounts")
+      .push_back({{"name", kCredentialsVolume},
+                  {"mountPath", control::kCredentialsDir},
+                  {"readOnly", true}});
+}
+
+// The kubelet expands $(NAME) in values and takes "$$" for "$": doubled, every "$" stays as it is.
+void AddVariable(json& container, const char* name, const std::string& value) {
+  std::string literal;
+  for (const char c : value) literal.append(c == '$' ? 2 : 1, c);
+  ListAt(container, "env").push_back({{"name", name}, {"value", literal}});
+}
+void AddFieldVariable(json& container, const char* name, const char* field) {
+  ListAt(container, "env")
+      .push_back({{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", field}}}}}});
+}
+
+std::string HashesOf(const Credentials& credentials, const std::vector<std::string>& items) {
+  json hashes = json::object();
+  for (const std::string& item : items) hashes[item] = credentials.hashes.at(item);
+  return hashes.dump();
+}
+
+void AddCommonVariables(const PodContext& context, const std::vector<std::string>& items,
+                        json& container) {
+  AddVariable(container, control::kEnvJobName, context.job.name);
+  AddVariable(container, control::kEnvNamespace, context.job.ns);
+  AddVariable(container, control::kEnvJobUid, context.job.uid);
+  AddFieldVariable(container, control::kEnvPodName, "metadata.name");
+  AddFieldVariable(container, control::kEnvPodUid, "metadata.uid");
+  AddFieldVariable(container, control::kEnvNodeName, "spec.nodeName");
+  AddVariable(container, control::kEnvLaunchSpec,
+              control::EncodeLaunchSpec(LaunchSpecOf(context.job.spec)));
+  AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
+}
+
+// One kind of Pod, as far as both are alike.
+struct PodKind {
+  const std::string& template_json;
+  std::string name;
+  const char* role;
+  const char* container;
+  const char* program;
+  const char* message_policy;
+  const std::vector<std::string>& items;
+};
+
+// Returns the managed container within `pod`.
+json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
+  const json user = ParseTemplate(kind.template_json);
+  pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", kind.name}}}};
+  for (const char* map : {"labels", "annotations"}) {
+    const json* entries = kube::Find(user, {"metadata", map});
+    if (entries != nullptr) pod["metadata"][map] = *entries;
+  }
+  Own(pod, context.job);
+  pod["metadata"]["labels"][api::kLabelRole] = kind.role;
+  const json* user_spec = kube::Find(user, {"spec"});
+  json& spec = pod["spec"] = user_spec == nullptr ? json::object() : *user_spec;
+  spec["restartPolicy"] = "Never";
+  spec["automountServiceAccountToken"] = false;
+  spec["hostname"] = kind.name;
+  spec["subdomain"] = api::WorkerServiceName(context.job.name);
+  Default(spec, "enableServiceLinks", false);
+  Default(spec, "terminationGracePeriodSeconds", kGraceSeconds);
+  json& container = ManagedContainer(spec, kind.container);
+  RestrictPod(spec);
+  Default(container, "image", context.job.spec.image);
+  container["command"] = json::array({kind.program});
+  container["terminationMessagePolicy"] = kind.message_policy;
+  Default(ObjectAt(container, "securityContext"), "readOnlyRootFilesystem", true);
+  AddCommonVariables(context, kind.items, container);
+  AddScratch(spec, container, kTmpVolume, "/tmp", json::object());
+  AddCredentials(spec, container, context.credentials, kind.items);
+  return container;
+}
+
+// The worker's GPUs, of a limit written as a number or as text; 0 without one.
+int GpuLimit(const std::string& template_json) {
+  const json pod_template = ParseTemplate(template_json);
+  for (const json& container : kube::GetArray(pod_template, {"spec", "containers"})) {
+    if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
+    if (const auto number = kube::GetInt32(container, {"resources", "limits", kGpuResource})) {
+      return *number;
+    }
+    const std::string text = kube::GetString(container, {"resources", "limits", kGpuResource});
+    int number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+json WorkerPod(const PodContext& context, int index, const std::string& launcher_address) {
+  const PodKind kind{.template_json = context.job.spec.worker.template_json,
+                     .name = api::WorkerPodName(context.job.name, index),
+                     .role = api::kRoleWorker,
+                     .container = control::kWorkerContainer,
+                     .program = control::kAgentProgram,
+                     .message_policy = "FallbackToLogsOnError",  // its last lines, when it failed
+                     .items = WorkerItems()};
+  json pod;
+  json& container = FillPod(context, kind, pod);
+  pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
+  // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
+  AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
+  AddVariable(container, control::kEnvWorkerIndex, std::to_string(index));
+  if (const int gpus = GpuLimit(kind.template_json); gpus > 0) {
+    AddVariable(container, control::kEnvGpus, std::to_string(gpus));
+  }
+  AddVariable(container, control::kEnvLauncherAddress, launcher_address);
+  AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
+  return pod;
+}
+
+json LauncherPod(const PodContext& context, int64_t term) {
+  const PodKind kind{
+      .template_json = context.job.spec.launcher_template_json,
+      .name = api::LauncherPodName(context.job.name, term),
+      .role = api::kRoleLauncher,
+      .container = control::kLauncherContainer,
+      .program = control::kLauncherProgram,
+      .message_policy = "File",  // its verdict or nothing: no log line can pass for one
+      .items = LauncherItems()};
+  json pod;
+  json& container = FillPod(context, kind, pod);
+  pod["metadata"]["labels"][api::kLabelTerm] = std::to_string(term);
+  Default(container, "resources",
+          {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
+           {"limits", {{"cpu", "1"}, {"memory", "512Mi"}}}});
+  // Images for GPUs ask the container runtime for all of them unless told otherwise.
+  AddVariable(container, "NVIDIA_VISIBLE_DEVICES", "void");
+  AddVariable(container, control::kEnvTerm, std::to_string(term));
+  return pod;
+}
+
+int SlotsPerWorker(const api::TrainingJobSpec& spec) {
+  if (spec.slots_per_worker) return *spec.slots_per_worker;
+  return std::max(1, GpuLimit(spec.worker.template_json));
+}
+
+control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
+  control::LaunchSpec launch;
+  launch.command = spec.command;
+  launch.slots_per_worker = SlotsPerWorker(spec);
+  launch.mpi_extra_args = spec.mpi_extra_args;
+  launch.mpi_env = spec.mpi_env;
+  launch.network_interface = spec.network_interface;
+  launch.ssh_port = spec.ssh_port;
+  return launch;
+}
+
+}  // namespace ringmaster::job

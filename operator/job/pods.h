@@ -1,0 +1,34 @@
+#pragma once
+
+// The manifests of a job's Pods: pure functions of the job, its credentials and its Services'
+// addresses. They start from the user's template and add what Ringmaster needs; without a template
+// they pass the Pod Security profile "restricted" in full. What a template may say is
+// template_policy.h's business: these builders trust it.
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/control/launch_spec.h"
+#include "operator/api/types.h"
+#include "operator/job/credentials.h"
+
+namespace ringmaster::job {
+
+// What every Pod of a job is made from. The references outlive the call.
+struct PodContext {
+  const api::TrainingJob& job;
+  const Credentials& credentials;
+};
+
+nlohmann::json WorkerPod(const PodContext& context, int index, const std::string& launcher_address);
+nlohmann::json LauncherPod(const PodContext& context, int64_t term);
+
+// Ranks per worker: spec.slotsPerWorker, else the worker's nvidia.com/gpu limit, else 1.
+int SlotsPerWorker(const api::TrainingJobSpec& spec);
+
+// What the Pods tell agent and launcher about the user's program.
+control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec);
+
+}  // namespace ringmaster::job

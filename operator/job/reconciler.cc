@@ -1,0 +1,126 @@
+#include "operator/job/reconciler.h"
+
+#include <utility>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/refusal.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// After a refusal, or when somebody else changed an object first: the stores show more in a moment.
+constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
+
+}  // namespace
+
+Reconciler::Reconciler(ReconcilerParts parts) : parts_(std::move(parts)) {}
+
+Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
+  const std::shared_ptr<const api::TrainingJob> job = parts_.jobs.Get(key);
+  if (job == nullptr) {
+    Forget(key);
+    return runtime::ReconcileResult{};
+  }
+  if (job->deleting) {  // owner references do the rest
+    parts_.launchers.Forget(job->uid);
+    return runtime::ReconcileResult{};
+  }
+  Known& known = KnownOf(*job);
+  const Clock& clock = parts_.tools.clock;
+  const Observed observed = Observe(*job, parts_.pods, parts_.services, known.memory.taken_names);
+  auto credentials = NeedCredentials(*job, observed, known.memory);
+  if (!credentials.ok()) return credentials.error();
+  const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
+  Plan plan = MakePlan({.job = *job,
+                        .violations = known.violations,
+                        .observed = observed,
+                        .launcher = launcher,
+                        .memory = known.memory,
+                        .now = clock.Now(),
+                        .wall_now = clock.WallNow()});
+  if (*credentials == nullptr) plan.order.reset();
+  if (api::IsTerminal(plan.status) && !known.memory.ended_since) {
+    known.memory.ended_since = clock.Now();
+  }
+  TalkToLauncher(*job, observed, plan, *credentials);
+  const Result<bool> done =
+      Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
+  if (!done.ok()) return done.error().WithContext("reconciling the TrainingJob " + key);
+  return runtime::ReconcileResult{.requeue_after = *done ? plan.requeue_after : kLookAgain};
+}
+
+Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,
+                                                                       const Observed& observed,
+                                                                       JobMemory& memory) {
+  const std::shared_ptr<const Credentials> none;
+  if (api::IsTerminal(job.status)) return none;
+  const bool refused =
+      memory.refusal && memory.refusal->reason == api::kReasonCredentialsUnavailable;
+  const Clock::Time now = parts_.tools.clock.Now();
+  if (refused && now < memory.refusal->retry_at) return none;
+  auto found = CredentialsOf(job, observed);
+  if (found.ok()) {
+    if (refused) memory.refusal.reset();
+    return found;
+  }
+  if (IsTransient(found.error())) return found;
+  // Until its time the refusal keeps the plan from creating anything, and becomes a condition.
+  memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
+                               refused ? memory.refusal->failures : 0, now);
+  return none;
+}
+
+Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::TrainingJob& job,
+                                                                     const Observed& observed) {
+  const ServicePtr& service = observed.launcher_service;
+  Result<Seed> seed =
+      service == nullptr ? parts_.keyring.Current() : parts_.keyring.Find(service->seed_id);
+  if (!seed.ok()) return seed.error();
+  return credentials_.Get(*seed, job.name, job.uid);
+}
+
+void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& observed,
+                                const Plan& plan,
+                                const std::shared_ptr<const Credentials>& credentials) {
+  if (!plan.order) return parts_.launchers.Forget(job.uid);
+  control::Order order = *plan.order;
+  order.stamp = {.leader_transitions = parts_.leader_transitions(), .generation = job.generation};
+  parts_.launchers.Watch({.job_key = job.Key(),
+                          .job_uid = job.uid,
+                          .pod_uid = observed.launcher->uid,
+                          .pod_ip = observed.launcher->ip,
+                          .credentials = credentials,
+                          .order = std::move(order)});
+}
+
+Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Known>& known = known_[job.Key()];
+  if (known != nullptr && known->uid != job.uid) {
+    ForgetUid(known->uid);
+    known = nullptr;
+  }
+  if (known == nullptr) {
+    known = std::make_unique<Known>();
+    known->uid = job.uid;
+    known->violations = CheckSpec(job.spec);
+  }
+  return *known;
+}
+
+void Reconciler::Forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(key);
+  if (found == known_.end()) return;
+  ForgetUid(found->second->uid);
+  known_.erase(found);
+}
+
+void Reconciler::ForgetUid(const std::string& uid) {
+  parts_.launchers.Forget(uid);
+  credentials_.Forget(uid);
+}
+
+}  // namespace ringmaster::job

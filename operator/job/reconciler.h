@@ -1,0 +1,77 @@
+#pragma once
+
+// One job, from what is to what should be: observe -> plan -> act. Called by the Controller's
+// workers, for different jobs at once, never twice at once for the same one. Keeps only what a
+// restart may lose.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/actor.h"
+#include "operator/job/credentials.h"
+#include "operator/job/keyring.h"
+#include "operator/job/launcher_poller.h"
+#include "operator/job/observe.h"
+#include "operator/job/plan.h"
+#include "operator/job/template_policy.h"
+#include "operator/runtime/controller.h"
+#include "operator/runtime/store.h"
+
+namespace ringmaster::job {
+
+using JobStore = runtime::Store<api::TrainingJob>;
+
+// What the reconciler works with; all outlive it.
+struct ReconcilerParts {
+  ActorTools tools;
+  const JobStore& jobs;
+  const PodStore& pods;
+  const ServiceStore& services;
+  Keyring& keyring;
+  LauncherPoller& launchers;
+  std::function<int64_t()> leader_transitions;  // of the Lease we hold; stamps the orders
+};
+
+class Reconciler {
+ public:
+  explicit Reconciler(ReconcilerParts parts);
+
+  // `key` is "<namespace>/<name>" of a TrainingJob, which may be gone. Blocks on the API server.
+  Result<runtime::ReconcileResult> Reconcile(const std::string& key);
+
+ private:
+  // What is known of a job beyond the stores, by key. Used by the one worker that has the key.
+  struct Known {
+    std::string uid;
+    JobMemory memory;
+    std::vector<Violation> violations;  // of the templates, which cannot change
+  };
+
+  Known& KnownOf(const api::TrainingJob& job);
+  void Forget(const std::string& key);
+  void ForgetUid(const std::string& uid);
+  // Null when the job needs none, or when there are none; the job's memory then says why.
+  Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
+                                                             const Observed& observed,
+                                                             JobMemory& memory);
+  Result<std::shared_ptr<const Credentials>> CredentialsOf(const api::TrainingJob& job,
+                                                           const Observed& observed);
+  void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
+                      const std::shared_ptr<const Credentials>& credentials);
+
+  const ReconcilerParts parts_;
+  CredentialsCache credentials_;
+
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Known>> known_;  // the map is guarded by mutex_
+};
+
+}  // namespace ringmaster::job

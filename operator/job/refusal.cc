@@ -1,0 +1,61 @@
+#include "operator/job/refusal.h"
+
+#include "common/base/backoff.h"
+#include "operator/api/names.h"
+#include "operator/kube/status_error.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// Quotas free up and policies get changed by people: seconds at first, a minute for ever.
+constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
+                                .limit = std::chrono::milliseconds(60'000),
+                                .factor = 2.0,
+                                .jitter = 0.0};
+
+}  // namespace
+
+bool IsTransient(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kForbidden:
+    case ErrorKind::kInvalid:
+    case ErrorKind::kNotFound:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool CertainlyNotCreated(const Error& error) {
+  return !IsTransient(error) || error.kind == ErrorKind::kThrottled ||
+         error.kind == ErrorKind::kUnauthorized;
+}
+
+Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock::Time now) {
+  return {.reason = reason,
+          .message = std::move(message),
+          .user_error = false,
+          .failures = failures + 1,
+          .retry_at = now + BackoffDelay(kRetry, failures + 1, 0)};
+}
+
+Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now) {
+  const char* reason = api::kReasonApiError;
+  bool user_error = false;
+  if (kube::IsQuotaRefusal(error)) {
+    reason = api::kReasonQuotaExceeded;
+  } else if (error.message.find("violates PodSecurity") != std::string::npos) {
+    reason = api::kReasonPodSecurity;
+  } else if (error.kind == ErrorKind::kForbidden) {
+    reason = api::kReasonForbidden;
+  } else if (error.kind == ErrorKind::kInvalid && of_pod) {
+    reason = api::kReasonInvalidSpec;
+    user_error = true;
+  }
+  Refusal refusal = MakeRefusal(reason, error.message, failures, now);
+  refusal.user_error = user_error;
+  return refusal;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,30 @@
+#pragma once
+
+// How soon a Pod that failed is made again: at once the first times, then with a growing delay,
+// judged by the failures in the job's own status, so that a restarted operator keeps the pace.
+// Pure.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+enum class FailedRole { kWorker, kLauncher };
+
+// How long to wait from `now` before the next Pod of this role; zero: none. Failures within five
+// seconds of each other count as one: a node that took many Pods along is no crash loop.
+std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
+                                           FailedRole role, Clock::WallTime now);
+
+// A failure as the newest entry, unless the Pod has one already. True when it was added.
+bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
+
+// The time of an RFC 3339 text as Kubernetes writes it (UTC); nothing when it is none.
+std::optional<Clock::WallTime> ParseTime(const std::string& text);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,26 @@
+#pragma once
+
+// The manifests of a job's two Services: the headless one that gives workers their names, and the
+// launcher's, whose ClusterIP every agent dials. Pure.
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// "<job>": one DNS name per worker, also before it is ready; for users' own scripts.
+nlohmann::json WorkerService(const api::TrainingJob& job);
+
+// "<job>-launcher": leads to the launcher Pod of `term` alone, also before it is ready. Carries the
+// seed's id.
+nlohmann::json LauncherService(const api::TrainingJob& job, const std::string& seed_id,
+                               int64_t term);
+
+// Merge patch that points the launcher's Service to another term.
+nlohmann::json LauncherServiceTermPatch(int64_t term);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,308 @@
+#include "operator/job/status_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+using api::Condition;
+using api::ConditionStatus;
+
+// Shorter silence is a restart, a full queue or a slow node.
+constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
+
+std::string Count(int number, const char* thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
+std::string ReadyOf(int ready, int wanted) {
+  return std::to_string(ready) + " of " + Count(wanted, "worker") +
+         (wanted == 1 ? " is ready" : " are ready");
+}
+
+// One JSON number for people; six digits are more than a loss is worth.
+std::string ShortNumber(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+// The launcher's answer, if it came from the present launcher Pod.
+const control::LauncherStatus* AnswerOf(const PlanInput& input) {
+  if (!input.launcher || !input.launcher->status || input.observed.launcher == nullptr ||
+      input.launcher->pod_uid != input.observed.launcher->uid) {
+    return nullptr;
+  }
+  return &*input.launcher->status;
+}
+
+// A Pod that cannot go on by itself: the reason is Kubernetes' own.
+std::optional<Condition> TroubleOf(const PodView& pod) {
+  if (!pod.unschedulable.empty()) {
+    return Condition{.type = api::kReady,
+                     .status = ConditionStatus::kFalse,
+                     .reason = api::kReasonUnschedulable,
+                     .message = pod.name + " finds no node: " + pod.unschedulable};
+  }
+  if (IsNormalWait(pod.container.waiting_reason)) return std::nullopt;
+  return Condition{.type = api::kReady,
+                   .status = ConditionStatus::kFalse,
+                   .reason = pod.container.waiting_reason,
+                   .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) +
+                              " does not start: " + pod.container.waiting_message};
+}
+
+std::optional<Condition> TroubleWithPods(const Observed& observed) {
+  if (observed.launcher != nullptr && !observed.launcher->deleting) {
+    if (auto trouble = TroubleOf(*observed.launcher)) return trouble;
+  }
+  for (const PodPtr& worker : observed.live) {
+    if (auto trouble = TroubleOf(*worker)) return trouble;
+  }
+  return std::nullopt;
+}
+
+const std::string* NameOf(const Observed& observed, const std::string& pod_uid) {
+  const auto found = std::find_if(observed.live.begin(), observed.live.end(),
+                                  [&](const PodPtr& pod) { return pod->uid == pod_uid; });
+  return found == observed.live.end() ? nullptr : &(*found)->name;
+}
+
+std::optional<Condition> TroubleWithPreflight(const Observed& observed,
+                                              const control::LauncherStatus& answer) {
+  for (const control::WorkerReport& worker : answer.workers) {
+    const std::string* name = NameOf(observed, worker.pod_uid);
+    if (worker.faults.empty() || name == nullptr) continue;
+    const control::PreflightFault& fault = worker.faults.front();
+    return Condition{.type = api::kReady,
+                     .status = ConditionStatus::kFalse,
+                     .reason = api::kReasonPreflightFailed,
+                     .message = *name + " failed its " + fault.check + " check: " + fault.message};
+  }
+  return std::nullopt;
+}
+
+Condition NotReady(const char* reason, std::string message) {
+  return {.type = api::kReady,
+          .status = ConditionStatus::kFalse,
+          .reason = reason,
+          .message = std::move(message)};
+}
+
+// Why nothing is heard from the launcher. Nothing to say in the first moments after an operator's
+// start: the old condition stands until the launcher was asked.
+std::optional<Condition> Silence(const PlanInput& input) {
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher == nullptr || launcher->phase != PodPhase::kRunning) {
+    return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
+  }
+  const bool asked = input.launcher && input.launcher->pod_uid == launcher->uid;
+  if (asked && input.launcher->silent_since &&
+      input.now - *input.launcher->silent_since > kTellSilenceAfter) {
+    return NotReady(api::kReasonLauncherUnreachable,
+                    launcher->name + " at " + launcher->ip +
+                        " does not answer the operator; look at its log, and at NetworkPolicies "
+                        "between the operator and port 8471 of the Pod");
+  }
+  const Condition* old = api::FindCondition(input.job.status.conditions, api::kReady);
+  const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
+                                  old->reason != api::kReasonWaitingForPods;
+  if (!asked && speaks_of_launcher) return std::nullopt;
+  return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
+}
+
+std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
+                                       const api::WorkerCounts& workers) {
+  if (input.memory.refusal) {
+    return NotReady(input.memory.refusal->reason.c_str(), input.memory.refusal->message);
+  }
+  if (auto trouble = TroubleWithPods(input.observed)) return trouble;
+  if (outlook.back_off.count() > 0) {
+    return NotReady(api::kReasonBackOff,
+                    "Pods of this job failed repeatedly (status.failures); the next try waits");
+  }
+  if (!outlook.complete) {
+    return NotReady(api::kReasonCreating, "Pods are being created");
+  }
+  const control::LauncherStatus* answer = AnswerOf(input);
+  if (answer == nullptr || input.launcher->silent_since) {
+    auto silence = Silence(input);
+    if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
+      return silence;
+    }
+  }
+  if (auto trouble = TroubleWithPreflight(input.observed, *answer)) return trouble;
+  const std::string counted = ReadyOf(workers.ready, workers.desired);
+  if (workers.ready < workers.desired) {
+    return NotReady(api::kReasonWaitingForPods,
+                    answer->message.empty() ? counted : counted + "; " + answer->message);
+  }
+  return Condition{.type = api::kReady,
+                   .status = ConditionStatus::kTrue,
+                   .reason = api::kReasonWorkersReady,
+                   .message = counted};
+}
+
+Condition DescribeRunning(const control::LauncherStatus& answer, int members) {
+  Condition running{.type = api::kRunning,
+                    .status = ConditionStatus::kFalse,
+                    .reason = api::kReasonStarting,
+                    .message = answer.message.empty() ? "no ranks run yet" : answer.message};
+  if (answer.phase == control::LauncherPhase::kRunning && answer.world_size > 0) {
+    running.status = ConditionStatus::kTrue;
+    running.reason = api::kReasonTraining;
+    running.message =
+        Count(answer.world_size, "rank") + " on " + Count(members, "worker") + " train";
+  } else if (answer.phase == control::LauncherPhase::kStopping) {
+    running.reason = api::kReasonStopping;
+    if (answer.message.empty()) running.message = "the world of ranks is being formed anew";
+  } else if (answer.phase == control::LauncherPhase::kFinished) {
+    running.reason = api::kReasonFinished;
+    running.message = "the launcher has finished";
+  }
+  return running;
+}
+
+api::JobProgress DescribeProgress(const control::Progress& progress, double steps_per_second,
+                                  Clock::WallTime wall_now) {
+  api::JobProgress out{.step = progress.step,
+                       .total_steps = progress.total_steps,
+                       .percent = std::nullopt,
+                       .samples_per_second = 0,
+                       .loss = std::isfinite(progress.loss) ? ShortNumber(progress.loss) : "NaN",
+                       .accuracy = progress.accuracy >= 0 ? ShortNumber(progress.accuracy) : "",
+                       .estimated_completion_time = ""};
+  if (std::isfinite(progress.samples_per_second) && progress.samples_per_second < 1e15) {
+    out.samples_per_second = std::llround(progress.samples_per_second);
+  }
+  if (progress.total_steps <= 0) return out;
+  const int64_t done = std::clamp<int64_t>(progress.step, 0, progress.total_steps);
+  out.percent = static_cast<int>(100.0 * static_cast<double>(done) /
+                                 static_cast<double>(progress.total_steps));
+  if (steps_per_second > 0 && done < progress.total_steps) {
+    const double seconds = static_cast<double>(progress.total_steps - done) / steps_per_second;
+    if (seconds < 1e9) {
+      out.estimated_completion_time =
+          FormatTime(wall_now + std::chrono::seconds(std::llround(seconds)));
+    }
+  }
+  return out;
+}
+
+void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answer,
+                    api::TrainingJobStatus& status, const std::string& now) {
+  status.epoch = answer.epoch.number;
+  status.world_size = answer.world_size;
+  Condition running = DescribeRunning(answer, status.workers.members);
+  running.observed_generation = input.job.generation;
+  api::SetCondition(status.conditions, std::move(running), now);
+  if (answer.progress) {
+    status.progress =
+        DescribeProgress(*answer.progress, input.launcher->steps_per_second, input.wall_now);
+  }
+}
+
+void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const std::string& now) {
+  status.world_size = 0;
+  api::SetCondition(status.conditions,
+                    {.type = api::kRunning,
+                     .status = ConditionStatus::kFalse,
+                     .reason = api::kReasonStarting,
+                     .message = "no launcher runs yet",
+                     .observed_generation = input.job.generation},
+                    now);
+}
+
+std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status) {
+  if (api::IsTrue(status.conditions, api::kRunning)) return api::kStateRunning;
+  const PodPtr& launcher = input.observed.launcher;
+  const bool started = launcher != nullptr && launcher->phase == PodPhase::kRunning;
+  return started ? api::kStateStarting : api::kStatePending;
+}
+
+}  // namespace
+
+void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
+  status.observed_generation = input.job.generation;
+  status.selector = api::WorkerSelector(input.job.uid);
+  status.workers.desired = input.job.spec.worker.replicas;
+  status.workers.replicas = static_cast<int>(input.observed.live.size());
+}
+
+void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
+                  api::TrainingJobStatus& status) {
+  const std::string now = FormatTime(input.wall_now);
+  DescribeCounts(input, status);
+  const control::LauncherStatus* answer = outlook.launcher_lost ? nullptr : AnswerOf(input);
+  if (outlook.launcher_lost) status.workers.ready = status.workers.members = 0;
+  if (answer != nullptr) {
+    const auto count = [&](bool control::WorkerReport::*what) {
+      return static_cast<int>(
+          std::count_if(answer->workers.begin(), answer->workers.end(),
+                        [&](const control::WorkerReport& worker) { return worker.*what; }));
+    };
+    status.workers.ready = std::min(count(&control::WorkerReport::ready), status.workers.desired);
+    status.workers.members = count(&control::WorkerReport::member);
+  }
+  if (!api::IsTrue(status.conditions, api::kCreated)) {
+    api::SetCondition(
+        status.conditions,
+        {.type = api::kCreated,
+         .status = outlook.complete ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+         .reason = outlook.complete ? api::kReasonCreated : api::kReasonCreating,
+         .message = outlook.complete ? "the launcher's Pod and " +
+                                           Count(status.workers.desired, "worker Pod") + " exist"
+                                     : "Pods are being created",
+         .observed_generation = input.job.generation},
+        now);
+  }
+  if (auto ready = DescribeReady(input, outlook, status.workers)) {
+    ready->observed_generation = input.job.generation;
+    api::SetCondition(status.conditions, *std::move(ready), now);
+  }
+  if (answer != nullptr) {
+    DescribeAnswer(input, *answer, status, now);
+  } else if (outlook.launcher_lost) {
+    DescribeLoss(input, status, now);
+  }
+  status.state = StateOf(input, status);
+}
+
+void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
+                     api::TrainingJobStatus& status) {
+  const std::string now = FormatTime(input.wall_now);
+  DescribeCounts(input, status);
+  status.workers.ready = status.workers.members = 0;
+  for (const char* type : {api::kReady, api::kRunning}) {
+    api::SetCondition(status.conditions,
+                      {.type = type,
+                       .status = ConditionStatus::kFalse,
+                       .reason = api::kReasonFinished,
+                       .message = "the job has ended",
+                       .observed_generation = input.job.generation},
+                      now);
+  }
+  api::SetCondition(status.conditions,
+                    {.type = outcome.succeeded ? api::kSucceeded : api::kFailed,
+                     .status = ConditionStatus::kTrue,
+                     .reason = outcome.reason,
+                     .message = outcome.message,
+                     .observed_generation = input.job.generation},
+                    now);
+  status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
+  if (!outcome.verdict) return;
+  status.epoch = outcome.verdict->epoch.number;
+  status.world_size = outcome.verdict->world_size;
+  if (outcome.verdict->progress) {
+    status.progress = DescribeProgress(*outcome.verdict->progress, 0, input.wall_now);
+  }
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,35 @@
+#pragma once
+
+// What to tell people about a job: counts, conditions, progress and the one-word state, from what
+// exists and what the launcher says. Pure; plan.h calls it after it has decided what to do.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "operator/api/types.h"
+#include "operator/job/plan.h"
+#include "operator/job/verdict_policy.h"
+
+namespace ringmaster::job {
+
+// What the plan decided about Pods, as far as the status speaks of it.
+struct PodsOutlook {
+  bool complete = false;       // the launcher and all wanted workers exist
+  bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
+  std::chrono::milliseconds back_off{0};  // creates wait this long after failures
+};
+
+// Status of a job that goes on, on top of the old one in `status`.
+void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
+                  api::TrainingJobStatus& status);
+
+// Status of a job that has ended with `outcome`. Verdict's numbers replace the last known ones.
+void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
+                     api::TrainingJobStatus& status);
+
+// What both have in common, and what may still change after the end: counts and the observed
+// generation.
+void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
+
+}  // namespace ringmaster::job

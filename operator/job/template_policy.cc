@@ -1,0 +1,374 @@
+// Longer than most files on purpose: what is refused is one list, to be audited in one place.
+#include "operator/job/template_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "operator/api/names.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr char kByRingmaster[] = "is set by Ringmaster; remove it from the template";
+constexpr char kRefused[] =
+    "is refused, because it gives the Pod rights beyond the profile \"restricted\"; remove it";
+constexpr char kCredentialsRoot[] = "/etc/ringmaster";
+
+constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "emptyDir",
+                                  "ephemeral", "projected", "secret",      "persistentVolumeClaim"};
+constexpr std::array kSafeSysctls{
+    "kernel.shm_rmid_forced",           "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",        "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",     "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",      "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",          "net.ipv4.tcp_wmem"};
+constexpr std::array kSelinuxTypes{"", "container_t", "container_init_t", "container_kvm_t",
+                                   "container_engine_t"};
+
+template <std::size_t N>
+bool IsOneOf(const std::array<const char*, N>& list, std::string_view text) {
+  return std::any_of(list.begin(), list.end(), [&](const char* item) { return text == item; });
+}
+
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+// An absolute path without ".", ".." and doubled slashes.
+std::string NormalPath(const std::string& path) {
+  std::string out;
+  for (const auto& part : std::filesystem::path(path).relative_path()) {
+    if (part == "..") {
+      out.erase(std::min(out.rfind('/'), out.size()));
+    } else if (!part.empty() && part != ".") {
+      out += "/" + part.string();
+    }
+  }
+  return out;
+}
+
+// Collects violations under one path of the template.
+class Checker {
+ public:
+  Checker(std::vector<Violation>& found, std::string managed)
+      : found_(found), managed_(std::move(managed)) {}
+
+  void Template(const json& pod_template, const std::string& path);
+
+ private:
+  void Metadata(const json& metadata, const std::string& path);
+  void PodSpec(const json& spec, const std::string& path);
+  void PodFields(const json& spec, const std::string& path);
+  void Volume(const json& volume, const std::string& path);
+  void Container(const json& container, const std::string& path, bool managed);
+  void ManagedContainer(const json& container, const std::string& path);
+  void Environment(const json& container, const std::string& path);
+  void Mounts(const json& container, const std::string& path);
+  void HostReach(const json& container, const std::string& path);
+  // What Pod and container security contexts have in common, then what only one of them has.
+  void SecurityContext(const json& context, const std::string& path);
+  void PodSecurityContext(const json& context, const std::string& path);
+  void ContainerSecurityContext(const json& context, const std::string& path);
+
+  // Each refuses one form of a field.
+  void RefuseSet(const json& object, const char* field, const std::string& path,
+                 const char* message) {
+    if (kube::Find(object, {field}) != nullptr) Add(path + "." + field, message);
+  }
+  // false and null are what a Pod has anyway; anything else is refused.
+  void RefuseTrue(const json& object, const char* field, const std::string& path) {
+    const json* value = kube::Find(object, {field});
+    if (value != nullptr && *value != json(false)) Add(path + "." + field, kRefused);
+  }
+  void RefuseList(const json& object, const char* field, const std::string& path,
+                  const char* message) {
+    const json* value = kube::Find(object, {field});
+    if (value != nullptr && !(value->is_array() && value->empty()))
+      Add(path + "." + field, message);
+  }
+  // Lists must be lists and their items objects, or what is below them would escape the checks.
+  template <typename Check>
+  void ForEach(const json& object, const char* field, const std::string& path, Check check) {
+    const json* list = kube::Find(object, {field});
+    if (list == nullptr) return;
+    if (!list->is_array()) return Add(path + "." + field, "is not a list; correct it");
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string at = path + "." + field + "[" + std::to_string(i) + "]";
+      if (!(*list)[i].is_object()) {
+        Add(at, "is not an object; correct it");
+      } else {
+        check((*list)[i], at);
+      }
+    }
+  }
+  template <typename Check>
+  void IfObject(const json& object, const char* field, const std::string& path, Check check) {
+    const json* value = kube::Find(object, {field});
+    if (value == nullptr) return;
+    if (!value->is_object()) return Add(path + "." + field, "is not an object; correct it");
+    check(*value, path + "." + field);
+  }
+  void Add(const std::string& path, const std::string& message) {
+    found_.push_back({path, message});
+  }
+
+  std::vector<Violation>& found_;
+  const std::string managed_;
+};
+
+void Checker::Template(const json& pod_template, const std::string& path) {
+  if (!pod_template.is_object()) return Add(path, "is not an object; correct it");
+  for (const auto& [key, value] : pod_template.items()) {
+    if (key != "metadata" && key != "spec") {
+      Add(path + "." + key, "is no field of a Pod template; remove it");
+    }
+  }
+  IfObject(pod_template, "metadata", path,
+           [this](const json& metadata, const std::string& at) { Metadata(metadata, at); });
+  IfObject(pod_template, "spec", path,
+           [this](const json& spec, const std::string& at) { PodSpec(spec, at); });
+}
+
+void Checker::Metadata(const json& metadata, const std::string& path) {
+  for (const auto& [key, value] : metadata.items()) {
+    if (key != "labels" && key != "annotations" && !value.is_null()) {
+      Add(path + "." + key,
+          "cannot be set for a job's Pods; a template has labels and annotations only");
+    }
+  }
+  for (const char* map : {"labels", "annotations"}) {
+    IfObject(metadata, map, path, [this](const json& entries, const std::string& at) {
+      for (const auto& [key, value] : entries.items()) {
+        if (StartsWith(key, "ringmaster.dev/")) Add(at + "[" + key + "]", kByRingmaster);
+        if (StartsWith(key, "container.apparmor.security.beta.kubernetes.io/") &&
+            value == json("unconfined")) {
+          Add(at + "[" + key + "]", kRefused);
+        }
+      }
+    });
+  }
+}
+
+void Checker::PodSpec(const json& spec, const std::string& path) {
+  PodFields(spec, path);
+  IfObject(spec, "securityContext", path,
+           [this](const json& context, const std::string& at) { PodSecurityContext(context, at); });
+  ForEach(spec, "volumes", path,
+          [this](const json& volume, const std::string& at) { Volume(volume, at); });
+  ForEach(spec, "initContainers", path, [this](const json& container, const std::string& at) {
+    Container(container, at, false);
+  });
+  bool has_managed = false;
+  const json& containers = kube::GetArray(spec, {"containers"});
+  ForEach(spec, "containers", path, [&](const json& container, const std::string& at) {
+    const bool managed = kube::GetString(container, {"name"}) == managed_;
+    has_managed = has_managed || managed;
+    Container(container, at, managed);
+  });
+  if (!containers.empty() && !has_managed) {
+    Add(path + ".containers",
+        "has no container named \"" + managed_ +
+            "\", the one that Ringmaster runs; name one so, or remove the list");
+  }
+}
+
+void Checker::PodFields(const json& spec, const std::string& path) {
+  for (const char* field : {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace",
+                            "automountServiceAccountToken"}) {
+    RefuseTrue(spec, field, path);
+  }
+  for (const char* field : {"serviceAccountName", "serviceAccount", "nodeName", "schedulerName"}) {
+    RefuseSet(
+        spec, field, path,
+        "is refused, because it would use rights that the job's author may not have; remove it");
+  }
+  for (const char* field : {"hostname", "subdomain"}) RefuseSet(spec, field, path, kByRingmaster);
+  RefuseList(spec, "ephemeralContainers", path, "cannot be part of a template; remove it");
+  const json* restart = kube::Find(spec, {"restartPolicy"});
+  if (restart != nullptr && *restart != json("Never")) Add(path + ".restartPolicy", kByRingmaster);
+  if (kube::GetString(spec, {"os", "name"}, "linux") != "linux") {
+    Add(path + ".os.name", "is not linux, the only system Ringmaster runs on; remove it");
+  }
+}
+
+void Checker::Volume(const json& volume, const std::string& path) {
+  if (StartsWith(kube::GetString(volume, {"name"}), "ringmaster-")) {
+    Add(path + ".name",
+        "starts with \"ringmaster-\", which is kept for Ringmaster's own; choose another name");
+  }
+  for (const auto& [key, value] : volume.items()) {
+    if (key != "name" && !value.is_null() && !IsOneOf(kVolumeKinds, key)) {
+      Add(path + "." + key,
+          "is refused, because the profile \"restricted\" has no such volumes; use a "
+          "persistentVolumeClaim, emptyDir, configMap, secret, projected, downwardAPI, csi or "
+          "ephemeral volume");
+    }
+  }
+  IfObject(volume, "projected", path, [this](const json& projected, const std::string& at) {
+    ForEach(projected, "sources", at, [this](const json& source, const std::string& source_at) {
+      for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
+        RefuseSet(source, credential, source_at,
+                  "is refused, because a job's Pods hold no API credentials; remove it");
+      }
+    });
+  });
+}
+
+void Checker::Container(const json& container, const std::string& path, bool managed) {
+  if (managed) ManagedContainer(container, path);
+  IfObject(container, "securityContext", path, [this](const json& context, const std::string& at) {
+    ContainerSecurityContext(context, at);
+  });
+  Environment(container, path);
+  Mounts(container, path);
+  HostReach(container, path);
+}
+
+void Checker::ManagedContainer(const json& container, const std::string& path) {
+  RefuseList(container, "command", path,
+             "is set by Ringmaster; what the ranks run goes to spec.command of the job");
+  RefuseList(container, "args", path,
+             "is set by Ringmaster; what the ranks run goes to spec.command of the job");
+  for (const char* field :
+       {"terminationMessagePath", "terminationMessagePolicy", "restartPolicy"}) {
+    RefuseSet(container, field, path, kByRingmaster);
+  }
+  if (managed_ != control::kLauncherContainer) return;
+  for (const char* kind : {"limits", "requests"}) {
+    const json* amounts = kube::Find(container, {"resources", kind});
+    if (amounts != nullptr && amounts->is_object() && amounts->contains("nvidia.com/gpu")) {
+      Add(path + ".resources." + kind + "[nvidia.com/gpu]",
+          "is refused, because the launcher uses no GPU; give it to the worker's container");
+    }
+  }
+}
+
+void Checker::Environment(const json& container, const std::string& path) {
+  ForEach(container, "env", path, [this](const json& variable, const std::string& at) {
+    if (StartsWith(kube::GetString(variable, {"name"}), "RINGMASTER_")) {
+      Add(at + ".name",
+          "starts with \"RINGMASTER_\", which is kept for Ringmaster's own; choose another name");
+    }
+  });
+}
+
+void Checker::Mounts(const json& container, const std::string& path) {
+  ForEach(container, "volumeMounts", path, [this](const json& mount, const std::string& at) {
+    if (StartsWith(kube::GetString(mount, {"name"}), "ringmaster-")) {
+      Add(at + ".name", "names a volume of Ringmaster's own; mount one of the template's volumes");
+    }
+    const std::string target = NormalPath(kube::GetString(mount, {"mountPath"}));
+    if (target == kCredentialsRoot || StartsWith(target, std::string(kCredentialsRoot) + "/")) {
+      Add(at + ".mountPath",
+          "is under /etc/ringmaster, where the job's credentials are; choose another path");
+    }
+    if (kube::GetString(mount, {"mountPropagation"}) == "Bidirectional") {
+      Add(at + ".mountPropagation", kRefused);
+    }
+  });
+}
+
+void Checker::HostReach(const json& container, const std::string& path) {
+  ForEach(container, "ports", path, [this](const json& port, const std::string& at) {
+    const json* host_port = kube::Find(port, {"hostPort"});
+    if (host_port != nullptr && *host_port != json(0)) Add(at + ".hostPort", kRefused);
+    RefuseSet(port, "hostIP", at, kRefused);
+  });
+  const auto check_handler = [&](const json* handler, const std::string& at) {
+    if (handler == nullptr) return;
+    for (const char* kind : {"httpGet", "tcpSocket"}) {
+      if (!kube::GetString(*handler, {kind, "host"}).empty()) {
+        Add(at + "." + kind + ".host",
+            "is refused, because the kubelet would connect there in the job's name; remove it");
+      }
+    }
+  };
+  for (const char* probe : {"livenessProbe", "readinessProbe", "startupProbe"}) {
+    check_handler(kube::Find(container, {probe}), path + "." + probe);
+  }
+  for (const char* hook : {"postStart", "preStop"}) {
+    check_handler(kube::Find(container, {"lifecycle", hook}), path + ".lifecycle." + hook);
+  }
+}
+
+void Checker::SecurityContext(const json& context, const std::string& path) {
+  const json* user = kube::Find(context, {"runAsUser"});
+  if (user != nullptr && *user == json(0)) Add(path + ".runAsUser", kRefused);
+  const json* non_root = kube::Find(context, {"runAsNonRoot"});
+  if (non_root != nullptr && *non_root != json(true)) Add(path + ".runAsNonRoot", kRefused);
+  for (const char* profile : {"seccompProfile", "appArmorProfile"}) {
+    if (kube::GetString(context, {profile, "type"}) == "Unconfined") {
+      Add(path + "." + profile + ".type", kRefused);
+    }
+  }
+  if (!IsOneOf(kSelinuxTypes, kube::GetString(context, {"seLinuxOptions", "type"}))) {
+    Add(path + ".seLinuxOptions.type", kRefused);
+  }
+  for (const char* field : {"user", "role"}) {
+    if (!kube::GetString(context, {"seLinuxOptions", field}).empty()) {
+      Add(path + ".seLinuxOptions." + field, kRefused);
+    }
+  }
+  RefuseSet(context, "windowsOptions", path, kRefused);
+}
+
+void Checker::PodSecurityContext(const json& context, const std::string& path) {
+  SecurityContext(context, path);
+  ForEach(context, "sysctls", path, [this](const json& sysctl, const std::string& at) {
+    if (!IsOneOf(kSafeSysctls, kube::GetString(sysctl, {"name"}))) Add(at + ".name", kRefused);
+  });
+}
+
+void Checker::ContainerSecurityContext(const json& context, const std::string& path) {
+  SecurityContext(context, path);
+  RefuseTrue(context, "privileged", path);
+  RefuseTrue(context, "allowPrivilegeEscalation", path);
+  IfObject(context, "capabilities", path, [this](const json& capabilities, const std::string& at) {
+    RefuseList(capabilities, "add", at, kRefused);
+  });
+  if (kube::GetString(context, {"procMount"}, "Default") != "Default") {
+    Add(path + ".procMount", kRefused);
+  }
+}
+
+void CheckText(const std::string& text, const std::string& path, const std::string& managed,
+               std::vector<Violation>& found) {
+  if (text.empty()) return;
+  const Result<json> parsed = kube::ParseJson(text);
+  if (!parsed.ok()) {
+    found.push_back({path, "cannot be read: " + parsed.error().message});
+    return;
+  }
+  for (Violation& violation : CheckTemplate(*parsed, path, managed)) {
+    found.push_back(std::move(violation));
+  }
+}
+
+}  // namespace
+
+std::vector<Violation> CheckTemplate(const json& pod_template, const std::string& path,
+                                     const std::string& managed) {
+  std::vector<Violation> found;
+  Checker(found, managed).Template(pod_template, path);
+  return found;
+}
+
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec) {
+  std::vector<Violation> found;
+  CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, found);
+  CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,
+            found);
+  return found;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,34 @@
+#pragma once
+
+// Which Pod templates the operator accepts: who may create TrainingJobs must gain nothing through
+// the operator's rights that they could not do themselves (docs/decisions.md, D9), and nothing is
+// accepted and then ignored. Pure; used by the reconciler before anything of a job is made. It
+// judges what a template says, not what admission would say later.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+struct Violation {
+  std::string
+      path;  // for example spec.worker.template.spec.containers[0].securityContext.privileged
+  std::string message;  // what is wrong and what to do
+
+  std::string Text() const { return path + ": " + message; }
+};
+
+// Every violation in one Pod template, in the order of the list in the source. `path` is that of
+// the template, `managed` the container that Ringmaster runs.
+std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
+                                     const std::string& managed);
+
+// Both templates of a job.
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec);
+
+}  // namespace ringmaster::job

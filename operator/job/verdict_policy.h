@@ -1,0 +1,39 @@
+#pragma once
+
+// Has the job ended, and how? Decided from the launcher Pod's termination message, and from
+// containers that can never start; never from a launcher that is merely gone (docs/decisions.md,
+// D10). Pure.
+
+#include <optional>
+#include <string>
+
+#include "common/control/verdict.h"
+#include "operator/api/types.h"
+#include "operator/job/observe.h"
+#include "operator/job/template_policy.h"
+
+namespace ringmaster::job {
+
+struct Outcome {
+  bool succeeded = false;
+  std::string reason;
+  std::string message;
+  std::optional<control::Verdict> verdict;  // when the launcher said so itself
+  std::optional<api::Failure> failure;      // the first thing that went wrong
+};
+
+// The launcher's verdict in its Pod's status, if it left one.
+std::optional<control::Verdict> VerdictOf(const PodView& launcher);
+
+// Why this container can never start, in a sentence that names Pod and node; empty when it may yet.
+// Waiting for an image or a slow runtime is not such a reason.
+std::string CannotStart(const PodView& pod);
+
+// Nothing while the job goes on. `wall_now` is RFC 3339, for failures whose time is unknown.
+std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
+                                    const Observed& observed, const std::string& wall_now);
+
+// An entry for status.failures about a Pod that ended.
+api::Failure FailureOf(const PodView& pod, const std::string& wall_now);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,140 @@
+#include "operator/job/views.h"
+
+#include <charconv>
+#include <map>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "operator/api/names.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/object_meta.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+using Labels = std::map<std::string, std::string>;
+
+int64_t NumberOr(const Labels& labels, const char* name, int64_t otherwise) {
+  const auto found = labels.find(name);
+  if (found == labels.end()) return otherwise;
+  int64_t number = otherwise;
+  const char* end = found->second.data() + found->second.size();
+  const auto [at, error] = std::from_chars(found->second.data(), end, number);
+  return error == std::errc() && at == end ? number : otherwise;
+}
+
+Role RoleOf(const Labels& labels) {
+  const auto found = labels.find(api::kLabelRole);
+  if (found == labels.end()) return Role::kOther;
+  if (found->second == api::kRoleWorker) return Role::kWorker;
+  return found->second == api::kRoleLauncher ? Role::kLauncher : Role::kOther;
+}
+
+PodPhase PhaseOf(const std::string& phase) {
+  if (phase == "Running") return PodPhase::kRunning;
+  if (phase == "Succeeded") return PodPhase::kSucceeded;
+  if (phase == "Failed") return PodPhase::kFailed;
+  return phase == "Unknown" ? PodPhase::kUnknown : PodPhase::kPending;
+}
+
+void ReadWaiting(const json& status, ContainerView& view) {
+  view.waiting_reason = kube::GetString(status, {"state", "waiting", "reason"});
+  view.waiting_message = kube::GetString(status, {"state", "waiting", "message"});
+}
+
+void ReadManaged(const json& status, ContainerView& view) {
+  ReadWaiting(status, view);
+  const json* ended = kube::Find(status, {"state", "terminated"});
+  if (ended == nullptr) return;
+  view.terminated = true;
+  view.exit_code = kube::GetInt32(*ended, {"exitCode"}).value_or(0);
+  view.signal = kube::GetInt32(*ended, {"signal"}).value_or(0);
+  view.ended_reason = kube::GetString(*ended, {"reason"});
+  view.ended_message = kube::GetString(*ended, {"message"});
+  view.finished_at = kube::GetString(*ended, {"finishedAt"});
+}
+
+ContainerView ReadContainers(const json& object, const std::string& managed) {
+  ContainerView view;
+  for (const json& status : kube::GetArray(object, {"status", "containerStatuses"})) {
+    if (kube::GetString(status, {"name"}) == managed) ReadManaged(status, view);
+  }
+  if (view.terminated || !IsNormalWait(view.waiting_reason)) return view;
+  for (const char* list : {"initContainerStatuses", "containerStatuses"}) {
+    for (const json& status : kube::GetArray(object, {"status", list})) {
+      if (!IsNormalWait(kube::GetString(status, {"state", "waiting", "reason"}))) {
+        ReadWaiting(status, view);
+        return view;
+      }
+    }
+  }
+  return view;
+}
+
+std::string UnschedulableMessage(const json& object) {
+  for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
+    if (kube::GetString(condition, {"type"}) == "PodScheduled" &&
+        kube::GetString(condition, {"status"}) == "False" &&
+        kube::GetString(condition, {"reason"}) == "Unschedulable") {
+      return kube::GetString(condition, {"message"}, "no node fits");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PodView> ProjectPod(const json& object) {
+  const auto meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) return meta.error();
+  const Labels labels = kube::GetStringMap(object, {"metadata", "labels"});
+  PodView pod;
+  pod.ns = meta->ns;
+  pod.name = meta->name;
+  pod.uid = meta->uid;
+  pod.resource_version = meta->resource_version;
+  pod.owner_uid = meta->owner_uid;
+  pod.created_at = kube::GetString(object, {"metadata", "creationTimestamp"});
+  pod.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
+  pod.role = RoleOf(labels);
+  pod.index = static_cast<int>(NumberOr(labels, api::kLabelIndex, -1));
+  pod.term = NumberOr(labels, api::kLabelTerm, 0);
+  pod.node = kube::GetString(object, {"spec", "nodeName"});
+  pod.ip = kube::GetString(object, {"status", "podIP"});
+  pod.phase = PhaseOf(kube::GetString(object, {"status", "phase"}));
+  pod.reason = kube::GetString(object, {"status", "reason"});
+  pod.message = kube::GetString(object, {"status", "message"});
+  pod.unschedulable = UnschedulableMessage(object);
+  pod.container = ReadContainers(object, pod.role == Role::kLauncher ? control::kLauncherContainer
+                                                                     : control::kWorkerContainer);
+  return pod;
+}
+
+Result<ServiceView> ProjectService(const json& object) {
+  const auto meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) return meta.error();
+  ServiceView service;
+  service.ns = meta->ns;
+  service.name = meta->name;
+  service.uid = meta->uid;
+  service.resource_version = meta->resource_version;
+  service.owner_uid = meta->owner_uid;
+  service.cluster_ip = kube::GetString(object, {"spec", "clusterIP"});
+  const Labels annotations = kube::GetStringMap(object, {"metadata", "annotations"});
+  const auto seed = annotations.find(api::kAnnotationSeedId);
+  if (seed != annotations.end()) service.seed_id = seed->second;
+  service.term = NumberOr(kube::GetStringMap(object, {"spec", "selector"}), api::kLabelTerm, 0);
+  return service;
+}
+
+bool IsNormalWait(const std::string& waiting_reason) {
+  return waiting_reason.empty() || waiting_reason == "ContainerCreating" ||
+         waiting_reason == "PodInitializing";
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,72 @@
+#pragma once
+
+// What the stores keep of a job's Pods and Services: typed projections, never the document (6,400
+// Pods as JSON trees cost 145 MiB). Written by the projections below as objects arrive; read by
+// observe and plan.
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+
+namespace ringmaster::job {
+
+enum class Role { kOther, kWorker, kLauncher };
+
+enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+
+// The state of the container that matters: the managed one, or another that cannot start.
+struct ContainerView {
+  std::string waiting_reason;  // the kubelet's, for example ImagePullBackOff; empty unless it waits
+  std::string waiting_message;
+  bool terminated = false;
+  int exit_code = 0;
+  int signal = 0;
+  std::string ended_reason;   // for example OOMKilled, StartError
+  std::string ended_message;  // its termination message
+  std::string finished_at;    // RFC 3339
+};
+
+struct PodView {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::string resource_version;
+  std::string owner_uid;
+  std::string node;        // empty until scheduled
+  std::string ip;          // empty until it has one
+  std::string created_at;  // RFC 3339
+  Role role = Role::kOther;
+  int index = -1;         // workers
+  int64_t term = 0;       // launchers
+  bool deleting = false;  // deletionTimestamp is set
+  PodPhase phase = PodPhase::kPending;
+  std::string reason;         // status.reason, for example Evicted
+  std::string message;        // status.message
+  std::string unschedulable;  // the scheduler's message while no node fits; else empty
+  ContainerView container;
+
+  bool Ended() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+};
+
+struct ServiceView {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::string resource_version;
+  std::string owner_uid;
+  std::string cluster_ip;  // "None" for headless ones
+  std::string seed_id;
+  int64_t term = 0;  // of the launcher Pods it selects
+};
+
+// True for the waiting reasons of a healthy start, and for none.
+bool IsNormalWait(const std::string& waiting_reason);
+
+// kInvalid when the object has no name.
+Result<PodView> ProjectPod(const nlohmann::json& object);
+Result<ServiceView> ProjectService(const nlohmann::json& object);
+
+}  // namespace ringmaster::job

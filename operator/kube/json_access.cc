@@ -1,0 +1,199 @@
+#include "operator/kube/json_access.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace ringmaster::kube {
+namespace {
+
+std::string PathText(JsonPath path) {
+  std::string text;
+  for (const std::string_view part : path) {
+    if (!text.empty()) text += '.';
+    text += part;
+  }
+  return text;
+}
+
+// Builds a document from the parser's events, without the values of metadata.managedFields.
+class ServerJsonBuilder {
+ public:
+  using json = nlohmann::json;
+
+  bool null() { return Add(nullptr); }
+  bool boolean(bool value) { return Add(value); }
+  bool number_integer(json::number_integer_t value) { return Add(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return Add(value); }
+  bool number_float(json::number_float_t value, const json::string_t&) { return Add(value); }
+  bool string(json::string_t& value) { return Add(std::move(value)); }
+  bool binary(json::binary_t&) { return false; }  // JSON text has none
+  bool start_object(std::size_t) { return Open(json::object()); }
+  bool end_object() { return Close(); }
+  bool start_array(std::size_t) { return Open(json::array()); }
+  bool end_array() { return Close(); }
+  bool key(json::string_t& name) {
+    if (skipped_depth_ > 0) return true;
+    skip_next_ = open_.back().is_metadata && name == "managedFields";
+    key_is_metadata_ = name == "metadata";
+    if (!skip_next_) slot_ = &(*open_.back().node)[name];
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
+    return false;
+  }
+
+  json Take() && { return std::move(root_); }
+
+ private:
+  struct Level {
+    json* node;
+    bool is_metadata;
+  };
+
+  template <typename Value>
+  bool Add(Value&& value) {
+    if (skipped_depth_ == 0 && !std::exchange(skip_next_, false))
+      Place(json(std::forward<Value>(value)));
+    return true;
+  }
+
+  json* Place(json&& value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& node = *open_.back().node;
+    if (node.is_array()) {
+      node.push_back(std::move(value));
+      return &node.back();
+    }
+    *slot_ = std::move(value);
+    return slot_;
+  }
+
+  bool Open(json&& empty) {
+    if (skipped_depth_ > 0 || std::exchange(skip_next_, false)) {
+      ++skipped_depth_;
+      return true;
+    }
+    const bool is_metadata = std::exchange(key_is_metadata_, false) && empty.is_object();
+    open_.push_back({Place(std::move(empty)), is_metadata});
+    return true;
+  }
+
+  bool Close() {
+    if (skipped_depth_ > 0) {
+      --skipped_depth_;
+    } else {
+      open_.pop_back();
+    }
+    return true;
+  }
+
+  json root_;
+  std::vector<Level> open_;
+  json* slot_ = nullptr;  // where the value of the last key goes
+  bool key_is_metadata_ = false;
+  bool skip_next_ = false;
+  int skipped_depth_ = 0;
+};
+
+}  // namespace
+
+const nlohmann::json* Find(const nlohmann::json& json, JsonPath path) {
+  const nlohmann::json* value = &json;
+  for (const std::string_view part : path) {
+    if (!value->is_object()) return nullptr;
+    const auto found = value->find(part);
+    if (found == value->end()) return nullptr;
+    value = &*found;
+  }
+  return value->is_null() ? nullptr : value;
+}
+
+std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise) {
+  const nlohmann::json* value = Find(json, path);
+  if (value == nullptr || !value->is_string()) return std::string(otherwise);
+  return value->get_ref<const std::string&>();
+}
+
+bool GetBool(const nlohmann::json& json, JsonPath path, bool otherwise) {
+  const nlohmann::json* value = Find(json, path);
+  return value != nullptr && value->is_boolean() ? value->get<bool>() : otherwise;
+}
+
+std::optional<int64_t> GetInt64(const nlohmann::json& json, JsonPath path) {
+  const nlohmann::json* value = Find(json, path);
+  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+  if (value->is_number_unsigned() &&
+      value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return std::nullopt;
+  }
+  return value->get<int64_t>();
+}
+
+std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path) {
+  const std::optional<int64_t> value = GetInt64(json, path);
+  if (!value || *value < std::numeric_limits<int32_t>::min() ||
+      *value > std::numeric_limits<int32_t>::max()) {
+    return std::nullopt;
+  }
+  return static_cast<int32_t>(*value);
+}
+
+const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path) {
+  static const nlohmann::json kEmpty = nlohmann::json::array();
+  const nlohmann::json* value = Find(json, path);
+  return value != nullptr && value->is_array() ? *value : kEmpty;
+}
+
+std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path) {
+  std::map<std::string, std::string> entries;
+  const nlohmann::json* value = Find(json, path);
+  if (value == nullptr || !value->is_object()) return entries;
+  for (const auto& [key, entry] : value->items()) {
+    if (entry.is_string()) entries.emplace(key, entry.get_ref<const std::string&>());
+  }
+  return entries;
+}
+
+Result<std::string> RequireString(const nlohmann::json& json, JsonPath path) {
+  const nlohmann::json* value = Find(json, path);
+  if (value == nullptr)
+    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is missing"};
+  if (!value->is_string())
+    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is no string"};
+  return value->get<std::string>();
+}
+
+Result<int64_t> RequireInt64(const nlohmann::json& json, JsonPath path) {
+  if (Find(json, path) == nullptr)
+    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is missing"};
+  const std::optional<int64_t> value = GetInt64(json, path);
+  if (!value)
+    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is no 64-bit integer"};
+  return *value;
+}
+
+Result<nlohmann::json> ParseJson(std::string_view text) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) return Error{ErrorKind::kInvalid, "the text is no JSON"};
+  return json;
+}
+
+Result<nlohmann::json> ParseServerJson(std::string_view text) {
+  ServerJsonBuilder builder;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+    return Error{ErrorKind::kInvalid, "the text is no JSON"};
+  }
+  return std::move(builder).Take();
+}
+
+std::string DumpJson(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace ringmaster::kube

@@ -1,0 +1,48 @@
+#pragma once
+
+// Checked reads of JSON that a server or a user wrote: a null, a missing field or a wrong type
+// never throws and never narrows silently. Go servers send null for empty lists; here null equals
+// absent. Paths are field names, outermost first: GetString(pod, {"status", "podIP"}). The Get
+// functions return the default when the value is absent or of another type; the Require functions
+// return kInvalid that names the path.
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+
+namespace ringmaster::kube {
+
+using JsonPath = std::initializer_list<std::string_view>;
+
+// The value at the path; null when any part is absent, null or no object. Lives as long as `json`.
+const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
+
+std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});
+bool GetBool(const nlohmann::json& json, JsonPath path, bool otherwise = false);
+// Integers only: 1.5, "1" and values out of range count as another type.
+std::optional<int64_t> GetInt64(const nlohmann::json& json, JsonPath path);
+std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path);
+// The array at the path, or an empty one. Lives as long as `json`.
+const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
+// Entries whose value is a string; labels and annotations.
+std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path);
+
+Result<std::string> RequireString(const nlohmann::json& json, JsonPath path);
+Result<int64_t> RequireInt64(const nlohmann::json& json, JsonPath path);
+
+// The document, or kInvalid. Never throws.
+Result<nlohmann::json> ParseJson(std::string_view text);
+// The same for what the API server sends: leaves out metadata.managedFields, a third of many
+// objects that nobody reads, without building it.
+Result<nlohmann::json> ParseServerJson(std::string_view text);
+// Compact text; bytes that are no UTF-8 are replaced.
+std::string DumpJson(const nlohmann::json& json);
+
+}  // namespace ringmaster::kube

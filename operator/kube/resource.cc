@@ -1,0 +1,54 @@
+#include "operator/kube/resource.h"
+
+namespace ringmaster::kube {
+
+std::string Resource::ApiVersion() const {
+  return group.empty() ? std::string(version) : std::string(group) + "/" + std::string(version);
+}
+
+std::string Resource::FullName() const {
+  return group.empty() ? std::string(plural) : std::string(plural) + "." + std::string(group);
+}
+
+std::string CollectionPath(const Resource& resource, std::string_view ns) {
+  std::string path = resource.group.empty() ? "/api/" : "/apis/";
+  path += resource.ApiVersion();
+  if (resource.namespaced && !ns.empty()) {
+    path += "/namespaces/";
+    path += ns;
+  }
+  path += '/';
+  path += resource.plural;
+  return path;
+}
+
+std::string ObjectPath(const Resource& resource, std::string_view ns, std::string_view name,
+                       std::string_view subresource) {
+  std::string path = CollectionPath(resource, ns);
+  path += '/';
+  path += name;
+  if (!subresource.empty()) {
+    path += '/';
+    path += subresource;
+  }
+  return path;
+}
+
+std::string ObjectKey(std::string_view ns, std::string_view name) {
+  std::string key;
+  key.reserve(ns.size() + 1 + name.size());
+  if (!ns.empty()) {
+    key += ns;
+    key += '/';
+  }
+  key += name;
+  return key;
+}
+
+NamespacedName SplitKey(std::string_view key) {
+  const std::size_t slash = key.find('/');
+  if (slash == std::string_view::npos) return {{}, std::string(key)};
+  return {std::string(key.substr(0, slash)), std::string(key.substr(slash + 1))};
+}
+
+}  // namespace ringmaster::kube

@@ -1,0 +1,53 @@
+#pragma once
+
+// The kinds of the API that Ringmaster touches, and their paths on the API server. Values only.
+
+#include <string>
+#include <string_view>
+
+namespace ringmaster::kube {
+
+struct Resource {
+  std::string_view group;  // "" for the core group
+  std::string_view version;
+  std::string_view plural;
+  std::string_view kind;
+  bool namespaced = true;
+
+  // "v1" or "<group>/v1", as in apiVersion.
+  std::string ApiVersion() const;
+  // "pods" or "trainingjobs.ringmaster.dev", as people and RBAC messages name it.
+  std::string FullName() const;
+
+  friend bool operator==(const Resource&, const Resource&) = default;
+};
+
+inline constexpr Resource kPods{"", "v1", "pods", "Pod"};
+inline constexpr Resource kServices{"", "v1", "services", "Service"};
+inline constexpr Resource kSecrets{"", "v1", "secrets", "Secret"};
+inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
+inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
+inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
+inline constexpr Resource kTrainingJobs{"ringmaster.dev", "v1alpha1", "trainingjobs",
+                                        "TrainingJob"};
+
+// "/api/v1/namespaces/<ns>/pods"; with an empty namespace, or a cluster-scoped kind, the collection
+// of all namespaces.
+std::string CollectionPath(const Resource& resource, std::string_view ns);
+
+// "/api/v1/namespaces/<ns>/pods/<name>[/<subresource>]".
+std::string ObjectPath(const Resource& resource, std::string_view ns, std::string_view name,
+                       std::string_view subresource = {});
+
+// "<ns>/<name>", or "<name>" for cluster-scoped objects: how stores, queues and logs name an
+// object.
+std::string ObjectKey(std::string_view ns, std::string_view name);
+
+struct NamespacedName {
+  std::string ns;
+  std::string name;
+};
+// The parts of a key that ObjectKey() made.
+NamespacedName SplitKey(std::string_view key);
+
+}  // namespace ringmaster::kube

@@ -1,0 +1,82 @@
+#include "operator/kube/status_error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::kube {
+namespace {
+
+ErrorKind KindOf(int status, const std::string& reason) {
+  if (reason == "AlreadyExists") return ErrorKind::kAlreadyExists;
+  if (reason == "Expired" || reason == "Gone") return ErrorKind::kExpired;
+  switch (status) {
+    case 400:
+    case 405:
+    case 413:
+    case 415:
+    case 422:
+      return ErrorKind::kInvalid;
+    case 401:
+      return ErrorKind::kUnauthorized;
+    case 403:
+      return ErrorKind::kForbidden;
+    case 404:
+      return ErrorKind::kNotFound;
+    case 408:
+    case 504:
+      return ErrorKind::kTimeout;
+    case 409:
+      return ErrorKind::kConflict;
+    case 410:
+      return ErrorKind::kExpired;
+    case 429:
+      return ErrorKind::kThrottled;
+    default:
+      return ErrorKind::kUnavailable;
+  }
+}
+
+// Whole seconds; HTTP dates are not used by the API server.
+std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
+  int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
+  if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {
+    const std::string& text = header->second;
+    std::from_chars(text.data(), text.data() + text.size(), seconds);
+  }
+  constexpr int64_t kLongest = 3600;
+  return std::chrono::seconds(std::clamp<int64_t>(seconds, 0, kLongest));
+}
+
+std::string Excerpt(const std::string& body) {
+  constexpr std::size_t kLongest = 200;
+  return body.size() <= kLongest ? body : body.substr(0, kLongest) + "...";
+}
+
+// The API server words a quota's refusal and a missing right alike: both are 403 Forbidden.
+std::string ForbiddenReason(const std::string& message) {
+  if (message.find("exceeded quota") != std::string::npos) return kReasonQuotaExceeded;
+  if (message.find(" cannot ") != std::string::npos) return kReasonMissingPermission;
+  return {};
+}
+
+}  // namespace
+
+Error ReadStatusError(const http::Response& response) {
+  const nlohmann::json body = nlohmann::json::parse(response.body, nullptr, false);
+  const bool is_status = body.is_object() && GetString(body, {"kind"}) == "Status";
+  Error error;
+  error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
+  error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
+  if (error.message.empty()) error.message = "the server answered nothing more";
+  error.message = "HTTP " + std::to_string(response.status) + ": " + error.message;
+  if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);
+  error.retry_after = RetryAfter(response, body);
+  return error;
+}
+
+}  // namespace ringmaster::kube

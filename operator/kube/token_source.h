@@ -1,0 +1,40 @@
+#pragma once
+
+// The bearer token of our service account. The kubelet replaces the file before the token expires,
+// so it is read again at most a minute later, and at once after the server refused it. Used by
+// KubeClient.
+
+#include <chrono>
+#include <mutex>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace ringmaster::kube {
+
+// Thread-safe.
+class TokenSource {
+ public:
+  // A token that never changes (kubeconfig), or a file that does; `file` wins when both are given.
+  TokenSource(const Clock& clock, std::string fixed_token, std::string file);
+
+  // Empty when there is none, or the file cannot be read: the server will answer 401 and say so.
+  std::string Token();
+
+  // The server refused `token`: read the file again at the next Token().
+  void Drop(const std::string& token);
+
+ private:
+  static constexpr std::chrono::seconds kMaxAge{60};
+
+  const Clock& clock_;
+  const std::string file_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::string token_;
+  Clock::Time read_at_{};
+  bool valid_ = false;
+};
+
+}  // namespace ringmaster::kube

@@ -1,0 +1,27 @@
+#pragma once
+
+// The API server's Warning headers (deprecated versions, unknown fields, Pod Security hints): each
+// text is logged once, at warn, the first time it comes. Used by KubeClient. Thread-safe.
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace ringmaster::kube {
+
+class WarningLog {
+ public:
+  // `header` is the value of one or more Warning headers: 299 - "text"[, 299 - "text"].
+  void Note(std::string_view header);
+
+  std::size_t seen() const;
+
+ private:
+  static constexpr std::size_t kMaxRemembered = 200;
+
+  mutable std::mutex mutex_;
+  std::set<std::string, std::less<>> seen_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::kube

@@ -1,0 +1,30 @@
+#pragma once
+
+// What the main thread waits for: SIGTERM or SIGINT, or a note from another thread. One poll, no
+// polling.
+
+namespace ringmaster {
+
+class MainEvents {
+ public:
+  enum class Event : char { kStop, kCachesFilled };
+
+  // Blocks SIGTERM and SIGINT for this thread and all it starts later: construct before any other
+  // thread exists.
+  MainEvents();
+  ~MainEvents();
+  MainEvents(const MainEvents&) = delete;
+  MainEvents& operator=(const MainEvents&) = delete;
+
+  // From any thread.
+  void Post(Event event) const;
+
+  // Blocks until something happened; both signals are kStop.
+  Event Wait() const;
+
+ private:
+  int signals_ = -1;
+  int pipe_[2] = {-1, -1};
+};
+
+}  // namespace ringmaster

@@ -1,0 +1,181 @@
+#include "operator/options.h"
+
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <unistd.h>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "operator/runtime/leader_elector.h"
+
+namespace ringmaster {
+namespace {
+
+using std::chrono::milliseconds;
+
+Error Invalid(const std::string& flag, const std::string& message) {
+  return {ErrorKind::kInvalid, flag + ": " + message};
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "ringmaster-operator";
+}
+
+std::string RandomHex() {
+  std::random_device random;
+  char text[17];
+  std::snprintf(text, sizeof text, "%08x%08x", random(), random());
+  return text;
+}
+
+std::string FirstOf(const std::string& a, const std::string& b, const std::string& c) {
+  if (!a.empty()) return a;
+  return b.empty() ? c : b;
+}
+
+Result<void> ReadDurations(const Options& options, Config& config) {
+  const std::pair<const char*, std::pair<const std::string&, milliseconds&>> flags[] = {
+      {"--lease-duration", {options.lease_duration, config.lease_duration}},
+      {"--renew-deadline", {options.renew_deadline, config.renew_deadline}},
+      {"--retry-period", {options.retry_period, config.retry_period}}};
+  for (const auto& [flag, value] : flags) {
+    const Result<milliseconds> parsed = ParseDuration(value.first);
+    if (!parsed.ok()) return Invalid(flag, parsed.error().message);
+    value.second = *parsed;
+  }
+  runtime::LeaderElectorOptions election;
+  election.lease_duration = config.lease_duration;
+  election.renew_deadline = config.renew_deadline;
+  election.retry_period = config.retry_period;
+  return runtime::Validate(election);
+}
+
+// A host name or address alone, or with a port that wins over --admin-port.
+Result<std::string> AdminAddress(const Options& options) {
+  if (options.admin_address.find(':') != std::string::npos) return options.admin_address;
+  if (options.admin_port < 1 || options.admin_port > 65535) {
+    return Invalid("--admin-port", "must be between 1 and 65535");
+  }
+  return options.admin_address + ":" + std::to_string(options.admin_port);
+}
+
+void AddFlags(CLI::App& app, Options& options) {
+  app.add_option(
+      "--kubeconfig", options.kubeconfig,
+      "kubeconfig file; default: $KUBECONFIG, else the Pod's service account, else ~/.kube/config");
+  app.add_option("--namespace", options.ns,
+                 "the operator's own namespace (Lease, keyring); default: $POD_NAMESPACE, else "
+                 "that of the cluster access");
+  app.add_option("--watch-namespace", options.watch_namespace,
+                 "act on the TrainingJobs of this namespace alone");
+  app.add_option("--identity", options.identity,
+                 "name of this process in the Lease; default: Pod name and a random part");
+  app.add_option("--workers", options.workers, "jobs reconciled at the same time")
+      ->capture_default_str();
+  app.add_flag("--leader-elect,!--no-leader-elect", options.leader_elect,
+               "act only while holding the Lease (default: true)");
+  app.add_option("--lease-name", options.lease_name, "name of the Lease")->capture_default_str();
+  app.add_option("--lease-duration", options.lease_duration,
+                 "how long standbys wait for a silent leader")
+      ->capture_default_str();
+  app.add_option("--renew-deadline", options.renew_deadline,
+                 "how long a leader tries to renew before it gives up")
+      ->capture_default_str();
+  app.add_option("--retry-period", options.retry_period, "time between two tries")
+      ->capture_default_str();
+  app.add_option(
+         "--admin-address", options.admin_address,
+         "where /healthz, /readyz and /metrics are served: address or host name, also with :port")
+      ->capture_default_str();
+  app.add_option("--admin-port", options.admin_port, "the port for it")->capture_default_str();
+  app.add_option("--log-level", options.log_level, "least level that is logged")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", options.log_format, "how log lines are written")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("--print-config", options.print_config,
+               "print the validated configuration and exit");
+}
+
+}  // namespace
+
+CommandLine ParseCommandLine(int argc, char** argv) {
+  CommandLine parsed;
+  CLI::App app("Runs TrainingJobs: multi-node training on Kubernetes", "ringmaster-operator");
+  app.set_version_flag("--version", std::string("ringmaster-operator " RINGMASTER_VERSION));
+  AddFlags(app, parsed.options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    parsed.done = true;
+    parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
+  }
+  return parsed;
+}
+
+Result<milliseconds> ParseDuration(const std::string& text) {
+  const Error error{ErrorKind::kInvalid,
+                    "\"" + text + "\" is no duration; write for example 900ms, 4s or 1.5m"};
+  const std::size_t unit_at = text.find_first_not_of("0123456789.");
+  if (unit_at == 0 || unit_at == std::string::npos) return error;
+  double value = 0;
+  std::istringstream number(text.substr(0, unit_at));
+  number.imbue(std::locale::classic());
+  if (!(number >> value) || number.peek() != std::istringstream::traits_type::eof()) return error;
+  const std::string unit = text.substr(unit_at);
+  const double factor = unit == "ms"  ? 1
+                        : unit == "s" ? 1e3
+                        : unit == "m" ? 60e3
+                        : unit == "h" ? 3600e3
+                                      : 0;
+  constexpr double kLongest = 30.0 * 24 * 3600e3;
+  if (factor == 0 || value * factor > kLongest) return error;
+  return milliseconds(std::llround(value * factor));
+}
+
+Result<Config> Finalize(const Options& options, const kube::Environment& environment) {
+  Config config;
+  if (options.workers < 1 || options.workers > 1000)
+    return Invalid("--workers", "must be between 1 and 1000");
+  if (Result<void> read = ReadDurations(options, config); !read.ok()) return read.error();
+  const Result<std::string> address = AdminAddress(options);
+  if (!address.ok()) return address.error();
+  Result<kube::ClusterConfig> cluster = kube::LoadClusterConfig(options.kubeconfig, environment);
+  if (!cluster.ok()) return cluster.error();
+
+  config.cluster = *std::move(cluster);
+  config.ns = FirstOf(options.ns, environment("POD_NAMESPACE"), config.cluster.ns);
+  config.watch_namespace = options.watch_namespace;
+  config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
+  config.identity =
+      options.identity.empty() ? config.instance + "_" + RandomHex() : options.identity;
+  config.workers = options.workers;
+  config.leader_elect = options.leader_elect;
+  config.lease_name = options.lease_name;
+  config.admin_address = *address;
+  config.log_level = options.log_level;
+  config.log_format = options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  return config;
+}
+
+std::string Config::Text() const {
+  std::ostringstream text;
+  text << "server: " << cluster.server << "\nnamespace: " << ns
+       << "\nwatchNamespace: " << (watch_namespace.empty() ? "(all)" : watch_namespace)
+       << "\nidentity: " << identity << "\nworkers: " << workers
+       << "\nleaderElect: " << (leader_elect ? "true" : "false") << "\nleaseName: " << lease_name
+       << "\nleaseDurationMillis: " << lease_duration.count()
+       << "\nrenewDeadlineMillis: " << renew_deadline.count()
+       << "\nretryPeriodMillis: " << retry_period.count() << "\nadminAddress: " << admin_address
+       << "\nlogLevel: " << log_level
+       << "\nlogFormat: " << (log_format == LogFormat::kJson ? "json" : "text") << "\n";
+  return text.str();
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,67 @@
+#pragma once
+
+// Asks the API server, before anything fails, whether we may do what we will have to do
+// (SelfSubjectAccessReview): an operator whose RBAC is incomplete says which verb on which resource
+// it lacks, stays unready and asks again, instead of crashing or finding out in the middle of a
+// job. Used by main.cc for /readyz.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::runtime {
+
+struct AccessRule {
+  std::string verb{};
+  kube::Resource resource{};
+  std::string subresource{};  // "status", or empty
+  std::string ns{};           // empty: in all namespaces
+  std::string name{};         // empty: any
+
+  // What the verb applies to: "trainingjobs.ringmaster.dev/status in all namespaces".
+  std::string Target() const;
+};
+
+class AccessCheck {
+ public:
+  // `client` outlives the check.
+  AccessCheck(kube::KubeClient& client, std::vector<AccessRule> rules,
+              std::chrono::milliseconds interval = std::chrono::seconds(10));
+  ~AccessCheck();  // stops
+
+  // Asks until everything is allowed, on a thread of its own.
+  void Start();
+
+  bool Complete() const { return complete_; }
+  // What is missing, one sentence; empty when complete or not asked yet.
+  std::string Problem() const;
+
+  // Asks for every rule once. True when all are allowed. What the thread does in a loop; for tests.
+  bool CheckOnce();
+
+ private:
+  void Work(std::stop_token stop);
+  Result<bool> Allowed(const AccessRule& rule);
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const std::vector<AccessRule> rules_;
+  const std::chrono::milliseconds interval_;
+
+  std::atomic<bool> complete_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::string problem_;  // guarded by mutex_
+
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,109 @@
+#include "operator/runtime/controller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace ringmaster::runtime {
+
+Controller::Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& freshness,
+                       Reconcile reconcile, ControllerOptions options, ControllerObserver* observer)
+    : clock_(clock),
+      queue_(queue),
+      freshness_(freshness),
+      reconcile_(std::move(reconcile)),
+      options_(options),
+      observer_(observer) {}
+
+Controller::~Controller() { (void)Stop(std::chrono::milliseconds(0)); }
+
+void Controller::Start() {
+  const std::lock_guard start_lock(start_mutex_);
+  if (stopped_) return;
+  for (int i = 0; i < options_.workers; ++i) {
+    ++running_;
+    ++started_;
+    workers_.emplace_back([this](std::stop_token stop) { Work(stop); });
+  }
+}
+
+bool Controller::Stop(std::chrono::milliseconds limit) {
+  const std::lock_guard start_lock(start_mutex_);
+  stopped_ = true;
+  for (std::jthread& worker : workers_) worker.request_stop();
+  queue_.ShutDown();
+  // Keys that nobody took stay in the queue: the caches of the next process bring them again.
+  const auto until = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex_);
+  const bool ended = ended_.wait_until(lock, until, [this] { return running_ == 0; });
+  lock.unlock();
+  if (ended) workers_.clear();  // else the destructor waits for them, or the process ends
+  return ended;
+}
+
+bool Controller::Healthy(std::chrono::milliseconds limit) const {
+  return running_ == started_ && queue_.LongestInProgress() < limit;
+}
+
+bool Controller::ProcessOne() {
+  const std::optional<std::string> key = queue_.TryPop();
+  if (!key) return false;
+  Process(*key);
+  return true;
+}
+
+void Controller::Work(std::stop_token stop) {
+  while (const std::optional<std::string> key = queue_.Pop(stop)) Process(*key);
+  const std::lock_guard lock(mutex_);
+  --running_;
+  ended_.notify_all();
+}
+
+void Controller::Process(const std::string& key) {
+  if (!freshness_.Fresh(key)) {
+    // Our own write is still on its way to the cache. Any event of the job brings the key back
+    // sooner.
+    queue_.AddAfter(key, options_.freshness_retry);
+    queue_.Done(key);
+    return;
+  }
+  const Clock::Time started = clock_.Now();
+  Result<ReconcileResult> result = Call(key);
+  const auto took = clock_.Now() - started;
+  auto outcome = ControllerObserver::Outcome::kSuccess;
+  if (!result.ok()) {
+    outcome = ControllerObserver::Outcome::kError;
+    const auto delay = Retry(key, result.error());
+    LogWarn("Reconciling failed, trying again",
+            {{"job", key}, {"error", result.error().message}, {"delay_ms", delay.count()}});
+  } else {
+    queue_.Forget(key);
+    if (result->requeue_after) {
+      outcome = ControllerObserver::Outcome::kRequeueAfter;
+      queue_.AddAfter(key, *result->requeue_after);
+    }
+  }
+  if (observer_ != nullptr) observer_->OnReconciled(outcome, took);
+  queue_.Done(key);
+}
+
+Result<ReconcileResult> Controller::Call(const std::string& key) {
+  try {
+    return reconcile_(key);
+  } catch (const std::exception& thrown) {
+    return Error{ErrorKind::kInternal,
+                 std::string("an exception reached the controller: ") + thrown.what()};
+  }
+}
+
+std::chrono::milliseconds Controller::Retry(const std::string& key, const Error& error) {
+  const auto delay = queue_.AddAfterFailure(key);
+  // A server that names a time is not asked before it; the earlier deadline would win, so this one
+  // replaces it.
+  if (error.kind != ErrorKind::kThrottled || error.retry_after <= delay) return delay;
+  queue_.Postpone(key, error.retry_after);
+  return error.retry_after;
+}
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,93 @@
+#pragma once
+
+// The worker threads between the queue and the reconciler: pop a key, wait until the caches are
+// synced and have seen our own writes, reconcile, then re-queue, back off or forget. Knows nothing
+// of what a key stands for.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/runtime/freshness.h"
+#include "operator/runtime/work_queue.h"
+
+namespace ringmaster::runtime {
+
+// What reconciling a key asks for next. An Error instead means: try again after the key's back-off
+// (or after the error's retry_after, when the server named one).
+struct ReconcileResult {
+  std::optional<std::chrono::milliseconds> requeue_after{};  // besides what events bring
+};
+
+using Reconcile = std::function<Result<ReconcileResult>(const std::string& key)>;
+
+// What the controller tells about itself; metrics.h implements it.
+class ControllerObserver {
+ public:
+  virtual ~ControllerObserver() = default;
+  enum class Outcome { kSuccess, kRequeueAfter, kError };
+  virtual void OnReconciled(Outcome, std::chrono::nanoseconds /*took*/) {}
+};
+
+struct ControllerOptions {
+  int workers = 16;
+  std::chrono::milliseconds freshness_retry{
+      20};  // how soon a key whose writes are unseen is looked at again
+};
+
+class Controller {
+ public:
+  // All references outlive the controller. `reconcile` is called by several threads, never twice at
+  // once for one key; an exception from it is logged as a bug and counts as an error.
+  Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& freshness, Reconcile reconcile,
+             ControllerOptions options = {}, ControllerObserver* observer = nullptr);
+  ~Controller();  // stops
+
+  // REQUIRES: the caches are synced. Does nothing after Stop().
+  void Start();
+
+  // Takes no more keys and waits for the reconciles in progress, whose requests end by their own
+  // deadlines. True when all ended within `limit`.
+  bool Stop(std::chrono::milliseconds limit);
+
+  // False when a worker has been inside one reconcile for longer than `limit`, or died.
+  bool Healthy(std::chrono::milliseconds limit) const;
+
+  // One key, if there is one: what each worker does in a loop. For tests. False when the queue was
+  // empty.
+  bool ProcessOne();
+
+ private:
+  void Work(std::stop_token stop);
+  void Process(const std::string& key);
+  Result<ReconcileResult> Call(const std::string& key);
+  std::chrono::milliseconds Retry(const std::string& key, const Error& error);
+
+  // Constant after construction.
+  const Clock& clock_;
+  WorkQueue& queue_;
+  FreshnessGate& freshness_;
+  const Reconcile reconcile_;
+  const ControllerOptions options_;
+  ControllerObserver* const observer_;
+
+  std::atomic<int> started_{0};
+  std::atomic<int> running_{0};
+  std::mutex mutex_;
+  std::condition_variable ended_;  // running_ fell
+  std::mutex start_mutex_;
+  // Guarded by start_mutex_.
+  bool stopped_ = false;
+  std::vector<std::jthread> workers_;
+};
+
+}  // namespace ringmaster::runtime

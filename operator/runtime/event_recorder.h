@@ -1,0 +1,115 @@
+#pragma once
+
+// Events (events.k8s.io/v1) for people: what happened to a job, seen by kubectl describe and
+// kubectl get events. Never blocks the caller and never fails it: events go through a bounded queue
+// to one thread; what does not fit or cannot be sent is counted and dropped. A repetition within
+// six minutes becomes a count (`series`) on the first event. Record after the status write that
+// goes with it succeeded; never decide anything from events.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::runtime {
+
+enum class EventType { kNormal, kWarning };
+
+struct ObjectReference {
+  std::string api_version{};
+  std::string kind{};
+  std::string ns{};
+  std::string name{};
+  std::string uid{};
+
+  friend auto operator<=>(const ObjectReference&, const ObjectReference&) = default;
+};
+
+struct Event {
+  ObjectReference regarding{};
+  std::optional<ObjectReference> related{};
+  EventType type = EventType::kNormal;
+  std::string reason{};  // CamelCase, from api/names.h
+  std::string action{};  // CamelCase: what we did or tried
+  std::string note{};    // for people; cut at 1024 bytes
+};
+
+// The seam: reconcilers record through this.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void Record(Event event) = 0;
+};
+
+struct EventRecorderOptions {
+  std::string reporting_controller = "ringmaster.dev/operator";
+  std::string reporting_instance{};  // Pod name
+  std::size_t max_queued = 1000;
+  std::chrono::seconds series_window{360};
+};
+
+// Thread-safe.
+class EventRecorder final : public EventSink {
+ public:
+  // `client` and `clock` outlive the recorder.
+  EventRecorder(kube::KubeClient& client, const Clock& clock, EventRecorderOptions options);
+  ~EventRecorder() override;  // sends nothing more, joins its thread
+
+  void Start();
+  void Record(Event event) override;
+
+  // Waits until what is queued was sent, at most `limit`.
+  void Flush(std::chrono::milliseconds limit);
+
+  // Sends one queued event, if there is one: what the thread does in a loop. For tests. False when
+  // the queue was empty.
+  bool SendOne();
+
+  int64_t dropped() const { return dropped_; }
+
+ private:
+  struct Queued {
+    Event event;
+    Clock::WallTime at;
+  };
+  struct Sent {  // the stored event that repetitions count on
+    std::string name;
+    int count = 1;
+    Clock::Time last;
+  };
+
+  void Work(std::stop_token stop);
+  void Send(const Queued& queued);
+  bool SendRepetition(const Queued& queued, Sent& sent);
+  std::string SendFirst(const Queued& queued);
+  void ForgetOld();
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const EventRecorderOptions options_;
+
+  std::atomic<int64_t> dropped_{0};
+
+  // The sending thread only.
+  std::map<std::string, Sent> sent_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Guarded by mutex_.
+  std::deque<Queued> queue_;
+  bool sending_ = false;
+
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,61 @@
+#pragma once
+
+// "Has the cache seen our own writes yet?" After each successful write the reconciler notes (job
+// key, resource) -> the version the server returned; the Controller reconciles a key only when the
+// caches caught up, so that nothing is made twice from an old view. Replaces expectation counters:
+// it heals itself, also across relists and lost events.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "common/base/clock.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster::runtime {
+
+// Thread-safe.
+class FreshnessGate {
+ public:
+  // A key that waited longer than `ceiling` for a version passes: a stuck cache must not freeze a
+  // job for ever.
+  explicit FreshnessGate(const Clock& clock,
+                         std::chrono::milliseconds ceiling = std::chrono::minutes(5));
+
+  // `last_seen` returns the newest version the resource's store has seen (Store::LastSeenVersion).
+  // REQUIRES: called before the Controller starts.
+  void Watch(const kube::Resource& resource, std::function<std::string()> last_seen);
+
+  // A write for this key succeeded and returned `resource_version`. Versions that cannot be
+  // compared are ignored. A delete counts with the version of the object as it was marked or
+  // removed, when the server returned one.
+  void Wrote(const std::string& key, const kube::Resource& resource,
+             std::string_view resource_version);
+
+  // True when every noted write of the key has been seen; forgets what was seen.
+  bool Fresh(const std::string& key);
+
+  void Forget(const std::string& key);  // the job is gone
+
+ private:
+  struct Pending {
+    std::string resource_version;
+    Clock::Time since;
+  };
+
+  // Constant once the Controller runs.
+  const Clock& clock_;
+  const std::chrono::milliseconds ceiling_;
+  std::map<std::string, std::function<std::string()>, std::less<>>
+      last_seen_;  // by resource plural
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::unordered_map<std::string, std::map<std::string, Pending, std::less<>>> pending_;
+};
+
+}  // namespace ringmaster::runtime

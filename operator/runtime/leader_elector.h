@@ -1,0 +1,108 @@
+#pragma once
+
+// Leader election over a coordination.k8s.io/v1 Lease, so that of several operators one acts.
+// Expiry is judged by when *we* saw the record change, never by the times written in it; every
+// update carries the resourceVersion, so of two racers one gets a conflict. transitions() stamps
+// every order to a launcher: a paused former leader has a lower one. Losing the lease is final: the
+// process ends at once (OnLost), the kubelet starts it again.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::runtime {
+
+struct LeaderElectorOptions {
+  std::string ns{};
+  std::string name = "ringmaster-operator";
+  std::string identity{};  // Pod name + random, different for every process
+  std::chrono::milliseconds lease_duration{4000};
+  std::chrono::milliseconds renew_deadline{3000};
+  std::chrono::milliseconds retry_period{1000};
+};
+
+// kInvalid with a sentence unless lease_duration > renew_deadline > 1.2 * retry_period > 0.
+Result<void> Validate(const LeaderElectorOptions& options);
+
+class LeaderElector {
+ public:
+  struct Callbacks {
+    std::function<void(int64_t transitions)>
+        on_elected;  // on the elector's thread; must return soon
+    std::function<void(const std::string& why)>
+        on_lost;  // must not return to business: end the process
+  };
+
+  // `client` has its own HttpClient (nothing else may hold its slots); it and `clock` outlive the
+  // elector.
+  LeaderElector(kube::KubeClient& client, const Clock& clock, LeaderElectorOptions options,
+                Callbacks callbacks);
+  ~LeaderElector();  // stops without releasing
+
+  void Start();
+  // Ends the thread and, when we lead, gives the lease up so that a standby takes over at once.
+  // Call when workers are drained. on_lost is not called.
+  void StopAndRelease();
+
+  bool IsLeader() const { return leading_; }
+  // leaseTransitions of the lease we hold; meaningless unless IsLeader().
+  int64_t transitions() const { return transitions_; }
+
+  // One try to acquire or renew; returns how long to wait for the next. What the thread does in a
+  // loop; for tests.
+  std::chrono::milliseconds Step();
+
+ private:
+  struct Record {  // what we last saw of the lease
+    std::string holder;
+    int64_t transitions = 0;
+    std::chrono::milliseconds duration{0};
+    std::string resource_version;
+    std::string acquire_time;
+  };
+
+  void Work(std::stop_token stop);
+  std::chrono::milliseconds TryLimit() const;
+  Result<void> TryAcquireOrRenew();
+  Result<void> CreateLease();
+  Result<void> Observe(const nlohmann::json& lease);
+  Result<void> UpdateLease(bool renew);
+  void Became(int64_t transitions);
+  void Lost(const std::string& why);
+  nlohmann::json LeaseJson(const std::string& holder, std::chrono::milliseconds duration,
+                           int64_t transitions, const std::string& acquire_time) const;
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const LeaderElectorOptions options_;
+  const Callbacks callbacks_;
+
+  std::atomic<bool> leading_{false};
+  std::atomic<int64_t> transitions_{0};
+
+  // The elector's thread only (or the test that calls Step).
+  Record record_;
+  Clock::Time observed_at_{};  // when record_ last changed, by our clock
+  Clock::Time renewed_at_{};   // start of the last successful renewal
+  std::string trouble_;        // of the last try, logged when it changes
+  std::minstd_rand random_{std::random_device{}()};
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::runtime

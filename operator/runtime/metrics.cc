@@ -1,0 +1,207 @@
+#include "operator/runtime/metrics.h"
+
+#include <atomic>
+#include <fstream>
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+#include <unistd.h>
+
+namespace ringmaster::runtime {
+namespace {
+
+double Seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+const prometheus::Histogram::BucketBoundaries kLatencyBuckets{
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+
+prometheus::Counter& Counter(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+}
+
+prometheus::Gauge& Gauge(prometheus::Registry& registry, const char* name, const char* help,
+                         const prometheus::Labels& labels) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+}
+
+prometheus::Histogram& Histogram(prometheus::Registry& registry, const char* name, const char* help,
+                                 const prometheus::Labels& labels) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
+                                                                                   kLatencyBuckets);
+}
+
+class QueueMetrics final : public WorkQueueObserver {
+ public:
+  QueueMetrics(prometheus::Registry& registry, const prometheus::Labels& labels)
+      : depth_(Gauge(registry, "workqueue_depth", "Keys waiting in the queue", labels)),
+        adds_(Counter(registry, "workqueue_adds_total", "Keys added to the queue", labels)),
+        retries_(Counter(registry, "workqueue_retries_total", "Keys added again after a failure",
+                         labels)),
+        waited_(Histogram(registry, "workqueue_queue_duration_seconds",
+                          "Time keys waited in the queue", labels)),
+        worked_(Histogram(registry, "workqueue_work_duration_seconds", "Time keys were in progress",
+                          labels)) {}
+
+  void OnAdded() override { adds_.Increment(); }
+  void OnRetry() override { retries_.Increment(); }
+  void OnDepth(std::size_t depth) override { depth_.Set(static_cast<double>(depth)); }
+  void OnPopped(std::chrono::nanoseconds waited) override { waited_.Observe(Seconds(waited)); }
+  void OnDone(std::chrono::nanoseconds worked) override { worked_.Observe(Seconds(worked)); }
+
+ private:
+  prometheus::Gauge& depth_;
+  prometheus::Counter& adds_;
+  prometheus::Counter& retries_;
+  prometheus::Histogram& waited_;
+  prometheus::Histogram& worked_;
+};
+
+class ReconcileMetrics final : public ControllerObserver {
+ public:
+  ReconcileMetrics(prometheus::Registry& registry, const std::string& controller)
+      : took_(Histogram(registry, "controller_runtime_reconcile_time_seconds",
+                        "Time one reconcile took", {{"controller", controller}})),
+        errors_(Counter(registry, "controller_runtime_reconcile_errors_total",
+                        "Reconciles that failed", {{"controller", controller}})),
+        success_(Total(registry, controller, "success")),
+        requeue_after_(Total(registry, controller, "requeue_after")),
+        error_(Total(registry, controller, "error")) {}
+
+  void OnReconciled(Outcome outcome, std::chrono::nanoseconds took) override {
+    took_.Observe(Seconds(took));
+    switch (outcome) {
+      case Outcome::kSuccess:
+        success_.Increment();
+        return;
+      case Outcome::kRequeueAfter:
+        requeue_after_.Increment();
+        return;
+      case Outcome::kError:
+        error_.Increment();
+        errors_.Increment();
+        return;
+    }
+  }
+
+ private:
+  static prometheus::Counter& Total(prometheus::Registry& registry, const std::string& controller,
+                                    const char* result) {
+    return Counter(registry, "controller_runtime_reconcile_total", "Reconciles by result",
+                   {{"controller", controller}, {"result", result}});
+  }
+
+  prometheus::Histogram& took_;
+  prometheus::Counter& errors_;
+  prometheus::Counter& success_;
+  prometheus::Counter& requeue_after_;
+  prometheus::Counter& error_;
+};
+
+class WatchMetrics final : public ReflectorObserver {
+ public:
+  explicit WatchMetrics(prometheus::Registry& registry)
+      : events_(prometheus::BuildCounter()
+                    .Name("ringmaster_watch_events_total")
+                    .Help("Events received by watches")
+                    .Register(registry)),
+        lists_(prometheus::BuildCounter()
+                   .Name("ringmaster_lists_total")
+                   .Help("Times a cache was filled from a full list")
+                   .Register(registry)),
+        failures_(prometheus::BuildCounter()
+                      .Name("ringmaster_watch_failures_total")
+                      .Help("Lists and watches that ended with an error")
+                      .Register(registry)) {}
+
+  void OnEvent(const kube::Resource& resource) override { Of(events_, resource).Increment(); }
+  void OnListed(const kube::Resource& resource) override { Of(lists_, resource).Increment(); }
+  void OnFailure(const kube::Resource& resource, ErrorKind kind) override {
+    failures_.Add({{"resource", resource.FullName()}, {"kind", ToString(kind)}}).Increment();
+  }
+
+ private:
+  static prometheus::Counter& Of(prometheus::Family<prometheus::Counter>& family,
+                                 const kube::Resource& resource) {
+    return family.Add({{"resource", resource.FullName()}});
+  }
+
+  prometheus::Family<prometheus::Counter>& events_;
+  prometheus::Family<prometheus::Counter>& lists_;
+  prometheus::Family<prometheus::Counter>& failures_;
+};
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  double total_pages = 0;
+  double resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return resident_pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+struct Metrics::Impl {
+  explicit Impl(const std::string& controller)
+      : queue(registry, {{"name", controller}}),
+        reconcile(registry, controller),
+        watch(registry),
+        requests(prometheus::BuildCounter()
+                     .Name("rest_client_requests_total")
+                     .Help("Requests to the API server by status code and method")
+                     .Register(registry)),
+        leader(Gauge(registry, "leader_election_master_status", "1 while this process leads",
+                     {{"name", controller}})),
+        unfinished(Gauge(registry, "workqueue_unfinished_work_seconds",
+                         "Sum of the time of keys in progress", {{"name", controller}})),
+        longest(Gauge(registry, "workqueue_longest_running_processor_seconds",
+                      "Time of the longest key in progress", {{"name", controller}})),
+        resident(Gauge(registry, "process_resident_memory_bytes", "Resident memory of the process",
+                       {})) {
+    const prometheus::Labels version{{"version", RINGMASTER_VERSION}};
+    Gauge(registry, "ringmaster_build_info", "Always 1; the version is the label", version).Set(1);
+  }
+
+  prometheus::Registry registry;
+  QueueMetrics queue;
+  ReconcileMetrics reconcile;
+  WatchMetrics watch;
+  prometheus::Family<prometheus::Counter>& requests;
+  prometheus::Gauge& leader;
+  prometheus::Gauge& unfinished;
+  prometheus::Gauge& longest;
+  prometheus::Gauge& resident;
+  std::atomic<const WorkQueue*> watched{nullptr};
+};
+
+Metrics::Metrics(const std::string& controller) : impl_(std::make_unique<Impl>(controller)) {}
+Metrics::~Metrics() = default;
+
+WorkQueueObserver& Metrics::queue() { return impl_->queue; }
+ControllerObserver& Metrics::controller() { return impl_->reconcile; }
+ReflectorObserver& Metrics::reflector() { return impl_->watch; }
+prometheus::Registry& Metrics::registry() { return impl_->registry; }
+void Metrics::SetLeader(bool leading) { impl_->leader.Set(leading ? 1 : 0); }
+void Metrics::WatchQueue(const WorkQueue& queue) { impl_->watched = &queue; }
+
+std::function<void(http::Method, int)> Metrics::OnAnswer() {
+  return [impl = impl_.get()](http::Method method, int status) {
+    const std::string code = status == 0 ? "<error>" : std::to_string(status);
+    impl->requests.Add({{"code", code}, {"method", ToString(method)}}).Increment();
+  };
+}
+
+std::string Metrics::Text() const {
+  if (const WorkQueue* queue = impl_->watched) {
+    impl_->unfinished.Set(Seconds(queue->TotalInProgress()));
+    impl_->longest.Set(Seconds(queue->LongestInProgress()));
+  }
+  impl_->resident.Set(ResidentBytes());
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,284 @@
+#include "operator/runtime/reflector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/status_error.h"
+
+namespace ringmaster::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kInitialEventsEnd[] = "k8s.io/initial-events-end";
+
+// An ERROR event carries the Status that a refused request would have had as its body.
+Error ReadErrorEvent(const nlohmann::json& status) {
+  const auto code = kube::GetInt32(status, {"code"}).value_or(500);
+  return kube::ReadStatusError({.status = code, .body = kube::DumpJson(status)});
+}
+
+}  // namespace
+
+Reflector::Reflector(kube::KubeClient& client, const Clock& clock, StoreWriter& store,
+                     WatchListSupport& watch_list, ReflectorOptions options,
+                     ReflectorObserver* observer)
+    : client_(client),
+      clock_(clock),
+      store_(store),
+      watch_list_(watch_list),
+      options_(std::move(options)),
+      observer_(observer) {
+  Moved();
+}
+
+Reflector::~Reflector() { Stop(); }
+
+void Reflector::Start() {
+  running_ = true;
+  thread_ = std::jthread([this](std::stop_token stop) { Work(stop); });
+}
+
+void Reflector::Stop() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+void Reflector::Work(std::stop_token stop) {
+  try {
+    while (!stop.stop_requested()) {
+      const milliseconds delay = Step(stop);
+      if (delay.count() == 0) continue;
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, stop, delay, [] { return false; });
+    }
+  } catch (const std::exception& thrown) {
+    // A bug of ours. Healthy() turns false and the kubelet restarts us; until then the rest goes
+    // on.
+    LogError("A watch thread died",
+             {{"resource", options_.resource.FullName()}, {"error", thrown.what()}});
+    SetProblem(std::string("the watch thread died: ") + thrown.what());
+  }
+  running_ = false;
+}
+
+milliseconds Reflector::Step(std::stop_token stop) {
+  Moved();
+  const State state = state_;
+  if (std::holds_alternative<InitialWatch>(state)) return StepInitialWatch(stop);
+  if (const auto* paging = std::get_if<Paging>(&state)) return StepPaging(*paging, stop);
+  if (const auto* watching = std::get_if<Watching>(&state)) return StepWatching(*watching, stop);
+  return StepEmpty();
+}
+
+milliseconds Reflector::StepEmpty() {
+  store_.DropStaged();
+  if (watch_list_.usable) {
+    state_ = InitialWatch{};
+  } else {
+    state_ = Paging{};
+  }
+  return {};
+}
+
+milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
+  const auto started = clock_.Now();
+  const Result<void> ended = RunWatch({}, true, stop);
+  // The stream goes on as the watch once the list is complete; then its end is a watch's end.
+  if (std::holds_alternative<Watching>(state_)) {
+    if (clock_.Now() - started >= options_.healthy_after) failures_ = 0;
+    return ended.ok() ? milliseconds(0) : Recover(ended.error());
+  }
+  if (!ended.ok() && ended.error().kind == ErrorKind::kInvalid && events_ == 0) {
+    LogInfo("The server does not offer WatchList, using paged lists",
+            {{"resource", options_.resource.FullName()}, {"answer", ended.error().message}});
+    watch_list_.usable = false;
+    state_ = Paging{};
+    return {};
+  }
+  state_ = Empty{};
+  return Recover(ended.ok()
+                     ? Error{ErrorKind::kUnavailable, "the first list ended before it was complete"}
+                     : ended.error());
+}
+
+milliseconds Reflector::StepPaging(const Paging& paging, std::stop_token stop) {
+  Result<kube::ListPage> page = client_.List(
+      options_.resource, options_.ns,
+      {.label_selector = options_.label_selector, .continue_token = paging.continue_token}, stop);
+  if (!page.ok()) {
+    // An expired page means that the whole list has to start again; any other error as well, for
+    // simplicity.
+    state_ = Empty{};
+    return Recover(page.error());
+  }
+  for (const nlohmann::json& object : page->items) HandleObject("ADDED", object, true);
+  if (!page->continue_token.empty()) {
+    state_ = Paging{page->continue_token};
+    return {};
+  }
+  Listed(page->resource_version);
+  return {};
+}
+
+milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token stop) {
+  const auto started = clock_.Now();
+  const Result<void> ended = RunWatch(watching.resource_version, false, stop);
+  const auto lasted = clock_.Now() - started;
+  if (lasted >= options_.healthy_after) failures_ = 0;
+  if (!ended.ok()) return Recover(ended.error());
+  SetProblem({});
+  // The server ends watches now and then; one that ends at once and empty, again and again, must
+  // not become a hot loop.
+  if (events_ == 0 && lasted < options_.backoff.initial) return NextDelay();
+  return {};
+}
+
+Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
+                                 std::stop_token stop) {
+  std::uniform_int_distribution<int64_t> length(options_.shortest_watch.count(),
+                                                options_.longest_watch.count());
+  const kube::WatchOptions watch{.label_selector = options_.label_selector,
+                                 .resource_version = from_version,
+                                 .send_initial_events = initial,
+                                 .timeout = std::chrono::seconds(length(random_))};
+  std::optional<Error> bad_event;
+  events_ = 0;
+  const auto on_line = [&](std::string_view line) {
+    Moved();
+    Result<void> handled = HandleLine(line, initial);
+    if (!handled.ok()) bad_event = handled.error();
+    return handled.ok();
+  };
+  Result<void> ended =
+      client_.Watch(options_.resource, options_.ns, watch, on_line, std::move(stop));
+  if (bad_event) return bad_event->WithContext("watching " + options_.resource.FullName());
+  return ended;
+}
+
+Result<void> Reflector::HandleLine(std::string_view line, bool& initial) {
+  const Result<nlohmann::json> event = kube::ParseServerJson(line);
+  if (!event.ok()) return Error{ErrorKind::kExpired, "an event is no JSON"};
+  const std::string type = kube::GetString(*event, {"type"});
+  const nlohmann::json* object = kube::Find(*event, {"object"});
+  if (object == nullptr) return Error{ErrorKind::kExpired, "an event has no object"};
+  if (type == "ERROR") return ReadErrorEvent(*object);
+  ++events_;
+  if (observer_ != nullptr) observer_->OnEvent(options_.resource);
+  if (type == "BOOKMARK") return HandleBookmark(*object, initial);
+  if (type != "ADDED" && type != "MODIFIED" && type != "DELETED") {
+    return Error{ErrorKind::kExpired, "an event has the unknown type \"" + type + "\""};
+  }
+  HandleObject(type, *object, initial);
+  return {};
+}
+
+Result<void> Reflector::HandleBookmark(const nlohmann::json& object, bool& initial) {
+  const std::string version = kube::GetString(object, {"metadata", "resourceVersion"});
+  if (version.empty()) return Error{ErrorKind::kExpired, "a bookmark has no resourceVersion"};
+  if (!initial) {
+    state_ = Watching{version};
+    store_.Seen(version);
+  } else if (kube::GetString(object, {"metadata", "annotations", kInitialEventsEnd}) == "true") {
+    initial = false;
+    Listed(version);
+  }
+  return {};
+}
+
+void Reflector::HandleObject(const std::string& type, const nlohmann::json& object, bool initial) {
+  Result<kube::ObjectMeta> meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) {
+    LogWarn("An object without a name was ignored", {{"resource", options_.resource.FullName()}});
+    return;
+  }
+  if (!initial) state_ = Watching{meta->resource_version};
+  Result<void> stored;
+  if (type == "DELETED") {
+    initial ? store_.Unstage(*meta) : store_.Delete(*meta);
+  } else {
+    stored =
+        initial ? store_.Stage(object, *std::move(meta)) : store_.Apply(object, *std::move(meta));
+  }
+  if (!stored.ok()) {
+    LogWarn("An object could not be read and is left alone",
+            {{"resource", options_.resource.FullName()}, {"error", stored.error().message}});
+  }
+}
+
+void Reflector::Listed(const std::string& resource_version) {
+  store_.Swap(resource_version);
+  state_ = Watching{resource_version};
+  SetProblem({});
+  if (observer_ != nullptr) observer_->OnListed(options_.resource);
+  if (synced_.exchange(true)) return;
+  LogInfo("Filled a cache", {{"resource", options_.resource.FullName()}});
+  if (options_.on_synced) options_.on_synced();
+}
+
+milliseconds Reflector::Recover(const Error& error) {
+  if (error.kind == ErrorKind::kCancelled) return {};
+  if (observer_ != nullptr) observer_->OnFailure(options_.resource, error.kind);
+  switch (error.kind) {
+    case ErrorKind::kExpired: {
+      LogInfo("Listing again",
+              {{"resource", options_.resource.FullName()}, {"reason", error.message}});
+      state_ = Empty{};
+      // At once the first time; a server that keeps expiring our versions is asked more slowly.
+      const milliseconds delay = failures_ == 0 ? milliseconds(0) : NextDelay();
+      failures_ = std::max(failures_, 1);
+      return delay;
+    }
+    case ErrorKind::kForbidden:
+      SetProblem(error.message);
+      return options_.forbidden_delay;
+    case ErrorKind::kNotFound:
+      SetProblem(error.message + "; is the custom resource definition installed?");
+      return NextDelay();
+    case ErrorKind::kThrottled:
+      return std::max(error.retry_after, NextDelay());
+    case ErrorKind::kInvalid:
+      state_ = Empty{};
+      break;
+    default:
+      break;
+  }
+  SetProblem(error.message);
+  return NextDelay();
+}
+
+milliseconds Reflector::NextDelay() {
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  return BackoffDelay(options_.backoff, ++failures_, uniform(random_));
+}
+
+std::string Reflector::Problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+void Reflector::SetProblem(const std::string& problem) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (problem_ == problem) return;
+    problem_ = problem;
+  }
+  if (problem.empty()) {
+    LogInfo("A watch recovered", {{"resource", options_.resource.FullName()}});
+  } else {
+    LogWarn("A watch failed, trying again",
+            {{"resource", options_.resource.FullName()}, {"error", problem}});
+  }
+}
+
+bool Reflector::Healthy(milliseconds limit) const {
+  const Clock::Time moved{Clock::Time::duration(moved_at_.load())};
+  return running_ && clock_.Now() - moved < limit;
+}
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,142 @@
+#pragma once
+
+// Keeps one Store equal to what the API server holds of one kind: list, then watch, for ever. One
+// thread each. Starts with a WatchList (the server streams what exists, then a marked bookmark) and
+// falls back to paged lists where the server does not know that. Survives cut and silent streams,
+// expired versions (410: list again, serving the old content meanwhile), throttling and missing
+// rights, which it names in Problem() and keeps trying.
+//
+//   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
+//     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <variant>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/kube/kube_client.h"
+#include "operator/runtime/store.h"
+
+namespace ringmaster::runtime {
+
+struct ReflectorOptions {
+  kube::Resource resource{};
+  // Once, on the reflector's thread, when the first list is in the store.
+  std::function<void()> on_synced{};
+  std::string ns{};  // empty: all namespaces
+  std::string label_selector{};
+  BackoffOptions backoff{.initial = std::chrono::milliseconds(800),
+                         .limit = std::chrono::seconds(30),
+                         .factor = 2.0,
+                         .jitter = 1.0};
+  std::chrono::milliseconds forbidden_delay{10'000};  // rights do not appear by asking faster
+  std::chrono::milliseconds healthy_after{
+      120'000};  // a watch that lasted this long ends a row of failures
+  std::chrono::seconds shortest_watch{
+      300};  // each watch asks for a random length between these two
+  std::chrono::seconds longest_watch{600};
+};
+
+// Whether the server knows WatchList: learned by the first reflector that is refused, used by all
+// of the process.
+struct WatchListSupport {
+  std::atomic<bool> usable{true};
+};
+
+// What the reflector tells about itself; metrics.h implements it. Called on the reflector's thread.
+class ReflectorObserver {
+ public:
+  virtual ~ReflectorObserver() = default;
+  virtual void OnEvent(const kube::Resource&) {}
+  virtual void OnListed(const kube::Resource&) {}
+  virtual void OnFailure(const kube::Resource&, ErrorKind) {}
+};
+
+class Reflector {
+ public:
+  // All references outlive the reflector; `client`'s idle limit must be longer than the server's
+  // bookmark interval (one minute), so that silence means a dead peer.
+  Reflector(kube::KubeClient& client, const Clock& clock, StoreWriter& store,
+            WatchListSupport& watch_list, ReflectorOptions options,
+            ReflectorObserver* observer = nullptr);
+  ~Reflector();  // stops
+
+  void Start();
+  void Stop();  // ends a watch in progress at once
+
+  bool Synced() const { return synced_; }  // the first full list is in the store
+  // Why it is not getting on, as a sentence for people; empty while all is well.
+  std::string Problem() const;
+  // True while the thread runs and moved within `limit`.
+  bool Healthy(std::chrono::milliseconds limit) const;
+
+  // One move of the state machine; returns how long to wait before the next. What the thread does
+  // in a loop; for tests.
+  std::chrono::milliseconds Step(std::stop_token stop);
+
+ private:
+  struct Empty {};
+  struct InitialWatch {};
+  struct Paging {
+    std::string continue_token;
+  };
+  struct Watching {
+    std::string resource_version;
+  };
+  using State = std::variant<Empty, InitialWatch, Paging, Watching>;
+
+  void Work(std::stop_token stop);
+  std::chrono::milliseconds StepEmpty();
+  std::chrono::milliseconds StepInitialWatch(std::stop_token stop);
+  std::chrono::milliseconds StepPaging(const Paging& paging, std::stop_token stop);
+  std::chrono::milliseconds StepWatching(const Watching& watching, std::stop_token stop);
+
+  Result<void> RunWatch(const std::string& from_version, bool initial, std::stop_token stop);
+  Result<void> HandleLine(std::string_view line, bool& initial);
+  Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
+  void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
+  std::chrono::milliseconds Recover(const Error& error);
+  std::chrono::milliseconds NextDelay();
+  void Listed(const std::string& resource_version);
+  void SetProblem(const std::string& problem);
+  void Moved() { moved_at_ = clock_.Now().time_since_epoch().count(); }
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  StoreWriter& store_;
+  WatchListSupport& watch_list_;
+  const ReflectorOptions options_;
+  ReflectorObserver* const observer_;
+
+  // The reflector's thread only (or the test that calls Step).
+  State state_ = Empty{};
+  int failures_ = 0;
+  int events_ = 0;  // of the watch in progress
+  std::minstd_rand random_{std::random_device{}()};
+
+  std::atomic<bool> synced_{false};
+  std::atomic<bool> running_{false};
+  std::atomic<Clock::Time::rep> moved_at_{0};
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::string problem_;  // guarded by mutex_
+
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,172 @@
+#include "operator/runtime/work_queue.h"
+
+#include <algorithm>
+
+namespace ringmaster::runtime {
+
+WorkQueue::WorkQueue(const Clock& clock, WorkQueueOptions options, WorkQueueObserver* observer)
+    : clock_(clock), options_(options), observer_(observer) {}
+
+void WorkQueue::Add(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  AddLocked(key);
+}
+
+void WorkQueue::AddAfter(const std::string& key, std::chrono::nanoseconds delay) {
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) return;
+  if (delay.count() <= 0) {
+    AddLocked(key);
+    return;
+  }
+  const Clock::Time due = clock_.Now() + delay;
+  const auto [entry, inserted] = due_.try_emplace(key, due);
+  if (!inserted && entry->second <= due) return;
+  entry->second = due;
+  delayed_.push({due, key});
+  changed_.notify_one();
+}
+
+void WorkQueue::Postpone(const std::string& key, std::chrono::nanoseconds delay) {
+  {
+    const std::lock_guard lock(mutex_);
+    due_.erase(key);
+  }
+  AddAfter(key, delay);
+}
+
+std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key) {
+  std::chrono::milliseconds delay;
+  {
+    const std::lock_guard lock(mutex_);
+    std::uniform_real_distribution<double> uniform(0.0, 1.0);
+    delay = BackoffDelay(options_.backoff, ++failures_[key], uniform(random_));
+    if (observer_ != nullptr) observer_->OnRetry();
+  }
+  AddAfter(key, delay);
+  return delay;
+}
+
+void WorkQueue::Forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  failures_.erase(key);
+}
+
+int WorkQueue::Failures(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = failures_.find(key);
+  return found == failures_.end() ? 0 : found->second;
+}
+
+std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (std::optional<std::string> key = PopLocked()) return key;
+    if (shut_down_) return std::nullopt;
+    const auto changed = [this] { return !ready_.empty() || shut_down_; };
+    if (delayed_.empty()) {
+      // A delayed key that another thread adds must wake us as well, to wait for its deadline.
+      changed_.wait(lock, stop, [&] { return changed() || !delayed_.empty(); });
+    } else {
+      const Clock::Time next = delayed_.top().due;
+      const auto earlier = [&] {
+        return changed() || (!delayed_.empty() && delayed_.top().due < next);
+      };
+      changed_.wait_for(lock, stop, next - clock_.Now(), earlier);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> WorkQueue::TryPop() {
+  const std::lock_guard lock(mutex_);
+  return PopLocked();
+}
+
+void WorkQueue::Done(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = processing_.find(key);
+  if (found == processing_.end()) return;
+  if (observer_ != nullptr) observer_->OnDone(clock_.Now() - found->second);
+  processing_.erase(found);
+  if (dirty_.contains(key)) {
+    ready_.emplace_back(key, clock_.Now());
+    if (observer_ != nullptr) observer_->OnDepth(ready_.size());
+  }
+  // Also for Drain(), which waits for the last one.
+  changed_.notify_all();
+}
+
+void WorkQueue::ShutDown() {
+  const std::lock_guard lock(mutex_);
+  shut_down_ = true;
+  delayed_ = {};
+  due_.clear();
+  changed_.notify_all();
+}
+
+bool WorkQueue::Drain(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return ready_.empty() && processing_.empty(); });
+}
+
+std::size_t WorkQueue::depth() const {
+  const std::lock_guard lock(mutex_);
+  return ready_.size();
+}
+
+std::chrono::nanoseconds WorkQueue::LongestInProgress() const {
+  const std::lock_guard lock(mutex_);
+  const Clock::Time now = clock_.Now();
+  std::chrono::nanoseconds longest{0};
+  for (const auto& [key, since] : processing_)
+    longest = std::max<std::chrono::nanoseconds>(longest, now - since);
+  return longest;
+}
+
+std::chrono::nanoseconds WorkQueue::TotalInProgress() const {
+  const std::lock_guard lock(mutex_);
+  const Clock::Time now = clock_.Now();
+  std::chrono::nanoseconds total{0};
+  for (const auto& [key, since] : processing_) total += now - since;
+  return total;
+}
+
+void WorkQueue::AddLocked(const std::string& key) {
+  if (shut_down_ || !dirty_.insert(key).second) return;
+  if (observer_ != nullptr) observer_->OnAdded();
+  if (processing_.contains(key)) return;  // Done() queues it again
+  ready_.emplace_back(key, clock_.Now());
+  if (observer_ != nullptr) observer_->OnDepth(ready_.size());
+  changed_.notify_one();
+}
+
+void WorkQueue::MoveDueLocked() {
+  const Clock::Time now = clock_.Now();
+  while (!delayed_.empty() && delayed_.top().due <= now) {
+    const Delayed delayed = delayed_.top();
+    delayed_.pop();
+    const auto due = due_.find(delayed.key);
+    if (due == due_.end() || due->second != delayed.due)
+      continue;  // replaced by an earlier deadline
+    due_.erase(due);
+    AddLocked(delayed.key);
+  }
+}
+
+std::optional<std::string> WorkQueue::PopLocked() {
+  MoveDueLocked();
+  if (ready_.empty()) return std::nullopt;
+  auto [key, since] = std::move(ready_.front());
+  ready_.pop_front();
+  dirty_.erase(key);
+  const Clock::Time now = clock_.Now();
+  processing_.emplace(key, now);
+  if (observer_ != nullptr) {
+    observer_->OnPopped(now - since);
+    observer_->OnDepth(ready_.size());
+  }
+  return std::move(key);
+}
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,113 @@
+#pragma once
+
+// Keys to reconcile: each at most once in the queue and never twice in progress. A key added while
+// it is in progress comes again when it is done. Delayed adds wait in a heap, the earlier deadline
+// wins; failures back off per key, so one failing job never slows another. Used by Controller
+// (pop/done), the Stores' listeners and timers (add).
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+
+namespace ringmaster::runtime {
+
+// What the queue tells about itself; metrics.h implements it. Called with the queue's lock held:
+// count, no more.
+class WorkQueueObserver {
+ public:
+  virtual ~WorkQueueObserver() = default;
+  virtual void OnAdded() {}
+  virtual void OnRetry() {}
+  virtual void OnDepth(std::size_t) {}
+  virtual void OnPopped(std::chrono::nanoseconds /*waited*/) {}
+  virtual void OnDone(std::chrono::nanoseconds /*worked*/) {}
+};
+
+struct WorkQueueOptions {
+  BackoffOptions backoff{.initial = std::chrono::milliseconds(100),
+                         .limit = std::chrono::minutes(5),
+                         .factor = 2.0,
+                         .jitter = 0.1};
+};
+
+// Thread-safe.
+class WorkQueue {
+ public:
+  // `clock` and `observer` (may be null) outlive the queue.
+  explicit WorkQueue(const Clock& clock, WorkQueueOptions options = {},
+                     WorkQueueObserver* observer = nullptr);
+
+  void Add(const std::string& key);
+  void AddAfter(const std::string& key, std::chrono::nanoseconds delay);
+
+  // Like AddAfter, but a later deadline wins as well.
+  void Postpone(const std::string& key, std::chrono::nanoseconds delay);
+
+  // Counts one more failure of the key and adds it after its back-off; returns the delay.
+  std::chrono::milliseconds AddAfterFailure(const std::string& key);
+  void Forget(const std::string& key);  // the key succeeded: its failures are forgotten
+  int Failures(const std::string& key) const;
+
+  // Waits for a key; it is in progress until Done(key). Nothing once `stop` is requested, or after
+  // ShutDown() when the queue ran dry.
+  std::optional<std::string> Pop(std::stop_token stop);
+  std::optional<std::string> TryPop();  // the same without waiting
+  void Done(const std::string& key);
+
+  // No more adds; what is queued is still handed out (delayed keys are dropped).
+  void ShutDown();
+  // Waits until nothing is queued or in progress, at most `limit`. REQUIRES: ShutDown() was called.
+  // True when drained.
+  bool Drain(std::chrono::milliseconds limit);
+
+  std::size_t depth() const;
+  // How long the longest key in progress has been so; zero when none is. For health checks and
+  // metrics.
+  std::chrono::nanoseconds LongestInProgress() const;
+  std::chrono::nanoseconds TotalInProgress() const;
+
+ private:
+  struct Delayed {
+    Clock::Time due;
+    std::string key;
+    bool operator>(const Delayed& other) const { return due > other.due; }
+  };
+
+  void AddLocked(const std::string& key);
+  void MoveDueLocked();
+  std::optional<std::string> PopLocked();
+
+  // Constant after construction.
+  const Clock& clock_;
+  const WorkQueueOptions options_;
+  WorkQueueObserver* const observer_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Guarded by mutex_.
+  std::deque<std::pair<std::string, Clock::Time>> ready_;
+  std::unordered_set<std::string> dirty_;
+  std::unordered_map<std::string, Clock::Time> processing_;
+  std::priority_queue<Delayed, std::vector<Delayed>, std::greater<>> delayed_;
+  std::unordered_map<std::string, Clock::Time> due_;  // the deadline that counts for a delayed key
+  std::unordered_map<std::string, int> failures_;
+  std::minstd_rand random_{std::random_device{}()};
+  bool shut_down_ = false;
+};
+
+}  // namespace ringmaster::runtime

@@ -1,0 +1,199 @@
+#pragma once
+
+// Test objects that state only what differs from an ordinary job of three workers. Used by the unit
+// tests of api/ and job/; header only.
+//
+//   api::TrainingJob job = JobBuilder().Replicas(2).Term(1).Build();
+//   Observed seen = SceneBuilder(job).Launcher(1).Worker(0).Worker(1, PodPhase::kFailed).Build();
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/control/verdict.h"
+#include "operator/api/names.h"
+#include "operator/api/types.h"
+#include "operator/job/observe.h"
+#include "operator/job/views.h"
+
+namespace ringmaster::testing {
+
+inline constexpr char kJobUid[] = "11111111-2222-3333-4444-555555555555";
+
+class JobBuilder {
+ public:
+  JobBuilder() {
+    job_.ns = "team-a";
+    job_.name = "digits";
+    job_.uid = kJobUid;
+    job_.resource_version = "100";
+    job_.generation = 1;
+    job_.spec.image = "registry.example.com/worker:1";
+    job_.spec.command = {"ringmaster-train", "--workload=mnist"};
+    job_.spec.worker.replicas = 3;
+  }
+  JobBuilder& Replicas(int replicas) {
+    job_.spec.worker.replicas = replicas;
+    return *this;
+  }
+  JobBuilder& Term(int64_t term) {
+    job_.status.launcher_term = term;
+    return *this;
+  }
+  JobBuilder& WorkerTemplate(std::string text) {
+    job_.spec.worker.template_json = std::move(text);
+    return *this;
+  }
+  JobBuilder& LauncherTemplate(std::string text) {
+    job_.spec.launcher_template_json = std::move(text);
+    return *this;
+  }
+  JobBuilder& Status(api::TrainingJobStatus status) {
+    job_.status = std::move(status);
+    return *this;
+  }
+  JobBuilder& Condition(const char* type, const char* reason,
+                        api::ConditionStatus status = api::ConditionStatus::kTrue) {
+    job_.status.conditions.push_back({.type = type,
+                                      .status = status,
+                                      .reason = reason,
+                                      .message = "",
+                                      .last_transition_time = "2026-11-20T10:00:00Z",
+                                      .observed_generation = 1});
+    return *this;
+  }
+  api::TrainingJob Build() const { return job_; }
+
+ private:
+  api::TrainingJob job_;
+};
+
+class PodBuilder {
+ public:
+  static PodBuilder Worker(int index) {
+    PodBuilder builder;
+    builder.pod_.name = api::WorkerPodName("digits", index);
+    builder.pod_.role = job::Role::kWorker;
+    builder.pod_.index = index;
+    builder.pod_.uid = "uid-worker-" + std::to_string(index);
+    return builder;
+  }
+  static PodBuilder Launcher(int64_t term) {
+    PodBuilder builder;
+    builder.pod_.name = api::LauncherPodName("digits", term);
+    builder.pod_.role = job::Role::kLauncher;
+    builder.pod_.term = term;
+    builder.pod_.uid = "uid-launcher-" + std::to_string(term);
+    builder.pod_.ip = "10.1.0.9";
+    return builder;
+  }
+  PodBuilder& Phase(job::PodPhase phase) {
+    pod_.phase = phase;
+    return *this;
+  }
+  PodBuilder& Deleting() {
+    pod_.deleting = true;
+    return *this;
+  }
+  PodBuilder& Waiting(std::string reason, std::string message) {
+    pod_.phase = job::PodPhase::kPending;
+    pod_.container.waiting_reason = std::move(reason);
+    pod_.container.waiting_message = std::move(message);
+    return *this;
+  }
+  PodBuilder& Ended(int exit_code, std::string reason, std::string message = "",
+                    std::string finished_at = "2026-11-20T10:05:00Z") {
+    pod_.phase = exit_code == 0 ? job::PodPhase::kSucceeded : job::PodPhase::kFailed;
+    pod_.container.terminated = true;
+    pod_.container.exit_code = exit_code;
+    pod_.container.ended_reason = std::move(reason);
+    pod_.container.ended_message = std::move(message);
+    pod_.container.finished_at = std::move(finished_at);
+    return *this;
+  }
+  PodBuilder& EndedWith(const control::Verdict& verdict) {
+    return Ended(verdict.succeeded ? 0 : 1, verdict.succeeded ? "Completed" : "Error",
+                 control::EncodeVerdict(verdict));
+  }
+  PodBuilder& Unschedulable(std::string message) {
+    pod_.phase = job::PodPhase::kPending;
+    pod_.node.clear();
+    pod_.unschedulable = std::move(message);
+    return *this;
+  }
+  job::PodPtr Build() const { return std::make_shared<const job::PodView>(pod_); }
+
+ private:
+  PodBuilder() {
+    pod_.ns = "team-a";
+    pod_.owner_uid = kJobUid;
+    pod_.node = "node-1";
+    pod_.phase = job::PodPhase::kRunning;
+    pod_.created_at = "2026-11-20T10:00:00Z";
+    pod_.resource_version = "50";
+  }
+  job::PodView pod_;
+};
+
+// What Observe() would make of the Pods it is given; Services exist unless told otherwise.
+class SceneBuilder {
+ public:
+  explicit SceneBuilder(const api::TrainingJob& job) : job_(job) {
+    scene_.next_term = job.status.launcher_term + 1;
+    auto worker = std::make_shared<job::ServiceView>();
+    worker->name = job.name;
+    scene_.worker_service = worker;
+    auto launcher = std::make_shared<job::ServiceView>();
+    launcher->name = job.name + "-launcher";
+    launcher->cluster_ip = "10.96.0.7";
+    launcher->term = job.status.launcher_term;
+    scene_.launcher_service = launcher;
+  }
+  SceneBuilder& NoServices() {
+    scene_.worker_service = nullptr;
+    scene_.launcher_service = nullptr;
+    return *this;
+  }
+  SceneBuilder& With(const PodBuilder& builder) {
+    job::PodPtr pod = builder.Build();
+    if (pod->role == job::Role::kLauncher) {
+      if (pod->term == job_.status.launcher_term) {
+        scene_.launcher = pod;
+      } else {
+        scene_.old_launchers.push_back(pod);
+      }
+      return *this;
+    }
+    taken_.insert(pod->index);
+    if (pod->deleting) {
+      scene_.deleting.push_back(pod);
+    } else if (pod->phase == job::PodPhase::kSucceeded) {
+      scene_.completed.push_back(pod);
+    } else if (pod->phase == job::PodPhase::kFailed) {
+      scene_.failed.push_back(pod);
+    } else {
+      scene_.live.push_back(pod);
+    }
+    return *this;
+  }
+  SceneBuilder& Launcher() { return With(PodBuilder::Launcher(job_.status.launcher_term)); }
+  SceneBuilder& Workers(int count) {
+    for (int index = 0; index < count; ++index) With(PodBuilder::Worker(index));
+    return *this;
+  }
+  job::Observed Build() {
+    const auto wanted = static_cast<std::size_t>(job_.spec.worker.replicas);
+    for (int index = 0; scene_.free_indices.size() < wanted; ++index) {
+      if (!taken_.contains(index)) scene_.free_indices.push_back(index);
+    }
+    return scene_;
+  }
+
+ private:
+  api::TrainingJob job_;
+  job::Observed scene_;
+  std::set<int> taken_;
+};
+
+}  // namespace ringmaster::testing

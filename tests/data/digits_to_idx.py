@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Writes the 1,797 handwritten 8x8 digits that ship inside scikit-learn's package as IDX files.
+
+Usage: digits_to_idx.py FOLDER
+
+The package is downloaded once with pip into ${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}; nothing is installed. Every
+fifth sample is held out (t10k-*), the rest is for training (train-*). The same files come out every time, about 115 kB.
+Needs Python's standard library and pip.
+"""
+
+import csv
+import gzip
+import io
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import zipfile
+
+PACKAGE = "scikit-learn==1.5.2"
+MEMBER = "sklearn/datasets/data/digits.csv.gz"
+SAMPLES = 1797
+SIDE = 8
+LEVELS = 16  # grey values are 0 ... 16
+
+
+def cache_folder():
+    home = os.environ.get("RINGMASTER_CACHE") or os.path.join(os.path.expanduser("~"), ".cache", "ringmaster")
+    return pathlib.Path(home) / "digits"
+
+
+def download(folder):
+    """The package's wheel in `folder`, downloaded if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # The wheel is only unzipped, so one fixed platform serves every machine.
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary=:all:", "--python-version=3.11", "--platform=manylinux2014_x86_64",
+               "--dest", str(folder), PACKAGE]
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode != 0:
+        sys.exit("digits_to_idx.py: this Python has no pip; install the Debian package python3-pip")
+    print(f"downloading {PACKAGE} (13 MB) for its handwritten digits", file=sys.stderr)
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"digits_to_idx.py: cannot download {PACKAGE}:\n{result.stderr.strip()}")
+    return next(folder.glob("scikit_learn-*.whl"))
+
+
+def read_rows():
+    """The digits' rows of numbers: 64 grey values and the label."""
+    folder = cache_folder()
+    kept = folder / "digits.csv.gz"
+    if not kept.exists():
+        wheel = download(folder)
+        with zipfile.ZipFile(wheel) as archive:
+            data = archive.read(MEMBER)
+        aside = folder / f"digits.csv.gz.{os.getpid()}"
+        aside.write_bytes(data)
+        aside.rename(kept)
+        wheel.unlink(missing_ok=True)
+    text = gzip.decompress(kept.read_bytes()).decode("ascii")
+    rows = [[int(float(value)) for value in row] for row in csv.reader(io.StringIO(text))]
+    if len(rows) != SAMPLES or any(len(row) != SIDE * SIDE + 1 for row in rows):
+        sys.exit(f"digits_to_idx.py: {kept}: expected {SAMPLES} rows of {SIDE * SIDE + 1} numbers; delete it and retry")
+    return rows
+
+
+def write_idx(folder, prefix, rows):
+    """The two IDX files of one half."""
+    pixels = bytes(value * 255 // LEVELS for row in rows for value in row[:-1])
+    labels = bytes(row[-1] for row in rows)
+    header = struct.pack(">IIII", 0x803, len(rows), SIDE, SIDE)
+    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(header + pixels)
+    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, len(rows)) + labels)
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__.strip())
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = read_rows()
+    write_idx(folder, "train", [row for number, row in enumerate(rows) if number % 5 != 4])
+    write_idx(folder, "t10k", [row for number, row in enumerate(rows) if number % 5 == 4])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# A worker Pod is deleted, replicas change, the operator is killed or down, the job is deleted: training goes on, nothing is left.
+. "$(dirname "$0")/lib.sh"
+new_namespace changes
+
+world_is() { [ "$(status_field "$1" worldSize)" = "$2" ] && condition_is "$1" Running True; }
+
+job long 2 "$(generated 1000000)" | as_user apply -f -
+wait_for "a world of 2" 60 world_is long 2
+wait_for "the first step" 30 at_step long 1
+epoch=$(status_field long epoch)
+
+victim=$(worker_pods long | tail -1)
+uid=$(as_user get "$victim" -o jsonpath='{.metadata.uid}')
+as_user delete "$victim" --wait=false >/dev/null
+newer_epoch() { [ "$(status_field long epoch)" != "$epoch" ] && world_is long "$1"; }
+wait_for "the replacement in a new epoch" 60 newer_epoch 2
+assert_lacks "the deleted Pod" "$uid" "$(as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}')"
+
+as_user scale trainingjob/long --replicas=3 >/dev/null
+wait_for "a world of 3" 60 world_is long 3
+as_user scale trainingjob/long --replicas=1 >/dev/null
+wait_for "a world of 1" 60 world_is long 1
+one_worker() { [ "$(worker_pods long | wc -l)" = 1 ]; }
+wait_for "two worker Pods to go" 30 one_worker
+
+# The operator is killed without a word: nothing of the running job moves.
+before=$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)
+kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
+kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=60s >/dev/null
+step=$(status_field long progress.step)
+wait_for "progress under the new operator" 60 at_step long $((step + 1))
+assert_equal "Pods and epoch across the operator's death" "$before" "$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)"
+
+# While the operator is down one job ends and another is submitted.
+job ends 1 "$(generated 400)" | as_user apply -f -
+wait_for "the first step" 60 at_step ends 1
+kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=0 >/dev/null
+kubectl -n ringmaster-system wait --for=delete pod --all --timeout=60s >/dev/null
+job waits 1 "$(generated 20)" | as_user apply -f -
+launcher_ended() { [ "$(as_user get "$(launcher_pod ends)" -o jsonpath='{.status.phase}')" = Succeeded ]; }
+wait_for "training to end" 120 launcher_ended
+kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=1 >/dev/null
+wait_condition ends Succeeded True 60
+wait_condition waits Succeeded True 60
+
+# A deleted job leaves nothing.
+as_user delete trainingjobs --all --cascade=foreground --timeout=60s >/dev/null
+leftovers() { kubectl -n "$namespace" get pods,services,secrets,configmaps,networkpolicies -l ringmaster.dev/managed-by=ringmaster -o name; }
+nothing_left() { [ -z "$(leftovers)" ] && [ -z "$(kubectl -n "$namespace" get secrets -o name)" ]; }
+wait_for "everything of the deleted jobs to go" 30 nothing_left

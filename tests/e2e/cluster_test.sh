@@ -1,0 +1,283 @@
+#!/usr/bin/env bash
+# The local cluster itself (deploy/local): two at once, NetworkPolicy, a silent node, users' rights, images, a clean stop.
+# Needs root, and the programs of deploy/local/build.sh. Usage: cluster_test.sh [CHECK...] (default: all, in order).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+export RINGMASTER_STATE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}
+one=test-one two=test-two
+work=$(mktemp -d "${TMPDIR:-/tmp}/cluster-test.XXXXXX")
+passed=0 listener=''
+
+cluster() { "$root/deploy/local/cluster.sh" "$@"; }
+state() { echo "$RINGMASTER_STATE/$1"; }
+kube() { # cluster kubectl-arguments...
+  local name=$1
+  shift
+  kubectl --kubeconfig "$(state "$name")/admin.kubeconfig" "$@"
+}
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+check() { # description command...
+  local what=$1
+  shift
+  "$@" || fail "$what"
+  passed=$((passed + 1))
+  echo "ok $passed - $what"
+}
+
+refuses() { ! "$@"; }
+
+says() { # text command...: whether it succeeds is not asked
+  local text=$1
+  shift
+  grep -F "$text" <<<"$("$@" 2>&1 || true)" >/dev/null
+}
+
+# Policies and Services reach the kernel a moment after the API server; what must become true is polled, with an end.
+eventually() { # command...
+  local deadline=$((SECONDS + 20))
+  until "$@"; do
+    [ $SECONDS -lt $deadline ] || return 1
+    sleep 0.1
+  done
+}
+
+clean_up() {
+  [ -z "$listener" ] || kill "$listener" 2>/dev/null || true
+  cluster down --name $one || true
+  cluster down --name $two || true
+  cluster down --name test-three || true
+  ip netns del test-three-node1 2>/dev/null || true
+  rm -rf "$work"
+}
+
+# --- The machine before and after ----------------------------------------------------------------------------------
+
+# Everything that a cluster could leave behind or change. Clusters of other people on this machine are theirs to compare.
+machine() {
+  ip -o link show | awk -F': ' '{print "link", $2}' | sed 's/@.*//'
+  ip -4 route show table all | sed 's/^/route /'
+  ip netns list | awk '{print "netns", $1}'
+  find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
+  nft list ruleset | sed 's/^/nft /'
+  awk '$2 !~ "/storage/overlay" {print "mount", $2}' /proc/mounts  # image builds come and go
+  sysctl -a 2>/dev/null | grep -E '^(net\.ipv4\.(ip_forward|conf)|net\.bridge|kernel\.(panic|keys)|vm\.(overcommit|panic))' | sed 's/^/sysctl /'
+  find /run/containerd/s /var/lib/cni /var/log/containers /run/netns -mindepth 1 2>/dev/null | sed 's/^/file /' || true
+  { pgrep -af "$(state test-)" || true; } | sed 's/^[0-9]* /process /'
+  find "$RINGMASTER_STATE" -maxdepth 1 -name '*test-*' 2>/dev/null | sed 's/^/state /' || true
+}
+
+unchanged() {
+  local others
+  machine | LC_ALL=C sort >"$work/after"
+  others=$(cluster list | awk '{print $1}' | grep -v '^test-' || true)
+  if [ -n "$others" ]; then
+    echo "# other clusters run here ($(tr '\n' ' ' <<<"$others")): comparing what bears the names of this test only"
+    [ -z "$(grep -E 'test-|tes[0-9a-f]{4}' "$work/after" | grep -vxFf "$work/before" | tee /dev/stderr)" ]
+  else
+    diff "$work/before" "$work/after"
+  fi
+}
+
+# --- Pods without any program: their network is used from outside, through their namespace --------------------------
+
+pod() { # name node label
+  cat <<Y
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: $1, labels: {app: $3}}
+spec:
+  nodeName: $2
+  automountServiceAccountToken: false
+  containers: [{name: pause, image: localhost/pause:1, imagePullPolicy: Never}]
+Y
+}
+
+address() { kube $one get pod --namespace=net "$1" --output=jsonpath='{.status.podIP}'; }
+
+in_pod() { # pod command...
+  local ip file
+  ip=$(address "$1")
+  shift
+  for file in "$(state $one)"/node*/containerd-run/io.containerd.grpc.v1.cri/netns/*; do
+    if nsenter --net="$file" ip -4 -o addr show | grep " $ip/" >/dev/null; then
+      nsenter --net="$file" "$@"
+      return
+    fi
+  done
+  fail "no network namespace has the address '$ip'"
+}
+
+connects() { # from address port
+  in_pod "$1" timeout 2 bash -c "exec 3<>/dev/tcp/$2/$3" 2>/dev/null
+}
+
+policy() { kube $one apply --namespace=net --filename=- >/dev/null; }
+
+# --- Checks, in the order in which they run ---------------------------------------------------------------------------
+
+test_two_clusters_at_once() {
+  local first second
+  # A stranger on the default ports must not matter.
+  python3 -c 'import socket, time
+held = [socket.socket() for _ in range(2)]
+for s, port in zip(held, (6443, 12379)):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        s.bind(("0.0.0.0", port)); s.listen()
+    except OSError:
+        pass
+time.sleep(600)' &
+  listener=$!
+  cluster up 3 --name $one >"$work/one.env" &
+  first=$!
+  cluster up 1 --name $two >"$work/two.env" &
+  second=$!
+  wait $first || fail "the first cluster did not start"
+  wait $second || fail "the second cluster did not start"
+  eval "$(cat "$work/one.env")"
+  check "three nodes of the first cluster are Ready" [ "$(kube $one get nodes --no-headers | grep -cw Ready)" = 3 ]
+  check "one node of the second cluster is Ready" [ "$(kube $two get nodes --no-headers | grep -cw Ready)" = 1 ]
+  check "their address ranges differ" [ "$(cat "$(state $one)/setting/slot")" != "$(cat "$(state $two)/setting/slot")" ]
+  check "up again says that it runs and succeeds" says 'already running' cluster up 3 --name $one
+  check "a port in use is refused by name" says 'port 6443 is taken' cluster up 0 --name test-three --port 6443
+}
+
+test_pods_reach_each_other() {
+  kube $one create namespace net >/dev/null
+  { pod server node1 server; pod near node1 client; pod far node2 client; pod stranger node3 stranger; } |
+    kube $one apply --namespace=net --filename=- >/dev/null
+  kube $one wait pod --all --namespace=net --for=condition=Ready --timeout=60s >/dev/null
+  kube $one expose pod server --namespace=net --port=80 --target-port=8000 >/dev/null
+  in_pod server timeout 600 python3 -m http.server 8000 >/dev/null 2>&1 &
+  server=$(address server)
+  service=$(kube $one get service server --namespace=net --output=jsonpath='{.spec.clusterIP}')
+  check "a Pod reaches one of its own node" eventually connects near "$server" 8000
+  check "a Pod reaches one of another node" eventually connects far "$server" 8000
+  check "a Pod reaches a Service" eventually connects far "$service" 80
+  check "the logs of a container can be read through the API server" kube $one logs --namespace=net server
+  check "a Service's address does not leave the machine from outside a node" refuses ip route get "$service" 2>/dev/null
+}
+
+test_network_policy() {
+  policy <<<'{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}'
+  check "deny-all denies a Pod of the same node" eventually refuses connects near "$server" 8000
+  check "deny-all denies a Pod of another node" eventually refuses connects far "$server" 8000
+  check "deny-all denies through a Service" eventually refuses connects far "$service" 80
+  policy <<'Y'
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: allow}
+spec:
+  podSelector: {matchLabels: {app: server}}
+  ingress: [{from: [{podSelector: {matchLabels: {app: client}}}], ports: [{port: 8000}]}]
+Y
+  check "allow-from lets a client of the same node in" eventually connects near "$server" 8000
+  check "allow-from lets a client of another node in" eventually connects far "$service" 80
+  check "allow-from still denies a stranger" refuses connects stranger "$server" 8000
+  policy <<<'{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: mute}, spec: {podSelector: {matchLabels: {app: client}}, policyTypes: [Egress]}}'
+  check "an egress policy denies at the sender" eventually refuses connects far "$server" 8000
+  kube $one delete networkpolicy --all --namespace=net >/dev/null
+  check "without policies all may connect again" eventually connects stranger "$server" 8000
+}
+
+test_silent_node() {
+  check "before the cut node1 answers" connects far "$server" 8000
+  cluster cut node1 --name $one
+  check "a cut node is silent, it does not refuse" silent "$server"
+  check "the other cluster's node1 is not cut" \
+    [ "$(kube $two get --raw /api/v1/nodes/node1/proxy/healthz)" = ok ]
+  cluster heal node1 --name $one
+  check "a healed node answers" eventually connects far "$server" 8000
+}
+
+silent() { # address: a connect that hears nothing within 2 s ends with timeout's 124, a refused one with 1
+  local status=0
+  in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
+  [ $status = 124 ]
+}
+
+test_user_rights() {
+  local user
+  user=$(cluster user alice team-a --name $one)
+  # shellcheck disable=SC2317  # called through check
+  may() { kubectl --kubeconfig "$user" auth can-i "$@" >/dev/null; }
+  check "a user may create Pods in the own namespace" eventually may create pods --namespace=team-a
+  check "a user may not create Pods elsewhere" refuses may create pods --namespace=default
+  check "a user may not read Secrets of the system" refuses may get secrets --namespace=kube-system
+  check "a user may not change roles" refuses may create rolebindings.rbac.authorization.k8s.io --namespace=team-a
+}
+
+test_images_are_unpacked_once() {
+  local archive=$work/probe.tar
+  mkdir "$work/oci"
+  tar -xf "${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}"/unpacked/pause-*.tar -C "$work/oci"
+  sed -i 's|localhost/pause:1|localhost/probe:1|' "$work/oci/index.json"
+  tar -C "$work/oci" -cf "$archive" oci-layout index.json blobs
+  cluster load "$archive" --name $one 2>/dev/null
+  check "every node has a loaded image" every_node_has localhost/probe:1
+  kube $one run probe --image=localhost/probe:1 --image-pull-policy=Never --namespace=net >/dev/null
+  check "a loaded image runs" kube $one wait pod/probe --namespace=net --for=condition=Ready --timeout=30s
+  check "a file that is no image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
+}
+
+every_node_has() { # image
+  local node
+  for node in node1 node2 node3; do
+    [ "$(ctr --address "$(state $one)/$node/containerd.sock" --namespace k8s.io image ls -q "name==$1")" = "$1" ] || return 1
+  done
+}
+
+test_fake_gpus() {
+  cluster gpus node1 8 --name $one >/dev/null
+  check "a node advertises GPUs that it was told to" \
+    [ "$(kube $one get node node1 --output=jsonpath='{.status.allocatable.nvidia\.com/gpu}')" = 8 ]
+}
+
+test_failed_start_undoes_itself() {
+  ip netns add test-three-node1
+  ! cluster up 1 --name test-three >"$work/three" 2>&1 || fail "a cluster started over a namespace that is not its own"
+  check "the reason is said" grep -q 'test-three-node1 exists already' "$work/three"
+  check "what was not ours is still there" [ -e /run/netns/test-three-node1 ]
+  ip netns del test-three-node1
+  rm -rf "${TMPDIR:-/tmp}"/cluster-test-three-log.*
+}
+
+test_killed_start_is_cleaned_by_down() {
+  "$root/deploy/local/cluster.sh" up 1 --name test-three >/dev/null 2>&1 &
+  local starter=$!
+  eventually [ -e "$(state test-three)/pid/kubelet-node1" ] || fail "the third cluster did not get to its kubelet"
+  kill -9 $starter
+  wait $starter 2>/dev/null || true
+  check "down cleans up after a start that was killed" cluster down --name test-three
+}
+
+test_clean_stop() {
+  cluster down --name $one &
+  local first=$!
+  cluster down --name $two
+  wait $first || fail "the first cluster did not stop cleanly"
+  kill "$listener"
+  wait "$listener" 2>/dev/null || true
+  listener=''
+  check "stopping leaves the machine as it was" unchanged
+  check "stopping twice succeeds" cluster down --name $one
+}
+
+"$root/deploy/local/build.sh"
+trap clean_up EXIT
+cluster down --name $one
+cluster down --name $two
+machine | LC_ALL=C sort >"$work/before"
+checks=("$@")
+[ $# -gt 0 ] || mapfile -t checks < <(sed -n 's/^test_\([a-z_]*\)() {$/\1/p' "${BASH_SOURCE[0]}")
+for name in "${checks[@]}"; do
+  echo "# ${name//_/ } ($SECONDS s)"
+  "test_$name"
+done
+echo "all $passed checks passed in $SECONDS s"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Trains on real handwriting with three workers on three nodes, to an accuracy. Argument: debian13 (Open MPI 5) or debian12
+# (Open MPI 4).
+. "$(dirname "$0")/lib.sh"
+distribution=${1:?debian13 or debian12}
+image=localhost/ringmaster-worker:0.1.0-$distribution
+new_namespace "digits-$distribution"
+digits_config_map "$user" "$namespace"
+
+sed "s|image: localhost/ringmaster-worker:.*|image: $image|" "$repository/deploy/samples/digits.yaml" | as_user apply -f -
+wait_condition digits Succeeded True 240
+
+assert_equal "world size" 3 "$(status_field digits worldSize)"
+awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.97)}' ||
+  fail "held-out accuracy $(status_field digits progress.accuracy) is below 0.97"
+nodes=$(as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort -u | wc -l)
+[ "$nodes" -ge 1 ] || fail "no completed worker Pod is kept"
+log=$(as_user logs "$(launcher_pod digits)")
+assert_contains "the mpirun line" 'mpirun .*--hostfile' "$log"
+assert_contains "the step log's summary" '"summary"' "$log"
+assert_contains "tagged output" '\[1,0\]' "$log"
+table=$(as_user get tj digits)
+for column in STATE READY DESIRED WORLD STEP PERCENT AGE; do assert_contains "printer columns" "$column" "$table"; done
+assert_contains "category all" 'trainingjob.ringmaster.dev/digits' "$(as_user get all)"

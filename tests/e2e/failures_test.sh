@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Everything that can be wrong with a user's job ends in a condition and an event that say what, where and why.
+. "$(dirname "$0")/lib.sh"
+new_namespace failures
+
+fails_with() { # job reason message-pattern
+  wait_condition "$1" Failed True 60
+  assert_equal "reason of $1" "$2" "$(condition "$1" Failed reason)"
+  assert_contains "message of $1" "$3" "$(condition "$1" Failed message)"
+  wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1,type=Warning | grep -q $2"
+}
+
+# One after the other: they are short, and the machine is small.
+job no-such-command 2 '[no-such-program]' | as_user apply -f -
+fails_with no-such-command PreflightFailed 'no-such-command-worker-[01] \(node[0-9]\).*no-such-program'
+
+job exits-three 2 '[sh, -c, "echo the disk is on fire >&2; exit 3"]' | as_user apply -f -
+fails_with exits-three RankFailed 'rank [01].*exits-three-worker-[01].*(code|with) 3'
+assert_contains "what it printed last" 'the disk is on fire' "$(condition exits-three Failed message)$(status_field exits-three failures)"
+
+job killed 2 '[sh, -c, "kill -9 $$"]' | as_user apply -f -
+fails_with killed RankFailed 'signal 9'
+
+job no-data 2 '[ringmaster-train, --workload=mnist, --data=/tmp, --global-batch=32, --epochs=1]' | as_user apply -f -
+fails_with no-data UserError 'train-images-idx3-ubyte'
+
+job bad-flag 1 '[ringmaster-train, --workload=mnist, --global-batch=minus]' | as_user apply -f -
+fails_with bad-flag UserError 'global-batch'
+
+IMAGE=$OPERATOR_IMAGE job no-agent 1 "$(generated 10)" | as_user apply -f -
+wait_condition no-agent Failed True 60
+assert_contains "an image without our programs" 'ringmaster-(agent|launcher)' "$(condition no-agent Failed message)"
+
+IMAGE=localhost/no-such-image:1 job no-image 1 "$(generated 10)" | as_user apply -f -
+image_is_missing() { grep -qiE 'image' <<<"$(condition no-image Ready reason)$(condition no-image Ready message)"; }
+wait_for "Ready=False that speaks of the image" 30 image_is_missing
+as_user delete trainingjob no-image >/dev/null

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The cluster that the job tests share (a ctest fixture): job_cluster.sh up | down.
+set -euo pipefail
+. "$(dirname "$0")/../../deploy/lib.sh"
+name=${RINGMASTER_E2E_CLUSTER:-ringmaster-e2e}
+cluster() { "$repository/deploy/local/cluster.sh" --name "$name" "$@"; }
+
+case ${1:-} in
+  up)
+    cluster down >/dev/null 2>&1 || true
+    cluster up 3
+    eval "$(cluster env)"
+    # shellcheck disable=SC2046 # one path a word
+    cluster load $("$repository/images/build.sh" --archives)
+    install_ringmaster
+    ;;
+  down) cluster down ;;
+  *) echo "usage: job_cluster.sh up|down" >&2; exit 2 ;;
+esac

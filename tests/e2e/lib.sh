@@ -1,0 +1,76 @@
+# What every end-to-end test of a job needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
+# The cluster RINGMASTER_E2E_CLUSTER is up, with Ringmaster installed (job_cluster.sh, a ctest fixture). Each test works as a
+# namespace editor in a namespace of its own that enforces Pod Security `restricted`, and removes it at the end.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../../deploy/lib.sh"
+cluster_name=${RINGMASTER_E2E_CLUSTER:-ringmaster-e2e}
+cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }
+eval "$(cluster env)"
+
+new_namespace() { # name: sets `namespace` and `user`, the editor's kubeconfig
+  namespace=$1
+  kubectl delete namespace "$namespace" --ignore-not-found --wait >/dev/null
+  restricted_namespace "$namespace"
+  user=$(cluster user "$namespace-editor" "$namespace")
+  trap end_namespace EXIT
+}
+
+end_namespace() {
+  local code=$?
+  [ $code -eq 0 ] || show_state
+  kubectl delete namespace "$namespace" --wait=false >/dev/null 2>&1 || true
+  exit $code
+}
+
+show_state() {
+  echo "--- state of namespace $namespace"
+  kubectl -n "$namespace" get trainingjobs,pods -o wide || true
+  kubectl -n "$namespace" describe trainingjobs | tail -60 || true
+  local pod
+  for pod in $(kubectl -n "$namespace" get pods -o name); do
+    echo "--- $pod" && kubectl -n "$namespace" logs "$pod" --tail=30 || true
+  done
+  kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=30 || true
+}
+
+as_user() { kubectl --kubeconfig "$user" -n "$namespace" "$@"; }
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
+assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
+assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
+
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output.
+job() {
+  cat <<Y
+apiVersion: ringmaster.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: $1}
+spec:
+  image: ${IMAGE:-$WORKER_IMAGE}
+  command: $3
+  worker: {replicas: $2}
+${4:-}
+Y
+}
+
+generated() { # steps: a training run on generated digits, as a command
+  echo "[ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$1, --seed=7]"
+}
+
+wait_for() { # what seconds command...: until the command succeeds
+  local what=$1 deadline=$((SECONDS + $2))
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || fail "$what did not happen in time"
+    sleep 0.2
+  done
+}
+
+condition() { as_user get trainingjob "$1" -o jsonpath="{.status.conditions[?(@.type=='$2')].$3}"; }
+condition_is() { [ "$(condition "$1" "$2" status)" = "$3" ]; }
+wait_condition() { wait_for "condition $2=$3 of job $1" "${4:-90}" condition_is "$1" "$2" "$3"; }
+launcher_pod() { as_user get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" -o name --sort-by=.metadata.creationTimestamp | tail -1; }
+worker_pods() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$1" -o name; }
+status_field() { as_user get trainingjob "$1" -o jsonpath="{.status.$2}"; }
+at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }

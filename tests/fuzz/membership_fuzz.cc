@@ -1,0 +1,187 @@
+// The launcher's state machine under any order of events: it never crashes, never opens the gate
+// for another set than it expects, never has two verdicts, never succeeds unless every rank was
+// done.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "common/base/log.h"
+#include "worker/launcher/membership.h"
+
+namespace {
+
+using namespace ringmaster;            // NOLINT(google-build-using-namespace)
+using namespace ringmaster::launcher;  // NOLINT(google-build-using-namespace)
+
+constexpr int kWorkers = 4;
+
+class Story {
+ public:
+  explicit Story(bool managed) : managed_(managed), membership_(Options(managed)) {
+    Check(membership_.OnMpiVersion(now_, "4.1.4"));
+  }
+
+  void Step(uint8_t what, uint8_t detail) {
+    const int worker = detail % kWorkers;
+    const ConnectionId connection = connections_[worker];
+    const auto say = [&](const control::Message& message) {
+      Check(membership_.OnMessage(now_, connection, message));
+    };
+    // Mostly the current epoch and cohort, sometimes the one before.
+    control::Epoch epoch = membership_.epoch();
+    epoch.number -= detail >> 7U;
+    switch (what % 14) {
+      case 0:
+        Order(detail);
+        break;
+      case 1:
+        Hello(worker, detail);
+        break;
+      case 2:
+        say(control::AgentReady{"10.0.0." + std::to_string(worker), 22, {}, {}});
+        break;
+      case 3:
+        say(control::AgentReady{"10.0.0." + std::to_string(worker), 22, {{"x", "y"}}, {}});
+        break;
+      case 4:
+        say(control::SlotAttached{epoch.number, detail >> 6U & 1, detail >> 2U & 7, size_});
+        break;
+      case 5:
+        AttachAll();
+        break;
+      case 6:
+        Exit(worker, epoch, detail);
+        break;
+      case 7:
+        say(control::RankDone{epoch, detail >> 2U & 7});
+        break;
+      case 8:
+        say(control::AgentLeaving{"x"});
+        break;
+      case 9:
+        Check(membership_.OnClosed(now_, connection));
+        break;
+      case 10:
+        Check(membership_.OnMpirunExited(now_, epoch.number, {detail >> 2U, 0, "", {}}));
+        break;
+      case 11:
+        Pass(detail);
+        break;
+      case 12:
+        say(control::StoreGet{epoch, detail, worker, {"a"}});
+        break;
+      default:
+        say(control::StoreSet{epoch, "a", "b"});
+        break;
+    }
+    static_cast<void>(membership_.Status(now_));
+  }
+
+ private:
+  static MembershipOptions Options(bool managed) {
+    MembershipOptions options;
+    options.job_uid = "j";
+    options.agent_token = "t";
+    options.managed = managed;
+    return options;
+  }
+
+  void Order(uint8_t detail) {
+    control::Order order;
+    order.stamp = {0, ++generation_};
+    for (int i = 0; i < kWorkers; ++i) {
+      if ((detail >> i & 1) != 0) order.workers.push_back({std::to_string(i), "pod", "node", i});
+    }
+    order.replicas = static_cast<int>(order.workers.size());
+    order.min_replicas = detail >> 6U == 0 ? order.replicas : std::min(1, order.replicas);
+    auto actions = membership_.OnOrder(now_, order);
+    if (actions.ok()) Check(std::move(*actions));
+  }
+
+  void Hello(int worker, uint8_t detail) {
+    connections_[worker] = ++next_connection_;
+    control::AgentHello hello;
+    hello.token = "t";
+    hello.job_uid = "j";
+    hello.pod_uid = std::to_string(worker);
+    hello.pod = "pod";
+    hello.nonce = (detail & 64) != 0 ? "b" : "a";
+    Check(membership_.OnHello(now_, connections_[worker], hello));
+  }
+
+  void Exit(int worker, const control::Epoch& epoch, uint8_t detail) {
+    control::RankExited exited{epoch, {}};
+    exited.exit.exit_code = detail >> 2U & 3;
+    Check(membership_.OnMessage(now_, connections_[worker], exited));
+  }
+
+  void AttachAll() {
+    const StartMpirun start = start_;
+    int rank = 0;
+    for (const Host& host : start.hosts) {
+      Check(
+          membership_.OnMessage(now_, connections_[std::stoi(host.pod_uid)],
+                                control::SlotAttached{start.cohort, 0, rank++, start.world_size}));
+    }
+  }
+
+  void Pass(uint8_t detail) {
+    for (int i = 0; i < (detail & 31); ++i) {
+      now_ += std::chrono::milliseconds(100);
+      if ((detail & 32) != 0) {
+        for (const ConnectionId connection : connections_) {
+          Check(membership_.OnMessage(now_, connection, control::Heartbeat{}));
+        }
+      }
+      Check(membership_.OnTick(now_));
+    }
+  }
+
+  void Check(Actions actions) {
+    for (const Action& action : actions) {
+      if (finished_ && !std::holds_alternative<SendTo>(action) &&
+          !std::holds_alternative<Drop>(action) && !std::holds_alternative<Refuse>(action)) {
+        std::abort();  // nothing happens after the verdict
+      }
+      if (const auto* start = std::get_if<StartMpirun>(&action)) {
+        start_ = *start;
+        size_ = start->world_size;
+        released_ = false;
+        if (start->world_size != static_cast<int>(start->hosts.size())) std::abort();
+      } else if (const auto* send = std::get_if<SendTo>(&action)) {
+        if (std::holds_alternative<control::Release>(send->message)) released_ = true;
+      } else if (const auto* finish = std::get_if<Finish>(&action)) {
+        if (finished_) std::abort();
+        if (finish->verdict.succeeded && managed_ && !released_ &&
+            finish->verdict.clean_exits != size_)
+          std::abort();
+        finished_ = true;
+      }
+    }
+  }
+
+  const bool managed_;
+  Membership::Time now_{std::chrono::hours(1)};
+  Membership membership_;
+  ConnectionId connections_[kWorkers] = {1001, 1002, 1003, 1004};
+  ConnectionId next_connection_ = 0;
+  int64_t generation_ = 0;
+  StartMpirun start_;
+  int size_ = 0;
+  bool released_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  static const bool kQuiet = [] {
+    InitLog("fuzz", "error", LogFormat::kText);
+    return true;
+  }();
+  if (size < 1 || size > 600 || !kQuiet) return 0;
+  Story story((data[0] & 1) == 0);
+  for (std::size_t i = 1; i + 1 < size; i += 2) story.Step(data[i], data[i + 1]);
+  return 0;
+}

@@ -1,0 +1,227 @@
+#include "tests/integration/cluster_test.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringmaster::testing {
+namespace {
+
+// Starts the control plane once for the program; gtest owns it.
+class ClusterEnvironment : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    auto plane = ControlPlane::Start();
+    ASSERT_TRUE(plane.ok()) << plane.error().message;
+    plane_ = std::move(*plane);
+    const auto installed = plane_->Install();
+    ASSERT_TRUE(installed.ok()) << installed.error().message;
+  }
+  void TearDown() override { plane_.reset(); }
+  ControlPlane* plane() { return plane_.get(); }
+
+ private:
+  std::unique_ptr<ControlPlane> plane_;
+};
+
+ClusterEnvironment* const kEnvironment =
+    static_cast<ClusterEnvironment*>(::testing::AddGlobalTestEnvironment(new ClusterEnvironment));
+
+std::string LastLines(const std::string& text, std::size_t bytes = 6000) {
+  return text.size() <= bytes ? text : text.substr(text.size() - bytes);
+}
+
+}  // namespace
+
+json At(const json& object, const std::string& pointer) {
+  const json::json_pointer where(pointer);
+  return object.contains(where) ? object.at(where) : json();
+}
+
+std::string TextAt(const json& object, const std::string& pointer) {
+  const json value = At(object, pointer);
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : value.dump();
+}
+
+json JobManifest(const std::string& ns, const std::string& name, int replicas) {
+  return {{"apiVersion", "ringmaster.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", name}, {"namespace", ns}}},
+          {"spec",
+           {{"image", "registry.example.com/ringmaster-worker:test"},
+            {"command", {"ringmaster-train", "--workload=mnist"}},
+            {"worker", {{"replicas", replicas}}}}}};
+}
+
+int ClusterTest::next_namespace_ = 0;
+
+ClusterTest::ClusterTest() = default;
+ClusterTest::~ClusterTest() = default;
+
+ControlPlane& ClusterTest::plane() { return *kEnvironment->plane(); }
+
+void ClusterTest::SetUp() {
+  ASSERT_NE(kEnvironment->plane(), nullptr);
+  admin_ = std::make_unique<ApiClient>(plane().AdminEndpoint());
+  ns_ = "team-" + std::to_string(++next_namespace_);
+  const auto made = plane().MakeNamespace(ns_);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  auto proxy = FaultProxy::Start(plane().AdminEndpoint(), plane().pki() / "server.crt",
+                                 plane().pki() / "server.key");
+  ASSERT_TRUE(proxy.ok()) << proxy.error().message;
+  proxy_ = std::move(*proxy);
+}
+
+void ClusterTest::TearDown() {
+  // Jobs of this test must not keep a later test's operator busy.
+  if (admin_ != nullptr)
+    admin().Delete("/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs");
+  if (operator_ != nullptr) {
+    const bool running = operator_->process().Running();
+    const int status = operator_->Stop();
+    if (running) {
+      EXPECT_EQ(status, 0) << "the operator's end:\n" << LastLines(operator_->Log(), 3000);
+    }
+  }
+  operator_.reset();
+  kubelet_.reset();
+  proxy_.reset();
+}
+
+void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account) {
+  operator_.reset();
+  auto token = plane().ServiceAccountToken(kOperatorNamespace, account);
+  ASSERT_TRUE(token.ok()) << token.error().message;
+  OperatorOptions options;
+  options.program = RINGMASTER_OPERATOR_PROGRAM;
+  options.api = plane().TokenEndpoint(*token);
+  options.api.port = proxy_->port();
+  options.ns = kOperatorNamespace;
+  options.flags = std::move(flags);
+  auto started = OperatorProcess::Start(options);
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  operator_ = std::move(*started);
+}
+
+void ClusterTest::StartOperator(std::vector<std::string> flags) {
+  ASSERT_NO_FATAL_FAILURE(LaunchOperator(std::move(flags)));
+  ASSERT_TRUE(operator_->WaitReady()) << LastLines(operator_->Log());
+}
+
+std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(const std::string& identity) {
+  auto token = plane().ServiceAccountToken(kOperatorNamespace, kOperatorAccount);
+  if (!token.ok()) return nullptr;
+  OperatorOptions options;
+  options.program = RINGMASTER_OPERATOR_PROGRAM;
+  options.api = plane().TokenEndpoint(*token);
+  options.api.port = proxy_->port();
+  options.ns = kOperatorNamespace;
+  options.identity = identity;
+  auto started = OperatorProcess::Start(options);
+  return started.ok() ? std::move(*started) : nullptr;
+}
+
+void ClusterTest::StartKubelet() { kubelet_ = std::make_unique<FakeKubelet>(admin(), ns_); }
+
+std::string ClusterTest::Path(const std::string& plural, const std::string& name) const {
+  return "/api/v1/namespaces/" + ns_ + "/" + plural + (name.empty() ? "" : "/" + name);
+}
+
+std::string ClusterTest::JobPath(const std::string& name) const {
+  return "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs/" + name;
+}
+
+void ClusterTest::CreateJob(const json& manifest) {
+  const Response created = admin().Post(
+      "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs?fieldValidation=Strict",
+      manifest);
+  ASSERT_EQ(created.status, 201) << created.Text();
+}
+
+json ClusterTest::Job(const std::string& name) { return admin().Get(JobPath(name)).body; }
+
+json ClusterTest::Condition(const std::string& name, const std::string& type) {
+  for (const json& condition : At(Job(name), "/status/conditions")) {
+    if (TextAt(condition, "/type") == type) return condition;
+  }
+  return json();
+}
+
+std::map<std::string, json> ClusterTest::List(const std::string& plural) {
+  std::map<std::string, json> objects;
+  for (const json& item : At(admin().Get(Path(plural)).body, "/items")) {
+    objects[TextAt(item, "/metadata/name")] = item;
+  }
+  return objects;
+}
+
+std::vector<std::string> ClusterTest::Names(const std::string& plural) {
+  std::vector<std::string> names;
+  for (const auto& [name, object] : List(plural)) names.push_back(name);
+  return names;
+}
+
+std::vector<json> ClusterTest::Events(const std::string& reason) {
+  std::vector<json> events;
+  const Response all = admin().Get("/apis/events.k8s.io/v1/namespaces/" + ns_ + "/events");
+  for (const json& event : At(all.body, "/items")) {
+    if (TextAt(event, "/reason") == reason) events.push_back(event);
+  }
+  return events;
+}
+
+void ClusterTest::WaitFor(const std::string& what, const std::function<bool()>& condition,
+                          std::chrono::milliseconds limit) {
+  if (WaitUntil(condition, limit)) return;
+  std::string jobs;
+  const Response all =
+      admin().Get("/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs");
+  for (const json& job : At(all.body, "/items")) jobs += At(job, "/status").dump(1) + "\n";
+  std::string pods;
+  for (const auto& [name, pod] : List("pods")) {
+    pods += name + " " + TextAt(pod, "/status/phase") + " " + TextAt(pod, "/status/podIP") + " " +
+            TextAt(pod, "/metadata/deletionTimestamp") + "\n";
+  }
+  FAIL() << "timed out waiting for: " << what << "\nstatus: " << jobs << "\nPods:\n"
+         << pods << "\noperator: " << (operator_ ? LastLines(operator_->Log()) : "none");
+}
+
+void ClusterTest::WaitCondition(const std::string& job, const std::string& type,
+                                const std::string& status, const std::string& reason) {
+  WaitFor(job + " " + type + "=" + status + " " + reason, [&] {
+    const json condition = Condition(job, type);
+    return TextAt(condition, "/status") == status &&
+           (reason.empty() || TextAt(condition, "/reason") == reason);
+  });
+}
+
+void ClusterTest::RunJob(const std::string& name, int replicas) {
+  if (kubelet_ == nullptr) StartKubelet();
+  ASSERT_NO_FATAL_FAILURE(CreateJob(name, replicas));
+  ASSERT_NO_FATAL_FAILURE(WaitCondition(name, "Running", "True"));
+}
+
+control::Verdict ClusterTest::Success(int world_size) {
+  control::Verdict verdict;
+  verdict.succeeded = true;
+  verdict.epoch = {1, 1};
+  verdict.world_size = world_size;
+  verdict.clean_exits = world_size;
+  control::Progress progress;
+  progress.step = 100;
+  progress.total_steps = 100;
+  progress.loss = 0.03125;
+  progress.accuracy = 0.975;
+  verdict.progress = progress;
+  return verdict;
+}
+
+void ClusterTest::FinishJob(const std::string& name, const control::Verdict& verdict,
+                            int64_t term) {
+  const Response ended =
+      kubelet().Terminate(name + "-launcher-" + std::to_string(term), verdict.succeeded ? 0 : 1,
+                          control::EncodeVerdict(verdict));
+  ASSERT_TRUE(ended.ok()) << ended.Text();
+}
+
+}  // namespace ringmaster::testing

@@ -1,0 +1,147 @@
+// A bad connection between the operator and the API server: cut and expired watches, repeated and
+// late events, conflicts, throttling, server errors. Whatever happens, a job ends with the same
+// objects, each made once.
+
+#include <atomic>
+#include <gmock/gmock.h>
+
+#include "tests/integration/cluster_test.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+
+class FaultTest : public ClusterTest {
+ protected:
+  // Pods that the API server created, by name, through this proxy.
+  std::map<std::string, int> Created() {
+    std::map<std::string, int> created;
+    for (const ProxiedRequest& write : proxy().Writes()) {
+      if (write.method != "POST" || write.status != 201 ||
+          !write.Path().ends_with("/" + ns() + "/pods"))
+        continue;
+      ++created[TextAt(json::parse(write.body), "/metadata/name")];
+    }
+    return created;
+  }
+
+  // A lost answer may leave a gap in the terms, never a second launcher.
+  void ExpectTwoWorkersMadeOnce(const std::string& job) {
+    EXPECT_THAT(Names("pods"),
+                UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));
+    for (const auto& [name, count] : Created()) EXPECT_EQ(count, 1) << name;
+  }
+  std::string Launcher(const std::string& job) {
+    return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
+  }
+
+  // A policy that answers the first `times` writes that match, and counts them.
+  void Break(int times, const Fault& fault, std::function<bool(const ProxiedRequest&)> matches) {
+    proxy().SetPolicy(
+        [this, times, fault, matches = std::move(matches)](const ProxiedRequest& request) {
+          return matches(request) && broken_++ < times ? fault : Pass();
+        });
+  }
+  bool InNamespace(const ProxiedRequest& request) const {
+    return request.target.find("/" + ns() + "/") != std::string::npos;
+  }
+
+  std::atomic<int> broken_{0};
+};
+
+TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {
+  StartOperator();
+  StartKubelet();
+  CreateJob("digits", 2);
+  for (int i = 0; i < 5; ++i) {
+    proxy().CutWatches();
+    ASSERT_TRUE(kubelet().Launcher("digits-launcher-1") != nullptr);
+  }
+  WaitCondition("digits", "Running", "True");
+  proxy().CutWatches();
+  FinishJob("digits", Success(2));
+  WaitCondition("digits", "Succeeded", "True");
+  ExpectTwoWorkersMadeOnce("digits");
+}
+
+TEST_F(FaultTest, ExpiredWatchesListAgainAndSeeWhatVanishedMeanwhile) {
+  StartOperator();
+  RunJob("digits", 2);
+  // No watch may come back before the Pod is gone: its deletion is seen by listing alone.
+  proxy().SetPolicy([](const ProxiedRequest& request) {
+    return request.method == "GET" && request.target.find("/pods") != std::string::npos
+               ? Answer(503, "ServiceUnavailable")
+               : Pass();
+  });
+  proxy().ExpireWatches();
+  const std::string before = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
+  ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-1")).ok());
+  WaitFor("the Pod to go", [&] { return !List("pods").contains("digits-worker-1"); });
+  proxy().SetPolicy(nullptr);
+  WaitFor(
+      "a replacement", [&] { return List("pods").contains("digits-worker-1"); },
+      std::chrono::seconds(60));
+  EXPECT_NE(TextAt(List("pods")["digits-worker-1"], "/metadata/uid"), before);
+}
+
+TEST_F(FaultTest, RepeatedAndLateEventsMakeNoTwin) {
+  proxy().SetRepeatEvents(true);
+  proxy().SetEventDelay(std::chrono::milliseconds(50));
+  StartOperator();
+  RunJob("digits", 2);
+  FinishJob("digits", Success(2));
+  WaitCondition("digits", "Succeeded", "True");
+  ExpectTwoWorkersMadeOnce("digits");
+}
+
+TEST_F(FaultTest, ConflictsOnTheStatusAreTriedAgain) {
+  StartOperator();
+  Break(3, Answer(409, "Conflict"), [this](const ProxiedRequest& r) {
+    return InNamespace(r) && r.IsWrite() && r.Path().ends_with("/status");
+  });
+  RunJob("digits", 2);
+  EXPECT_GE(broken_, 3);
+  ExpectTwoWorkersMadeOnce("digits");
+}
+
+TEST_F(FaultTest, ThrottledCreatesComeBackWhenTold) {
+  StartOperator();
+  Break(3, Answer(429, "TooManyRequests", 1), [this](const ProxiedRequest& r) {
+    return InNamespace(r) && r.method == "POST" && r.Path().ends_with("/pods");
+  });
+  RunJob("digits", 2);
+  EXPECT_GE(broken_, 3);
+  ExpectTwoWorkersMadeOnce("digits");
+}
+
+TEST_F(FaultTest, ServerErrorsAndCutConnectionsAreNoVerdict) {
+  StartOperator();
+  std::atomic<int> count{0};
+  proxy().SetPolicy([this, &count](const ProxiedRequest& r) {
+    if (!InNamespace(r) || !r.IsWrite()) return Pass();
+    switch (count++) {
+      case 0:
+        return Answer(500, "InternalError");
+      case 2:
+        return CutBefore();
+      case 4:
+        return CutAfter();  // stored, but the operator never learns it from the answer
+      case 6:
+        return Answer(503, "ServiceUnavailable");
+      case 8:
+        return CutAfter();
+      default:
+        return Pass();
+    }
+  });
+  RunJob("digits", 2);
+  FinishJob("digits", Success(2), std::stoll(TextAt(Job("digits"), "/status/launcherTerm")));
+  WaitCondition("digits", "Succeeded", "True");
+  EXPECT_GE(count, 9);
+  ExpectTwoWorkersMadeOnce("digits");
+  EXPECT_TRUE(At(Job("digits"), "/status/failures").empty());
+}
+
+}  // namespace
+}  // namespace ringmaster::testing

@@ -1,0 +1,74 @@
+#pragma once
+
+// What tests and benchmarks use to talk to the API server: blocking HTTP over TLS with JSON, on
+// kept-alive connections. It is its own client on purpose: the operator's must not be judged by
+// itself.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace ringmaster::testing {
+
+struct Endpoint {
+  std::string address = "127.0.0.1";
+  int port = 0;
+  std::string ca_file;
+  std::string certificate_file;  // either a client certificate and key …
+  std::string key_file;
+  std::string token;  // … or a bearer token
+};
+
+struct Response {
+  int status = 0;  // 0: the connection failed; `body` says why
+  nlohmann::json body;
+
+  bool ok() const { return status >= 200 && status < 300; }
+  std::string Text() const { return body.is_string() ? body.get<std::string>() : body.dump(); }
+};
+
+// Thread-safe; as many connections as callers at a time.
+class ApiClient {
+ public:
+  explicit ApiClient(Endpoint endpoint);
+  ~ApiClient();
+
+  Response Get(const std::string& path) { return Send("GET", path, ""); }
+  Response Post(const std::string& path, const nlohmann::json& body) {
+    return Send("POST", path, body.dump());
+  }
+  Response Put(const std::string& path, const nlohmann::json& body) {
+    return Send("PUT", path, body.dump());
+  }
+  Response MergePatch(const std::string& path, const nlohmann::json& body) {
+    return Send("PATCH", path, body.dump(), "application/merge-patch+json");
+  }
+  Response Delete(const std::string& path, const nlohmann::json& options = nullptr) {
+    return Send("DELETE", path, options.is_null() ? "" : options.dump());
+  }
+  Response Send(const std::string& method, const std::string& path, const std::string& body,
+                const std::string& content_type = "application/json");
+
+  // Events of one watch request, in order, until it ends, `stop` is asked for, or `on_event`
+  // returns false.
+  using OnEvent = std::function<bool(const nlohmann::json& event)>;
+  void Watch(const std::string& path, std::stop_token stop, const OnEvent& on_event);
+
+ private:
+  class Connection;
+  class Pool;
+
+  const Endpoint endpoint_;
+  const std::unique_ptr<Pool> pool_;
+};
+
+// Looks every few milliseconds until `condition` holds; false when the limit has passed.
+bool WaitUntil(const std::function<bool()>& condition,
+               std::chrono::milliseconds limit = std::chrono::seconds(20));
+
+}  // namespace ringmaster::testing

@@ -1,0 +1,225 @@
+#include "tests/integration/harness/fake_kubelet.h"
+
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/control/base64.h"
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using nlohmann::json;
+
+std::string Now() { return FormatTime(std::chrono::system_clock::now()); }
+
+json Find(const json& object, const std::string& pointer) {
+  const json::json_pointer where(pointer);
+  return object.contains(where) ? object.at(where) : json();
+}
+
+std::string Text(const json& object, const std::string& pointer) {
+  const json found = Find(object, pointer);
+  return found.is_string() ? found.get<std::string>() : "";
+}
+
+json RunningStatus(const std::string& container, const std::string& address) {
+  json conditions = json::array();
+  for (const char* type : {"PodScheduled", "Initialized", "ContainersReady", "Ready"}) {
+    conditions.push_back({{"type", type}, {"status", "True"}, {"lastTransitionTime", Now()}});
+  }
+  const json status = {{"name", container},
+                       {"image", "test"},
+                       {"imageID", ""},
+                       {"ready", true},
+                       {"started", true},
+                       {"restartCount", 0},
+                       {"state", {{"running", {{"startedAt", Now()}}}}}};
+  return {{"status",
+           {{"phase", "Running"},
+            {"podIP", address},
+            {"podIPs", json::array({{{"ip", address}}})},
+            {"startTime", Now()},
+            {"conditions", conditions},
+            {"containerStatuses", json::array({status})}}}};
+}
+
+std::string DecodeItem(const json& secret, const char* item) {
+  const std::string encoded = Text(secret, std::string("/data/") + item);
+  return control::DecodeBase64(encoded).value_or("");
+}
+
+}  // namespace
+
+std::string PodEnvironment(const json& pod, const std::string& name) {
+  for (const json& container : Find(pod, "/spec/containers")) {
+    for (const json& variable : Find(container, "/env")) {
+      if (Text(variable, "/name") == name) return Text(variable, "/value");
+    }
+  }
+  return "";
+}
+
+std::string PodSecret(const json& pod) {
+  for (const json& volume : Find(pod, "/spec/volumes")) {
+    if (std::string name = Text(volume, "/secret/secretName"); !name.empty()) return name;
+    for (const json& source : Find(volume, "/projected/sources")) {
+      if (std::string name = Text(source, "/secret/name"); !name.empty()) return name;
+    }
+  }
+  return "";
+}
+
+FakeKubelet::FakeKubelet(ApiClient& admin, std::string ns)
+    : admin_(admin),
+      ns_(std::move(ns)),
+      thread_([this](std::stop_token stop) { Work(std::move(stop)); }) {}
+
+FakeKubelet::~FakeKubelet() {
+  thread_.request_stop();
+  thread_.join();
+}
+
+std::string FakeKubelet::PodPath(const std::string& name) const {
+  return "/api/v1/namespaces/" + ns_ + "/pods/" + name;
+}
+
+void FakeKubelet::Work(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    admin_.Watch("/api/v1/namespaces/" + ns_ + "/pods?watch=true&resourceVersion=0", stop,
+                 [&](const json& event) {
+                   Handle(Text(event, "/type"), Find(event, "/object"));
+                   return !stop.stop_requested();
+                 });
+  }
+}
+
+void FakeKubelet::Handle(const std::string& type, const json& pod) {
+  const std::string name = Text(pod, "/metadata/name");
+  if (type == "DELETED") {
+    StopLauncher(name);
+    const std::lock_guard lock(mutex_);
+    terminating_.erase(name);
+    return;
+  }
+  if (type != "ADDED" && type != "MODIFIED") return;
+  if (!Text(pod, "/metadata/deletionTimestamp").empty()) {
+    {
+      const std::lock_guard lock(mutex_);
+      terminating_.insert(name);
+      if (cut_off_) return;
+    }
+    RemovePod(name);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!started_.insert(Text(pod, "/metadata/uid")).second) return;
+  }
+  if (Text(pod, "/status/podIP").empty()) StartPod(pod);
+}
+
+void FakeKubelet::StartPod(const json& pod) {
+  const std::string name = Text(pod, "/metadata/name");
+  const std::string container = Text(pod, "/spec/containers/0/name");
+  const std::string address = FreeLoopbackAddress();
+  admin_.Post(PodPath(name) + "/binding",
+              {{"apiVersion", "v1"},
+               {"kind", "Binding"},
+               {"metadata", {{"name", name}}},
+               {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "node-of-" + name}}}});
+  if (container == control::kLauncherContainer) StartLauncher(pod, address);
+  admin_.MergePatch(PodPath(name) + "/status", RunningStatus(container, address));
+}
+
+void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
+  const std::string name = Text(pod, "/metadata/name");
+  const json secret = admin_.Get("/api/v1/namespaces/" + ns_ + "/secrets/" + PodSecret(pod)).body;
+  LauncherIdentity identity;
+  identity.address = address;
+  identity.certificate_pem = DecodeItem(secret, control::kItemTlsCertificate);
+  identity.key_pem = DecodeItem(secret, control::kItemTlsKey);
+  identity.operator_token = DecodeItem(secret, control::kItemOperatorToken);
+  const std::string term = PodEnvironment(pod, control::kEnvTerm);
+  identity.term = term.empty() ? 0 : std::stoll(term);
+  auto started = FakeLauncher::Start(identity);
+  if (!started.ok())
+    return;  // no Secret, as a kubelet that cannot mount: the Pod still gets its address
+  std::shared_ptr<FakeLauncher> launcher = std::move(*started);
+  std::function<void(const std::string&, FakeLauncher&)> on_launcher;
+  {
+    const std::lock_guard lock(mutex_);
+    on_launcher = on_launcher_;
+  }
+  if (on_launcher) on_launcher(name, *launcher);
+  const std::lock_guard lock(mutex_);
+  launchers_[name] = std::move(launcher);
+}
+
+void FakeKubelet::StopLauncher(const std::string& pod) {
+  std::shared_ptr<FakeLauncher> launcher;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = launchers_.find(pod);
+    if (it == launchers_.end()) return;
+    launcher = std::move(it->second);
+    launchers_.erase(it);
+  }
+  launcher->Stop();
+}
+
+void FakeKubelet::RemovePod(const std::string& name) {
+  admin_.Delete(PodPath(name),
+                {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"gracePeriodSeconds", 0}});
+}
+
+std::shared_ptr<FakeLauncher> FakeKubelet::Launcher(const std::string& pod,
+                                                    std::chrono::milliseconds limit) {
+  std::shared_ptr<FakeLauncher> found;
+  WaitUntil(
+      [&] {
+        const std::lock_guard lock(mutex_);
+        const auto it = launchers_.find(pod);
+        if (it != launchers_.end()) found = it->second;
+        return found != nullptr;
+      },
+      limit);
+  return found;
+}
+
+Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std::string& message) {
+  StopLauncher(pod);
+  const json stored = admin_.Get(PodPath(pod)).body;
+  json container = Find(stored, "/status/containerStatuses/0");
+  if (!container.is_object()) return {0, "Pod " + pod + " does not run"};
+  container["ready"] = false;
+  container["state"] = {{"terminated",
+                         {{"exitCode", exit_code},
+                          {"reason", exit_code == 0 ? "Completed" : "Error"},
+                          {"message", message},
+                          {"startedAt", Now()},
+                          {"finishedAt", Now()}}}};
+  return admin_.MergePatch(PodPath(pod) + "/status",
+                           {{"status",
+                             {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
+                              {"containerStatuses", json::array({container})}}}});
+}
+
+void FakeKubelet::SetCutOff(bool cut_off) {
+  std::set<std::string> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    cut_off_ = cut_off;
+    waiting = terminating_;
+  }
+  if (cut_off) return;
+  for (const std::string& name : waiting) RemovePod(name);
+}
+
+void FakeKubelet::SetOnLauncher(
+    std::function<void(const std::string&, FakeLauncher&)> on_launcher) {
+  const std::lock_guard lock(mutex_);
+  on_launcher_ = std::move(on_launcher);
+}
+
+}  // namespace ringmaster::testing

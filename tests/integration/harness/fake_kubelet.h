@@ -1,0 +1,70 @@
+#pragma once
+
+// Plays scheduler and kubelet for the Pods of one namespace, through the API alone: binds each to a
+// node, gives it an address, says it runs, and removes it when it is deleted. For a launcher Pod it
+// starts a FakeLauncher at that address with what the Pod mounts of the job's Secret. Tests end
+// containers with Terminate().
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/harness/api_client.h"
+#include "tests/integration/harness/fake_launcher.h"
+
+namespace ringmaster::testing {
+
+class FakeKubelet {
+ public:
+  FakeKubelet(ApiClient& admin, std::string ns);
+  ~FakeKubelet();
+
+  // The launcher of a Pod, once it serves; null at the limit's end. When its Pod ends it stops, and
+  // can still be asked.
+  std::shared_ptr<FakeLauncher> Launcher(
+      const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(20));
+
+  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message.
+  Response Terminate(const std::string& pod, int exit_code, const std::string& message);
+
+  // Deleted Pods stay Terminating, as on a node that does not answer, until this is switched off.
+  void SetCutOff(bool cut_off);
+
+  // Tells every new launcher before the operator can reach it.
+  void SetOnLauncher(std::function<void(const std::string& pod, FakeLauncher&)> on_launcher);
+
+ private:
+  void Work(std::stop_token stop);
+  void Handle(const std::string& type, const nlohmann::json& pod);
+  void StartPod(const nlohmann::json& pod);
+  void StartLauncher(const nlohmann::json& pod, const std::string& address);
+  void StopLauncher(const std::string& pod);
+  void RemovePod(const std::string& name);
+  std::string PodPath(const std::string& name) const;
+
+  ApiClient& admin_;
+  const std::string ns_;
+
+  std::mutex mutex_;  // protects what follows
+  bool cut_off_ = false;
+  std::map<std::string, std::shared_ptr<FakeLauncher>> launchers_;  // by Pod name
+  std::set<std::string> terminating_;
+  std::set<std::string> started_;  // UIDs
+  std::function<void(const std::string&, FakeLauncher&)> on_launcher_;
+
+  std::jthread thread_;
+};
+
+// The value of a Pod's environment variable in its container, or "".
+std::string PodEnvironment(const nlohmann::json& pod, const std::string& name);
+
+// The name of the Secret that a Pod mounts, or "".
+std::string PodSecret(const nlohmann::json& pod);
+
+}  // namespace ringmaster::testing

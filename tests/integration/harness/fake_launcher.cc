@@ -1,0 +1,235 @@
+#include "tests/integration/harness/fake_launcher.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <random>
+#include <set>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/control/pod_contract.h"
+#include "tests/integration/harness/tls.h"
+
+namespace ringmaster::testing {
+namespace {
+
+bool CanListen(const std::string& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(control::kApiPort);
+  ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
+  const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
+  ::close(fd);
+  return bound;
+}
+
+std::set<std::string> Uids(const control::LauncherStatus& status) {
+  std::set<std::string> uids;
+  for (const control::WorkerReport& worker : status.workers) uids.insert(worker.pod_uid);
+  return uids;
+}
+
+std::set<std::string> Uids(const control::Order& order) {
+  std::set<std::string> uids;
+  for (const control::DesiredWorker& worker : order.workers) uids.insert(worker.pod_uid);
+  return uids;
+}
+
+// What a healthy launcher reports once every ordered worker is there: a world of them, new where
+// the set changed.
+void Obey(const control::Order& order, control::LauncherStatus& status) {
+  status.last_order = order.stamp;
+  const bool complete = static_cast<int>(order.workers.size()) >= order.replicas;
+  if (!complete) {
+    status.phase = control::LauncherPhase::kWaitingForAgents;
+    return;
+  }
+  if (status.phase == control::LauncherPhase::kRunning && Uids(status) == Uids(order)) return;
+  status.workers.clear();
+  for (const control::DesiredWorker& worker : order.workers) {
+    status.workers.push_back({worker.pod_uid, true, true, {}});
+  }
+  status.epoch = {status.term, status.epoch.number + 1};
+  status.phase = control::LauncherPhase::kRunning;
+  status.world_size = static_cast<int>(order.workers.size());
+}
+
+}  // namespace
+
+std::string FreeLoopbackAddress() {
+  static std::mutex mutex;
+  static std::set<std::string> given;
+  const std::lock_guard lock(mutex);
+  std::random_device random;
+  for (;;) {
+    const unsigned bits = random();
+    const std::string address = "127." + std::to_string(64 + bits % 128) + "." +
+                                std::to_string(bits / 128 % 256) + "." +
+                                std::to_string(1 + bits / 32768 % 250);
+    if (CanListen(address) && given.insert(address).second) return address;
+  }
+}
+
+class FakeLauncher::Impl {
+ public:
+  explicit Impl(const LauncherIdentity& identity)
+      : token_(identity.operator_token),
+        context_(net::ssl::context::tls_server),
+        acceptor_(io_, {net::ip::make_address(identity.address), control::kApiPort}) {
+    context_.use_certificate_chain(net::buffer(identity.certificate_pem));
+    context_.use_private_key(net::buffer(identity.key_pem), net::ssl::context::pem);
+    status_.term = identity.term;
+    accepting_ = std::jthread([this] { Accept(); });
+  }
+
+  ~Impl() { Stop(); }
+
+  void Stop() {
+    if (stopping_.exchange(true)) return;
+    ::shutdown(acceptor_.native_handle(), SHUT_RDWR);
+    accepting_.join();
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const int fd : sockets_) ::shutdown(fd, SHUT_RDWR);
+    }
+    threads_.clear();
+  }
+
+  void Accept() {
+    while (!stopping_) {
+      ErrorCode error;
+      net::ip::tcp::socket socket(io_);
+      acceptor_.accept(socket, error);
+      if (error) return;
+      threads_.emplace_back([this, s = std::move(socket)]() mutable { Serve(std::move(s)); });
+    }
+  }
+
+  void Serve(net::ip::tcp::socket socket) {
+    TlsStream stream(std::move(socket), context_);
+    const int fd = stream.lowest_layer().native_handle();
+    Remember(fd);
+    ErrorCode error;
+    stream.handshake(net::ssl::stream_base::server, error);
+    boost::beast::flat_buffer buffer;
+    while (!error && !stopping_) {
+      http::request<http::string_body> request;
+      http::read(stream, buffer, request, error);
+      if (error) break;
+      http::response<http::string_body> response = Handle(request);
+      response.prepare_payload();
+      http::write(stream, response, error);
+      if (!response.keep_alive()) break;
+    }
+    Forget(fd);
+  }
+
+  http::response<http::string_body> Handle(const http::request<http::string_body>& request) {
+    const std::lock_guard lock(mutex_);
+    ++calls_;
+    http::response<http::string_body> response(http::status::ok, 11);
+    response.keep_alive(request.keep_alive());
+    if (request[http::field::authorization] != "Bearer " + token_) {
+      ++unauthorized_;
+      response.result(http::status::unauthorized);
+      return response;
+    }
+    const bool order = request.method() == http::verb::put && request.target() == "/v1/order";
+    if (order) response.result(TakeOrder(request.body()));
+    if (!order && request.target() != "/v1/status") response.result(http::status::not_found);
+    response.set(http::field::content_type, "application/json");
+    response.body() = control::EncodeLauncherStatus(status_);
+    return response;
+  }
+
+  http::status TakeOrder(const std::string& body) {
+    auto order = control::DecodeOrder(body);
+    if (!order.ok()) return http::status::bad_request;
+    if (order->stamp < status_.last_order) return http::status::conflict;
+    order_ = *order;
+    if (obedient_) Obey(*order, status_);
+    return http::status::ok;
+  }
+
+  void Remember(int fd) {
+    const std::lock_guard lock(mutex_);
+    sockets_.insert(fd);
+  }
+
+  void Forget(int fd) {
+    const std::lock_guard lock(mutex_);
+    sockets_.erase(fd);
+  }
+
+  const std::string token_;
+  net::io_context io_;
+  net::ssl::context context_;
+  net::ip::tcp::acceptor acceptor_;
+  std::atomic<bool> stopping_{false};
+
+  std::mutex mutex_;  // protects what follows
+  control::LauncherStatus status_;
+  std::optional<control::Order> order_;
+  bool obedient_ = true;
+  int calls_ = 0;
+  int unauthorized_ = 0;
+  std::set<int> sockets_;
+
+  std::list<std::jthread> threads_;  // the accepting thread's, until it is joined
+  std::jthread accepting_;
+};
+
+Result<std::unique_ptr<FakeLauncher>> FakeLauncher::Start(const LauncherIdentity& identity) {
+  try {
+    return std::unique_ptr<FakeLauncher>(new FakeLauncher(std::make_unique<Impl>(identity)));
+  } catch (const boost::system::system_error& error) {
+    return Error{ErrorKind::kInternal,
+                 "the fake launcher cannot start: " + std::string(error.what())};
+  }
+}
+
+FakeLauncher::FakeLauncher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FakeLauncher::~FakeLauncher() = default;
+
+std::optional<control::Order> FakeLauncher::LastOrder() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->order_;
+}
+
+control::LauncherStatus FakeLauncher::Status() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->status_;
+}
+
+int FakeLauncher::Calls() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->calls_;
+}
+
+int FakeLauncher::Unauthorized() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->unauthorized_;
+}
+
+void FakeLauncher::Report(const std::function<void(control::LauncherStatus&)>& change) {
+  const std::lock_guard lock(impl_->mutex_);
+  change(impl_->status_);
+}
+
+void FakeLauncher::Stop() { impl_->Stop(); }
+
+void FakeLauncher::SetObedient(bool obedient) {
+  const std::lock_guard lock(impl_->mutex_);
+  impl_->obedient_ = obedient;
+}
+
+}  // namespace ringmaster::testing

@@ -1,0 +1,170 @@
+#include "tests/integration/harness/process.h"
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <poll.h>
+#include <signal.h>
+#include <sstream>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ringmaster::testing {
+namespace {
+
+// A file without a name that holds what the child reads as its input.
+int InputFile(const std::string& text) {
+  char name[] = "/tmp/ringmaster-input-XXXXXX";
+  const int fd = ::mkostemp(name, O_CLOEXEC);
+  if (fd < 0) return -1;
+  ::unlink(name);
+  if (::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    ::close(fd);
+    return -1;
+  }
+  ::lseek(fd, 0, SEEK_SET);
+  return fd;
+}
+
+// In the child, between fork and exec: only async-signal-safe calls.
+[[noreturn]] void Exec(char* const* argv, char* const* env, int in, int out, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
+  ::setpgid(0, 0);
+  ::execvpe(argv[0], argv, env);
+  ::_exit(127);
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Environment(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> env;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!added.contains(text.substr(0, text.find('=')))) env.push_back(text);
+  }
+  for (const auto& [name, value] : added) env.push_back(name + "=" + value);
+  return env;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Process>> Process::Start(const ProcessOptions& options) {
+  const std::string log = options.log.empty() ? "/dev/null" : options.log.string();
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int in = InputFile(options.stdin_text);
+  if (out < 0 || in < 0) return Error{ErrorKind::kInternal, "cannot open " + log};
+  std::vector<std::string> arguments = options.argv;
+  std::vector<std::string> environment = Environment(options.env);
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> env = Pointers(environment);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) Exec(argv.data(), env.data(), in, out, parent);
+  ::close(in);
+  ::close(out);
+  if (pid < 0) return Error{ErrorKind::kInternal, "cannot start " + options.argv[0]};
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  return std::unique_ptr<Process>(new Process(pid, pidfd, log));
+}
+
+Process::Process(int pid, int pidfd, std::filesystem::path log)
+    : pid_(pid), pidfd_(pidfd), log_(std::move(log)) {}
+
+Process::~Process() {
+  if (Running()) {
+    Signal(SIGKILL);
+    Wait(std::chrono::seconds(10));
+  }
+  ::close(pidfd_);
+}
+
+void Process::Signal(int signal) const {
+  ::syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
+}
+
+std::optional<int> Process::Wait(std::chrono::milliseconds limit) {
+  if (status_) return status_;
+  pollfd waited{pidfd_, POLLIN, 0};
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  int ready = 0;
+  do {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    ready = ::poll(&waited, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0) return std::nullopt;
+  int status = 0;
+  if (::waitpid(pid_, &status, 0) != pid_) return std::nullopt;
+  status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return status_;
+}
+
+std::string Process::Log() const { return ReadFile(log_); }
+
+CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text,
+                         std::chrono::milliseconds limit) {
+  const TemporaryDirectory directory;
+  ProcessOptions options;
+  options.argv = argv;
+  options.stdin_text = stdin_text;
+  options.log = directory.path() / "output";
+  auto process = Process::Start(options);
+  if (!process.ok()) return {127, process.error().message};
+  const std::optional<int> status = (*process)->Wait(limit);
+  return {status.value_or(124), (*process)->Log()};
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = (std::filesystem::temp_directory_path() / "ringmaster-test-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a directory");
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void WriteFile(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+int FreePort(const std::string& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
+  socklen_t size = sizeof where;
+  int port = 0;
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&where), size) == 0 &&
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size) == 0) {
+    port = ntohs(where.sin_port);
+  }
+  ::close(fd);
+  return port;
+}
+
+}  // namespace ringmaster::testing

@@ -1,0 +1,155 @@
+// The operator dies by kill -9 at each of its writes: once before the write arrives and once after
+// it was stored but before its answer, for every distinct write of a job's life. The job must end
+// as if nothing had happened.
+
+#include <algorithm>
+#include <chrono>
+#include <gmock/gmock.h>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tests/integration/cluster_test.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using ::testing::IsSupersetOf;
+
+// What makes a write the same as one made by an earlier process: its object and, of a status, what
+// it says.
+std::string Fingerprint(const ProxiedRequest& write) {
+  const json body = json::parse(write.body, nullptr, false);
+  if (write.Path().find("/events") != std::string::npos) return "event " + TextAt(body, "/reason");
+  std::string name = TextAt(body, "/metadata/name");
+  if (name.find("-launcher-") != std::string::npos) name.resize(name.rfind('-'));
+  std::string print = write.method + " " + write.Path() + " " + name;
+  if (!write.Path().ends_with("/status")) return print;
+  print += TextAt(body, "/status/state") + TextAt(body, "/status/worldSize");
+  for (const json& condition : At(body, "/status/conditions")) {
+    print += " " + TextAt(condition, "/type") + "=" + TextAt(condition, "/status");
+  }
+  return print;
+}
+
+class KillTest : public ClusterTest {
+ protected:
+  static inline const std::vector<std::string> kQuickLease = {
+      "--lease-duration=900ms", "--renew-deadline=600ms", "--retry-period=200ms"};
+
+  // Each distinct write kills twice: before it arrives, then after it was stored.
+  Fault Decide(const ProxiedRequest& request) {
+    const std::lock_guard lock(mutex_);
+    if (dead_) return CutBefore();
+    if (request.write == 0) return Pass();
+    const int times = seen_[Fingerprint(request)]++;
+    if (times > 1) return Pass();
+    dead_ = true;
+    ++kills_;
+    const auto kill = [this] { Kill(); };
+    return times == 0 ? CutBefore(kill) : CutAfter(kill);
+  }
+
+  void Kill() {
+    const std::lock_guard lock(mutex_);
+    if (victim_ != nullptr) victim_->Kill();
+  }
+
+  void Restart() {
+    {
+      const std::lock_guard lock(mutex_);
+      victim_ = nullptr;
+    }
+    LaunchOperator(kQuickLease);
+    const std::lock_guard lock(mutex_);
+    victim_ = &op();
+    dead_ = false;
+  }
+
+  // Until `condition` holds, a dead operator is started again, as the kubelet would.
+  void LiveUntil(const std::string& what, const std::function<bool()>& condition) {
+    WaitFor(
+        what,
+        [&] {
+          if (!op().process().Running()) Restart();
+          return condition();
+        },
+        std::chrono::seconds(240));
+  }
+
+  int Kills() {
+    const std::lock_guard lock(mutex_);
+    return kills_;
+  }
+
+  void TearDown() override {
+    proxy().SetPolicy(nullptr);
+    ClusterTest::TearDown();
+  }
+
+ private:
+  std::mutex mutex_;  // protects what follows
+  OperatorProcess* victim_ = nullptr;
+  bool dead_ = false;
+  int kills_ = 0;
+  std::map<std::string, int> seen_;
+};
+
+TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
+  StartKubelet();
+  proxy().SetPolicy([this](const ProxiedRequest& request) { return Decide(request); });
+  Restart();
+  CreateJob("digits", 2);
+  LiveUntil("the job to run",
+            [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; });
+  const std::string launcher = "digits-launcher-" + TextAt(Job("digits"), "/status/launcherTerm");
+  const std::string deleted = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
+  ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-1")).ok());
+  LiveUntil("the replacement to be a member", [&] {
+    const auto serving = kubelet().Launcher(launcher, std::chrono::milliseconds(0));
+    const std::string now = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
+    if (serving == nullptr || now.empty() || now == deleted) return false;
+    const auto status = serving->Status();
+    return std::any_of(status.workers.begin(), status.workers.end(),
+                       [&](const control::WorkerReport& worker) {
+                         return worker.member && worker.pod_uid == now;
+                       });
+  });
+  FinishJob("digits", Success(2), std::stoll(TextAt(Job("digits"), "/status/launcherTerm")));
+  LiveUntil("the job to succeed",
+            [&] { return TextAt(Condition("digits", "Succeeded"), "/status") == "True"; });
+  int kills = -1;
+  auto since = std::chrono::steady_clock::now();
+  LiveUntil("a process that lives on", [&] {
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(kills, Kills()) != kills || op().Probe("/readyz") != 200) since = now;
+    return now - since > std::chrono::seconds(2);
+  });
+
+  RecordProperty("kills", Kills());
+  EXPECT_GE(Kills(), 2 * 8)
+      << "at least Secret, two Services, three Pods and two statuses were to be killed at";
+  std::vector<std::string> pods = Names("pods");
+  EXPECT_EQ(pods.size(), 3u) << ::testing::PrintToString(pods);
+  EXPECT_THAT(pods, IsSupersetOf({launcher, std::string("digits-worker-0"),
+                                  std::string("digits-worker-1")}));
+  EXPECT_EQ(Names("services"), (std::vector<std::string>{"digits", "digits-launcher"}));
+  EXPECT_EQ(Names("secrets").size(), 1u);
+  std::map<std::string, int> created;
+  for (const ProxiedRequest& write : proxy().Writes()) {
+    if (write.method == "POST" && write.status == 201 &&
+        write.Path().ends_with("/" + ns() + "/pods")) {
+      ++created[TextAt(json::parse(write.body), "/metadata/name")];
+    }
+  }
+  EXPECT_EQ(created[launcher], 1);
+  EXPECT_EQ(created["digits-worker-0"], 1);
+  EXPECT_EQ(created["digits-worker-1"], 2) << "the first and its replacement";
+  EXPECT_EQ(created.size(), 3u) << "no other Pod was ever made";
+  for (const json& failure : At(Job("digits"), "/status/failures")) {
+    EXPECT_NE(TextAt(failure, "/reason"), "LauncherLost") << failure;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::testing

@@ -1,0 +1,212 @@
+// Bad input: refused at apply with a sentence where the API server can see it, by the operator with
+// condition Failed and no Pod where only it can, and told apart from what may yet come good (quota,
+// a taken name).
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/cluster_test.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ApplyTest : public ClusterTest {
+ protected:
+  // What kubectl says when it refuses; "" when it accepts.
+  std::string Refused(const json& manifest) {
+    const CommandOutput applied =
+        plane().Kubectl({"apply", "-n", ns(), "-f", "-"}, manifest.dump());
+    return applied.status == 0 ? "" : applied.text;
+  }
+  json Changed(const std::string& pointer, const json& value, const std::string& name = "digits") {
+    json manifest = JobManifest(ns(), name, 2);
+    manifest[json::json_pointer(pointer)] = value;
+    return manifest;
+  }
+};
+
+TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
+  EXPECT_THAT(Refused(Changed("/spec/worker/minReplicas", 3)),
+              HasSubstr("minReplicas is above worker.replicas"));
+  EXPECT_THAT(Refused(Changed("/spec/worker/maxReplicas", 1)),
+              HasSubstr("replicas is above worker.maxReplicas"));
+  EXPECT_THAT(Refused(Changed("/spec/worker/replicas", 0)),
+              HasSubstr("greater than or equal to 1"));
+  EXPECT_THAT(Refused(Changed("/spec/network", {{"sshPort", 22}})), HasSubstr("at least 1024"));
+  EXPECT_THAT(Refused(Changed("/spec/command", json::array())), HasSubstr("spec.command"));
+  json without_image = JobManifest(ns(), "digits", 1);
+  without_image["spec"].erase("image");
+  EXPECT_THAT(Refused(without_image), HasSubstr("spec.image"));
+}
+
+TEST_F(ApplyTest, RefusesUnknownFields) {
+  EXPECT_THAT(Refused(Changed("/spec/slotsPerWorkers", 2)),
+              HasSubstr("unknown field \"spec.slotsPerWorkers\""));
+}
+
+TEST_F(ApplyTest, RefusesNamesThatItsObjectsCouldNotHave) {
+  EXPECT_THAT(Refused(JobManifest(ns(), std::string(46, 'a'), 1)),
+              HasSubstr("at most 45 characters"));
+  EXPECT_THAT(Refused(JobManifest(ns(), "1st", 1)), HasSubstr("starts with a letter"));
+  EXPECT_THAT(Refused(JobManifest(ns(), "digits.v2", 1)), HasSubstr("no dots"));
+  EXPECT_THAT(Refused(JobManifest(ns(), "digits-launcher", 1)),
+              HasSubstr("does not end in \"-launcher\""));
+  EXPECT_EQ(Refused(JobManifest(ns(), std::string(45, 'a'), 1)), "");
+}
+
+TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
+  ASSERT_EQ(Refused(JobManifest(ns(), "digits", 2)), "");
+  EXPECT_THAT(Refused(Changed("/spec/image", "other")), HasSubstr("spec.image cannot change"));
+  EXPECT_THAT(Refused(Changed("/spec/slotsPerWorker", 2)),
+              HasSubstr("spec.slotsPerWorker cannot change"));
+  EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");
+}
+
+class RefusalTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
+    StartOperator();
+  }
+};
+
+// What D9 refuses, where it stands, and the path that the user has to find in the message.
+struct ForbiddenItem {
+  const char* pointer;
+  const char* value;
+  const char* path;
+};
+
+constexpr char kPod[] = "/spec/worker/template/spec";
+constexpr ForbiddenItem kForbidden[] = {
+    {"/hostNetwork", "true", "hostNetwork"},
+    {"/hostPID", "true", "hostPID"},
+    {"/hostIPC", "true", "hostIPC"},
+    {"/shareProcessNamespace", "true", "shareProcessNamespace"},
+    {"/nodeName", R"("node-1")", "nodeName"},
+    {"/schedulerName", R"("mine")", "schedulerName"},
+    {"/serviceAccountName", R"("operator")", "serviceAccountName"},
+    {"/serviceAccount", R"("operator")", "serviceAccount"},
+    {"/automountServiceAccountToken", "true", "automountServiceAccountToken"},
+    {"/volumes", R"([{"name":"host","hostPath":{"path":"/"}}])", "volumes[0].hostPath"},
+    {"/volumes", R"([{"name":"t","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}])",
+     "serviceAccountToken"},
+    {"/securityContext", R"({"runAsUser":0})", "securityContext.runAsUser"},
+    {"/containers", R"([{"name":"worker","securityContext":{"privileged":true}}])",
+     "containers[0].securityContext.privileged"},
+    {"/containers", R"([{"name":"worker","securityContext":{"allowPrivilegeEscalation":true}}])",
+     "allowPrivilegeEscalation"},
+    {"/containers",
+     R"([{"name":"worker","securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}}])",
+     "capabilities.add"},
+    {"/containers", R"([{"name":"worker","securityContext":{"runAsUser":0}}])", "runAsUser"},
+    {"/containers", R"([{"name":"worker","ports":[{"containerPort":22,"hostPort":22}]}])",
+     "hostPort"},
+    {"/containers", R"([{"name":"worker","command":["sh"]}])", "containers[0].command"},
+    {"/containers",
+     R"([{"name":"worker"},{"name":"x","image":"x","securityContext":{"privileged":true}}])",
+     "containers[1].securityContext.privileged"},
+    {"/initContainers", R"([{"name":"x","image":"x","securityContext":{"privileged":true}}])",
+     "initContainers[0]"},
+    {"/containers", R"([{"name":"trainer"}])", "worker"},
+};
+
+TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod) {
+  int index = 0;
+  std::vector<std::pair<std::string, std::string>> jobs;
+  for (const ForbiddenItem& item : kForbidden) {
+    const std::string name = "bad-" + std::to_string(index++);
+    json manifest = JobManifest(ns(), name, 1);
+    manifest["spec"]["worker"]["template"] = {
+        {"spec", {{"containers", json::array({{{"name", "worker"}}})}}}};
+    manifest[json::json_pointer(std::string(kPod) + item.pointer)] = json::parse(item.value);
+    CreateJob(manifest);
+    jobs.emplace_back(name, item.path);
+  }
+  for (const auto& [name, path] : jobs) {
+    WaitCondition(name, "Failed", "True", "InvalidSpec");
+    EXPECT_THAT(TextAt(Condition(name, "Failed"), "/message"), HasSubstr(path)) << name;
+    EXPECT_THAT(TextAt(Condition(name, "Failed"), "/message"), HasSubstr("worker.template"))
+        << name;
+  }
+  WaitFor("an event for each",
+          [&] { return Events("InvalidSpec").size() == std::size(kForbidden); });
+  EXPECT_TRUE(Names("pods").empty());
+}
+
+TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["launcher"] = {{"template", {{"spec", {{"hostNetwork", true}}}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
+              HasSubstr("launcher.template.spec.hostNetwork"));
+  EXPECT_TRUE(Names("pods").empty());
+}
+
+TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["worker"]["template"] = {{"spec", {{"tolerationz", json::array()}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr("tolerationz"));
+}
+
+TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
+  const auto quota = [](const char* pods) {
+    return json{{"spec", {{"hard", {{"pods", pods}}}}}, {"status", {{"hard", {{"pods", pods}}}}}};
+  };
+  json manifest = quota("1");
+  manifest["metadata"] = {{"name", "pods"}};
+  ASSERT_EQ(admin().Post(Path("resourcequotas"), manifest).status, 201);
+  // The quota controller's share: admission counts from the status.
+  ASSERT_TRUE(admin()
+                  .MergePatch(Path("resourcequotas", "pods") + "/status",
+                              {{"status", {{"hard", {{"pods", "1"}}}, {"used", {{"pods", "0"}}}}}})
+                  .ok());
+  StartKubelet();
+  CreateJob("digits", 2);
+  WaitCondition("digits", "Ready", "False", "QuotaExceeded");
+  EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
+  EXPECT_THAT(TextAt(Condition("digits", "Ready"), "/message"), HasSubstr("exceeded quota"));
+  ASSERT_TRUE(
+      admin()
+          .MergePatch(Path("resourcequotas", "pods"), {{"spec", {{"hard", {{"pods", "9"}}}}}})
+          .ok());
+  ASSERT_TRUE(admin()
+                  .MergePatch(Path("resourcequotas", "pods") + "/status",
+                              {{"status", {{"hard", {{"pods", "9"}}}}}})
+                  .ok());
+  WaitFor(
+      "the job to start after the quota was raised",
+      [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; },
+      std::chrono::seconds(60));
+}
+
+TEST_F(RefusalTest, ATakenNameIsAConflictAndNothingForeignIsTouched) {
+  ASSERT_EQ(admin()
+                .Post(Path("services"), {{"metadata", {{"name", "digits"}}},
+                                         {"spec", {{"ports", json::array({{{"port", 80}}})}}}})
+                .status,
+            201);
+  const std::string uid = TextAt(List("services")["digits"], "/metadata/uid");
+  CreateJob("digits", 1);
+  WaitFor("NameConflict", [&] {
+    for (const json& condition : At(Job("digits"), "/status/conditions")) {
+      if (TextAt(condition, "/reason") == "NameConflict") return true;
+    }
+    return false;
+  });
+  EXPECT_EQ(TextAt(List("services")["digits"], "/metadata/uid"), uid);
+  EXPECT_TRUE(Names("pods").empty());
+  StartKubelet();
+  ASSERT_TRUE(admin().Delete(Path("services", "digits")).ok());
+  WaitFor(
+      "the job to start when the name is free",
+      [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; },
+      std::chrono::seconds(60));
+}
+
+}  // namespace
+}  // namespace ringmaster::testing

@@ -1,0 +1,145 @@
+// Workers come and go, and the launcher too: a new epoch each time, with fresh ranks.
+
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/runtime/job.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using control::LauncherPhase;
+using testing::HasSubstr;
+
+class ChangingJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+  }
+
+  // Ranks that go on until the test lets them end.
+  static control::LaunchSpec Endless() {
+    control::LaunchSpec spec;
+    spec.command = {FakeTrainProgram(), "--until=" + GateFile()};
+    return spec;
+  }
+  static std::string GateFile() { return "/var/tmp/rmt-gate-" + std::to_string(getpid()); }
+  static void LetThemEnd() { WriteFile(GateFile(), ""); }
+  void TearDown() override { unlink(GateFile().c_str()); }
+
+  static bool RunsWith(Job& job, int ranks, std::int64_t term = 1) {
+    return WaitUntil(Seconds(60), [&] {
+      const control::LauncherStatus status = job.Status();
+      return status.phase == LauncherPhase::kRunning && status.world_size == ranks &&
+             status.epoch.term == term;
+    });
+  }
+};
+
+TEST_F(ChangingJob, ReplacesAWorkerWhoseAgentWasKilled) {
+  Job job(3, Endless());
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(RunsWith(job, 2));
+  const auto before = job.Status().epoch;
+
+  Hosts::Signal(job.agent(1), SIGKILL);
+  ASSERT_TRUE(job.agent(1).Wait(Seconds(10)).has_value());
+  job.StartAgent(1, "uid-1-2");
+  job.SendOrder({0, 1});
+
+  ASSERT_TRUE(WaitUntil(Seconds(60), [&] {
+    const control::LauncherStatus status = job.Status();
+    return status.phase == LauncherPhase::kRunning && status.epoch > before;
+  })) << job.Status().message;
+  LetThemEnd();
+  const control::Verdict verdict = job.AwaitVerdict();
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.world_size, 2);
+  EXPECT_GT(verdict.epoch, before);
+}
+
+TEST_F(ChangingJob, GrowsFromTwoToThreeWorkers) {
+  Job job(4, Endless());
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(RunsWith(job, 2));
+
+  job.StartAgent(2);
+  job.SendOrder({0, 1, 2});
+
+  ASSERT_TRUE(RunsWith(job, 3)) << job.Status().message;
+  LetThemEnd();
+  const control::Verdict verdict = job.AwaitVerdict();
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.world_size, 3);
+}
+
+TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
+  Job job(3, Endless());
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(RunsWith(job, 2));
+
+  Hosts::Signal(job.agent(1), SIGTERM);
+
+  const auto outcome = job.agent(1).Wait(Seconds(20));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(WaitUntil(Seconds(10),
+                        [&] { return job.launcher().Log().find("leaves") != std::string::npos; }));
+  job.StartAgent(1, "uid-1-2");
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(RunsWith(job, 2));
+  LetThemEnd();
+  EXPECT_TRUE(job.AwaitVerdict().succeeded);
+}
+
+TEST_F(ChangingJob, ANewLauncherOfTheNextTermTakesOver) {
+  Job job(3, Endless());
+  job.StartLauncher(1);
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(RunsWith(job, 2));
+
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+  job.StartLauncher(2);
+  job.SendOrder({0, 1});
+
+  ASSERT_TRUE(RunsWith(job, 2, 2)) << job.Status().message;
+  LetThemEnd();
+  const control::Verdict verdict = job.AwaitVerdict();
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.epoch.term, 2);
+}
+
+TEST_F(ChangingJob, AnOldLauncherIsNotFollowed) {
+  Job job(2, Endless());
+  job.StartLauncher(2);
+  job.StartAgent(0);
+  job.SendOrder({0});
+  ASSERT_TRUE(RunsWith(job, 1, 2));
+
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+  job.StartLauncher(1);
+  job.SendOrder({0});
+
+  // It takes the agent's word for it and hangs up; the agent dials on and never becomes its worker.
+  EXPECT_FALSE(
+      WaitUntil(Seconds(4), [&] { return job.Status().phase == LauncherPhase::kRunning; }));
+  EXPECT_FALSE(job.agent(0).Wait(Seconds(0)).has_value());
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test

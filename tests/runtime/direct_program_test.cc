@@ -1,0 +1,77 @@
+// Programs that are not our trainer run below mpirun, each started by its attach.
+
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/pod_contract.h"
+#include "tests/runtime/job.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class DirectProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+  }
+
+  static control::Verdict Run(Job* job) {
+    job->StartLauncher();
+    job->StartAgent(0);
+    job->StartAgent(1);
+    job->SendOrder({0, 1});
+    return job->AwaitVerdict();
+  }
+};
+
+TEST_F(DirectProgram, AnMpiProgramReducesAcrossHosts) {
+  control::LaunchSpec spec;
+  spec.command = {MpiSumProgram()};
+  spec.slots_per_worker = 2;
+  Job job(3, spec);
+  job.worker_extra = {{"MPI_SUM_WISH", "a value with spaces"}};
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 4);
+  const std::string log = job.launcher().Log();
+  EXPECT_THAT(log, HasSubstr("rank 0 of 4 on digits-worker-0: sum 10, wish a value with spaces"));
+  EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
+}
+
+TEST_F(DirectProgram, NamesTheRankThatFails) {
+  control::LaunchSpec spec;
+  spec.command = {MpiSumProgram(), "1"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed) << verdict.message;
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->rank, 1);
+  EXPECT_EQ(verdict.first_failure->exit_code, 3);
+  EXPECT_EQ(verdict.first_failure->pod, "digits-worker-1");
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
+}
+
+TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsToo) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "echo slot $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; kill -SEGV $$"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed) << verdict.message;
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->signal, SIGSEGV);
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("slot 0 of 2"));
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test

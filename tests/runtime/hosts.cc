@@ -1,0 +1,114 @@
+#include "tests/runtime/hosts.h"
+
+#include <charconv>
+#include <csignal>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+#include <unistd.h>
+#include <utility>
+
+namespace ringmaster::runtime_test {
+namespace {
+
+constexpr char kMark[] = "rmt";
+
+// $1 is the host's name, the rest a command with its environment in front, as env takes it.
+constexpr char kEnter[] = R"(hostname "$1" && shift && mount -t tmpfs tmpfs /dev/shm &&
+mount -t tmpfs tmpfs /run && exec env -i "$@")";
+
+// A build below /tmp would be hidden by a /tmp of the host's own.
+constexpr char kOwnTmp[] = "mount -t tmpfs tmpfs /tmp && ";
+
+void Ip(const std::string& arguments) {
+  std::vector<std::string> argv{"ip"};
+  std::istringstream words(arguments);
+  for (std::string word; words >> word;) argv.push_back(word);
+  const Ran ran = RunCommand(argv);
+  EXPECT_EQ(ran.exit_code, 0) << "ip " << arguments << ": " << ran.output;
+}
+
+// The pid in "rmt1234h0", or 0.
+int OwnerOf(const std::string& name) {
+  int pid = 0;
+  if (name.starts_with(kMark)) {
+    std::from_chars(name.data() + sizeof kMark - 1, name.data() + name.size(), pid);
+  }
+  return pid;
+}
+
+void RemoveLeftovers() {
+  std::istringstream lines(RunCommand({"ip", "netns", "list"}).output);
+  for (std::string name, line; lines >> name && std::getline(lines, line);) {
+    const int owner = OwnerOf(name);
+    if (owner == 0 || kill(owner, 0) == 0) continue;
+    RunCommand({"ip", "netns", "del", name});
+    RunCommand({"ip", "link", "del", kMark + std::to_string(owner) + "b"});
+  }
+}
+
+}  // namespace
+
+bool Hosts::Possible() {
+  return geteuid() == 0 &&
+         RunCommand({"unshare", "--net", "--pid", "--fork", "true"}).exit_code == 0;
+}
+
+Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid())) {
+  RemoveLeftovers();
+  const std::string bridge = prefix_ + "b";
+  Ip("link add " + bridge + " type bridge");
+  Ip("link set " + bridge + " up");
+  for (int host = 0; host < count_; ++host) {
+    Ip("netns add " + Namespace(host));
+    Ip("link add " + Link(host) + " type veth peer name eth0 netns " + Namespace(host));
+    Ip("link set " + Link(host) + " master " + bridge + " up");
+    Ip("-n " + Namespace(host) + " addr add " + Address(host) + "/24 dev eth0");
+    Ip("-n " + Namespace(host) + " link set eth0 up");
+    Ip("-n " + Namespace(host) + " link set lo up");
+  }
+}
+
+Hosts::~Hosts() {
+  for (int host = 0; host < count_; ++host) {
+    // A namespace goes when its last process does; the next Hosts needs the link's name at once.
+    Ip("link del " + Link(host));
+    Ip("netns del " + Namespace(host));
+  }
+  Ip("link del " + prefix_ + "b");
+}
+
+std::string Hosts::Address(int host) const { return "10.99.77." + std::to_string(host + 10); }
+
+std::string Hosts::Namespace(int host) const { return prefix_ + "h" + std::to_string(host); }
+
+std::string Hosts::Link(int host) const { return prefix_ + "v" + std::to_string(host); }
+
+std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
+                                      const Variables& variables,
+                                      const std::vector<std::string>& argv,
+                                      const std::string& log_file) const {
+  const std::string enter =
+      (argv.front().starts_with("/tmp/") ? "" : kOwnTmp) + std::string(kEnter);
+  std::vector<std::string> command = {
+      "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
+      "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",
+      enter,   "sh",    host_name};
+  for (const auto& [name, value] : variables) command.push_back(name + "=" + value);
+  command.insert(command.end(), argv.begin(), argv.end());
+  return std::make_unique<Process>(command, log_file);
+}
+
+void Hosts::Signal(const Process& process, int signal) {
+  const std::string pid = std::to_string(process.pid());
+  std::istringstream children(ReadFile("/proc/" + pid + "/task/" + pid + "/children"));
+  pid_t child = 0;
+  ASSERT_TRUE(children >> child) << "the process has ended already";
+  kill(child, signal);
+}
+
+void Hosts::SetLink(int host, bool up) const {
+  Ip("link set " + Link(host) + (up ? " up" : " down"));
+}
+
+}  // namespace ringmaster::runtime_test

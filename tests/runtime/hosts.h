@@ -1,0 +1,48 @@
+#pragma once
+
+// A few "hosts" on one machine: network namespaces joined by a bridge, each with an address, a host
+// name, and a /tmp, /dev/shm and /run of its own for what runs there. Every process started on a
+// host is PID 1 of its own PID namespace, so that nothing survives it. Needs root. Names carry the
+// test's pid; what a killed test left behind is removed by the next one.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/processes.h"
+
+namespace ringmaster::runtime_test {
+
+using Variables = std::map<std::string, std::string>;
+
+class Hosts {
+ public:
+  // True where this machine lets us make namespaces.
+  static bool Possible();
+
+  explicit Hosts(int count);
+  ~Hosts();
+
+  std::string Address(int host) const;
+  std::string Namespace(int host) const;
+
+  // The program's standard streams go to `log_file`. Its environment is `variables` alone.
+  std::unique_ptr<Process> Start(int host, const std::string& host_name, const Variables& variables,
+                                 const std::vector<std::string>& argv,
+                                 const std::string& log_file) const;
+
+  // Signals the PID 1 that a Start() made, not what holds its namespace.
+  static void Signal(const Process& process, int signal);
+
+  // Takes the host's link down, or up again: its packets vanish.
+  void SetLink(int host, bool up) const;
+
+ private:
+  std::string Link(int host) const;
+
+  const int count_;
+  const std::string prefix_;
+};
+
+}  // namespace ringmaster::runtime_test

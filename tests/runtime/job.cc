@@ -1,0 +1,211 @@
+#include "tests/runtime/job.h"
+
+#include <array>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/control/pod_contract.h"
+#include "common/control/secrets.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const std::vector<std::string> kLauncherItems = {
+    control::kItemSshUserKey,     control::kItemSshHostPublicKey, control::kItemTlsKey,
+    control::kItemTlsCertificate, control::kItemAgentToken,       control::kItemOperatorToken};
+const std::vector<std::string> kWorkerItems = {
+    control::kItemSshUserPublicKey, control::kItemSshHostKey, control::kItemTlsCertificate,
+    control::kItemAgentToken};
+
+void Must(const std::vector<std::string>& argv) {
+  const Ran ran = RunCommand(argv);
+  ASSERT_EQ(ran.exit_code, 0) << argv[0] << ": " << ran.output;
+}
+
+std::string ItemHashes(const std::string& directory, const std::vector<std::string>& items) {
+  std::string hashes;
+  for (const std::string& item : items) {
+    hashes += (hashes.empty() ? "{\"" : ",\"") + item + "\":\"" +
+              control::Sha256Hex(ReadFile(directory + "/" + item)) + "\"";
+  }
+  return hashes + "}";
+}
+
+std::string NewDirectory() {
+  // Short, because unix sockets live below it; not in /tmp, of which every host has its own.
+  std::array<char, 32> name{"/var/tmp/rmt-XXXXXX"};
+  return mkdtemp(name.data());
+}
+
+}  // namespace
+
+Job::Job(int hosts, control::LaunchSpec spec)
+    : hosts_(hosts),
+      spec_(std::move(spec)),
+      directory_(NewDirectory()),
+      job_uid_("job-" + std::to_string(getpid())) {
+  MakeCredentials();
+}
+
+Job::~Job() {
+  if (launcher_ != nullptr) launcher_->Kill();
+  for (auto& [worker, agent] : agents_) agent->Kill();
+  if (testing::Test::HasFailure()) {
+    std::printf("what ran printed:\n%s\n", Log().c_str());
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+void Job::MakeCredentials() {
+  std::filesystem::create_directory(Path("credentials"));
+  const auto item = [&](const char* name) { return Path("credentials/") + name; };
+  Must({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "job", "-f",
+        item(control::kItemSshUserKey)});
+  Must({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "job", "-f",
+        item(control::kItemSshHostKey)});
+  const std::string name = control::kTlsNamePrefix + job_uid_ + control::kTlsNameSuffix;
+  Must({"openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj",
+        "/CN=launcher", "-addext", "subjectAltName=DNS:" + name, "-keyout",
+        item(control::kItemTlsKey), "-out", item(control::kItemTlsCertificate)});
+  WriteFile(item(control::kItemAgentToken), "the-agents-token");
+  WriteFile(item(control::kItemOperatorToken), "the-operators-token");
+}
+
+Variables Job::CommonVariables(const std::string& host_name, const std::string& item_hashes) {
+  return {{"PATH", kPath},
+          {"HOME", "/root"},
+          // What leaks at the end of a process is the unit tests' business: here it would hide its
+          // exit code.
+          {"ASAN_OPTIONS", "detect_leaks=0"},
+          {"UBSAN_OPTIONS", "print_stacktrace=1"},
+          {control::kEnvJobName, "digits"},
+          {control::kEnvNamespace, "team"},
+          {control::kEnvJobUid, job_uid_},
+          {control::kEnvPodName, host_name},
+          {control::kEnvNodeName, "node-of-" + host_name},
+          {control::kEnvLaunchSpec, control::EncodeLaunchSpec(spec_)},
+          {control::kEnvItemHashes, item_hashes},
+          {control::kEnvCredentialsDir, Path("credentials")},
+          {control::kEnvTerminationLog, Path("verdict-" + host_name)},
+          {control::kEnvRuntimeDir, Path("run-" + host_name)}};
+}
+
+void Job::StartLauncher(int term) {
+  const std::string name = "digits-launcher-" + std::to_string(term);
+  Variables variables = CommonVariables(name, ItemHashes(Path("credentials"), kLauncherItems));
+  variables[control::kEnvTerm] = std::to_string(term);
+  variables[control::kEnvTerminationLog] = Path("verdict");
+  WriteFile(Path("verdict"), "");
+  for (const auto& [key, value] : launcher_extra) variables[key] = value;
+  launcher_ = hosts_.Start(0, name, variables, {LauncherProgram()}, Path("launcher.log"));
+}
+
+std::string Job::WorkerItemHashes(const std::string& directory) const {
+  return ItemHashes(directory, kWorkerItems);
+}
+
+std::string Job::PodUid(int worker) const {
+  const auto chosen = pod_uids_.find(worker);
+  return chosen == pod_uids_.end() ? "uid-" + std::to_string(worker) + "-1" : chosen->second;
+}
+
+void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& changes) {
+  if (!pod_uid.empty()) pod_uids_[worker] = pod_uid;
+  const std::string name = "digits-worker-" + std::to_string(worker);
+  Variables variables = CommonVariables(name, WorkerItemHashes(Path("credentials")));
+  variables[control::kEnvPodUid] = PodUid(worker);
+  variables[control::kEnvWorkerIndex] = std::to_string(worker);
+  variables[control::kEnvLauncherAddress] = hosts_.Address(0);
+  for (const auto& [key, value] : worker_extra) variables[key] = value;
+  for (const auto& [key, value] : changes) variables[key] = value;
+  agents_[worker] = hosts_.Start(1 + worker, name, variables, {AgentProgram()},
+                                 Path("worker-" + std::to_string(worker) + ".log"));
+}
+
+Ran Job::Call(const std::string& token, const std::vector<std::string>& arguments) {
+  const std::string name = control::kTlsNamePrefix + job_uid_ + control::kTlsNameSuffix;
+  const std::string port = std::to_string(control::kApiPort);
+  std::vector<std::string> argv = {"ip",
+                                   "netns",
+                                   "exec",
+                                   hosts_.Namespace(0),
+                                   "curl",
+                                   "--silent",
+                                   "--show-error",
+                                   "--max-time",
+                                   "10",
+                                   "--cacert",
+                                   Path("credentials/tls.crt"),
+                                   "--resolve",
+                                   name + ":" + port + ":" + hosts_.Address(0),
+                                   "--header",
+                                   "Authorization: Bearer " + token,
+                                   "--write-out",
+                                   "\n%{http_code}"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end() - 1);
+  argv.push_back("https://" + name + ":" + port + arguments.back());
+  return RunCommand(argv);
+}
+
+control::LauncherStatus Job::SendOrder(const std::vector<int>& workers) {
+  control::Order order;
+  order.stamp = {1, ++orders_};
+  order.replicas = order.min_replicas = static_cast<int>(workers.size());
+  for (const int worker : workers) {
+    const std::string name = "digits-worker-" + std::to_string(worker);
+    order.workers.push_back({PodUid(worker), name, "node-of-" + name, worker});
+  }
+  WriteFile(Path("order.json"), control::EncodeOrder(order));
+  Ran ran;
+  const bool accepted = WaitUntil(Seconds(30), [&] {
+    ran = Call("the-operators-token",
+               {"--request", "PUT", "--data-binary", "@" + Path("order.json"), "/v1/order"});
+    return ran.output.ends_with("\n200");
+  });
+  EXPECT_TRUE(accepted) << ran.output;
+  const auto status = control::DecodeLauncherStatus(ran.output.substr(0, ran.output.rfind('\n')));
+  return status.ok() ? *status : control::LauncherStatus{};
+}
+
+int Job::OrderWithToken(const std::string& token) {
+  const Ran ran = Call(token, {"--request", "PUT", "--data-binary", "{}", "/v1/order"});
+  return std::atoi(ran.output.substr(ran.output.rfind('\n') + 1).c_str());
+}
+
+control::LauncherStatus Job::Status() {
+  const Ran ran = Call("the-operators-token", {"/v1/status"});
+  const auto status = control::DecodeLauncherStatus(ran.output.substr(0, ran.output.rfind('\n')));
+  return status.ok() ? *status : control::LauncherStatus{};
+}
+
+bool Job::WaitForPhase(control::LauncherPhase phase, Seconds limit) {
+  return WaitUntil(limit, [&] { return Status().phase == phase; });
+}
+
+control::Verdict Job::AwaitVerdict(Seconds limit) {
+  const bool ended = launcher_->Wait(limit).has_value();
+  EXPECT_TRUE(ended) << "the launcher still runs";
+  const auto verdict = control::DecodeVerdict(ReadFile(Path("verdict")));
+  EXPECT_TRUE(verdict.ok()) << "no verdict: " << ReadFile(Path("verdict"));
+  return verdict.ok() ? *verdict : control::Verdict{};
+}
+
+std::string Job::Log() const {
+  std::string text = "--- launcher\n" + ReadFile(Path("launcher.log"));
+  for (const auto& [worker, agent] : agents_) {
+    text += "--- worker " + std::to_string(worker) + "\n" + agent->Log();
+  }
+  return text + "--- verdict\n" + ReadFile(Path("verdict"));
+}
+
+std::string AgentProgram() { return RINGMASTER_PROGRAMS "/ringmaster-agent"; }
+std::string LauncherProgram() { return RINGMASTER_PROGRAMS "/ringmaster-launcher"; }
+std::string FakeTrainProgram() { return RINGMASTER_FAKE_PROGRAMS "/ringmaster-train"; }
+std::string MpiSumProgram() { return RINGMASTER_FAKE_PROGRAMS "/mpi-sum"; }
+std::string TrainProgram() { return RINGMASTER_PROGRAMS "/ringmaster-train"; }
+
+}  // namespace ringmaster::runtime_test

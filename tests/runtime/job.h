@@ -1,0 +1,76 @@
+#pragma once
+
+// One job on a few hosts, without Kubernetes: makes its credentials, runs the real launcher and
+// agents with the environment an operator would give them, and sends the orders an operator would
+// send. Host 0 is the launcher's, host 1 + i that of worker i.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/control/launch_spec.h"
+#include "common/control/launcher_api.h"
+#include "common/control/verdict.h"
+#include "tests/runtime/hosts.h"
+
+namespace ringmaster::runtime_test {
+
+class Job {
+ public:
+  // Files go to a new directory, removed at the end unless the test failed.
+  Job(int hosts, control::LaunchSpec spec);
+  ~Job();
+
+  // Variables that the launcher's container has beyond the operator's, for example a PATH with
+  // another mpirun.
+  Variables launcher_extra;
+  Variables worker_extra;
+
+  void StartLauncher(int term = 1);
+  // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.
+  void StartAgent(int worker, const std::string& pod_uid = "", const Variables& changes = {});
+
+  // PUT /v1/order for these workers, once the launcher answers: the job wants all of them.
+  control::LauncherStatus SendOrder(const std::vector<int>& workers);
+  // The HTTP status code of a PUT with another token.
+  int OrderWithToken(const std::string& token);
+  control::LauncherStatus Status();
+  bool WaitForPhase(control::LauncherPhase phase, Seconds limit = Seconds(60));
+
+  // Waits for the launcher's end. Fails the test when it takes longer, or leaves no verdict.
+  control::Verdict AwaitVerdict(Seconds limit = Seconds(90));
+
+  Process& launcher() { return *launcher_; }
+  Process& agent(int worker) { return *agents_.at(worker); }
+  // What an operator would write into a worker's Pod for the items in `directory`.
+  std::string WorkerItemHashes(const std::string& directory) const;
+  std::string Log() const;  // everybody's, for messages of failed assertions
+  const Hosts& hosts() const { return hosts_; }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+ private:
+  void MakeCredentials();
+  Variables CommonVariables(const std::string& host_name, const std::string& item_hashes);
+  std::string PodUid(int worker) const;
+  Ran Call(const std::string& token, const std::vector<std::string>& arguments);
+
+  Hosts hosts_;
+  control::LaunchSpec spec_;
+  std::string directory_;
+  std::string job_uid_;
+  std::map<int, std::string> pod_uids_;
+  std::map<int, int> starts_;  // of agents, for log names
+  int orders_ = 0;
+  std::unique_ptr<Process> launcher_;
+  std::map<int, std::unique_ptr<Process>> agents_;
+};
+
+// Paths of the programs under test, from the build.
+std::string AgentProgram();
+std::string LauncherProgram();
+std::string FakeTrainProgram();
+std::string TrainProgram();
+std::string MpiSumProgram();
+
+}  // namespace ringmaster::runtime_test

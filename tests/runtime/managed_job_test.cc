@@ -1,0 +1,132 @@
+// Our own trainer's way through a job, with a rank that has no model (fake_rank.cc): success, and
+// every way to fail.
+
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/pod_contract.h"
+#include "tests/runtime/job.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using control::LauncherPhase;
+using testing::Contains;
+using testing::HasSubstr;
+
+control::LaunchSpec FakeTraining(std::vector<std::string> flags, int slots = 1) {
+  control::LaunchSpec spec;
+  spec.command = {FakeTrainProgram()};
+  spec.command.insert(spec.command.end(), flags.begin(), flags.end());
+  spec.slots_per_worker = slots;
+  return spec;
+}
+
+class ManagedJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+  }
+
+  static control::Verdict Run(Job& job, int workers) {
+    job.StartLauncher();
+    std::vector<int> all;
+    for (int worker = 0; worker < workers; ++worker) {
+      job.StartAgent(worker);
+      all.push_back(worker);
+    }
+    job.SendOrder(all);
+    return job.AwaitVerdict();
+  }
+};
+
+TEST_F(ManagedJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
+  Job job(4, FakeTraining({"--steps=5"}, 2));
+
+  const control::Verdict verdict = Run(job, 3);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.world_size, 6);
+  EXPECT_EQ(verdict.clean_exits, 6);
+  ASSERT_TRUE(verdict.progress.has_value());
+  EXPECT_EQ(verdict.progress->step, 5);
+  EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 0);
+  const std::string log = job.launcher().Log();
+  EXPECT_THAT(log, HasSubstr("mpirun"));
+  EXPECT_THAT(log, HasSubstr("--hostfile"));
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_THAT(log, HasSubstr("rank " + std::to_string(rank) + " of 6 in epoch 1"));
+    EXPECT_THAT(log, HasSubstr("<stdout>:step 5 of rank " + std::to_string(rank)));
+  }
+  for (int worker = 0; worker < 3; ++worker) {
+    const auto outcome = job.agent(worker).Wait(Seconds(10));
+    ASSERT_TRUE(outcome.has_value()) << "agent " << worker << " outlives the job";
+    EXPECT_EQ(outcome->exit_code, 0);
+  }
+}
+
+TEST_F(ManagedJob, NamesTheRankThatExitsWithACode) {
+  Job job(4, FakeTraining({"--steps=2", "--fail-rank=1", "--fail-code=3", "--until=never"}));
+
+  const control::Verdict verdict = Run(job, 3);
+
+  EXPECT_FALSE(verdict.succeeded);
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->rank, 1);
+  EXPECT_EQ(verdict.first_failure->exit_code, 3);
+  EXPECT_EQ(verdict.first_failure->pod, "digits-worker-1");
+  EXPECT_EQ(verdict.first_failure->node, "node-of-digits-worker-1");
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 fails as it was asked to"));
+  EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 3);
+}
+
+TEST_F(ManagedJob, NamesTheRankThatIsKilledByASignal) {
+  Job job(3, FakeTraining({"--steps=2", "--fail-rank=0", "--fail-signal=9", "--until=never"}));
+
+  const control::Verdict verdict = Run(job, 2);
+
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->rank, 0);
+  EXPECT_EQ(verdict.first_failure->signal, SIGKILL);
+}
+
+TEST_F(ManagedJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
+  Job job(3, FakeTraining({"--preload-exit=2"}));
+
+  const control::Verdict verdict = Run(job, 2);
+
+  EXPECT_EQ(verdict.reason, control::kReasonUserError);
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->exit_code, control::kExitUserError);
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("the data are no data"));
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("<stderr>:the data are no data"));
+}
+
+TEST_F(ManagedJob, SaysWhichCommandDoesNotExistAndWhere) {
+  control::LaunchSpec spec;
+  spec.command = {"/nowhere/ringmaster-train"};
+  Job job(2, spec);
+
+  const control::Verdict verdict = Run(job, 1);
+
+  EXPECT_FALSE(verdict.succeeded);
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
+  EXPECT_THAT(verdict.message, HasSubstr("/nowhere/ringmaster-train"));
+  EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
+}
+
+TEST_F(ManagedJob, FailsWhenGpusWereAskedForAndThereAreNone) {
+  Job job(2, FakeTraining({}));
+  job.worker_extra = {{"RINGMASTER_GPUS", "8"}};
+
+  const control::Verdict verdict = Run(job, 1);
+
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
+  EXPECT_THAT(verdict.message, HasSubstr("8 GPUs"));
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test

@@ -1,0 +1,26 @@
+/* A user's own MPI program: every rank adds its number plus one, and says so when the sum is right. With an argument,
+   that rank fails instead: "2" exits with code 3 on rank 2. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char** argv) {
+  int rank = 0, size = 0, sum = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int mine = rank + 1;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const char* wish = getenv("MPI_SUM_WISH");
+  printf("rank %d of %d on %s: sum %d, wish %s\n", rank, size, host, sum, wish ? wish : "none");
+  fflush(stdout);
+  if (argc > 1 && atoi(argv[1]) == rank) {
+    fprintf(stderr, "rank %d gives up\n", rank);
+    exit(3);
+  }
+  MPI_Finalize();
+  return sum == size * (size + 1) / 2 ? 0 : 1;
+}

@@ -1,0 +1,124 @@
+#include "worker/agent/preflight/preflight.h"
+
+#include <future>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdexcept>
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Config WithPath(const std::string& path) {
+  Config config;
+  config.spec.command = {"no-such-program-anywhere"};
+  config.launcher_address = "127.0.0.1";
+  config.container = {{"PATH", path}};
+  return config;
+}
+
+std::vector<Finding> RunPreflight(const Config& config, const std::map<std::string, Check>& checks,
+                                  std::chrono::milliseconds limit) {
+  boost::asio::io_context io;
+  std::vector<Finding> findings;
+  Preflight preflight(io, config, checks, limit,
+                      [&](std::vector<Finding> found) { findings = std::move(found); });
+  io.run();
+  return findings;
+}
+
+TEST(Preflight, CollectsWhatTheChecksFind) {
+  const auto findings =
+      RunPreflight(WithPath("/nowhere"),
+                   {{"good", [](const Config&) { return std::optional<Finding>(); }},
+                    {"bad",
+                     [](const Config&) {
+                       return std::optional<Finding>({"bad", "is bad; make it good"});
+                     }}},
+                   std::chrono::seconds(10));
+
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].check, "bad");
+}
+
+TEST(Preflight, ACheckThatThrowsIsAFinding) {
+  const auto findings = RunPreflight(
+      WithPath("/nowhere"),
+      {{"broken",
+        [](const Config&) -> std::optional<Finding> { throw std::runtime_error("oops"); }}},
+      std::chrono::seconds(10));
+
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].message, HasSubstr("oops"));
+}
+
+std::promise<void>* g_let_go = nullptr;  // a Check is a plain function
+
+TEST(Preflight, ACheckThatHangsIsAFindingWhenTimeIsUp) {
+  std::promise<void> let_go;
+  g_let_go = &let_go;
+  const Config config = WithPath("/nowhere");
+  boost::asio::io_context io;
+  std::vector<Finding> findings;
+  Preflight preflight(io, config,
+                      {{"stuck",
+                        [](const Config&) -> std::optional<Finding> {
+                          g_let_go->get_future().wait();
+                          return std::nullopt;
+                        }}},
+                      std::chrono::milliseconds(1), [&](std::vector<Finding> found) {
+                        findings = std::move(found);
+                        g_let_go->set_value();
+                      });
+  io.run();
+
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].check, "stuck");
+}
+
+TEST(PreflightChecks, NameWhatTheImageLacks) {
+  const Config config = WithPath("/nowhere");
+
+  ASSERT_TRUE(CheckMpiDaemon(config).has_value());
+  EXPECT_THAT(CheckMpiDaemon(config)->message, HasSubstr("install Open MPI"));
+  ASSERT_TRUE(CheckProgram(config).has_value());
+  EXPECT_THAT(CheckProgram(config)->message, HasSubstr("no-such-program-anywhere"));
+}
+
+TEST(PreflightChecks, AGpuJobWithoutGpusIsAFault) {
+  Config config = WithPath("/nowhere");
+  EXPECT_FALSE(CheckGpus(config).has_value());
+
+  config.gpus = 1024;
+
+  ASSERT_TRUE(CheckGpus(config).has_value());
+  EXPECT_THAT(CheckGpus(config)->message, HasSubstr("1024 GPUs"));
+}
+
+TEST(PreflightChecks, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {
+  Config config = WithPath("/nowhere");
+  EXPECT_FALSE(CheckAddress(config).has_value());
+
+  config.spec.network_interface = "nic7";
+
+  ASSERT_TRUE(CheckAddress(config).has_value());
+  EXPECT_THAT(CheckAddress(config)->message, HasSubstr("nic7"));
+  EXPECT_THAT(CheckAddress(config)->message, HasSubstr("lo"));
+}
+
+TEST(PreflightChecks, HostNames) {
+  for (const char* legal : {"a", "digits-worker-0", "node1.example.com", "1a"}) {
+    EXPECT_TRUE(IsLegalHostName(legal)) << legal;
+  }
+  const std::string long_label(64, 'a');
+  for (const std::string& illegal : {std::string(""), std::string("-a"), std::string("a_b"),
+                                     std::string("a..b"), std::string("a."), long_label}) {
+    EXPECT_FALSE(IsLegalHostName(illegal)) << illegal;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

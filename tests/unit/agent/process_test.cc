@@ -1,0 +1,119 @@
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "worker/agent/captured_process.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Runs a shell command to its end.
+struct Shell {
+  explicit Shell(const std::string& command, bool stop_at_output = false) {
+    std::shared_ptr<CapturedProcess> process;
+    ProcessSpec spec;
+    spec.argv = {"sh", "-c", command};
+    spec.environment = {"PATH=/usr/bin:/bin", "WISH=granted"};
+    auto started = CapturedProcess::Start(io, reaper, spec,
+                                          {.on_output =
+                                               [&](bool is_stderr, std::string_view data) {
+                                                 (is_stderr ? errors : output) += data;
+                                                 if (stop_at_output)
+                                                   process->Stop(std::chrono::milliseconds(50));
+                                               },
+                                           .on_end =
+                                               [&](ProcessEnd how, const LastLines& lines) {
+                                                 end = how;
+                                                 last_lines = lines.Lines();
+                                                 ++ends;
+                                                 io.stop();
+                                               }});
+    EXPECT_TRUE(started.ok());
+    process = *started;
+    io.run_for(std::chrono::seconds(60));
+  }
+
+  boost::asio::io_context io;
+  ChildReaper reaper{io};
+  std::string output;
+  std::string errors;
+  ProcessEnd end;
+  std::vector<std::string> last_lines;
+  int ends = 0;
+};
+
+TEST(CapturedProcess, ReadsBothStreamsToTheEnd) {
+  const Shell shell("echo out $WISH; echo err >&2; exit 3");
+
+  EXPECT_EQ(shell.output, "out granted\n");
+  EXPECT_EQ(shell.errors, "err\n");
+  EXPECT_EQ(shell.end.exit_code, 3);
+  EXPECT_EQ(shell.end.signal, 0);
+  EXPECT_EQ(shell.ends, 1);
+}
+
+TEST(CapturedProcess, TellsTheSignal) {
+  const Shell shell("kill -USR1 $$");
+
+  EXPECT_EQ(shell.end.signal, SIGUSR1);
+}
+
+TEST(CapturedProcess, KillsWhatIgnoresTheOrderToStop) {
+  const Shell shell("trap '' TERM; echo ready; while :; do sleep 0.01; done",
+                    /*stop_at_output=*/true);
+
+  EXPECT_EQ(shell.end.signal, SIGKILL);
+}
+
+TEST(CapturedProcess, TakesItsDescendantsAlong) {
+  const Shell shell("sleep 1000 & echo $!; exit 0");
+
+  EXPECT_EQ(shell.end.exit_code, 0);
+  const pid_t descendant = std::atoi(shell.output.c_str());
+  ASSERT_GT(descendant, 0);
+  // Its group was killed, and we are who reaps it: no such process is left once KillAll returns.
+  ChildReaper::KillAll(std::chrono::seconds(10));
+  EXPECT_EQ(kill(descendant, 0), -1);
+}
+
+TEST(CapturedProcess, GetsNoDescriptorOfOurs) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+
+  const Shell shell("ls /proc/self/fd | tr '\\n' ' '");
+
+  EXPECT_EQ(shell.output.find(" " + std::to_string(pipe_ends[1]) + " "), std::string::npos);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
+TEST(StartProcess, SaysWhyAProgramCannotRun) {
+  ProcessSpec spec;
+  spec.environment = {"PATH=/usr/bin:/bin"};
+  spec.argv = {"no-such-program-anywhere"};
+  const auto missing = StartProcess(spec);
+  spec.argv = {"/etc/passwd"};
+  const auto forbidden = StartProcess(spec);
+
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
+  EXPECT_THAT(missing.error().message, HasSubstr("no-such-program-anywhere"));
+  ASSERT_FALSE(forbidden.ok());
+  EXPECT_EQ(forbidden.error().kind, ErrorKind::kForbidden);
+  EXPECT_THAT(forbidden.error().message, HasSubstr("/etc/passwd"));
+}
+
+TEST(FindProgram, LooksInPathInOrder) {
+  EXPECT_EQ(FindProgram("sh", "/nowhere:/bin"), "/bin/sh");
+  EXPECT_EQ(FindProgram("./sh", "/bin"), "./sh");
+  EXPECT_EQ(FindProgram("no-such-program-anywhere", "/bin"), "");
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,137 @@
+#include "operator/api/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::api {
+namespace {
+
+using nlohmann::json;
+
+json Parse(const char* text) { return *kube::ParseJson(text); }
+
+TEST(Codec, FillsInTheDefaultsOfTheCrd) {
+  const auto job = DecodeTrainingJob(Parse(R"({
+    "metadata": {"name": "digits", "namespace": "a", "uid": "u", "resourceVersion": "7", "generation": 2},
+    "spec": {"image": "i", "command": ["x", "y"]}})"));
+
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->Key(), "a/digits");
+  EXPECT_EQ(job->generation, 2);
+  EXPECT_EQ(job->spec.worker.replicas, 1);
+  EXPECT_EQ(job->spec.MinReplicas(), 1);
+  EXPECT_FALSE(job->spec.slots_per_worker.has_value());
+  EXPECT_EQ(job->spec.ssh_port, 0);
+  EXPECT_FALSE(job->deleting);
+}
+
+TEST(Codec, ReadsEveryFieldOfTheSpec) {
+  const auto job = DecodeTrainingJob(Parse(R"({
+    "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8,
+      "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
+      "launcher": {"template": {"metadata": {}}},
+      "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
+      "network": {"interface": "eth1", "sshPort": 2222}}})"));
+
+  ASSERT_TRUE(job.ok());
+  EXPECT_TRUE(job->deleting);
+  EXPECT_EQ(job->spec.slots_per_worker, 8);
+  EXPECT_EQ(job->spec.worker.max_replicas, 9);
+  EXPECT_EQ(job->spec.MinReplicas(), 2);
+  EXPECT_EQ(job->spec.worker.template_json, R"({"spec":{"nodeSelector":{"a":"b"}}})");
+  EXPECT_EQ(job->spec.launcher_template_json, R"({"metadata":{}})");
+  EXPECT_EQ(job->spec.mpi_extra_args, std::vector<std::string>{"-v"});
+  EXPECT_EQ(job->spec.mpi_env, std::vector<std::string>{"NCCL_DEBUG"});
+  EXPECT_EQ(job->spec.network_interface, "eth1");
+  EXPECT_EQ(job->spec.ssh_port, 2222);
+}
+
+TEST(Codec, NamesTheFieldThatIsWrong) {
+  for (const auto& [spec, field] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"command": [1]})", "spec.command"},
+           {R"({"worker": {"replicas": "3"}})", "spec.worker.replicas"},
+           {R"({"worker": {"replicas": 5000000000}})", "spec.worker.replicas"},
+           {R"({"worker": {"template": []}})", "spec.worker.template"},
+           {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
+    json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
+    object["spec"] = Parse(spec);
+
+    const auto job = DecodeTrainingJob(object);
+
+    ASSERT_FALSE(job.ok()) << spec;
+    EXPECT_NE(job.error().message.find(field), std::string::npos) << job.error().message;
+  }
+}
+
+TrainingJobStatus FullStatus() {
+  TrainingJobStatus status;
+  status.observed_generation = 3;
+  status.state = "Running";
+  status.launcher_term = 2;
+  status.conditions = {{.type = "Ready",
+                        .status = ConditionStatus::kTrue,
+                        .reason = "WorkersReady",
+                        .message = "3 of 3",
+                        .last_transition_time = "2026-01-01T00:00:00Z",
+                        .observed_generation = 3}};
+  status.workers = {.desired = 3, .replicas = 3, .ready = 2, .members = 1};
+  status.selector = "a=b";
+  status.epoch = 4;
+  status.world_size = 24;
+  status.progress = JobProgress{.step = 10,
+                                .total_steps = 20,
+                                .percent = 50,
+                                .samples_per_second = 1000,
+                                .loss = "0.5",
+                                .accuracy = "0.9",
+                                .estimated_completion_time = "2026-01-01T01:00:00Z"};
+  status.failures = {{.worker = "d-worker-0",
+                      .pod_uid = "p",
+                      .node = "n",
+                      .rank = 1,
+                      .exit_code = 3,
+                      .signal = 0,
+                      .reason = "Error",
+                      .last_lines = {"oops"},
+                      .time = "2026-01-01T00:00:00Z"}};
+  return status;
+}
+
+TEST(Codec, StatusSurvivesARoundTrip) {
+  const TrainingJobStatus status = FullStatus();
+  json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}, "spec": {"command": ["x"]}})");
+  object["status"] = EncodeStatus(status);
+
+  const auto job = DecodeTrainingJob(object);
+
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->status, status);
+}
+
+TEST(Codec, MergePatchTurnsOneStatusIntoTheOther) {
+  TrainingJobStatus next = FullStatus();
+  next.progress.reset();
+  next.workers.ready = 3;
+  const json from = EncodeStatus(FullStatus());
+  const json to = EncodeStatus(next);
+
+  const json patch = MakeMergePatch(from, to);
+
+  json patched = from;
+  patched.merge_patch(patch);
+  EXPECT_EQ(patched, to);
+  EXPECT_EQ(patch, Parse(R"({"progress": null, "workers": {"ready": 3}})"));
+}
+
+TEST(Codec, MergePatchOfEqualsIsEmpty) {
+  const json status = EncodeStatus(FullStatus());
+
+  EXPECT_TRUE(MakeMergePatch(status, status).empty());
+}
+
+}  // namespace
+}  // namespace ringmaster::api

@@ -1,0 +1,177 @@
+// Orders, status, verdicts and launch specs as JSON.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/launch_spec.h"
+#include "common/control/launcher_api.h"
+#include "common/control/secrets.h"
+#include "common/control/verdict.h"
+
+namespace ringmaster::control {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LaunchSpec, ComesBackAsItWent) {
+  LaunchSpec spec;
+  spec.command = {"ringmaster-train", "--workload=mnist", ""};
+  spec.slots_per_worker = 8;
+  spec.mpi_extra_args = {"--mca", "x", "1"};
+  spec.mpi_env = {"NCCL_DEBUG"};
+  spec.network_interface = "eth0";
+  spec.ssh_port = 2222;
+
+  const auto decoded = DecodeLaunchSpec(EncodeLaunchSpec(spec));
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(EncodeLaunchSpec(*decoded), EncodeLaunchSpec(spec));
+  EXPECT_EQ(decoded->command, spec.command);
+  EXPECT_EQ(decoded->ssh_port, 2222);
+}
+
+TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
+  EXPECT_TRUE(DecodeLaunchSpec(R"({"command":["true"]})").ok());
+  for (const char* bad :
+       {R"({"command":[]})", R"({"command":[""]})", R"({})", R"([])", "", R"({"command":"true"})",
+        R"({"command":["true"],"slotsPerWorker":0})", R"({"command":["true"],"sshPort":65536})",
+        R"({"command":["true"],"sshPort":-1})", R"({"command":["a\u0000b"]})"}) {
+    EXPECT_FALSE(DecodeLaunchSpec(bad).ok()) << bad;
+  }
+}
+
+TEST(LaunchSpec, KnowsOurOwnTrainer) {
+  const auto managed = [](std::vector<std::string> command) {
+    LaunchSpec spec;
+    spec.command = std::move(command);
+    return spec.IsManagedTrainer();
+  };
+  EXPECT_TRUE(managed({"ringmaster-train"}));
+  EXPECT_TRUE(managed({"/usr/bin/ringmaster-train", "--x"}));
+  EXPECT_FALSE(managed({"python", "ringmaster-train"}));
+  EXPECT_FALSE(managed({"not-ringmaster-train"}));
+  EXPECT_FALSE(managed({}));
+}
+
+TEST(Order, ComesBackAsItWent) {
+  Order order;
+  order.stamp = {4, 9};
+  order.workers = {{"uid-0", "digits-worker-0", "", 0}, {"uid-1", "digits-worker-1", "node1", 1}};
+  order.replicas = 3;
+  order.min_replicas = 2;
+
+  const auto decoded = DecodeOrder(EncodeOrder(order));
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(EncodeOrder(*decoded), EncodeOrder(order));
+  EXPECT_EQ(decoded->stamp, order.stamp);
+  EXPECT_EQ(decoded->workers[1].node, "node1");
+}
+
+TEST(Order, IsCheckedBeforeItIsBelieved) {
+  Order order;
+  order.replicas = 1;
+  order.min_replicas = 2;
+  EXPECT_FALSE(DecodeOrder(EncodeOrder(order)).ok());
+  order = {};
+  order.replicas = -1;
+  EXPECT_FALSE(DecodeOrder(EncodeOrder(order)).ok());
+}
+
+TEST(OrderStamp, ComparesTheLeaderFirst) {
+  EXPECT_LT((OrderStamp{1, 9}), (OrderStamp{2, 1}));
+  EXPECT_LT((OrderStamp{2, 1}), (OrderStamp{2, 2}));
+}
+
+TEST(LauncherStatus, ComesBackAsItWent) {
+  LauncherStatus status;
+  status.term = 2;
+  status.epoch = {2, 7};
+  status.phase = LauncherPhase::kRunning;
+  status.last_order = {1, 3};
+  status.world_size = 4;
+  status.workers = {{"uid-0", true, true, {}}, {"uid-1", false, false, {{"sshd", "missing"}}}};
+  status.progress = Progress{10, 100, 5.5, 0.25, -1};
+  status.message = "waits";
+
+  const auto decoded = DecodeLauncherStatus(EncodeLauncherStatus(status));
+
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+  EXPECT_EQ(EncodeLauncherStatus(*decoded), EncodeLauncherStatus(status));
+  EXPECT_EQ(decoded->phase, LauncherPhase::kRunning);
+  status.progress.reset();
+  EXPECT_FALSE(DecodeLauncherStatus(EncodeLauncherStatus(status))->progress);
+}
+
+TEST(LauncherStatus, RefusesPhasesItDoesNotKnow) {
+  std::string text = EncodeLauncherStatus({});
+  text.replace(text.find("WaitingForOrder"), 15, "Dreaming");
+  EXPECT_THAT(DecodeLauncherStatus(text).error().message, HasSubstr("unknown phase 'Dreaming'"));
+}
+
+Verdict LongVerdict() {
+  Verdict verdict;
+  verdict.reason = kReasonRankFailed;
+  verdict.message = std::string(3000, 'm');
+  verdict.first_failure = RankExit{1, "uid", "pod", "node", 0, 3, 0, {}};
+  for (int i = 0; i < 10; ++i) {
+    verdict.first_failure->last_lines.push_back(std::to_string(i) + std::string(299, 'x'));
+  }
+  return verdict;
+}
+
+TEST(Verdict, ComesBackAsItWent) {
+  Verdict verdict;
+  verdict.succeeded = true;
+  verdict.message = "done";
+  verdict.epoch = {1, 2};
+  verdict.world_size = 3;
+  verdict.progress = Progress{5, 5, 1, 0.5, 0.98};
+  verdict.clean_exits = 3;
+
+  const auto decoded = DecodeVerdict(EncodeVerdict(verdict));
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(EncodeVerdict(*decoded), EncodeVerdict(verdict));
+  EXPECT_FALSE(decoded->first_failure);
+}
+
+TEST(Verdict, KeepsTheNewestLinesWhenItMustShrink) {
+  const auto decoded = DecodeVerdict(EncodeVerdict(LongVerdict()));
+
+  ASSERT_TRUE(decoded.ok());
+  ASSERT_FALSE(decoded->first_failure->last_lines.empty());
+  EXPECT_EQ(decoded->first_failure->last_lines.back()[0], '9');
+  EXPECT_EQ(decoded->message.size(), 3000U);
+}
+
+TEST(Verdict, FitsTheTerminationMessageWhateverIsInIt) {
+  Verdict huge = LongVerdict();
+  huge.message = std::string(100'000, '\x01');  // six bytes each when written
+  for (std::string& line : huge.first_failure->last_lines) line = std::string(5000, '"');
+  huge.first_failure->pod = std::string(10'000, 'p');
+  huge.first_failure->node = std::string(10'000, '\xff');
+  huge.reason = std::string(10'000, 'r');
+  Verdict wide = LongVerdict();
+  for (std::string& line : wide.first_failure->last_lines) {
+    line.clear();
+    for (int i = 0; i < 200; ++i) line += "é€";
+  }
+  for (const Verdict& verdict : {huge, wide, LongVerdict(), Verdict{}}) {
+    const std::string text = EncodeVerdict(verdict);
+    EXPECT_LE(text.size(), kMaxVerdictBytes);
+    EXPECT_TRUE(DecodeVerdict(text).ok());
+  }
+}
+
+TEST(Secrets, AreEqualOnlyWhenTheyAre) {
+  EXPECT_TRUE(SecretsEqual("token", "token"));
+  EXPECT_FALSE(SecretsEqual("token", "tokem"));
+  EXPECT_FALSE(SecretsEqual("token", "token2"));
+  EXPECT_FALSE(SecretsEqual("", ""));
+  EXPECT_FALSE(SecretsEqual("", "token"));
+  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace ringmaster::control

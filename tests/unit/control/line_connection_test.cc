@@ -1,0 +1,336 @@
+// The framing over real sockets: TLS on loopback, unix sockets in a temporary directory.
+
+#include "common/control/line_connection.h"
+
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/write.hpp>
+
+#include "common/control/blocking_line_client.h"
+#include "tests/unit/control/test_certificate.h"
+
+namespace ringmaster::control {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+using Connection = std::shared_ptr<LineConnection>;
+
+constexpr char kName[] = "launcher.job.ringmaster.dev";
+
+// What happened on one end.
+struct End {
+  Connection connection;
+  std::vector<Message> messages;
+  std::string closed;
+  int drained = 0;
+
+  void Take(Connection taken) {
+    connection = std::move(taken);
+    connection->Start({.on_message = [this](Message m) { messages.push_back(std::move(m)); },
+                       .on_closed = [this](const std::string& reason) { closed = reason; },
+                       .on_drained = [this] { ++drained; }});
+  }
+};
+
+class LineConnections : public testing::Test {
+ protected:
+  LineConnections() {
+    char pattern[] = "/tmp/ringmaster-line-XXXXXX";
+    directory = ::mkdtemp(pattern);
+    socket = directory + "/socket";
+  }
+  ~LineConnections() override { std::filesystem::remove_all(directory); }
+
+  // Runs the loop until `done` or ten seconds.
+  template <typename Done>
+  bool Until(Done done) {
+    const auto limit = std::chrono::steady_clock::now() + 10s;
+    while (!done() && std::chrono::steady_clock::now() < limit) io.run_one_for(50ms), io.restart();
+    return done();
+  }
+
+  void ConnectUnix(const ListenOptions& options = {}) {
+    auto listening = ListenUnix(io, socket, options,
+                                [this](Connection accepted) { server.Take(std::move(accepted)); });
+    ASSERT_TRUE(listening.ok()) << listening.error().message;
+    listener = std::move(*listening);
+    DialUnix(io, socket, {}, [this](Result<Connection> dialled) {
+      ASSERT_TRUE(dialled.ok());
+      client.Take(*dialled);
+    });
+    ASSERT_TRUE(Until([this] { return server.connection && client.connection; }));
+  }
+
+  // The result of dialling a launcher that shows `shown`, trusting `trusted`, expecting `name`.
+  Result<Connection> DialLauncher(const TestCertificate& shown, const TestCertificate& trusted,
+                                  const std::string& name) {
+    server_tls = *TlsContext::Server(shown.key_pem, shown.certificate_pem);
+    client_tls = *TlsContext::Client(trusted.certificate_pem, name);
+    listener = *ListenTls(io, "127.0.0.1", 0, *server_tls, {},
+                          [this](Connection accepted) { server.Take(std::move(accepted)); });
+    std::optional<Result<Connection>> result;
+    DialTls(io, "127.0.0.1", listener->port(), *client_tls,
+            {.connect_timeout = 5s, .handshake_timeout = 5s, .limits = {}},
+            [&](Result<Connection> dialled) { result = std::move(dialled); });
+    EXPECT_TRUE(Until([&] { return result.has_value(); }));
+    return std::move(*result);
+  }
+
+  std::string directory;
+  std::string socket;
+  std::unique_ptr<TlsContext> server_tls;
+  std::unique_ptr<TlsContext> client_tls;
+  boost::asio::io_context io;
+  End server;
+  End client;
+  std::unique_ptr<LineListener> listener;
+};
+
+TEST_F(LineConnections, CarryMessagesBothWaysInOrder) {
+  ConnectUnix();
+  for (int i = 0; i < 100; ++i) client.connection->Send(RankDone{{1, 1}, i});
+  server.connection->Send(Welcome{3, 100});
+
+  ASSERT_TRUE(
+      Until([this] { return server.messages.size() == 100 && client.messages.size() == 1; }));
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(std::get<RankDone>(server.messages[static_cast<std::size_t>(i)]).rank, i);
+  }
+  // The kernel has everything: the writer learns it, maybe after the reader.
+  EXPECT_TRUE(
+      Until([this] { return client.drained > 0 && client.connection->queued_bytes() == 0; }));
+}
+
+TEST_F(LineConnections, CarryLinesAlmostAsLongAsTheLimit) {
+  ConnectUnix();
+  client.connection->Send(RankOutput{false, std::string(700 << 10, 'x')});
+
+  ASSERT_TRUE(Until([this] { return server.messages.size() == 1; }));
+  EXPECT_EQ(std::get<RankOutput>(server.messages[0]).data.size(), 700U << 10);
+}
+
+TEST_F(LineConnections, CloseRatherThanSendALineThatIsTooLong) {
+  ConnectUnix();
+  client.connection->Send(RankOutput{false, std::string(kMaxLineBytes, 'x')});
+
+  ASSERT_TRUE(Until([this] { return !client.closed.empty(); }));
+  EXPECT_THAT(client.closed, HasSubstr("longer than a line may be"));
+}
+
+TEST_F(LineConnections, CloseWhenThePeerDoesNotRead) {
+  ConnectUnix();
+  // A dialled connection that nobody starts reads nothing.
+  Connection deaf;
+  DialUnix(io, socket, {}, [&](Result<Connection> dialled) { deaf = *dialled; });
+  ASSERT_TRUE(Until([&] { return deaf != nullptr; }));
+  Until([this] { return server.messages.empty(); });
+  End busy;
+  auto other =
+      ListenUnix(io, socket + "2",
+                 {.handshake_timeout = 5s, .max_handshakes = 1, .limits = {kMaxLineBytes, 1 << 20}},
+                 [&](Connection accepted) { busy.Take(std::move(accepted)); });
+  DialUnix(io, socket + "2", {}, [&](Result<Connection> dialled) { deaf = *dialled; });
+  ASSERT_TRUE(Until([&] { return busy.connection != nullptr; }));
+
+  for (int i = 0; i < 10 && busy.connection->open(); ++i) {
+    busy.connection->Send(RankOutput{false, std::string(200 << 10, 'x')});
+  }
+
+  ASSERT_TRUE(Until([&] { return !busy.closed.empty(); }));
+  EXPECT_THAT(busy.closed, HasSubstr("reads too slowly"));
+}
+
+TEST_F(LineConnections, CloseOnWhatIsNoMessage) {
+  ConnectUnix();
+  boost::asio::local::stream_protocol::socket raw(io);
+  raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
+  server = {};
+  ASSERT_TRUE(Until([this] { return server.connection != nullptr; }));
+  boost::asio::write(raw, boost::asio::buffer(std::string(
+                              "{\"type\":\"Heartbeat\"}\nhello\n{\"type\":\"Heartbeat\"}\n")));
+
+  ASSERT_TRUE(Until([this] { return !server.closed.empty(); }));
+  EXPECT_THAT(server.closed, HasSubstr("bad line"));
+  EXPECT_EQ(server.messages.size(), 1U);
+}
+
+TEST_F(LineConnections, CloseOnALineWithoutEnd) {
+  ConnectUnix({.handshake_timeout = 5s, .max_handshakes = 1, .limits = {1000, 1 << 20}});
+  boost::asio::local::stream_protocol::socket raw(io);
+  raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
+  server = {};
+  ASSERT_TRUE(Until([this] { return server.connection != nullptr; }));
+  boost::asio::write(raw, boost::asio::buffer(std::string(1000, '{')));
+
+  ASSERT_TRUE(Until([this] { return !server.closed.empty(); }));
+  EXPECT_THAT(server.closed, HasSubstr("longer than 1000 bytes"));
+}
+
+TEST_F(LineConnections, TellThePeerWhyBeforeTheyFinish) {
+  ConnectUnix();
+  server.connection->Send(Refused{"wrong token"});
+  server.connection->Finish("refused");
+
+  ASSERT_TRUE(Until([this] { return !client.closed.empty() && !server.closed.empty(); }));
+  ASSERT_EQ(client.messages.size(), 1U);
+  EXPECT_EQ(server.closed, "refused");
+  EXPECT_THAT(client.closed, HasSubstr("closed the connection"));
+}
+
+TEST_F(LineConnections, FinishEvenWhenThePeerStays) {
+  ConnectUnix();
+  Connection deaf;
+  server = {};
+  DialUnix(io, socket, {}, [&](Result<Connection> dialled) { deaf = *dialled; });
+  ASSERT_TRUE(Until([&] { return deaf && server.connection; }));
+  server.connection->Finish("over");
+
+  EXPECT_TRUE(Until([this] { return server.closed == "over"; }));
+}
+
+TEST_F(LineConnections, ReportACloseOnceAndNoMessageAfterIt) {
+  ConnectUnix();
+  int closes = 0;
+  End once;
+  Connection dialled_connection;
+  server = {};
+  DialUnix(io, socket, {}, [&](Result<Connection> dialled) {
+    dialled_connection = *dialled;
+    dialled_connection->Start(
+        {.on_message =
+             [&](const Message&) {
+               dialled_connection->Close("first");
+               dialled_connection->Close("second");
+             },
+         .on_closed = [&](const std::string& reason) { closes += reason == "first" ? 1 : 10; },
+         .on_drained = {}});
+  });
+  ASSERT_TRUE(Until([&] { return dialled_connection && server.connection; }));
+  server.connection->Send(Heartbeat{});
+  server.connection->Send(Heartbeat{});
+
+  ASSERT_TRUE(Until([&] { return closes > 0 && !server.closed.empty(); }));
+  EXPECT_EQ(closes, 1);
+}
+
+TEST_F(LineConnections, SpeakTls) {
+  const TestCertificate certificate = MakeTestCertificate(kName);
+  auto dialled = DialLauncher(certificate, certificate, kName);
+  ASSERT_TRUE(dialled.ok()) << dialled.error().message;
+  client.Take(*dialled);
+  client.connection->Send(Heartbeat{});
+  ASSERT_TRUE(Until([this] { return server.messages.size() == 1; }));
+  server.connection->Send(StoreValues{{1, 1}, 1, 0, {std::string(500 << 10, 'v')}});
+
+  ASSERT_TRUE(Until([this] { return client.messages.size() == 1; }));
+  EXPECT_EQ(TlsServerName("job"), kName);
+}
+
+TEST_F(LineConnections, TrustOnlyTheJobsOwnCertificateUnderItsName) {
+  const TestCertificate ours = MakeTestCertificate(kName);
+  const TestCertificate planted = MakeTestCertificate(kName);
+
+  EXPECT_FALSE(DialLauncher(planted, ours, kName).ok());
+  EXPECT_FALSE(DialLauncher(ours, ours, "launcher.other.ringmaster.dev").ok());
+  EXPECT_FALSE(TlsContext::Server(planted.key_pem, ours.certificate_pem).ok());
+  EXPECT_FALSE(TlsContext::Server("nonsense", "nonsense").ok());
+  EXPECT_FALSE(TlsContext::Client("nonsense", kName).ok());
+}
+
+TEST_F(LineConnections, SayWhenNobodyListens) {
+  const TestCertificate certificate = MakeTestCertificate(kName);
+  client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
+  int port = 0;
+  {
+    boost::asio::ip::tcp::acceptor taken(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+    port = taken.local_endpoint().port();
+  }
+  std::vector<ErrorKind> kinds;
+  const auto note = [&](const Result<Connection>& dialled) {
+    kinds.push_back(dialled.error().kind);
+  };
+  DialTls(io, "127.0.0.1", port, *client_tls, {}, note);
+  DialTls(io, "launcher.example", 1, *client_tls, {}, note);
+  DialUnix(io, directory + "/nobody", {}, note);
+
+  ASSERT_TRUE(Until([&] { return kinds.size() == 3; }));
+  EXPECT_THAT(kinds, testing::UnorderedElementsAre(ErrorKind::kUnavailable, ErrorKind::kInvalid,
+                                                   ErrorKind::kUnavailable));
+}
+
+TEST_F(LineConnections, GiveUpOnAPeerThatDoesNotShakeHands) {
+  const TestCertificate certificate = MakeTestCertificate(kName);
+  client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
+  boost::asio::ip::tcp::acceptor mute(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  std::optional<Error> error;
+  DialTls(io, "127.0.0.1", mute.local_endpoint().port(), *client_tls,
+          {.connect_timeout = 1s, .handshake_timeout = 50ms, .limits = {}},
+          [&](const Result<Connection>& dialled) { error = dialled.error(); });
+
+  ASSERT_TRUE(Until([&] { return error.has_value(); }));
+  EXPECT_EQ(error->kind, ErrorKind::kTimeout);
+}
+
+// The trainer's side: the calls block, so the loop runs on a thread of its own.
+TEST_F(LineConnections, TalkToABlockingClient) {
+  std::vector<Message> got;
+  Connection peer;
+  auto listening = ListenUnix(io, socket, {}, [&](Connection accepted) {
+    peer = std::move(accepted);
+    peer->Start({.on_message =
+                     [&](Message message) {
+                       got.push_back(std::move(message));
+                       peer->Send(Release{{1, 2}});
+                       peer->Send(Shutdown{});
+                     },
+                 .on_closed = [&](const std::string&) { io.stop(); },
+                 .on_drained = {}});
+  });
+  ASSERT_TRUE(listening.ok());
+  std::jthread loop([this] { io.run(); });
+  const auto soon = [] { return std::chrono::steady_clock::now() + 10s; };
+
+  auto blocking = BlockingLineClient::Connect(socket);
+  ASSERT_TRUE(blocking.ok());
+  EXPECT_EQ((*blocking)->Receive(std::chrono::steady_clock::now()).error().kind,
+            ErrorKind::kTimeout);
+  ASSERT_TRUE((*blocking)->Send(RankHello{1, 2}, soon()).ok());
+  const auto first = (*blocking)->Receive(soon());
+  const auto second = (*blocking)->Receive(soon());
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(std::holds_alternative<Release>(*first));
+  EXPECT_TRUE(std::holds_alternative<Shutdown>(*second));
+
+  std::jthread waiting(
+      [&] { EXPECT_EQ((*blocking)->Receive(soon()).error().kind, ErrorKind::kUnavailable); });
+  (*blocking)->Shutdown();
+  waiting.join();
+  EXPECT_FALSE((*blocking)->Send(RankHello{1, 2}, soon()).ok());
+  loop.join();
+  EXPECT_EQ(got.size(), 1U);
+  EXPECT_FALSE(BlockingLineClient::Connect(directory + "/nobody").ok());
+}
+
+TEST_F(LineConnections, ABlockingSendDoesNotBlockForEver) {
+  ListenUnix(io, socket, {}, [](const Connection&) {}).ok();
+  auto listening = ListenUnix(io, socket, {}, [](const Connection&) {});
+  auto blocking = BlockingLineClient::Connect(socket);
+  ASSERT_TRUE(blocking.ok());
+  Result<void> sent;
+  for (int i = 0; i < 100 && sent.ok(); ++i) {
+    sent = (*blocking)->Send(RankOutput{false, std::string(500 << 10, 'x')},
+                             std::chrono::steady_clock::now() + 10ms);
+  }
+
+  EXPECT_EQ(sent.error().kind, ErrorKind::kTimeout);
+}
+
+}  // namespace
+}  // namespace ringmaster::control

@@ -1,0 +1,177 @@
+// The wire form: everything comes back as it went, and nothing that arrives can hurt.
+
+#include "common/control/messages.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+
+#include "common/control/base64.h"
+
+namespace ringmaster::control {
+namespace {
+
+using testing::HasSubstr;
+
+const Epoch kEpoch{2, 41};
+const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, 5};
+const RankExit kExit{
+    5, "uid", "digits-worker-1", "node2", 1, 3, 0, {"first", "last \"line\" \\ \t é"}};
+
+std::vector<Message> OneOfEach() {
+  return {AgentHello{1, "token", "job", "uid", "digits-worker-1", "node2", 1, 8, "nonce", kEpoch},
+          AgentReady{"10.0.0.3", 2222, {{"gpu", "none"}}, {{"openmpi", "5.0.7"}}},
+          Heartbeat{},
+          SlotAttached{7, 1, 5, 16},
+          RankExited{kEpoch, kExit},
+          RankProgress{kEpoch, {100, 500, 41000.5, 0.031, 0.97}},
+          RankDone{kEpoch, 5},
+          AgentLeaving{"SIGTERM"},
+          Welcome{2, 100},
+          Refused{"wrong token"},
+          StartEpoch{kEpoch, 7, {kMember, kMember}},
+          StopEpoch{kEpoch, 500},
+          Release{kEpoch},
+          Shutdown{},
+          StoreSet{kEpoch, "key", std::string("\0\n\xff{}", 5)},
+          StoreGet{kEpoch, 9, 3, {"a", "b"}},
+          StoreValues{kEpoch, 9, 3, {"", std::string("\xc3", 1), "three"}},
+          AttachHello{7, 1, 5, 16, true},
+          AttachGo{kEpoch, 5},
+          RankOutput{true, "half a line \xe2\x82"},
+          AttachExit{kExit},
+          RankHello{1, 4711},
+          RankEpoch{kEpoch, 5, {kMember}}};
+}
+
+TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
+
+TEST(Messages, ComeBackAsTheyWent) {
+  for (const Message& message : OneOfEach()) {
+    const std::string line = Encode(message);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+
+    const auto decoded = Decode(line);
+
+    ASSERT_TRUE(decoded.ok()) << line << ": " << decoded.error().message;
+    EXPECT_EQ(decoded->index(), message.index());
+    EXPECT_EQ(Encode(*decoded), line);
+  }
+}
+
+TEST(Messages, KeepFieldsApart) {
+  const auto start = Decode(Encode(StartEpoch{kEpoch, 7, {kMember}}));
+  ASSERT_TRUE(start.ok());
+  const auto& member = std::get<StartEpoch>(*start).members.at(0);
+  EXPECT_EQ(member.pod_uid, "uid");
+  EXPECT_EQ(member.pod, "digits-worker-1");
+  EXPECT_EQ(member.node, "node2");
+  EXPECT_EQ(member.address, "10.0.0.3");
+  EXPECT_EQ(member.slot, 1);
+  EXPECT_EQ(member.rank, 5);
+  const auto values = Decode(Encode(StoreValues{kEpoch, 9, 3, {std::string("\0\xff", 2), ""}}));
+  EXPECT_EQ(std::get<StoreValues>(*values).values,
+            (std::vector<std::string>{std::string("\0\xff", 2), ""}));
+}
+
+TEST(Messages, CarryNumbersThatAreNone) {
+  Progress progress;
+  progress.loss = std::numeric_limits<double>::quiet_NaN();
+  const auto decoded = Decode(Encode(RankProgress{kEpoch, progress}));
+
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+  EXPECT_TRUE(std::isnan(std::get<RankProgress>(*decoded).progress.loss));
+}
+
+TEST(Messages, ReplaceBytesThatAreNoText) {
+  const auto decoded = Decode(Encode(AgentLeaving{"bad \xff byte"}));
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<AgentLeaving>(*decoded).reason, "bad \xef\xbf\xbd byte");
+}
+
+TEST(Messages, IgnoreFieldsOfNewerPeers) {
+  EXPECT_TRUE(Decode(R"({"type":"Refused","reason":"x","later":{"a":[1]}})").ok());
+}
+
+TEST(Messages, NameWhatIsWrong) {
+  struct Case {
+    const char* line;
+    const char* error;
+  };
+  const Case cases[] = {
+      {"", "no JSON"},
+      {"{", "no JSON"},
+      {"null", "no JSON object"},
+      {"[1]", "no JSON object"},
+      {"{}", "field 'type'"},
+      {R"({"type":7})", "field 'type'"},
+      {R"({"type":"Reboot"})", "unknown type 'Reboot'"},
+      {R"({"type":"Refused"})", "field 'reason': is missing"},
+      {R"({"type":"Refused","reason":7})", "field 'reason': expected text"},
+      {R"({"type":"RankHello","slot":1.5,"pid":1})", "field 'slot': expected an integer"},
+      {R"({"type":"RankHello","slot":4294967296,"pid":1})", "field 'slot': is too large"},
+      {R"({"type":"RankHello","slot":-4294967296,"pid":1})", "field 'slot': is out of range"},
+      {R"({"type":"RankHello","slot":1,"pid":18446744073709551615})", "field 'pid': is too large"},
+      {R"({"type":"RankHello","slot":1,"pid":1e30})", "field 'pid': expected an integer"},
+      {R"({"type":"RankOutput","isStderr":1,"data":""})",
+       "field 'isStderr': expected true or false"},
+      {R"({"type":"RankOutput","isStderr":true,"data":"A"})", "field 'data': is no base64"},
+      {R"({"type":"Release","epoch":{"term":1}})", "field 'epoch.number': is missing"},
+      {R"({"type":"Release","epoch":[]})", "field 'epoch': expected an object"},
+      {R"({"type":"StartEpoch","epoch":{"term":1,"number":1},"cohort":1,"members":[{"podUid":"a"}]})",
+       "field 'members[0].pod': is missing"},
+      {R"({"type":"AgentReady","address":"","sshPort":1,"faults":[],"versions":{"a":1}})",
+       "field 'versions.a': expected text"},
+  };
+  for (const Case& c : cases) {
+    const auto decoded = Decode(c.line);
+    ASSERT_FALSE(decoded.ok()) << c.line;
+    EXPECT_EQ(decoded.error().kind, ErrorKind::kInvalid) << c.line;
+    EXPECT_THAT(decoded.error().message, HasSubstr(c.error)) << c.line;
+  }
+}
+
+TEST(Messages, SurviveDeepNesting) {
+  const std::string deep = R"({"type":"Refused","reason":"x","y":)" + std::string(100'000, '[') +
+                           std::string(100'000, ']') + "}";
+  EXPECT_TRUE(Decode(deep).ok());
+  EXPECT_FALSE(Decode(std::string(500'000, '[')).ok());
+}
+
+TEST(Messages, SurviveEveryCutAndFlip) {
+  std::mt19937 random(1);
+  for (const Message& message : OneOfEach()) {
+    const std::string line = Encode(message);
+    for (std::size_t size = 0; size < line.size(); ++size)
+      EXPECT_FALSE(Decode(line.substr(0, size)).ok());
+    for (int i = 0; i < 200; ++i) {
+      std::string bad = line;
+      bad[random() % bad.size()] = static_cast<char>(random());
+      const auto decoded = Decode(bad);
+      EXPECT_TRUE(!decoded.ok() || Decode(Encode(*decoded)).ok()) << bad;
+    }
+  }
+}
+
+TEST(Base64, AgreesWithTheStandard) {
+  const std::pair<const char*, const char*> cases[] = {{"", ""},
+                                                       {"f", "Zg=="},
+                                                       {"fo", "Zm8="},
+                                                       {"foo", "Zm9v"},
+                                                       {"foob", "Zm9vYg=="},
+                                                       {"fooba", "Zm9vYmE="},
+                                                       {"foobar", "Zm9vYmFy"}};
+  for (const auto& [bytes, text] : cases) {
+    EXPECT_EQ(EncodeBase64(bytes), text);
+    EXPECT_EQ(DecodeBase64(text), bytes);
+  }
+  for (const char* bad : {"Z", "Zg", "Zg=", "Zh==", "Z===", "====", "Zm9v=", "Zm 9", "Zg==Zg=="}) {
+    EXPECT_FALSE(DecodeBase64(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::control

@@ -1,0 +1,17 @@
+#pragma once
+
+// A fresh self-signed Ed25519 certificate for tests of TLS: what the operator derives for a real
+// job.
+
+#include <string>
+
+namespace ringmaster::control {
+
+struct TestCertificate {
+  std::string key_pem;
+  std::string certificate_pem;
+};
+
+TestCertificate MakeTestCertificate(const std::string& dns_name);
+
+}  // namespace ringmaster::control

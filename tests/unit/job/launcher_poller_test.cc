@@ -1,0 +1,194 @@
+#include "operator/job/launcher_poller.h"
+
+#include <condition_variable>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "common/control/tls.h"
+#include "tests/builders/job_builder.h"
+#include "worker/launcher/api_server.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::kJobUid;
+
+std::shared_ptr<const Credentials> Keys(const char* seed) {
+  auto keys = DeriveCredentials({.id = seed, .bytes = std::string(32, seed[0])}, "digits", kJobUid);
+  return std::make_shared<const Credentials>(*std::move(keys));
+}
+
+// The launcher's own HTTPS server on loopback, with a status that the test sets.
+class Launcher {
+ public:
+  explicit Launcher(const Credentials& keys)
+      : tls_(*control::TlsContext::Server(keys.Item(control::kItemTlsKey),
+                                          keys.Item(control::kItemTlsCertificate))),
+        work_(boost::asio::make_work_guard(io_)) {
+    auto server = launcher::StartApiServer(
+        io_, "127.0.0.1", 0, *tls_, {.operator_token = keys.Item(control::kItemOperatorToken)},
+        {.on_order = [this](const control::Order& order) { return Take(order); },
+         .status = [this] { return Status(); }});
+    EXPECT_TRUE(server.ok());
+    server_ = *std::move(server);
+    port = server_->port();
+    thread_ = std::jthread([this] { io_.run(); });
+  }
+  ~Launcher() { io_.stop(); }
+
+  void SetStep(int64_t step) {
+    const std::lock_guard lock(mutex_);
+    status_.progress = control::Progress{.step = step};
+  }
+  std::vector<control::Order> Orders() const {
+    const std::lock_guard lock(mutex_);
+    return orders_;
+  }
+
+  int port = 0;
+
+ private:
+  Result<void> Take(const control::Order& order) {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back(order);
+    return {};
+  }
+  control::LauncherStatus Status() {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+  mutable std::mutex mutex_;
+  control::LauncherStatus status_;
+  std::vector<control::Order> orders_;
+
+  std::unique_ptr<control::TlsContext> tls_;
+  boost::asio::io_context io_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::unique_ptr<launcher::ApiServer> server_;
+  std::jthread thread_;
+};
+
+// Waits for news of the poller instead of sleeping.
+class News {
+ public:
+  void Tell() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  bool Until(const std::function<bool()>& condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), condition);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+LauncherPollerOptions Quick(int port) {
+  return {.port = port,
+          .deadline = std::chrono::milliseconds(2000),
+          .first_retry = std::chrono::milliseconds(10),
+          .retry = std::chrono::milliseconds(10),
+          .busy_period = std::chrono::milliseconds(10),
+          .steady_period = std::chrono::milliseconds(10)};
+}
+
+LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
+  return {
+      .job_key = "team-a/digits",
+      .job_uid = kJobUid,
+      .pod_uid = "launcher-uid",
+      .pod_ip = "127.0.0.1",
+      .credentials = std::move(keys),
+      .order = {.stamp = {.leader_transitions = 1, .generation = replicas}, .replicas = replicas}};
+}
+
+TEST(LauncherPoller, SendsTheOrderOnceAndBringsTheStatus) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  launcher.SetStep(1);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  const auto step = [&]() -> int64_t {
+    const auto view = poller.Latest(kJobUid);
+    return view && view->status && view->status->progress ? view->status->progress->step : -1;
+  };
+
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return step() == 1; }));
+  launcher.SetStep(2);
+  ASSERT_TRUE(news.Until([&] { return step() == 2; }));
+
+  ASSERT_EQ(launcher.Orders().size(), 1u);
+  EXPECT_EQ(launcher.Orders()[0].replicas, 3);
+  EXPECT_EQ(poller.Latest(kJobUid)->pod_uid, "launcher-uid");
+}
+
+TEST(LauncherPoller, SendsAChangedOrderAgain) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+
+  poller.Watch(Target(keys, 5));
+  launcher.SetStep(1);
+
+  ASSERT_TRUE(news.Until([&] {
+    launcher.SetStep(static_cast<int64_t>(launcher.Orders().size()));
+    const auto view = poller.Latest(kJobUid);
+    return view->status && view->status->progress && view->status->progress->step == 2;
+  }));
+  EXPECT_EQ(launcher.Orders().back().replicas, 5);
+}
+
+TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {
+  Launcher impostor(*Keys("b"));
+  const SystemClock clock;
+  News news;
+  LauncherPollerOptions options = Quick(impostor.port);
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, options);
+
+  poller.Watch(Target(Keys("a"), 3));
+
+  std::optional<LauncherView> view;
+  while (!view) {
+    view = poller.Latest(kJobUid);
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(view->status.has_value());
+  EXPECT_TRUE(view->silent_since.has_value());
+  EXPECT_TRUE(impostor.Orders().empty());
+}
+
+TEST(LauncherPoller, ForgottenJobsHaveNoView) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+
+  poller.Forget(kJobUid);
+
+  while (poller.Latest(kJobUid)) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace ringmaster::job

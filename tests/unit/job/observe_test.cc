@@ -1,0 +1,112 @@
+#include "operator/job/observe.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/object_meta.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::kJobUid;
+
+// Stores filled as the reflector would.
+struct Cluster {
+  PodStore pods{ProjectPod};
+  ServiceStore services{ProjectService};
+
+  template <typename Store>
+  static void Put(Store& store, const json& object) {
+    ASSERT_TRUE(store.Apply(object, *kube::ReadObjectMeta(object)).ok());
+  }
+};
+
+json Object(const std::string& name, const std::string& owner_uid) {
+  return {{"metadata",
+           {{"name", name},
+            {"namespace", "team-a"},
+            {"uid", "uid-" + name + owner_uid},
+            {"resourceVersion", "1"},
+            {"ownerReferences", json::array({{{"kind", "TrainingJob"},
+                                              {"name", "digits"},
+                                              {"uid", owner_uid},
+                                              {"controller", true}}})}}}};
+}
+
+json Worker(int index, const std::string& owner_uid = kJobUid, const char* phase = "Running") {
+  json pod = Object(api::WorkerPodName("digits", index), owner_uid);
+  pod["metadata"]["labels"] = {{api::kLabelRole, api::kRoleWorker},
+                               {api::kLabelIndex, std::to_string(index)}};
+  pod["status"]["phase"] = phase;
+  return pod;
+}
+
+json Launcher(int64_t term, const std::string& owner_uid = kJobUid) {
+  json pod = Object(api::LauncherPodName("digits", term), owner_uid);
+  pod["metadata"]["labels"] = {{api::kLabelRole, api::kRoleLauncher},
+                               {api::kLabelTerm, std::to_string(term)}};
+  return pod;
+}
+
+TEST(Observe, SortsChildrenIntoBuckets) {
+  Cluster cluster;
+  for (int index : {11, 2, 0}) Cluster::Put(cluster.pods, Worker(index));
+  Cluster::Put(cluster.pods, Worker(3, kJobUid, "Failed"));
+  Cluster::Put(cluster.pods, Worker(4, kJobUid, "Succeeded"));
+  json leaving = Worker(5);
+  leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  Cluster::Put(cluster.pods, leaving);
+  Cluster::Put(cluster.pods, Launcher(2));
+  Cluster::Put(cluster.pods, Launcher(1));
+
+  const Observed seen = Observe(JobBuilder().Term(2).Build(), cluster.pods, cluster.services, {});
+
+  ASSERT_EQ(seen.live.size(), 3u);
+  EXPECT_EQ(seen.live[0]->index, 0);
+  EXPECT_EQ(seen.live[2]->index, 11);
+  EXPECT_EQ(seen.failed.size(), 1u);
+  EXPECT_EQ(seen.completed.size(), 1u);
+  EXPECT_EQ(seen.deleting.size(), 1u);
+  ASSERT_NE(seen.launcher, nullptr);
+  EXPECT_EQ(seen.launcher->term, 2);
+  EXPECT_EQ(seen.old_launchers.size(), 1u);
+  EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 6, 7}));
+}
+
+TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
+  Cluster cluster;
+  Cluster::Put(cluster.pods, Worker(0, "old-uid"));
+  Cluster::Put(cluster.pods, Launcher(1, "old-uid"));
+  Cluster::Put(cluster.services, Object("digits", "old-uid"));
+
+  const Observed seen =
+      Observe(JobBuilder().Build(), cluster.pods, cluster.services, {"digits-worker-2"});
+
+  EXPECT_TRUE(seen.live.empty());
+  EXPECT_EQ(seen.launcher, nullptr);
+  EXPECT_EQ(seen.next_term, 2);
+  EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(seen.worker_service, nullptr);
+}
+
+TEST(Observe, FindsItsServices) {
+  Cluster cluster;
+  json service = Object("digits-launcher", kJobUid);
+  service["spec"] = {{"clusterIP", "10.0.0.1"}, {"selector", {{api::kLabelTerm, "3"}}}};
+  service["metadata"]["annotations"] = {{api::kAnnotationSeedId, "s1"}};
+  Cluster::Put(cluster.services, service);
+
+  const Observed seen = Observe(JobBuilder().Build(), cluster.pods, cluster.services, {});
+
+  ASSERT_NE(seen.launcher_service, nullptr);
+  EXPECT_EQ(seen.launcher_service->cluster_ip, "10.0.0.1");
+  EXPECT_EQ(seen.launcher_service->seed_id, "s1");
+  EXPECT_EQ(seen.launcher_service->term, 3);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,366 @@
+#include "operator/job/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/conditions.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using api::ConditionStatus;
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::SceneBuilder;
+
+// The inputs of one plan, with a clock that stands still unless a test moves it.
+struct Scene {
+  api::TrainingJob job;
+  Observed observed;
+  std::vector<Violation> violations;
+  std::optional<LauncherView> launcher;
+  JobMemory memory;
+  Clock::Time now{std::chrono::hours(1)};
+  Clock::WallTime wall_now =
+      std::chrono::system_clock::from_time_t(1'795'168'800);  // 2026-11-20T10:00:00Z
+
+  Plan Make() const {
+    return MakePlan({.job = job,
+                     .violations = violations,
+                     .observed = observed,
+                     .launcher = launcher,
+                     .memory = memory,
+                     .now = now,
+                     .wall_now = wall_now});
+  }
+};
+
+api::TrainingJob RunningJob(int replicas = 3) {
+  return JobBuilder().Replicas(replicas).Term(1).Condition(api::kCreated, "PodsCreated").Build();
+}
+
+std::vector<std::string> Names(const std::vector<PodDelete>& deletes) {
+  std::vector<std::string> names;
+  for (const PodDelete& pod : deletes) names.push_back(pod.name);
+  return names;
+}
+
+control::LauncherStatus Running(int workers, int world) {
+  control::LauncherStatus status;
+  status.term = 1;
+  status.epoch = {.term = 1, .number = 1};
+  status.phase = control::LauncherPhase::kRunning;
+  status.world_size = world;
+  for (int index = 0; index < workers; ++index) {
+    status.workers.push_back({.pod_uid = "uid-worker-" + std::to_string(index),
+                              .ready = true,
+                              .member = true,
+                              .faults = {}});
+  }
+  return status;
+}
+
+TEST(Plan, NewJobGetsEverythingAtOnce) {
+  const api::TrainingJob job = JobBuilder().Build();
+
+  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()}.Make();
+
+  EXPECT_EQ(plan.raise_term, 1);
+  EXPECT_EQ(plan.create_launcher, 1);
+  EXPECT_EQ(plan.create_workers, (std::vector<int>{0, 1, 2}));
+  EXPECT_TRUE(plan.create_services);
+  EXPECT_TRUE(plan.write_status);
+  EXPECT_EQ(plan.status.launcher_term, 1);
+  EXPECT_EQ(plan.status.state, api::kStatePending);
+  EXPECT_FALSE(plan.order.has_value());
+  EXPECT_TRUE(plan.deletes.empty());
+}
+
+TEST(Plan, CompleteJobNeedsNothingMore) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = Running(3, 3)};
+  scene.job.status = scene.Make().status;
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_FALSE(plan.create_services);
+  EXPECT_FALSE(plan.raise_term.has_value());
+  EXPECT_FALSE(plan.write_status);
+  EXPECT_TRUE(plan.deletes.empty());
+  EXPECT_TRUE(plan.events.empty());
+  ASSERT_TRUE(plan.order.has_value());
+  EXPECT_EQ(plan.order->workers.size(), 3u);
+}
+
+TEST(Plan, DeletedWorkerIsReplacedAtTheLowestFreeIndex) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed =
+      SceneBuilder(job).Launcher().With(PodBuilder::Worker(0)).With(PodBuilder::Worker(2)).Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(plan.create_workers, std::vector<int>{1});
+}
+
+TEST(Plan, ReplacementNeverWaitsForATerminatingName) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed = SceneBuilder(job)
+                            .Launcher()
+                            .With(PodBuilder::Worker(0))
+                            .With(PodBuilder::Worker(1).Deleting())
+                            .With(PodBuilder::Worker(2))
+                            .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
+}
+
+TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed = SceneBuilder(job)
+                            .Launcher()
+                            .Workers(2)
+                            .With(PodBuilder::Worker(2).Ended(137, "OOMKilled", "a\nb\n"))
+                            .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(Names(plan.deletes), std::vector<std::string>{"digits-worker-2"});
+  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
+  ASSERT_EQ(plan.status.failures.size(), 1u);
+  EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
+  EXPECT_EQ(plan.status.failures[0].last_lines, (std::vector<std::string>{"a", "b"}));
+  ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);
+}
+
+TEST(Plan, ScalingDownDeletesTheNewestAndTellsTheLauncher) {
+  const api::TrainingJob job = RunningJob(1);
+  const auto observed = SceneBuilder(job).Launcher().Workers(3).Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(Names(plan.deletes), (std::vector<std::string>{"digits-worker-2", "digits-worker-1"}));
+  ASSERT_TRUE(plan.order.has_value());
+  ASSERT_EQ(plan.order->workers.size(), 1u);
+  EXPECT_EQ(plan.order->workers[0].pod, "digits-worker-0");
+  EXPECT_EQ(plan.order->replicas, 1);
+}
+
+struct LostLauncher {
+  const char* name;
+  PodBuilder pod;
+};
+
+TEST(Plan, LauncherLostWithoutAVerdictGetsTheNextTerm) {
+  const LostLauncher table[] = {
+      {"crashed", PodBuilder::Launcher(1).Ended(139, "Error", "segmentation fault")},
+      {"ended with success but said nothing", PodBuilder::Launcher(1).Ended(0, "Completed")},
+      {"being deleted", PodBuilder::Launcher(1).Deleting()},
+  };
+  for (const LostLauncher& row : table) {
+    const api::TrainingJob job = RunningJob();
+
+    const Plan plan =
+        Scene{.job = job, .observed = SceneBuilder(job).With(row.pod).Workers(3).Build()}.Make();
+
+    EXPECT_EQ(plan.raise_term, 2) << row.name;
+    EXPECT_EQ(plan.create_launcher, 2) << row.name;
+    EXPECT_EQ(plan.point_service_at, 2) << row.name;
+    EXPECT_TRUE(plan.create_workers.empty()) << row.name;
+    EXPECT_FALSE(api::IsTerminal(plan.status)) << row.name;
+    EXPECT_FALSE(plan.order.has_value()) << row.name;
+  }
+}
+
+TEST(Plan, VanishedLauncherGetsTheNextTermToo) {
+  const api::TrainingJob job = RunningJob();
+
+  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).Workers(3).Build()}.Make();
+
+  EXPECT_EQ(plan.raise_term, 2);
+}
+
+TEST(Plan, TermWhosePodWasRefusedIsUsedAgain) {
+  const api::TrainingJob job = JobBuilder().Term(4).Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
+  scene.memory.unused_term = 4;
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(plan.raise_term.has_value());
+  EXPECT_EQ(plan.create_launcher, 4);
+}
+
+TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed = SceneBuilder(job)
+                            .With(PodBuilder::Launcher(1).EndedWith(
+                                {.succeeded = true, .epoch = {1, 2}, .world_size = 3}))
+                            .With(PodBuilder::Worker(0).Ended(0, "Completed"))
+                            .With(PodBuilder::Worker(1))
+                            .Build();
+  Scene scene{.job = job, .observed = observed};
+
+  const Plan first = scene.Make();
+  scene.memory.ended_since = scene.now;
+  scene.now += std::chrono::seconds(4);
+  scene.job.status = first.status;
+  const Plan later = scene.Make();
+
+  EXPECT_TRUE(api::IsTrue(first.status.conditions, api::kSucceeded));
+  EXPECT_EQ(first.status.state, api::kStateSucceeded);
+  EXPECT_EQ(first.status.world_size, 3);
+  EXPECT_TRUE(first.deletes.empty());
+  EXPECT_TRUE(first.requeue_after.has_value());
+  EXPECT_EQ(Names(later.deletes), std::vector<std::string>{"digits-worker-1"});
+  EXPECT_FALSE(later.CreatesPods());
+}
+
+TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {
+  const api::TrainingJob job = RunningJob();
+  control::Verdict verdict{
+      .succeeded = false, .reason = control::kReasonRankFailed, .message = "rank 1 exited"};
+  verdict.first_failure = control::RankExit{.rank = 1,
+                                            .pod_uid = "u",
+                                            .pod = "digits-worker-1",
+                                            .node = "node-2",
+                                            .exit_code = 3,
+                                            .last_lines = {"boom"}};
+
+  const Plan plan =
+      Scene{
+          .job = job,
+          .observed =
+              SceneBuilder(job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(3).Build()}
+          .Make();
+
+  const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->reason, control::kReasonRankFailed);
+  EXPECT_EQ(failed->message, "rank 1 exited");
+  ASSERT_EQ(plan.status.failures.size(), 1u);
+  EXPECT_EQ(plan.status.failures[0].node, "node-2");
+  EXPECT_EQ(plan.status.failures[0].exit_code, 3);
+  ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_TRUE(plan.events[0].warning);
+}
+
+TEST(Plan, WorkersThatFinishedUnderThisLauncherWaitForItsVerdict) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed = SceneBuilder(job)
+                            .Launcher()
+                            .With(PodBuilder::Worker(0).Ended(0, "Completed"))
+                            .With(PodBuilder::Worker(1))
+                            .With(PodBuilder::Worker(2))
+                            .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_TRUE(plan.deletes.empty());
+  EXPECT_EQ(plan.order->workers.size(), 3u);
+}
+
+TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed =
+      SceneBuilder(job)
+          .Launcher()
+          .With(PodBuilder::Worker(0).Ended(0, "Completed", "", "2026-11-20T09:59:00Z"))
+          .With(PodBuilder::Worker(1))
+          .With(PodBuilder::Worker(2))
+          .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
+  EXPECT_EQ(Names(plan.deletes), std::vector<std::string>{"digits-worker-0"});
+}
+
+TEST(Plan, InvalidTemplateFailsTheJobWithoutAPod) {
+  const api::TrainingJob job = JobBuilder().Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()};
+  scene.violations = {{"spec.worker.template.spec.hostNetwork", "is refused"}};
+
+  const Plan plan = scene.Make();
+
+  const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->reason, api::kReasonInvalidSpec);
+  EXPECT_NE(failed->message.find("spec.worker.template.spec.hostNetwork"), std::string::npos);
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_FALSE(plan.create_services);
+  EXPECT_FALSE(plan.raise_term.has_value());
+}
+
+TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+                                 .message = "exceeded quota: pods",
+                                 .failures = 1,
+                                 .retry_at = scene.now + std::chrono::seconds(2)};
+
+  const Plan refused = scene.Make();
+  scene.now += std::chrono::seconds(2);
+  const Plan retried = scene.Make();
+
+  EXPECT_FALSE(refused.CreatesPods());
+  EXPECT_EQ(refused.requeue_after, std::chrono::seconds(2));
+  const api::Condition* ready = api::FindCondition(refused.status.conditions, api::kReady);
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->status, ConditionStatus::kFalse);
+  EXPECT_EQ(ready->reason, api::kReasonQuotaExceeded);
+  ASSERT_EQ(refused.events.size(), 1u);
+  EXPECT_TRUE(refused.events[0].warning);
+  EXPECT_EQ(retried.create_workers, (std::vector<int>{1, 2}));
+}
+
+TEST(Plan, ProgressAloneIsWrittenAtMostEveryTenSeconds) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = Running(3, 3)};
+  scene.launcher->status->progress = control::Progress{.step = 10, .total_steps = 100, .loss = 1.0};
+  scene.job.status = scene.Make().status;
+  scene.memory.progress_written = scene.now;
+  scene.launcher->status->progress->step = 20;
+
+  scene.now += std::chrono::seconds(4);
+  const Plan early = scene.Make();
+  scene.now += std::chrono::seconds(6);
+  const Plan due = scene.Make();
+
+  EXPECT_FALSE(early.write_status);
+  EXPECT_EQ(early.requeue_after, std::chrono::seconds(6));
+  EXPECT_TRUE(due.write_status);
+  EXPECT_EQ(due.status.progress->percent, 20);
+}
+
+TEST(Plan, ResizeIsTold) {
+  api::TrainingJob job = RunningJob(5);
+  job.status.workers.desired = 3;
+  job.status.workers.replicas = 3;
+
+  const Plan plan =
+      Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()}.Make();
+
+  EXPECT_EQ(plan.create_workers, (std::vector<int>{3, 4}));
+  ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_EQ(plan.events[0].note, "from 3 to 5 workers");
+}
+
+TEST(Plan, EndedJobNeverMakesPodsAgain) {
+  const api::TrainingJob job = JobBuilder().Term(1).Condition(api::kFailed, "RankFailed").Build();
+
+  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()}.Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_FALSE(plan.create_services);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

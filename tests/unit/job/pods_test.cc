@@ -1,0 +1,232 @@
+#include "operator/job/pods.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "operator/job/template_policy.h"
+#include "operator/kube/json_access.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+using ringmaster::testing::JobBuilder;
+
+const Credentials& Keys() {
+  static const Credentials keys = *DeriveCredentials({.id = "s1", .bytes = std::string(32, 'x')},
+                                                     "digits", ringmaster::testing::kJobUid);
+  return keys;
+}
+
+json Worker(const api::TrainingJob& job, int index = 0) {
+  return WorkerPod({.job = job, .credentials = Keys()}, index, "10.96.0.7");
+}
+json Launcher(const api::TrainingJob& job) {
+  return LauncherPod({.job = job, .credentials = Keys()}, 1);
+}
+
+const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
+
+std::string Variable(const json& container, const char* name) {
+  std::string value;  // the last one counts
+  for (const json& variable : container["env"]) {
+    if (variable["name"] == name && variable.contains("value"))
+      value = variable["value"].get<std::string>();
+  }
+  return value;
+}
+
+// The rules of the Pod Security profile "restricted" that defaults must meet; what a template must
+// not say is template_policy_test's.
+void ExpectRestricted(const json& pod) {
+  const json& spec = pod["spec"];
+  EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+  EXPECT_EQ(spec["automountServiceAccountToken"], false);
+  for (const char* list : {"containers", "initContainers"}) {
+    for (const json& container : kube::GetArray(spec, {list})) {
+      const json& context = container["securityContext"];
+      EXPECT_EQ(context["allowPrivilegeEscalation"], false);
+      EXPECT_EQ(context["capabilities"]["drop"], json::array({"ALL"}));
+      EXPECT_FALSE(context.contains("privileged"));
+    }
+  }
+  static const std::set<std::string> kVolumes{"name", "emptyDir", "secret", "configMap"};
+  for (const json& volume : spec["volumes"]) {
+    for (const auto& [kind, value] : volume.items()) EXPECT_TRUE(kVolumes.contains(kind)) << kind;
+  }
+  for (const char* field : {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"}) {
+    EXPECT_FALSE(spec.contains(field)) << field;
+  }
+}
+
+TEST(Pods, DefaultsPassTheRestrictedProfile) {
+  const api::TrainingJob job = JobBuilder().Build();
+
+  ExpectRestricted(Worker(job));
+  ExpectRestricted(Launcher(job));
+}
+
+TEST(Pods, SidecarsAreRestrictedToo) {
+  const api::TrainingJob job =
+      JobBuilder()
+          .WorkerTemplate(
+              R"({"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "worker"}, {"name": "side"}]}})")
+          .Build();
+
+  ExpectRestricted(Worker(job));
+}
+
+TEST(Pods, AnyUserIdCanReadTheCredentials) {
+  const json pod = Worker(JobBuilder().Build());
+
+  EXPECT_EQ(pod["spec"]["securityContext"]["fsGroup"], 1000);
+  EXPECT_FALSE(pod["spec"]["securityContext"].contains("runAsUser"));
+  for (const json& volume : pod["spec"]["volumes"]) {
+    if (volume.contains("secret")) {
+      EXPECT_EQ(volume["secret"]["defaultMode"], 0440);
+    }
+  }
+}
+
+std::set<std::string> MountedItems(const json& pod) {
+  std::set<std::string> items;
+  for (const json& volume : pod["spec"]["volumes"]) {
+    if (!volume.contains("secret")) continue;
+    EXPECT_EQ(volume["secret"]["secretName"], Keys().secret_name);
+    for (const json& item : volume["secret"]["items"]) items.insert(item["key"].get<std::string>());
+  }
+  return items;
+}
+
+TEST(Pods, EachRoleMountsItsOwnItemsAndTheirHashes) {
+  const api::TrainingJob job = JobBuilder().Build();
+
+  const std::set<std::string> worker = MountedItems(Worker(job));
+  const std::set<std::string> launcher = MountedItems(Launcher(job));
+
+  EXPECT_EQ(worker,
+            (std::set<std::string>{"ssh-user-key.pub", "ssh-host-key", "tls.crt", "agent-token"}));
+  EXPECT_EQ(launcher, (std::set<std::string>{"ssh-user-key", "ssh-host-key.pub", "tls.key",
+                                             "tls.crt", "agent-token", "operator-token"}));
+  const json hashes = *kube::ParseJson(Variable(Managed(Worker(job)), control::kEnvItemHashes));
+  EXPECT_EQ(hashes.size(), worker.size());
+  EXPECT_EQ(hashes["tls.crt"], Keys().hashes.at("tls.crt"));
+}
+
+TEST(Pods, CarryTheContractInTheirEnvironment) {
+  const json pod = Worker(JobBuilder().Build(), 7);
+  const json& container = Managed(pod);
+
+  EXPECT_EQ(Variable(container, control::kEnvWorkerIndex), "7");
+  EXPECT_EQ(Variable(container, control::kEnvLauncherAddress), "10.96.0.7");
+  EXPECT_EQ(Variable(container, control::kEnvLauncherPort), "8470");
+  EXPECT_EQ(Variable(container, control::kEnvJobUid), ringmaster::testing::kJobUid);
+  const auto spec = control::DecodeLaunchSpec(Variable(container, control::kEnvLaunchSpec));
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->command.front(), "ringmaster-train");
+  EXPECT_EQ(container["command"], json::array({control::kAgentProgram}));
+  EXPECT_EQ(pod["metadata"]["name"], "digits-worker-7");
+  EXPECT_EQ(pod["spec"]["restartPolicy"], "Never");
+}
+
+TEST(Pods, KeepDollarSignsOfTheCommandFromTheKubelet) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.command = {"sh", "-c", "kill $$; echo $(HOME)"};
+
+  const std::string value = Variable(Managed(Worker(job)), control::kEnvLaunchSpec);
+
+  EXPECT_NE(value.find("kill $$$$; echo $$(HOME)"), std::string::npos) << value;
+}
+
+TEST(Pods, WorkersKnowTheirGpus) {
+  const api::TrainingJob with_gpus =
+      JobBuilder()
+          .WorkerTemplate(R"({"spec": {"containers": [
+             {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})")
+          .Build();
+
+  EXPECT_EQ(Variable(Managed(Worker(with_gpus)), control::kEnvGpus), "8");
+  EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvGpus), "");
+}
+
+TEST(Pods, BelongToTheJob) {
+  const json pod = Launcher(JobBuilder().Build());
+
+  const json& owner = pod["metadata"]["ownerReferences"][0];
+  EXPECT_EQ(owner["uid"], ringmaster::testing::kJobUid);
+  EXPECT_EQ(owner["controller"], true);
+  EXPECT_EQ(owner["blockOwnerDeletion"], true);
+  EXPECT_EQ(pod["metadata"]["labels"][api::kLabelTerm], "1");
+  EXPECT_EQ(pod["metadata"]["labels"][api::kLabelManagedBy], api::kManagedBy);
+}
+
+TEST(Pods, TemplateIsKeptAroundWhatIsOurs) {
+  const api::TrainingJob job = JobBuilder()
+                                   .WorkerTemplate(R"({
+            "metadata": {"labels": {"team": "a"}},
+            "spec": {"nodeSelector": {"gpu": "x"}, "terminationGracePeriodSeconds": 60,
+                     "volumes": [{"name": "mine", "emptyDir": {}}],
+                     "containers": [{"name": "side"},
+                                    {"name": "worker", "image": "mine:1", "env": [{"name": "A", "value": "1"}],
+                                     "volumeMounts": [{"name": "mine", "mountPath": "/tmp/"}]}]}})")
+                                   .Build();
+
+  const json pod = Worker(job);
+
+  EXPECT_EQ(pod["metadata"]["labels"]["team"], "a");
+  EXPECT_EQ(pod["spec"]["nodeSelector"]["gpu"], "x");
+  EXPECT_EQ(pod["spec"]["terminationGracePeriodSeconds"], 60);
+  const json& container = pod["spec"]["containers"][1];
+  EXPECT_EQ(container["image"], "mine:1");
+  EXPECT_EQ(Variable(container, "A"), "1");
+  std::multiset<std::string> paths;
+  for (const json& mount : container["volumeMounts"])
+    paths.insert(mount["mountPath"].get<std::string>());
+  EXPECT_EQ(paths,
+            (std::multiset<std::string>{"/tmp/", "/dev/shm", "/etc/ringmaster/credentials"}));
+}
+
+TEST(Pods, LauncherHasDefaultResourcesUnlessTheTemplateSaysOtherwise) {
+  const json standard = Launcher(JobBuilder().Build());
+  const json chosen = Launcher(
+      JobBuilder()
+          .LauncherTemplate(
+              R"({"spec": {"containers": [{"name": "launcher", "resources": {"requests": {"cpu": "2"}}}]}})")
+          .Build());
+
+  EXPECT_EQ(Managed(standard)["resources"]["limits"]["memory"], "512Mi");
+  EXPECT_EQ(Managed(chosen)["resources"], (json{{"requests", {{"cpu", "2"}}}}));
+  EXPECT_EQ(Variable(Managed(standard), "NVIDIA_VISIBLE_DEVICES"), "void");
+}
+
+TEST(Pods, SlotsComeFromTheSpecElseFromTheGpus) {
+  struct Row {
+    std::optional<int> slots;
+    const char* limits;
+    int expected;
+  };
+  const Row table[] = {{std::nullopt, R"({})", 1},
+                       {std::nullopt, R"({"nvidia.com/gpu": 8})", 8},
+                       {std::nullopt, R"({"nvidia.com/gpu": "4"})", 4},
+                       {2, R"({"nvidia.com/gpu": 8})", 2}};
+  for (const Row& row : table) {
+    api::TrainingJob job =
+        JobBuilder()
+            .WorkerTemplate(
+                std::string(
+                    R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": )") +
+                row.limits + "}}]}}")
+            .Build();
+    job.spec.slots_per_worker = row.slots;
+
+    EXPECT_EQ(SlotsPerWorker(job.spec), row.expected);
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,327 @@
+#include "operator/job/reconciler.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/codec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/kube/json_access.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_http_client.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kJobPath[] = "/apis/ringmaster.dev/v1alpha1/namespaces/team-a/trainingjobs/digits";
+constexpr char kPodsPath[] = "/api/v1/namespaces/team-a/pods";
+constexpr char kServicesPath[] = "/api/v1/namespaces/team-a/services";
+
+// An API server of one namespace in memory: enough of it for the verbs of the operator.
+class FakeApi {
+ public:
+  FakeApi() {
+    http.on_send = [this](const http::Request& request) { return Serve(request); };
+    objects[kJobPath] = {
+        {"metadata",
+         {{"name", "digits"},
+          {"namespace", "team-a"},
+          {"uid", "job-uid"},
+          {"resourceVersion", "1"},
+          {"generation", 1}}},
+        {"spec", {{"image", "i"}, {"command", {"x"}}, {"worker", {{"replicas", 3}}}}}};
+  }
+
+  std::size_t Count(const std::string& collection) const {
+    std::size_t count = 0;
+    for (const auto& [path, object] : objects)
+      count += path.rfind(collection + "/", 0) == 0 ? 1 : 0;
+    return count;
+  }
+
+  http::FakeHttpClient http;
+  std::map<std::string, json> objects;                               // by path
+  std::map<std::string, std::pair<int, std::string>> refuse_create;  // collection -> answer
+  int writes_left = -1;  // after so many writes the process is dead; -1: never
+  std::vector<std::string> secret_reads;
+
+ private:
+  Result<http::Response> Serve(const http::Request& request) {
+    const std::lock_guard lock(mutex_);
+    const std::string path = request.path.substr(0, request.path.find('?'));
+    if (request.method != http::Method::kGet) {
+      if (writes_left == 0) return Error{ErrorKind::kUnavailable, "killed"};
+      if (writes_left > 0) --writes_left;
+    }
+    switch (request.method) {
+      case http::Method::kGet:
+        return Get(path);
+      case http::Method::kPost:
+        return Create(path, *kube::ParseJson(request.body));
+      case http::Method::kPatch:
+        return Patch(path, *kube::ParseJson(request.body));
+      case http::Method::kDelete:
+        return Delete(path);
+      default:
+        return http::Response{.status = 405};
+    }
+  }
+  http::Response Get(const std::string& path) {
+    if (path.find("/secrets/") != std::string::npos) secret_reads.push_back(path);
+    const auto found = objects.find(path);
+    return found == objects.end() ? Refuse(404, "NotFound")
+                                  : http::Response{200, {}, found->second.dump()};
+  }
+  http::Response Create(const std::string& path, json object) {
+    const auto refusal = refuse_create.find(path);
+    if (refusal != refuse_create.end())
+      return Refuse(refusal->second.first, "Forbidden", refusal->second.second);
+    const std::string at = path + "/" + object["metadata"]["name"].get<std::string>();
+    if (objects.contains(at)) return Refuse(409, "AlreadyExists");
+    object["metadata"]["uid"] = "uid-" + std::to_string(++version_);
+    object["metadata"]["resourceVersion"] = std::to_string(version_);
+    object["metadata"]["creationTimestamp"] = "2026-11-20T10:00:00Z";
+    if (path == kServicesPath && !object["spec"].contains("clusterIP"))
+      object["spec"]["clusterIP"] = "10.0.0.1";
+    objects[at] = object;
+    return {201, {}, object.dump()};
+  }
+  http::Response Patch(std::string path, const json& patch) {
+    if (path.ends_with("/status")) path.resize(path.size() - 7);
+    const auto found = objects.find(path);
+    if (found == objects.end()) return Refuse(404, "NotFound");
+    const std::string wanted = kube::GetString(patch, {"metadata", "resourceVersion"});
+    if (!wanted.empty() && wanted != found->second["metadata"]["resourceVersion"])
+      return Refuse(409, "Conflict");
+    found->second.merge_patch(patch);
+    found->second["metadata"]["resourceVersion"] = std::to_string(++version_);
+    return {200, {}, found->second.dump()};
+  }
+  http::Response Delete(const std::string& path) {
+    return objects.erase(path) > 0 ? http::Response{200, {}, "{}"} : Refuse(404, "NotFound");
+  }
+  static http::Response Refuse(int code, const char* reason, const std::string& message = "no") {
+    return {
+        code,
+        {},
+        json{{"kind", "Status"}, {"reason", reason}, {"message", message}, {"code", code}}.dump()};
+  }
+
+  std::mutex mutex_;
+  int64_t version_ = 100;
+};
+
+class Events final : public runtime::EventSink {
+ public:
+  void Record(runtime::Event event) override { reasons.push_back(event.reason); }
+  std::vector<std::string> reasons;
+};
+
+// One life of the operator: everything it keeps in memory. A new one is a restart.
+struct Operator {
+  explicit Operator(FakeApi& the_api) : api(the_api) {}
+
+  // What the watches would bring.
+  void Sync() {
+    Fill(jobs, "/trainingjobs/");
+    Fill(pods, "/pods/");
+    Fill(services, "/services/");
+  }
+  // Until nothing changes any more.
+  void Settle() {
+    for (int i = 0; i < 20; ++i) {
+      Sync();
+      const std::size_t sent = api.http.Sent().size();
+      (void)reconciler.Reconcile("team-a/digits");
+      if (api.http.Sent().size() == sent) return;
+    }
+  }
+
+  FakeApi& api;
+  FakeClock clock;
+  kube::KubeClient client{api.http, nullptr};
+  runtime::FreshnessGate freshness{clock};
+  runtime::RequestPool pool{2};
+  Events events;
+  Keyring keyring{client, clock, "ringmaster-system"};
+  LauncherPoller launchers{clock, [](const std::string&) {}};
+  JobStore jobs{api::DecodeTrainingJob};
+  PodStore pods{ProjectPod};
+  ServiceStore services{ProjectService};
+  Reconciler reconciler{{.tools = {clock, client, freshness, pool, events},
+                         .jobs = jobs,
+                         .pods = pods,
+                         .services = services,
+                         .keyring = keyring,
+                         .launchers = launchers,
+                         .leader_transitions = [] { return 1; }}};
+
+ private:
+  template <typename Store>
+  void Fill(Store& store, const char* part) {
+    for (const auto& [path, object] : api.objects) {
+      if (path.find(part) != std::string::npos) {
+        ASSERT_TRUE(store.Stage(object, *kube::ReadObjectMeta(object)).ok());
+      }
+    }
+    store.Swap("1");
+  }
+};
+
+api::TrainingJobStatus StatusOf(const FakeApi& api) {
+  return api::DecodeTrainingJob(api.objects.at(kJobPath))->status;
+}
+
+TEST(Reconciler, MakesAJobsObjectsAndThenRests) {
+  FakeApi api;
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  EXPECT_EQ(api.Count(kServicesPath), 2u);
+  EXPECT_EQ(api.Count("/api/v1/namespaces/team-a/secrets"), 1u);
+  EXPECT_TRUE(api.objects.contains(std::string(kPodsPath) + "/digits-launcher-1"));
+  EXPECT_TRUE(api::IsTrue(StatusOf(api).conditions, api::kCreated));
+  EXPECT_EQ(op.events.reasons, std::vector<std::string>{api::kEventCreated});
+}
+
+TEST(Reconciler, FirstStatusHasItsZeros) {
+  FakeApi api;
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.objects[kJobPath]["status"]["workers"]["ready"], 0);
+}
+
+TEST(Reconciler, ReadsNoSecretButItsKeyring) {
+  FakeApi api;
+  Operator op(api);
+
+  op.Settle();
+
+  ASSERT_FALSE(api.secret_reads.empty());
+  for (const std::string& path : api.secret_reads) {
+    EXPECT_EQ(path, "/api/v1/namespaces/ringmaster-system/secrets/ringmaster-keyring");
+  }
+}
+
+TEST(Reconciler, AKillAfterAnyWriteLeavesNoDuplicate) {
+  for (int writes = 0; writes < 12; ++writes) {
+    FakeApi api;
+    api.writes_left = writes;
+    Operator(api).Settle();
+    api.writes_left = -1;
+
+    Operator(api).Settle();
+
+    EXPECT_EQ(api.Count(kServicesPath), 2u) << writes;
+    EXPECT_EQ(api.Count("/api/v1/namespaces/team-a/secrets"), 1u) << writes;
+    std::size_t workers = 0;
+    std::size_t launchers = 0;
+    for (const auto& [path, object] : api.objects) {
+      const std::string role = kube::GetString(object, {"metadata", "labels", api::kLabelRole});
+      workers += role == api::kRoleWorker ? 1 : 0;
+      launchers += role == api::kRoleLauncher ? 1 : 0;
+    }
+    EXPECT_EQ(workers, 3u) << writes;
+    EXPECT_EQ(launchers, 1u) << writes;
+    const std::string launcher =
+        std::string(kPodsPath) + "/" + api::LauncherPodName("digits", StatusOf(api).launcher_term);
+    EXPECT_TRUE(api.objects.contains(launcher)) << writes;
+  }
+}
+
+TEST(Reconciler, ForeignObjectsAreNeverAdopted) {
+  for (const char* name : {"digits", "digits-launcher"}) {
+    FakeApi api;
+    const std::string path = std::string(kServicesPath) + "/" + name;
+    const json foreign{
+        {"metadata",
+         {{"name", name}, {"namespace", "team-a"}, {"uid", "x"}, {"resourceVersion", "5"}}},
+        {"spec", {{"clusterIP", "10.9.9.9"}}}};
+    api.objects[path] = foreign;
+    Operator op(api);
+
+    op.Settle();
+
+    const auto status = StatusOf(api);
+    const api::Condition* ready = api::FindCondition(status.conditions, api::kReady);
+    ASSERT_NE(ready, nullptr);
+    EXPECT_EQ(ready->reason, api::kReasonNameConflict);
+    EXPECT_EQ(api.objects[path], foreign);
+    EXPECT_EQ(api.Count(kPodsPath), 0u);
+  }
+}
+
+TEST(Reconciler, QuotaRefusalIsToldAndRetriedLater) {
+  FakeApi api;
+  api.refuse_create[kPodsPath] = {403,
+                                  "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1"};
+  Operator op(api);
+
+  op.Settle();
+  const auto refused = StatusOf(api);
+  api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+
+  const api::Condition* ready = api::FindCondition(refused.conditions, api::kReady);
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->reason, api::kReasonQuotaExceeded);
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  EXPECT_EQ(StatusOf(api).launcher_term, 1);
+  EXPECT_NE(api::FindCondition(StatusOf(api).conditions, api::kReady)->reason,
+            api::kReasonQuotaExceeded);
+}
+
+TEST(Reconciler, PodsThatCannotBeValidFailTheJob) {
+  FakeApi api;
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid: spec.containers[0].resources: bad"};
+  Operator op(api);
+
+  op.Settle();
+
+  const auto status = StatusOf(api);
+  const api::Condition* failed = api::FindCondition(status.conditions, api::kFailed);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->reason, api::kReasonInvalidSpec);
+  EXPECT_NE(failed->message.find("spec.containers[0].resources"), std::string::npos);
+}
+
+TEST(Reconciler, LostKeyringIsToldAndNothingIsMade) {
+  FakeApi api;
+  Operator(api).Settle();
+  api.objects.erase("/api/v1/namespaces/ringmaster-system/secrets/ringmaster-keyring");
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-0");
+
+  Operator(api).Settle();
+
+  const auto status = StatusOf(api);
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->reason,
+            api::kReasonCredentialsUnavailable);
+  EXPECT_EQ(api.Count(kPodsPath), 3u);
+}
+
+TEST(Reconciler, JobOfTheSameNameIsANewJob) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  api.objects[kJobPath]["metadata"]["uid"] = "another-uid";
+  api.objects[kJobPath]["status"] = nullptr;
+  api.objects.erase(std::string(kServicesPath) + "/digits");
+  api.objects.erase(std::string(kServicesPath) + "/digits-launcher");
+
+  op.Settle();
+
+  EXPECT_TRUE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-3"));
+  EXPECT_TRUE(api.objects.contains(std::string(kPodsPath) + "/digits-launcher-2"));
+  EXPECT_EQ(api.Count("/api/v1/namespaces/team-a/secrets"), 2u);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

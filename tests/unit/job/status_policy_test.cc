@@ -1,0 +1,173 @@
+#include "operator/job/status_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/conditions.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::SceneBuilder;
+
+// What a live job's status says, given its Pods and the launcher's answer.
+struct Situation {
+  api::TrainingJob job = JobBuilder().Term(1).Build();
+  Observed observed;
+  std::optional<LauncherView> launcher;
+  PodsOutlook outlook{.complete = true};
+  JobMemory memory;
+  Clock::Time now{std::chrono::hours(1)};
+
+  api::TrainingJobStatus Describe() const {
+    const std::vector<Violation> none;
+    api::TrainingJobStatus status = job.status;
+    DescribeLive({.job = job,
+                  .violations = none,
+                  .observed = observed,
+                  .launcher = launcher,
+                  .memory = memory,
+                  .now = now,
+                  .wall_now = std::chrono::system_clock::from_time_t(1'795'168'800)},
+                 outlook, status);
+    return status;
+  }
+};
+
+Situation Complete() {
+  Situation situation;
+  situation.observed = SceneBuilder(situation.job).Launcher().Workers(3).Build();
+  situation.launcher =
+      LauncherView{.pod_uid = "uid-launcher-1", .status = control::LauncherStatus{}};
+  for (int i = 0; i < 3; ++i) {
+    situation.launcher->status->workers.push_back({.pod_uid = "uid-worker-" + std::to_string(i),
+                                                   .ready = true,
+                                                   .member = true,
+                                                   .faults = {}});
+  }
+  return situation;
+}
+
+std::string ReasonOf(const api::TrainingJobStatus& status, const char* type) {
+  const api::Condition* condition = api::FindCondition(status.conditions, type);
+  return condition == nullptr ? "" : condition->reason;
+}
+
+TEST(StatusPolicy, ReadyNamesWhatIsInTheWay) {
+  struct Row {
+    const char* reason;
+    std::function<void(Situation&)> change;
+  };
+  const Row table[] = {
+      {api::kReasonWorkersReady, [](Situation&) {}},
+      {api::kReasonQuotaExceeded,
+       [](Situation& s) { s.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded}; }},
+      {api::kReasonUnschedulable,
+       [](Situation& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Unschedulable("no GPUs"))
+                          .Build();
+       }},
+      {"ImagePullBackOff",
+       [](Situation& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Waiting("ImagePullBackOff", "not found"))
+                          .Build();
+       }},
+      {api::kReasonBackOff, [](Situation& s) { s.outlook.back_off = std::chrono::seconds(1); }},
+      {api::kReasonCreating, [](Situation& s) { s.outlook.complete = false; }},
+      {api::kReasonWaitingForPods,
+       [](Situation& s) { s.launcher->status->workers[1].ready = false; }},
+      {api::kReasonPreflightFailed,
+       [](Situation& s) {
+         s.launcher->status->workers[0].faults = {{"sshd", "no sshd in the image"}};
+       }},
+      {api::kReasonWaitingForLauncher, [](Situation& s) { s.launcher.reset(); }},
+      {api::kReasonLauncherUnreachable,
+       [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(6); }},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    row.change(situation);
+
+    const auto status = situation.Describe();
+
+    EXPECT_EQ(ReasonOf(status, api::kReady), row.reason);
+    EXPECT_EQ(api::IsTrue(status.conditions, api::kReady),
+              std::string(row.reason) == api::kReasonWorkersReady);
+  }
+}
+
+TEST(StatusPolicy, MessagesNameTheWorker) {
+  Situation situation = Complete();
+  situation.launcher->status->workers[1].faults = {{"gpu", "no GPU found"}};
+
+  const auto status = situation.Describe();
+
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->message,
+            "digits-worker-1 failed its gpu check: no GPU found");
+}
+
+TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 6;
+  situation.launcher->status->epoch = {.term = 1, .number = 4};
+
+  const auto running = situation.Describe();
+  situation.launcher->status->phase = control::LauncherPhase::kStopping;
+  const auto stopping = situation.Describe();
+
+  EXPECT_TRUE(api::IsTrue(running.conditions, api::kRunning));
+  EXPECT_EQ(running.state, api::kStateRunning);
+  EXPECT_EQ(running.world_size, 6);
+  EXPECT_EQ(running.epoch, 4);
+  EXPECT_EQ(running.workers.members, 3);
+  EXPECT_FALSE(api::IsTrue(stopping.conditions, api::kRunning));
+  EXPECT_EQ(stopping.state, api::kStateStarting);
+}
+
+TEST(StatusPolicy, AnswersOfAnEarlierLauncherCountForNothing) {
+  Situation situation = Complete();
+  situation.launcher->pod_uid = "uid-of-an-earlier-one";
+
+  EXPECT_EQ(situation.Describe().workers.ready, 0);
+}
+
+TEST(StatusPolicy, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 3;
+  situation.job.status = situation.Describe();
+  situation.launcher.reset();
+
+  EXPECT_EQ(situation.Describe(), situation.job.status);
+}
+
+TEST(StatusPolicy, ProgressHasPercentAndTimeOfCompletion) {
+  Situation situation = Complete();
+  situation.launcher->steps_per_second = 10;
+  situation.launcher->status->progress = control::Progress{.step = 400,
+                                                           .total_steps = 1000,
+                                                           .samples_per_second = 1234.6,
+                                                           .loss = 0.03125,
+                                                           .accuracy = 0.975};
+
+  const auto progress = situation.Describe().progress;
+
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->percent, 40);
+  EXPECT_EQ(progress->samples_per_second, 1235);
+  EXPECT_EQ(progress->loss, "0.03125");
+  EXPECT_EQ(progress->accuracy, "0.975");
+  EXPECT_EQ(progress->estimated_completion_time, "2026-11-20T10:01:00Z");
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,70 @@
+#include "operator/job/views.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+namespace {
+
+PodView Project(const char* text) {
+  auto pod = ProjectPod(*kube::ParseJson(text));
+  EXPECT_TRUE(pod.ok());
+  return *std::move(pod);
+}
+
+TEST(Views, ReadTheManagedContainersEnd) {
+  const PodView pod = Project(R"({
+    "metadata": {"name": "d-launcher-2", "namespace": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
+                 "labels": {"ringmaster.dev/role": "launcher", "ringmaster.dev/term": "2"},
+                 "ownerReferences": [{"kind": "TrainingJob", "name": "d", "uid": "o", "controller": true}]},
+    "spec": {"nodeName": "n"},
+    "status": {"phase": "Failed", "podIP": "10.0.0.1", "containerStatuses": [
+      {"name": "side", "state": {"terminated": {"exitCode": 9}}},
+      {"name": "launcher", "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": "m",
+                                                    "finishedAt": "2026-01-01T00:01:00Z"}}}]}})");
+
+  EXPECT_EQ(pod.role, Role::kLauncher);
+  EXPECT_EQ(pod.term, 2);
+  EXPECT_EQ(pod.owner_uid, "o");
+  EXPECT_EQ(pod.phase, PodPhase::kFailed);
+  EXPECT_TRUE(pod.container.terminated);
+  EXPECT_EQ(pod.container.exit_code, 1);
+  EXPECT_EQ(pod.container.ended_message, "m");
+  EXPECT_EQ(pod.ip, "10.0.0.1");
+  EXPECT_EQ(pod.node, "n");
+}
+
+TEST(Views, ShowTheContainerThatCannotStart) {
+  const PodView pod = Project(R"({
+    "metadata": {"name": "d-worker-0", "labels": {"ringmaster.dev/role": "worker", "ringmaster.dev/index": "0"}},
+    "status": {"containerStatuses": [
+      {"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}},
+      {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]}})");
+
+  EXPECT_EQ(pod.index, 0);
+  EXPECT_EQ(pod.container.waiting_reason, "ImagePullBackOff");
+  EXPECT_EQ(pod.container.waiting_message, "no such image");
+}
+
+TEST(Views, KeepTheSchedulersMessage) {
+  const PodView pod =
+      Project(R"({"metadata": {"name": "x"}, "status": {"phase": "Pending", "conditions": [
+    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}})");
+
+  EXPECT_EQ(pod.unschedulable, "0/3 nodes");
+}
+
+TEST(Views, SurviveWhatIsMissingOrNull) {
+  const PodView pod = Project(
+      R"({"metadata": {"name": "x", "labels": null}, "status": {"containerStatuses": null}})");
+
+  EXPECT_EQ(pod.role, Role::kOther);
+  EXPECT_EQ(pod.index, -1);
+  EXPECT_FALSE(ProjectPod(*kube::ParseJson("[]")).ok());
+}
+
+}  // namespace
+}  // namespace ringmaster::job

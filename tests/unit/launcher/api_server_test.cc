@@ -1,0 +1,144 @@
+// The operator's HTTPS API: what is answered to whom, as a table; then the same over a real TLS
+// socket.
+
+#include "worker/launcher/api_server.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+
+#include "tests/unit/control/test_certificate.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+namespace asio = boost::asio;
+
+struct Server {
+  Server() {
+    options.operator_token = "secret";
+    handlers.on_order = [this](const control::Order& order) -> Result<void> {
+      if (order.stamp < last)
+        return Error{ErrorKind::kConflict, "an order with a higher stamp was seen"};
+      last = order.stamp;
+      return {};
+    };
+    handlers.status = [this] {
+      control::LauncherStatus status;
+      status.last_order = last;
+      return status;
+    };
+  }
+  ApiOptions options;
+  ApiHandlers handlers;
+  control::OrderStamp last{1, 5};
+};
+
+std::string OrderText(int64_t generation) {
+  control::Order order;
+  order.stamp = {1, generation};
+  return control::EncodeOrder(order);
+}
+
+TEST(LauncherApi, AnswersByTable) {
+  struct Case {
+    const char* method;
+    const char* target;
+    const char* authorization;
+    std::string body;
+    unsigned code;
+  };
+  const Case cases[] = {
+      {"GET", "/v1/status", "Bearer secret", "", 200},
+      {"PUT", "/v1/order", "Bearer secret", OrderText(5), 200},
+      {"PUT", "/v1/order", "Bearer secret", OrderText(6), 200},
+      {"PUT", "/v1/order", "Bearer secret", OrderText(4), 409},
+      {"PUT", "/v1/order", "Bearer secret", "{", 400},
+      {"PUT", "/v1/order", "Bearer secret", "[]", 400},
+      {"GET", "/v1/order", "Bearer secret", "", 405},
+      {"PUT", "/v1/status", "Bearer secret", "", 405},
+      {"GET", "/", "Bearer secret", "", 404},
+      {"GET", "/v1/status", "", "", 401},
+      {"GET", "/v1/status", "Bearer ", "", 401},
+      {"GET", "/v1/status", "Bearer secreT", "", 401},
+      {"GET", "/v1/status", "Basic secret", "", 401},
+      {"GET", "/nowhere", "Bearer guess", "", 401},
+  };
+  Server server;
+  for (const Case& c : cases) {
+    const ApiAnswer answer = AnswerApiRequest(server.options, server.handlers, c.method, c.target,
+                                              c.authorization, c.body);
+    EXPECT_EQ(answer.code, c.code)
+        << c.method << " " << c.target << " " << c.authorization << " " << c.body;
+    EXPECT_TRUE(answer.code != 401 || answer.body.empty());
+  }
+}
+
+TEST(LauncherApi, TrustsNobodyWhenItHasNoToken) {
+  Server server;
+  server.options.operator_token.clear();
+
+  EXPECT_EQ(
+      AnswerApiRequest(server.options, server.handlers, "GET", "/v1/status", "Bearer ", "").code,
+      401U);
+}
+
+// One HTTP exchange with the server over TLS, on a thread of its own while this one runs the
+// server.
+std::string Exchange(const std::string& request) {
+  const control::TestCertificate certificate =
+      control::MakeTestCertificate("launcher.u.ringmaster.dev");
+  auto server_tls = control::TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
+  auto client_tls =
+      control::TlsContext::Client(certificate.certificate_pem, "launcher.u.ringmaster.dev");
+  asio::io_context io;
+  Server handlers;
+  handlers.options.max_order_bytes = 4096;
+  auto server =
+      StartApiServer(io, "127.0.0.1", 0, **server_tls, handlers.options, handlers.handlers);
+  EXPECT_TRUE(server.ok());
+  const auto port = static_cast<unsigned short>((*server)->port());
+
+  std::string reply;
+  std::jthread client([&] {
+    asio::io_context client_io;
+    asio::ssl::stream<asio::ip::tcp::socket> stream(client_io, (*client_tls)->asio());
+    boost::system::error_code error;
+    stream.next_layer().connect({asio::ip::make_address("127.0.0.1"), port}, error);
+    if (!error) stream.handshake(asio::ssl::stream_base::client, error);
+    if (!error) asio::write(stream, asio::buffer(request), error);
+    if (!error) asio::read(stream, asio::dynamic_buffer(reply), error);
+    io.stop();
+  });
+  io.run();
+  return reply;
+}
+
+TEST(LauncherApi, ServesOverTls) {
+  const std::string reply = Exchange(
+      "GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nConnection: "
+      "close\r\n\r\n");
+
+  EXPECT_EQ(reply.find("HTTP/1.1 200"), 0U) << reply;
+  EXPECT_NE(reply.find("\"phase\":\"WaitingForOrder\""), std::string::npos) << reply;
+}
+
+TEST(LauncherApi, RefusesLargeBodiesWithoutReadingThem) {
+  const std::string reply = Exchange(
+      "PUT /v1/order HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: "
+      "100000\r\n\r\n");
+
+  EXPECT_EQ(reply.find("HTTP/1.1 413"), 0U) << reply;
+}
+
+TEST(LauncherApi, ClosesOnWhatIsNoHttp) { EXPECT_EQ(Exchange("hello\r\n\r\n"), ""); }
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,388 @@
+// How jobs end, and who is blamed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::HasSubstr;
+
+class TwoWorkers : public testing::Test {
+ protected:
+  void Start(int slots = 1, bool managed = true, int start_attempts = 1) {
+    world = std::make_unique<World>(slots, managed, start_attempts);
+    world->slots_of_hello = slots;
+    world->Order({0, 1});
+    world->Arrive(0);
+    world->Arrive(1);
+  }
+  void Run(int slots = 1, bool managed = true) {
+    Start(slots, managed);
+    world->AttachAll();
+    ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  }
+  void Settle(std::chrono::milliseconds time = 2s) { world->Pass(time, {0, 1}); }
+
+  std::unique_ptr<World> world;
+};
+
+TEST_F(TwoWorkers, SucceedAfterAllAreDoneReleasedAndGone) {
+  Run();
+  const control::Epoch epoch = world->membership.epoch();
+  world->Say(0, control::RankProgress{epoch, {100, 100, 5000, 0.03, 0.98}});
+  world->Say(0, control::RankDone{epoch, 0});
+  EXPECT_EQ(world->Sent<control::Release>(), 0);
+  world->Say(1, control::RankDone{epoch, 1});
+  EXPECT_EQ(world->Sent<control::Release>(), 2);
+
+  world->Exit(0, 0);
+  world->Exit(1, 0);
+  EXPECT_FALSE(world->Decided());
+  world->MpirunEnds(0);
+
+  ASSERT_TRUE(world->Decided());
+  const control::Verdict verdict = world->Verdict()->verdict;
+  EXPECT_TRUE(verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->exit_code, 0);
+  EXPECT_EQ(verdict.clean_exits, 2);
+  EXPECT_EQ(verdict.world_size, 2);
+  EXPECT_EQ(verdict.progress->step, 100);
+  EXPECT_EQ(world->Sent<control::Shutdown>(), 2);
+}
+
+TEST_F(TwoWorkers, CannotFailOnceReleased) {
+  Run();
+  world->Say(0, control::RankDone{world->membership.epoch(), 0});
+  world->Say(1, control::RankDone{world->membership.epoch(), 1});
+  world->Exit(0, 0, 11);
+  world->Close(1);
+  world->Pass(11s, {0});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->verdict.clean_exits, 0);
+}
+
+TEST_F(TwoWorkers, LoseTheWorldWhenAWorkerVanishesBeforeRelease) {
+  Run();
+  world->Say(0, control::RankDone{world->membership.epoch(), 0});
+  world->Close(1);
+  world->Pass(1s, {0});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->Sent<control::Release>(), 0);
+}
+
+TEST_F(TwoWorkers, NobodyElseMaySayARankIsDone) {
+  Run();
+  world->Say(0, control::RankDone{world->membership.epoch(), 0});
+  world->Say(0, control::RankDone{world->membership.epoch(), 1});
+  world->Say(0, control::RankDone{world->membership.epoch(), 7});
+
+  EXPECT_EQ(world->Sent<control::Release>(), 0);
+}
+
+TEST_F(TwoWorkers, AFailedRankFailsTheJobByName) {
+  Run();
+  world->Exit(1, 3, 0, 0, {"loading", "out of luck", ""});
+  Settle();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+  EXPECT_EQ(world->Verdict()->verdict.message,
+            "rank 1 on digits-worker-1 (node-1) exited with code 3; it printed last: out of luck");
+  EXPECT_EQ(world->Verdict()->exit_code, 3);
+  EXPECT_EQ(world->Verdict()->verdict.first_failure->pod, "digits-worker-1");
+}
+
+struct Blame {
+  const char* what;
+  // Exits in the order they arrive: {worker, code, signal}.
+  std::vector<std::array<int, 3>> exits;
+  const char* reason;
+  const char* message;
+  int exit_code;
+};
+
+class Blames : public TwoWorkers, public testing::WithParamInterface<Blame> {};
+
+TEST_P(Blames, TheRankThatFailedFirst) {
+  const Blame& c = GetParam();
+  Run();
+  for (const auto& [worker, code, signal] : c.exits) world->Exit(worker, code, signal);
+  Settle(3s);
+
+  ASSERT_TRUE(world->Decided()) << c.what;
+  EXPECT_EQ(world->Verdict()->verdict.reason, c.reason) << c.what;
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr(c.message)) << c.what;
+  EXPECT_EQ(world->Verdict()->exit_code, c.exit_code) << c.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Blames,
+    testing::Values(Blame{"user error",
+                          {{0, 2, 0}},
+                          "UserError",
+                          "rank 0 on digits-worker-0 (node-0) exited with code 2",
+                          2},
+                    Blame{"signal",
+                          {{1, 0, 9}},
+                          "RankFailed",
+                          "rank 1 on digits-worker-1 (node-1) was killed by signal 9",
+                          137},
+                    Blame{"victim first", {{0, 75, 0}, {1, 0, 11}}, "RankFailed", "rank 1", 139},
+                    Blame{"only victims", {{0, 75, 0}, {1, 75, 0}}, "RankFailed", "rank 0", 75},
+                    Blame{"first of two", {{1, 4, 0}, {0, 3, 0}}, "RankFailed", "rank 1", 4},
+                    Blame{"user error wins", {{0, 1, 0}, {1, 2, 0}}, "UserError", "rank 1", 2},
+                    Blame{"terminated victim", {{0, 0, 15}, {1, 3, 0}}, "RankFailed", "rank 1", 3},
+                    Blame{"no program", {{0, 127, 0}}, "RankFailed", "could not be started", 127},
+                    Blame{"too early",
+                          {{0, 0, 0}},
+                          "RankFailed",
+                          "ended with code 0 before the training was complete",
+                          1}));
+
+TEST_F(TwoWorkers, TheEarlierFailureIsTheFirst) {
+  Run();
+  world->Exit(1, 4);
+  world->Pass(100ms, {0, 1});
+  world->Exit(0, 3);
+  Settle();
+
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("rank 1"));
+}
+
+TEST_F(TwoWorkers, AVanishedWorkerIsNotItsPeersFailure) {
+  Run();
+  world->Exit(0, 1, 0, 0, {"connection reset by peer"});
+  world->Pass(1500ms, {0});
+  EXPECT_FALSE(world->Decided());
+
+  world->Pass(1s, {0});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_NE(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(TwoWorkers, DirectProgramsSucceedWhenAllExitCleanly) {
+  Run(2, false);
+  for (const int worker : {0, 1}) {
+    for (const int slot : {0, 1}) world->Exit(worker, 0, 0, slot);
+  }
+  world->MpirunEnds(0);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->verdict.clean_exits, 4);
+}
+
+TEST_F(TwoWorkers, DirectProgramsGoWithTheirMpirun) {
+  Run(1, false);
+  world->MpirunEnds(1, {"ORTE has lost communication with a remote daemon."});
+  Settle(3s);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+}
+
+TEST_F(TwoWorkers, OurTrainerOutlivesItsMpirun) {
+  Run();
+  world->MpirunEnds(1);
+  Settle(10s);
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(TwoWorkers, EveryRankOnOneHostIsAWorldMismatch) {
+  Start();
+  world->Attach(0, 0, 0, 2);
+  world->Attach(0, 1, 1, 2);
+  EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+  Settle(500ms);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              HasSubstr("expected 2 (digits-worker-0 (node-0) slot 0, digits-worker-1 (node-1) "
+                        "slot 0), attached 2 "
+                        "(digits-worker-0 (node-0) slot 0, digits-worker-0 (node-0) slot 1)"));
+  EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+}
+
+TEST_F(TwoWorkers, ASlotAttachedTwiceIsAWorldMismatch) {
+  Start();
+  world->Attach(0, 0, 0, 2);
+  world->Attach(0, 0, 1, 2);
+  Settle(500ms);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              HasSubstr("two processes attached to digits-worker-0 (node-0) slot 0"));
+}
+
+TEST_F(TwoWorkers, ASecondAttachAfterTheSetIsWholeStillCountsBeforeTheGate) {
+  Start(2);
+  world->Attach(0, 0, 0, 4);
+  world->Attach(0, 1, 1, 4);
+  world->Attach(1, 0, 2, 4);
+  world->Attach(1, 1, 2, 4);  // the same rank of mpirun twice
+  Settle(500ms);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
+}
+
+TEST_F(TwoWorkers, AnotherWorldSizeIsAWorldMismatch) {
+  Start();
+  world->Attach(0, 0, 0, 1);
+  world->Attach(1, 0, 0, 1);
+  Settle(500ms);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
+  EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+}
+
+TEST_F(TwoWorkers, ProcessesOnAHostWithoutAgentAreAWorldMismatch) {
+  for (const bool by_code : {true, false}) {
+    Start();
+    world->MpirunEnds(
+        by_code ? 79 : 1,
+        {by_code ? "x" : "[1,0]<stderr>: ringmaster-attach: found no agent on this host (…)"});
+    Settle(1s);
+
+    ASSERT_TRUE(world->Decided());
+    EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
+    EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("did not use the hostfile"));
+  }
+}
+
+TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsQuoted) {
+  Start();
+  world->MpirunEnds(255, {"bash: orted: command not found"});
+  Settle(1s);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              HasSubstr("it printed last: bash: orted: command not found"));
+}
+
+TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsTriedAgainBeforeItIsTheJobsFailure) {
+  Start(1, true, 2);
+  const int64_t first = world->LastStart().cohort;
+  world->MpirunEnds(255, {"Connection timed out during banner exchange"});
+  Settle(1s);
+
+  EXPECT_FALSE(world->Decided());
+  ASSERT_GT(world->LastStart().cohort, first);
+
+  world->MpirunEnds(255, {"Connection timed out during banner exchange"});
+  Settle(1s);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+}
+
+TEST_F(TwoWorkers, AnMpirunThatSucceedsWithoutStartingAnythingDidNotSucceed) {
+  Start();
+  world->MpirunEnds(0);
+  Settle(1s);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_FALSE(world->Verdict()->verdict.succeeded);
+}
+
+TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
+  Start();
+  world->Attach(1, 0, 1, 2);
+  Settle(61s);
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              HasSubstr("attached 1 (digits-worker-1 (node-1) slot 0)"));
+}
+
+TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
+  world = std::make_unique<World>();
+  world->Order({0, 1});
+  world->Dial(0);
+  world->Ready(0, {{"gpu", "no GPU found; ask for nvidia.com/gpu"}});
+  EXPECT_FALSE(world->Decided());
+  world->Arrive(1);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
+  EXPECT_EQ(
+      world->Verdict()->verdict.message,
+      "digits-worker-0 (node-0) failed the check 'gpu': no GPU found; ask for nvidia.com/gpu");
+}
+
+TEST_F(TwoWorkers, AFaultDoesNotWaitForWorkersThatNeverCome) {
+  world = std::make_unique<World>();
+  world->Order({0, 1});
+  world->Dial(0);
+  world->Ready(0, {{"sshd", "no sshd in the image"}});
+  world->Pass(4s, {0});
+  EXPECT_FALSE(world->Decided());
+
+  world->Pass(2s, {0});
+
+  EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
+}
+
+TEST_F(TwoWorkers, AFaultThatGoesAwayIsForgotten) {
+  world = std::make_unique<World>();
+  world->Order({0, 1});
+  world->Dial(0);
+  world->Ready(0, {{"sshd", "restarting"}});
+  world->Ready(0);
+  world->Arrive(1);
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
+}
+
+TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
+  world = std::make_unique<World>();
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(0);
+  world->Arrive(1);
+  world->AttachAll();
+  world->Order({0, 1, 2}, 3, 1);
+  world->Dial(2);
+  world->Ready(2, {{"disk", "full"}});
+  world->Pass(10s, {0, 1, 2});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
+}
+
+TEST_F(TwoWorkers, MixedVersionsNeverStart) {
+  world = std::make_unique<World>();
+  world->Order({0, 1});
+  world->Arrive(0);
+  world->Dial(1);
+  world->Say(1, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "5.0.7"}}});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("5.0.7"));
+}
+
+TEST_F(TwoWorkers, AFinishedJobShutsLateAgentsDown) {
+  Run();
+  world->Exit(0, 2);
+  Settle();
+  ASSERT_TRUE(world->Decided());
+  const int before = world->Sent<control::Shutdown>();
+
+  world->Dial(5);
+
+  EXPECT_EQ(world->Sent<control::Shutdown>(), before + 1);
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

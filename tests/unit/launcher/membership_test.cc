@@ -1,0 +1,406 @@
+// Worlds that form, end and form again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::HasSubstr;
+
+TEST(Membership, StartsWhenAllOrderedWorkersAreReady) {
+  World world;
+  world.Arrive(1);
+  world.Order({0, 1});
+  EXPECT_TRUE(world.All<StartMpirun>().empty());
+
+  world.Arrive(0);
+
+  ASSERT_EQ(world.All<StartMpirun>().size(), 1U);
+  const StartMpirun start = world.LastStart();
+  EXPECT_EQ(start.world_size, 2);
+  EXPECT_EQ(start.hosts[0].address, "10.0.0.1");
+  EXPECT_EQ(start.hosts[0].ssh_port, 2200);
+  EXPECT_EQ(start.hosts[1].pod_uid, "uid-1");
+}
+
+TEST(Membership, WaitsForPodsThatTheOrderCannotNameYet) {
+  World world;
+  world.Order({0, 1}, 3, 3);
+  world.Arrive(0);
+  world.Arrive(1);
+  world.Pass(60s, {0, 1});
+
+  EXPECT_TRUE(world.All<StartMpirun>().empty());
+  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("waits for 1 of 3 workers"));
+}
+
+TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
+  World world;
+  world.Order({0, 1, 2}, 3, 2);
+  world.Arrive(0);
+  world.Arrive(2);
+  world.Pass(29s, {0, 2});
+  EXPECT_TRUE(world.All<StartMpirun>().empty());
+
+  world.Pass(2s, {0, 2});
+
+  EXPECT_EQ(world.LastStart().world_size, 2);
+}
+
+TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
+  Membership membership(World::Options(1, true));
+  World world;
+  auto ordered = membership.OnOrder(world.now, world.MakeOrder({0}, 1, 1));
+  ASSERT_TRUE(ordered.ok());
+  membership.OnHello(world.now, 1, world.MakeHello(0));
+  const Actions ready =
+      membership.OnMessage(world.now, 1, control::AgentReady{"10.0.0.1", 2200, {}, {}});
+  EXPECT_TRUE(ready.empty());
+
+  const Actions known = membership.OnMpiVersion(world.now, "5.0.7");
+
+  ASSERT_EQ(known.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<StartMpirun>(known[0]));
+}
+
+TEST(Membership, SaysWhoIsMissing) {
+  World world;
+  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("operator"));
+  world.Order({0, 1, 2});
+  world.Arrive(0);
+  world.Arrive(2);
+
+  EXPECT_EQ(world.membership.Status(world.now).message,
+            "waits for 1 of 3 workers: digits-worker-1 (node-1) has not dialled");
+}
+
+TEST(Membership, RefusesLowerStamps) {
+  World world;
+  world.Order({0});
+  control::Order old = world.MakeOrder({0, 1}, 2, 2);
+  old.stamp = {0, 99};
+
+  const auto result = world.membership.OnOrder(world.now, old);
+
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(world.membership.Status(world.now).workers.size(), 1U);
+}
+
+TEST(Membership, RefusesHellosThatDoNotBelong) {
+  struct Case {
+    const char* what;
+    void (*spoil)(control::AgentHello&);
+    const char* reason;
+  };
+  const Case cases[] = {
+      {"token", [](auto& h) { h.token = "guess"; }, "wrong token"},
+      {"no token", [](auto& h) { h.token.clear(); }, "wrong token"},
+      {"job", [](auto& h) { h.job_uid = "another"; }, "wrong job"},
+      {"slots", [](auto& h) { h.slots = 8; }, "slots"},
+      {"protocol", [](auto& h) { h.protocol = 2; }, "protocol"},
+  };
+  for (const Case& c : cases) {
+    World world;
+    control::AgentHello hello = world.MakeHello(0);
+    c.spoil(hello);
+
+    world.Take(world.membership.OnHello(world.now, 7, hello));
+
+    ASSERT_EQ(world.All<Refuse>().size(), 1U) << c.what;
+    EXPECT_THAT(world.All<Refuse>()[0].reason, HasSubstr(c.reason)) << c.what;
+    EXPECT_EQ(world.Sent<control::Welcome>(), 0) << c.what;
+  }
+}
+
+TEST(Membership, DropsAnAgentThatFollowsANewerLauncher) {
+  World world;
+  control::AgentHello hello = world.MakeHello(0);
+  hello.highest_epoch = {4, 1};
+
+  world.Take(world.membership.OnHello(world.now, 7, hello));
+
+  EXPECT_EQ(world.All<Drop>().size(), 1U);
+  EXPECT_TRUE(world.All<Refuse>().empty());
+}
+
+TEST(Membership, NumbersItsEpochAboveWhatAgentsHaveSeen) {
+  World world;
+  world.Order({0});
+  control::AgentHello hello = world.MakeHello(0);
+  hello.highest_epoch = {3, 17};
+  world.connections[0] = 100;
+  world.Take(world.membership.OnHello(world.now, 100, hello));
+  world.Ready(0);
+
+  EXPECT_EQ(world.membership.epoch(), (control::Epoch{3, 18}));
+  EXPECT_EQ(world.LastStart().cohort, 18);
+}
+
+TEST(Membership, OpensTheGateWhenEverySlotHasAttachedOnce) {
+  World world;
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+
+  world.Attach(0, 0, 0, 2);
+  EXPECT_EQ(world.Sent<control::StartEpoch>(), 0);
+  world.Attach(1, 0, 1, 2);
+
+  EXPECT_EQ(world.Sent<control::StartEpoch>(0), 1);
+  EXPECT_EQ(world.Sent<control::StartEpoch>(1), 1);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world.membership.Status(world.now).world_size, 2);
+}
+
+TEST(Membership, CountsARepeatedAttachOnce) {
+  World world;
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  world.Attach(0, 0, 0, 2);
+  world.Close(0);
+  world.Dial(0, 500);
+  world.Ready(0);
+  world.Attach(0, 0, 0, 2);
+  EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
+
+  world.Attach(1, 0, 1, 2);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
+TEST(Membership, IgnoresAttachesOfOtherCohorts) {
+  World world;
+  world.Order({0});
+  world.Arrive(0);
+
+  world.Say(0, control::SlotAttached{world.LastStart().cohort - 1, 0, 0, 1});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
+}
+
+class RunningWorld : public testing::Test {
+ protected:
+  RunningWorld() {
+    world.Order({0, 1, 2}, 3, 1);
+    for (const int worker : {2, 0, 1}) world.Arrive(worker);
+    world.AttachAll();
+  }
+
+  // The survivors report their stopped ranks, mpirun ends.
+  void Stopped(const std::vector<int>& survivors) {
+    for (const int worker : survivors) world.Exit(worker, 0, 15);
+    world.MpirunEnds(143);
+  }
+
+  World world;
+};
+
+TEST_F(RunningWorld, TellsARedialledMemberWhatItMayHaveMissed) {
+  world.Close(1);
+  world.Pass(200ms, {0, 2});
+  world.Dial(1, 501);
+
+  EXPECT_EQ(world.Sent<control::StartEpoch>(1), 1);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(RunningWorld, LosesAMemberThatDoesNotRedial) {
+  world.Close(1);
+  world.Pass(700ms, {0, 2});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  EXPECT_EQ(world.Sent<control::StopEpoch>(0), 1);
+  EXPECT_EQ(world.Sent<control::StopEpoch>(2), 1);
+  EXPECT_EQ(world.All<StopMpirun>().size(), 1U);
+}
+
+TEST_F(RunningWorld, LosesASilentMemberAfterTwoSeconds) {
+  world.Pass(1900ms, {0, 2});
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  world.Pass(300ms, {0, 2});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  EXPECT_EQ(world.All<Drop>().size(), 1U);
+}
+
+TEST_F(RunningWorld, JudgesNobodyAfterItSleptItself) {
+  world.Pass(100ms, {0, 1, 2});
+  world.now += 10s;
+  world.Take(world.membership.OnTick(world.now));
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  world.Pass(1s, {0, 1, 2});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(RunningWorld, FencesALostPod) {
+  world.Close(1);
+  world.Pass(700ms, {0, 2});
+  world.Dial(1, 501);
+
+  ASSERT_EQ(world.All<Refuse>().size(), 1U);
+  EXPECT_THAT(world.All<Refuse>()[0].reason, HasSubstr("declared lost"));
+}
+
+TEST_F(RunningWorld, ReformsWithTheReplacementLast) {
+  world.Close(0);
+  world.Pass(700ms, {1, 2});
+  Stopped({1, 2});
+  EXPECT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
+  world.Order({3, 1, 2}, 3, 1);  // worker 3 took index 0's place
+  world.Arrive(3);
+
+  const StartMpirun start = world.LastStart();
+  ASSERT_EQ(world.All<StartMpirun>().size(), 2U);
+  EXPECT_EQ(start.hosts[0].pod_uid, "uid-1");
+  EXPECT_EQ(start.hosts[1].pod_uid, "uid-2");
+  EXPECT_EQ(start.hosts[2].pod_uid, "uid-3");
+  EXPECT_EQ(world.membership.epoch(), (control::Epoch{3, 2}));
+}
+
+TEST_F(RunningWorld, EndsTheEpochWhenAMemberIsNoLongerWanted) {
+  world.Order({0, 1});
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  Stopped({0, 1, 2});
+
+  EXPECT_EQ(world.LastStart().world_size, 2);
+}
+
+TEST_F(RunningWorld, TakesJoinersOnlyWhenAllAreReady) {
+  world.Order({0, 1, 2, 3, 4});
+  world.Arrive(3);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  world.Arrive(4);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+}
+
+TEST_F(RunningWorld, DoesNotKeepJoinersWaitingForEver) {
+  world.Order({0, 1, 2, 3, 4}, 5, 1);
+  world.Arrive(3);
+
+  world.Pass(31s, {0, 1, 2, 3});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+}
+
+TEST_F(RunningWorld, DoesNotBlameTheRanksOfALeavingWorker) {
+  world.Say(1, control::AgentLeaving{"SIGTERM"});
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  world.Exit(1, 0, 9);
+  world.Exit(0, 75);
+  world.Exit(2, 75);
+  world.MpirunEnds(1);
+
+  EXPECT_FALSE(world.Decided());
+  EXPECT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
+  EXPECT_THAT(world.membership.Status(world.now).message,
+              HasSubstr("digits-worker-1 (node-1) is leaving"));
+}
+
+TEST_F(RunningWorld, GoesOnWhenStoppedRanksAreNeverReported) {
+  world.Order({0, 1});
+  world.MpirunEnds(143);
+  world.Pass(4s, {0, 1, 2});
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+
+  world.Pass(2s, {0, 1, 2});
+
+  EXPECT_EQ(world.LastStart().world_size, 2);
+}
+
+TEST_F(RunningWorld, IgnoresWhatEndedEpochsStillSay) {
+  const control::Epoch old = world.membership.epoch();
+  world.Order({0, 1});
+  Stopped({0, 1, 2});
+  world.AttachAll();
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  control::RankExited late{old, {}};
+  late.exit.exit_code = 3;
+  world.Say(0, late);
+  world.Say(0, control::RankDone{old, 0});
+  world.Say(0, control::RankProgress{old, {5, 10, 1, 1, -1}});
+  world.Pass(3s, {0, 1, 2});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_FALSE(world.membership.Status(world.now).progress);
+}
+
+TEST_F(RunningWorld, TreatsARestartedAgentAsALoss) {
+  world.Dial(1, 501, "second");
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  Stopped({0, 2});
+  world.Ready(1);
+  EXPECT_EQ(world.All<StartMpirun>().size(), 2U);
+}
+
+TEST_F(RunningWorld, EndsAConnectionThatSaysWhatAgentsNeverSay) {
+  world.Say(1, control::Shutdown{});
+
+  EXPECT_EQ(world.All<Drop>().size(), 1U);
+}
+
+TEST_F(RunningWorld, RelaysTheRendezvousToTheAskersConnection) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(1, control::StoreGet{epoch, 9, 1, {"a", "b"}});
+  world.Say(0, control::StoreSet{epoch, "a", "1"});
+  EXPECT_EQ(world.Sent<control::StoreValues>(), 0);
+  world.Close(1);
+  world.Dial(1, 501);
+
+  world.Say(2, control::StoreSet{epoch, "b", "2"});
+
+  EXPECT_EQ(world.Sent<control::StoreValues>(1), 1);
+}
+
+TEST_F(RunningWorld, StopsEverythingWhenItIsAskedToEnd) {
+  world.Take(world.membership.OnTerminate(world.now));
+
+  EXPECT_EQ(world.Sent<control::StopEpoch>(), 3);
+  EXPECT_EQ(world.All<StopMpirun>().size(), 1U);
+  EXPECT_FALSE(world.Decided());
+}
+
+TEST(Membership, LosesAWorkerDuringTheStartWithoutAVerdict) {
+  World world;
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  world.Attach(0, 0, 0, 2);
+  world.Close(1);
+  world.MpirunEnds(1, {"ssh: connect to host 10.0.0.2 port 2201: Connection refused"});
+  world.Pass(1s, {0});
+
+  EXPECT_FALSE(world.Decided());
+  EXPECT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
+  world.Order({0, 2});
+  world.Arrive(2);
+  EXPECT_EQ(world.All<StartMpirun>().size(), 2U);
+}
+
+TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
+  World world;
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  world.Order({0});
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+
+  world.MpirunEnds(143);
+
+  EXPECT_EQ(world.LastStart().world_size, 1);
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,174 @@
+#pragma once
+
+// A Membership with a few workers and a clock, and verbs for what happens to them: so that a test
+// reads as the story it tells. Workers are numbered from 0; worker i is Pod "uid-i" on node
+// "node-i", its connection is 100 + i.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/control/pod_contract.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+
+using namespace std::chrono_literals;
+
+struct World {
+  static MembershipOptions Options(int slots, bool managed, int start_attempts = 1) {
+    MembershipOptions options;
+    options.term = 3;
+    options.job_uid = "job";
+    options.agent_token = "token";
+    options.slots = slots;
+    options.managed = managed;
+    options.start_attempts = start_attempts;
+    return options;
+  }
+
+  explicit World(int slots = 1, bool managed = true, int start_attempts = 1)
+      : membership(Options(slots, managed, start_attempts)) {
+    Take(membership.OnMpiVersion(now, "4.1.4"));
+  }
+
+  static std::string Uid(int worker) { return "uid-" + std::to_string(worker); }
+  static ConnectionId Connection(int worker) { return 100 + worker; }
+
+  control::Order MakeOrder(const std::vector<int>& workers, int replicas, int min_replicas) const {
+    control::Order order;
+    order.stamp = {1, generation};
+    order.replicas = replicas;
+    order.min_replicas = min_replicas;
+    for (const int i : workers) {
+      order.workers.push_back(
+          {Uid(i), "digits-worker-" + std::to_string(i), "node-" + std::to_string(i), i});
+    }
+    return order;
+  }
+
+  void Order(const std::vector<int>& workers, int replicas = -1, int min_replicas = -1) {
+    ++generation;
+    const int count = replicas < 0 ? static_cast<int>(workers.size()) : replicas;
+    auto done =
+        membership.OnOrder(now, MakeOrder(workers, count, min_replicas < 0 ? count : min_replicas));
+    if (done.ok()) Take(std::move(*done));
+  }
+
+  control::AgentHello MakeHello(int worker, const std::string& nonce = "first") const {
+    control::AgentHello hello;
+    hello.token = "token";
+    hello.job_uid = "job";
+    hello.pod_uid = Uid(worker);
+    hello.pod = "digits-worker-" + std::to_string(worker);
+    hello.node = "node-" + std::to_string(worker);
+    hello.worker_index = worker;
+    hello.slots = slots_of_hello;
+    hello.nonce = nonce;
+    return hello;
+  }
+
+  void Dial(int worker, ConnectionId connection = 0, const std::string& nonce = "first") {
+    connections[worker] = connection == 0 ? Connection(worker) : connection;
+    Take(membership.OnHello(now, connections[worker], MakeHello(worker, nonce)));
+  }
+
+  void Say(int worker, const control::Message& message) {
+    Take(membership.OnMessage(now, connections.at(worker), message));
+  }
+
+  void Ready(int worker, std::vector<control::PreflightFault> faults = {}) {
+    Say(worker, control::AgentReady{"10.0.0." + std::to_string(worker + 1),
+                                    2200 + worker,
+                                    std::move(faults),
+                                    {{"openmpi", "4.1.4"}}});
+  }
+
+  void Arrive(int worker) {
+    Dial(worker);
+    Ready(worker);
+  }
+
+  void Attach(int worker, int slot, int mpi_rank, int mpi_world_size) {
+    Say(worker, control::SlotAttached{LastStart().cohort, slot, mpi_rank, mpi_world_size});
+  }
+
+  // All of the current attempt's processes attach as they should.
+  void AttachAll() {
+    const StartMpirun start = LastStart();
+    int rank = 0;
+    for (const Host& host : start.hosts) {
+      const int worker = std::stoi(host.pod_uid.substr(4));
+      for (int slot = 0; slot < host.slots; ++slot) Attach(worker, slot, rank++, start.world_size);
+    }
+  }
+
+  // Time passes in ticks; who is in `alive` sends heartbeats.
+  void Pass(std::chrono::milliseconds time, const std::vector<int>& alive) {
+    for (auto passed = 0ms; passed < time; passed += 100ms) {
+      now += 100ms;
+      for (const int worker : alive) Say(worker, control::Heartbeat{});
+      Take(membership.OnTick(now));
+    }
+  }
+
+  void Exit(int worker, int code, int signal = 0, int slot = 0,
+            std::vector<std::string> lines = {}) {
+    control::RankExited exited;
+    exited.epoch = membership.epoch();
+    exited.exit.slot = slot;
+    exited.exit.exit_code = signal > 0 ? -1 : code;
+    exited.exit.signal = signal;
+    exited.exit.last_lines = std::move(lines);
+    Say(worker, exited);
+  }
+
+  void Close(int worker) { Take(membership.OnClosed(now, connections.at(worker))); }
+
+  void MpirunEnds(int code, std::vector<std::string> lines = {}) {
+    Take(membership.OnMpirunExited(now, LastStart().cohort, {code, 0, "", std::move(lines)}));
+  }
+
+  void Take(Actions more) {
+    actions.insert(actions.end(), std::make_move_iterator(more.begin()),
+                   std::make_move_iterator(more.end()));
+  }
+
+  template <typename T>
+  std::vector<T> All() const {
+    std::vector<T> found;
+    for (const Action& action : actions) {
+      if (const T* one = std::get_if<T>(&action)) found.push_back(*one);
+    }
+    return found;
+  }
+  template <typename T>
+  int Sent(int worker = -1) const {
+    int count = 0;
+    for (const SendTo& send : All<SendTo>()) {
+      if (std::holds_alternative<T>(send.message) &&
+          (worker < 0 || send.connection == connections.at(worker)))
+        ++count;
+    }
+    return count;
+  }
+  StartMpirun LastStart() const {
+    const auto starts = All<StartMpirun>();
+    return starts.empty() ? StartMpirun{} : starts.back();
+  }
+  bool Decided() const { return !All<Finish>().empty(); }
+  // REQUIRES: Decided().
+  std::unique_ptr<Finish> Verdict() const { return std::make_unique<Finish>(All<Finish>().at(0)); }
+  control::LauncherPhase phase() const { return membership.phase(); }
+
+  Membership::Time now{std::chrono::hours(1)};
+  int64_t generation = 0;
+  int slots_of_hello = 1;
+  std::map<int, ConnectionId> connections;
+  Membership membership;
+  Actions actions;
+};
+
+}  // namespace ringmaster::launcher

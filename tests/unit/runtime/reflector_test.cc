@@ -1,0 +1,286 @@
+#include "operator/runtime/reflector.h"
+
+#include <gtest/gtest.h>
+#include <set>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_http_client.h"
+
+namespace ringmaster::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct View {
+  std::string version;
+};
+
+std::string Pod(const std::string& name, int version) {
+  return R"({"metadata":{"name":")" + name + R"(","namespace":"n","uid":"u-)" + name +
+         R"(","resourceVersion":")" + std::to_string(version) + R"("}})";
+}
+
+std::string EventLine(const std::string& type, const std::string& object) {
+  return R"({"type":")" + type + R"(","object":)" + object + "}\n";
+}
+
+std::string Bookmark(int version, bool end_of_list = false) {
+  const std::string annotations =
+      end_of_list ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "";
+  return EventLine("BOOKMARK", R"({"metadata":{"resourceVersion":")" + std::to_string(version) +
+                                   "\"" + annotations + "}}");
+}
+
+std::string StatusBody(int code, const std::string& reason, const std::string& message = "m") {
+  return R"({"kind":"Status","code":)" + std::to_string(code) + R"(,"reason":")" + reason +
+         R"(","message":")" + message + R"("})";
+}
+
+class ReflectorTest : public testing::Test {
+ protected:
+  ReflectorTest() {
+    store_.OnChange([this](const kube::ObjectMeta& meta, Change change) {
+      changes_.push_back(meta.name + (change == Change::kDeleted ? "-" : "+"));
+    });
+  }
+
+  // Runs moves until the next request was made, and returns the delay asked for after it.
+  milliseconds Exchange() {
+    const std::size_t before = http_.Sent().size();
+    milliseconds delay{0};
+    while (http_.Sent().size() == before) delay = reflector_.Step({});
+    return delay;
+  }
+
+  // Through WatchList, with pods a and b; then the stream goes on with `more` and ends cleanly.
+  void FillCache(const std::string& more = {}) {
+    http_.AnswerStream(
+        {.chunks = {EventLine("ADDED", Pod("a", 3)) + EventLine("ADDED", Pod("b", 4)),
+                    Bookmark(10, true) + more}});
+    EXPECT_EQ(Exchange(), milliseconds(0));
+    changes_.clear();
+  }
+
+  std::string LastPath() const { return http_.Sent().back().path; }
+  bool LastPathHas(const std::string& part) const {
+    return LastPath().find(part) != std::string::npos;
+  }
+
+  FakeClock clock_;
+  http::FakeHttpClient http_;
+  kube::KubeClient client_{http_, nullptr};
+  Store<View> store_{[](const nlohmann::json& object) -> Result<View> {
+    return View{object["metadata"]["resourceVersion"].get<std::string>()};
+  }};
+  WatchListSupport watch_list_;
+  Reflector reflector_{
+      client_, clock_, store_, watch_list_, {.resource = kube::kPods, .label_selector = "a=b"}};
+  std::vector<std::string> changes_;
+};
+
+TEST_F(ReflectorTest, FillsTheCacheFromAWatchListInOneStep) {
+  http_.AnswerStream(
+      {.chunks = {EventLine("ADDED", Pod("a", 3)), EventLine("ADDED", Pod("b", 4)),
+                  EventLine("MODIFIED", Pod("a", 6)), EventLine("DELETED", Pod("b", 7)),
+                  Bookmark(10, true), EventLine("ADDED", Pod("c", 11)), Bookmark(15)}});
+  EXPECT_FALSE(reflector_.Synced());
+
+  Exchange();
+
+  EXPECT_TRUE(LastPathHas("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
+  EXPECT_TRUE(LastPathHas("labelSelector=a%3Db"));
+  EXPECT_TRUE(reflector_.Synced());
+  EXPECT_EQ(changes_, (std::vector<std::string>{"a+", "c+"}));
+  EXPECT_EQ(store_.Get("n/a")->version, "6");
+  EXPECT_EQ(store_.Get("n/b"), nullptr);
+  EXPECT_EQ(store_.LastSeenVersion(), "15");
+}
+
+TEST_F(ReflectorTest, GoesOnFromTheLastVersionSeenWhenAWatchEnds) {
+  FillCache(EventLine("MODIFIED", Pod("a", 12)) + Bookmark(20));
+  http_.AnswerStream({.chunks = {EventLine("DELETED", Pod("b", 25))}});
+
+  EXPECT_EQ(Exchange(), milliseconds(0));
+
+  EXPECT_TRUE(LastPathHas("&resourceVersion=20&"));
+  EXPECT_EQ(store_.Get("n/b"), nullptr);
+  http_.AnswerStream({.error = Error{ErrorKind::kTimeout, "silent"}});
+  EXPECT_GT(Exchange(), milliseconds(0));
+  EXPECT_TRUE(LastPathHas("&resourceVersion=25&"));
+  EXPECT_NE(reflector_.Problem().find("silent"), std::string::npos);
+}
+
+TEST_F(ReflectorTest, AsksForWatchesOfDifferentLengths) {
+  FillCache();
+  std::set<std::string> lengths;
+  for (int i = 0; i < 20; ++i) {
+    http_.AnswerStream({.chunks = {Bookmark(20 + i)}});
+    Exchange();
+    const std::string path = LastPath();
+    lengths.insert(path.substr(path.find("timeoutSeconds=")));
+    const int length = std::stoi(path.substr(path.find("timeoutSeconds=") + 15));
+    EXPECT_GE(length, 300);
+    EXPECT_LE(length, 600);
+  }
+
+  EXPECT_GT(lengths.size(), 5u);
+}
+
+TEST_F(ReflectorTest, ListsAgainWhenItsVersionExpiredAndReportsWhatVanished) {
+  for (const bool as_event : {true, false}) {
+    http_.ForgetSent();
+    FillCache();
+    if (as_event) {
+      http_.AnswerStream({.chunks = {EventLine("ERROR", StatusBody(410, "Expired"))}});
+    } else {
+      http_.AnswerStream({.status = 410, .body = StatusBody(410, "Gone")});
+    }
+    http_.AnswerStream(
+        {.chunks = {EventLine("ADDED", Pod("b", 4)), EventLine("ADDED", Pod("d", 30))},
+         .error = Error{ErrorKind::kUnavailable, "cut"}});
+
+    Exchange();
+    EXPECT_EQ(store_.size(), 2u) << "the old content is served meanwhile";
+    EXPECT_TRUE(reflector_.Synced());
+    Exchange();  // the list is cut: nothing of it counts
+    EXPECT_TRUE(LastPathHas("sendInitialEvents=true"));
+    EXPECT_EQ(changes_, std::vector<std::string>{});
+    http_.AnswerStream(
+        {.chunks = {EventLine("ADDED", Pod("b", 4)) + EventLine("ADDED", Pod("d", 30)),
+                    Bookmark(40, true)}});
+    Exchange();
+
+    EXPECT_EQ(changes_, (std::vector<std::string>{"a-", "d+"}));
+    http_.AnswerStream({.status = 410, .body = StatusBody(410, "Gone")});
+    Exchange();
+  }
+}
+
+TEST_F(ReflectorTest, FallsBackToPagedListsOncePerProcess) {
+  http_.AnswerStream(
+      {.status = 422, .body = StatusBody(422, "Invalid", "sendInitialEvents is forbidden")});
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"9","continue":"next"},"items":[)" +
+                        Pod("a", 3) + "]}");
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Pod("b", 4) + "]}");
+
+  Exchange();
+  EXPECT_FALSE(watch_list_.usable);
+  Exchange();
+  EXPECT_FALSE(reflector_.Synced());
+  EXPECT_EQ(store_.size(), 0u);
+  Exchange();
+
+  EXPECT_TRUE(LastPathHas("continue=next"));
+  EXPECT_TRUE(reflector_.Synced());
+  EXPECT_EQ(store_.size(), 2u);
+  http_.AnswerStream({.chunks = {EventLine("DELETED", Pod("a", 11))}});
+  Exchange();
+  EXPECT_TRUE(LastPathHas("&resourceVersion=9&"));
+  EXPECT_EQ(store_.size(), 1u);
+}
+
+TEST_F(ReflectorTest, StartsTheListAgainWhenAPageExpired) {
+  watch_list_.usable = false;
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"9","continue":"next"},"items":[)" +
+                        Pod("old", 3) + "]}");
+  http_.Answer(410, StatusBody(410, "Expired"));
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"12"},"items":[)" + Pod("new", 11) + "]}");
+
+  Exchange();
+  Exchange();
+  Exchange();
+
+  EXPECT_FALSE(LastPathHas("continue"));
+  EXPECT_EQ(changes_, std::vector<std::string>{"new+"});
+}
+
+TEST_F(ReflectorTest, NamesMissingRightsAndKeepsTryingSlowly) {
+  const std::string message = "pods is forbidden: User op cannot watch resource pods";
+  for (int i = 0; i < 3; ++i) {
+    http_.AnswerStream({.status = 403, .body = StatusBody(403, "Forbidden", message)});
+    EXPECT_EQ(Exchange(), seconds(10));
+  }
+
+  EXPECT_FALSE(reflector_.Synced());
+  EXPECT_NE(reflector_.Problem().find("cannot watch resource pods"), std::string::npos);
+  EXPECT_TRUE(watch_list_.usable);
+  FillCache();
+  EXPECT_TRUE(reflector_.Synced());
+  EXPECT_EQ(reflector_.Problem(), "");
+}
+
+TEST_F(ReflectorTest, HonoursRetryAfter) {
+  FillCache();
+  http_.AnswerStream({.status = 429, .body = "slow down", .headers = {{"Retry-After", "120"}}});
+
+  EXPECT_EQ(Exchange(), seconds(120));
+}
+
+TEST_F(ReflectorTest, BacksOffWithAFactorAndForgetsFailuresAfterTwoHealthyMinutes) {
+  FillCache();
+  std::vector<milliseconds> delays;
+  for (int i = 0; i < 8; ++i) {
+    http_.AnswerStream({.error = Error{ErrorKind::kUnavailable, "refused"}});
+    delays.push_back(Exchange());
+  }
+  EXPECT_GE(delays.front(), milliseconds(800));
+  EXPECT_LE(delays.front(), milliseconds(1600));
+  EXPECT_GE(delays.back(), seconds(30));
+  EXPECT_LE(delays.back(), seconds(60));
+
+  http_.on_stream = [this](const http::Request&) {
+    clock_.Advance(std::chrono::minutes(3));
+    return http::FakeStream{.error = Error{ErrorKind::kUnavailable, "cut"}};
+  };
+  EXPECT_LE(Exchange(), milliseconds(1600));
+}
+
+TEST_F(ReflectorTest, DoesNotLoopHotWhenWatchesEndAtOnce) {
+  FillCache();
+  http_.AnswerStream({});
+
+  EXPECT_GE(Exchange(), milliseconds(800));
+}
+
+TEST_F(ReflectorTest, ListsAgainAfterEventsItDoesNotUnderstand) {
+  for (const char* bad :
+       {"no json\n", "{\"type\":\"ADDED\"}\n", "{\"type\":\"NEW\",\"object\":{}}\n", "null\n",
+        "{\"type\":\"BOOKMARK\",\"object\":{}}\n"}) {
+    FillCache();
+    http_.AnswerStream({.chunks = {bad}});
+    Exchange();
+    http_.AnswerStream({.chunks = {Bookmark(50, true)}});
+    Exchange();
+
+    EXPECT_TRUE(LastPathHas("sendInitialEvents=true")) << bad;
+    EXPECT_EQ(store_.size(), 0u) << bad;
+    http_.AnswerStream({.chunks = {EventLine("ERROR", StatusBody(410, "Expired"))}});
+    Exchange();
+  }
+}
+
+TEST_F(ReflectorTest, IgnoresObjectsWithoutName) {
+  FillCache(EventLine("ADDED", "{}") + EventLine("ADDED", Pod("c", 12)));
+
+  EXPECT_EQ(store_.size(), 3u);
+}
+
+TEST_F(ReflectorTest, StopsAtOnceInTheMiddleOfAWatch) {
+  http_.AnswerStream({.chunks = {Bookmark(10, true)}, .until_stopped = true});
+  reflector_.Start();
+  while (!reflector_.Synced()) std::this_thread::yield();
+  EXPECT_TRUE(reflector_.Healthy(seconds(1)));
+  clock_.Advance(seconds(2));
+  EXPECT_FALSE(reflector_.Healthy(seconds(1))) << "nothing moved for two seconds";
+
+  reflector_.Stop();
+
+  EXPECT_FALSE(reflector_.Healthy(seconds(3600)));
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime

@@ -1,0 +1,204 @@
+#include "worker/trainer/agent_membership.h"
+
+#include <cstring>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/unit/trainer/memory_store.h"
+#include "tests/unit/trainer/temporary_folder.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// The agent's end of one rank's connection, line by line.
+class FakeAgent {
+ public:
+  explicit FakeAgent(const std::string& path) {
+    listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    ::listen(listener_, 1);
+  }
+  ~FakeAgent() {
+    Close();
+    ::close(listener_);
+  }
+
+  void Accept() { connection_ = ::accept(listener_, nullptr, nullptr); }
+  void Close() {
+    if (connection_ >= 0) ::close(connection_);
+    connection_ = -1;
+  }
+
+  void Send(const control::Message& message) const {
+    const std::string line = control::Encode(message) + "\n";
+    ASSERT_EQ(::send(connection_, line.data(), line.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(line.size()));
+  }
+
+  // The next message, which must be a T.
+  template <typename T>
+  T Receive() {
+    std::string line;
+    char c = 0;
+    while (::read(connection_, &c, 1) == 1 && c != '\n') line += c;
+    const Result<control::Message> message = control::Decode(line);
+    EXPECT_TRUE(message.ok() && std::holds_alternative<T>(*message)) << line;
+    return message.ok() && std::holds_alternative<T>(*message) ? std::get<T>(*message) : T{};
+  }
+
+ private:
+  int listener_ = -1;
+  int connection_ = -1;
+};
+
+class SteppedClock final : public Clock {
+ public:
+  Time Now() const override { return now; }
+  WallTime WallNow() const override { return {}; }
+  Time now{};
+};
+
+class AgentMembershipTest : public ::testing::Test {
+ protected:
+  AgentMembershipTest() {
+    auto connected = AgentMembership::Connect(path_, 1, clock_);
+    EXPECT_TRUE(connected.ok());
+    membership_ = *std::move(connected);
+    agent_.Accept();
+  }
+
+  // Rank 0 of two, on two nodes.
+  World Enter() {
+    agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
+    const Result<World> world = membership_->AwaitWorld();
+    EXPECT_TRUE(world.ok());
+    agent_.Receive<control::RankHello>();
+    return *world;
+  }
+
+  static std::vector<control::Member> Members() {
+    control::Member first;
+    first.pod_uid = "a";
+    first.address = "10.0.0.1";
+    first.node = "n1";
+    first.slot = 1;
+    control::Member second = first;
+    second.pod_uid = "b";
+    second.address = "10.0.0.2";
+    second.node = "n2";
+    second.rank = 1;
+    return {first, second};
+  }
+
+  static constexpr control::Epoch kEpoch{.term = 2, .number = 7};
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/agent";
+  SteppedClock clock_;
+  FakeAgent agent_{path_};
+  std::unique_ptr<AgentMembership> membership_;
+};
+
+TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
+  agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
+
+  const Result<World> world = membership_->AwaitWorld();
+
+  ASSERT_TRUE(world.ok());
+  EXPECT_EQ(world->epoch, kEpoch);
+  EXPECT_EQ(world->size, 2);
+  EXPECT_EQ(world->address, "10.0.0.1");
+  EXPECT_EQ(world->ranks_on_host, 1);
+  const auto hello = agent_.Receive<control::RankHello>();
+  EXPECT_EQ(hello.slot, 1);
+  EXPECT_EQ(hello.pid, ::getpid());
+}
+
+TEST_F(AgentMembershipTest, RelaysTheStore) {
+  Enter();
+  std::jthread relay([&] {
+    const auto set = agent_.Receive<control::StoreSet>();
+    EXPECT_EQ(set.epoch, kEpoch);
+    const auto get = agent_.Receive<control::StoreGet>();
+    EXPECT_EQ(get.rank, 0);
+    agent_.Send(control::StoreValues{
+        .epoch = kEpoch, .id = get.id + 100, .rank = 0, .values = {"not ours"}});
+    agent_.Send(control::StoreValues{
+        .epoch = kEpoch, .id = get.id, .rank = 0, .values = {set.value, "other"}});
+  });
+
+  ASSERT_TRUE(membership_->store().Set("mine", std::string("\0\n", 2)).ok());
+  const auto values = membership_->store().Get({"mine", "theirs"}, In(std::chrono::seconds(20)));
+
+  ASSERT_TRUE(values.ok()) << values.error().message;
+  EXPECT_THAT(*values, ::testing::ElementsAre(std::string("\0\n", 2), "other"));
+}
+
+TEST_F(AgentMembershipTest, StoreEndsAtItsDeadline) {
+  Enter();
+
+  const auto values = membership_->store().Get({"never"}, In(std::chrono::milliseconds(10)));
+
+  ASSERT_FALSE(values.ok());
+  EXPECT_EQ(values.error().kind, ErrorKind::kTimeout);
+}
+
+TEST_F(AgentMembershipTest, ReportsProgressAtMostTwiceASecond) {
+  Enter();
+  const auto report = [&](int64_t step, int millis) {
+    clock_.now += std::chrono::milliseconds(millis);
+    control::Progress progress;
+    progress.step = step;
+    membership_->Report(progress);
+  };
+
+  report(1, 0);
+  report(2, 100);
+  report(3, 399);
+  report(4, 1);
+
+  EXPECT_EQ(agent_.Receive<control::RankProgress>().progress.step, 1);
+  EXPECT_EQ(agent_.Receive<control::RankProgress>().progress.step, 4);
+}
+
+TEST_F(AgentMembershipTest, FinishSaysDoneAndWaitsForItsOwnEpochsRelease) {
+  Enter();
+  Result<void> finished = Error{};
+  std::jthread rank([&] { finished = membership_->Finish({}); });
+
+  EXPECT_EQ(agent_.Receive<control::RankProgress>().epoch, kEpoch);
+  EXPECT_EQ(agent_.Receive<control::RankDone>().epoch, kEpoch);
+  agent_.Send(control::Release{.epoch = {.term = 2, .number = 6}});
+  agent_.Send(control::Release{.epoch = kEpoch});
+  rank.join();
+
+  EXPECT_TRUE(finished.ok());
+}
+
+TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
+  Enter();
+  agent_.Close();
+
+  EXPECT_FALSE(membership_->store().Get({"never"}, In(std::chrono::seconds(60))).ok());
+  EXPECT_FALSE(membership_->Finish({}).ok());
+  membership_->Broken("no agent decides any more");
+}
+
+TEST(AgentMembership, SaysWhenThereIsNoAgent) {
+  const SteppedClock clock;
+
+  const auto connected = AgentMembership::Connect("/nonexistent/agent", 0, clock);
+
+  ASSERT_FALSE(connected.ok());
+  EXPECT_THAT(connected.error().message, ::testing::HasSubstr("/nonexistent/agent"));
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

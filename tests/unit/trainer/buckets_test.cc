@@ -1,0 +1,121 @@
+#include "worker/trainer/buckets.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Three layers in a row, with weights of 6, 12 and 4 elements.
+struct Model {
+  std::vector<at::Tensor> parameters;
+
+  Model() {
+    const auto leaf = [](at::IntArrayRef sizes) {
+      int64_t count = 1;
+      for (const int64_t size : sizes) count *= size;
+      return at::arange(1, count + 1, at::kFloat).div(10).view(sizes).requires_grad_(true);
+    };
+    parameters = {leaf({3, 2}), leaf({4, 3}), leaf({1, 4})};
+  }
+
+  at::Tensor Loss(const at::Tensor& input) const {
+    at::Tensor x = input;
+    for (const at::Tensor& weight : parameters) x = at::tanh(at::linear(x, weight));
+    return x.sum();
+  }
+};
+
+at::Tensor Input() { return at::arange(0, 10, at::kFloat).view({5, 2}).div(7); }
+
+TEST(Buckets, GradientsEqualPlainAutograd) {
+  const Model plain;
+  plain.Loss(Input()).backward();
+  Model bucketed;
+  Buckets buckets(bucketed.parameters, {.first_bytes = 16, .bytes = 40});
+
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second step does not add to the first
+    buckets.Arm([](int) {});
+    bucketed.Loss(Input()).backward();
+    buckets.Flush();
+  }
+
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+    EXPECT_TRUE(at::equal(bucketed.parameters[i].grad(), plain.parameters[i].grad())) << i;
+    EXPECT_TRUE(at::equal(bucketed.parameters[i], plain.parameters[i])) << i;
+  }
+}
+
+TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
+  Model model;
+  const Buckets buckets(model.parameters, {});
+
+  EXPECT_EQ(buckets.flat_parameters().numel(), 22);
+  EXPECT_EQ(buckets.flat_parameters()[0].item<float>(),
+            model.parameters[2].view(-1)[0].item<float>());
+  buckets.flat_parameters().fill_(5);
+  EXPECT_EQ(model.parameters[0].view(-1)[3].item<float>(), 5);
+}
+
+TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 2});
+  ASSERT_EQ(buckets.count(), 3);
+  std::vector<int> ready;
+  std::vector<bool> later_gradients_were_missing;
+
+  buckets.Arm([&](int index) {
+    ready.push_back(index);
+    later_gradients_were_missing.push_back(model.parameters[0].grad().abs().sum().item<float>() ==
+                                           0);
+  });
+  model.Loss(Input()).backward();
+
+  EXPECT_THAT(ready, ElementsAre(0, 1, 2));
+  EXPECT_THAT(later_gradients_were_missing, ElementsAre(true, true, false));
+  buckets.Flush();
+  EXPECT_EQ(ready.size(), 3U);
+}
+
+TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
+  std::vector<int> ready;
+
+  buckets.Arm([&](int index) { ready.push_back(index); });
+  model.parameters[0].sum().backward();  // the last bucket alone; it waits for its turn
+  EXPECT_TRUE(ready.empty());
+  buckets.Flush();
+
+  EXPECT_THAT(ready, ElementsAre(0, 1, 2));
+}
+
+TEST(Buckets, ScalarsTravelWithTheLastBucket) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 3});
+
+  buckets.scalars()[2] = 8;
+
+  EXPECT_EQ(buckets.Bucket(0).size(), 4U);
+  EXPECT_EQ(buckets.Bucket(1).size(), 12U);
+  EXPECT_EQ(buckets.Bucket(2).size(), 6U + 3U);
+  EXPECT_EQ(buckets.Bucket(2).back(), 8);
+  buckets.Arm([](int) {});
+  EXPECT_EQ(buckets.scalars()[2], 0);
+}
+
+TEST(Buckets, ParametersOutliveThem) {
+  Model model;
+  { const Buckets buckets(model.parameters, {}); }
+
+  model.Loss(Input()).backward();
+
+  EXPECT_GT(model.parameters[0].grad().abs().sum().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,200 @@
+#include "worker/trainer/gloo_communicator.h"
+
+#include <array>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <latch>
+#include <vector>
+
+#include "tests/unit/trainer/memory_store.h"
+#include "worker/trainer/loopback_communicator.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLong{60};
+
+// Small integers: every sum is exact, whatever the order.
+float Value(int rank, std::size_t index) {
+  return static_cast<float>((static_cast<std::size_t>(rank) + 1) * (index % 7));
+}
+
+TEST(GlooCommunicator, AllReduceSumsExactly) {
+  for (const int size : {2, 3, 5}) {
+    MemoryStore store;
+    RunRanks(size, [&](const World& world) {
+      GlooCommunicator communicator(world, store, In(kLong));
+      for (const std::size_t count : {1U, 3U, 1000U, 300'000U}) {
+        std::vector<float> values(count);
+        for (std::size_t i = 0; i < count; ++i) values[i] = Value(world.rank, i);
+
+        const Result<void> reduced = communicator.AllReduce(values, In(kLong))->Wait();
+
+        ASSERT_TRUE(reduced.ok()) << reduced.error().message;
+        const int factor = size * (size + 1) / 2;
+        int wrong = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+          if (values[i] != static_cast<float>(factor) * static_cast<float>(i % 7)) ++wrong;
+        }
+        EXPECT_EQ(wrong, 0) << "of " << count << " on rank " << world.rank << " of " << size;
+      }
+    });
+  }
+}
+
+TEST(GlooCommunicator, RunsOperationsInOrderWithoutWaiting) {
+  MemoryStore store;
+  RunRanks(3, [&](const World& world) {
+    GlooCommunicator communicator(world, store, In(kLong));
+    std::array<std::vector<float>, 20> buckets;
+    std::vector<WorkHandle> works;
+
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      buckets[i].assign(1 + i * 100, static_cast<float>(i));
+      works.push_back(communicator.AllReduce(buckets[i], In(kLong)));
+    }
+
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      ASSERT_TRUE(works[i]->Wait().ok());
+      EXPECT_EQ(buckets[i].back(), 3 * static_cast<float>(i));
+    }
+  });
+}
+
+TEST(GlooCommunicator, GathersBroadcastsAndMeets) {
+  MemoryStore store;
+  RunRanks(3, [&](const World& world) {
+    GlooCommunicator communicator(world, store, In(kLong));
+    const std::array<int, 2> mine{world.rank, 10 * world.rank};
+    std::array<int, 6> all{};
+    std::array<int, 4> message{};
+    if (world.rank == 1) message = {4, 3, 2, 1};
+
+    const auto gather = communicator.AllGather(std::as_bytes(std::span(mine)),
+                                               std::as_writable_bytes(std::span(all)), In(kLong));
+    const auto broadcast =
+        communicator.Broadcast(std::as_writable_bytes(std::span(message)), 1, In(kLong));
+    const auto barrier = communicator.Barrier(In(kLong));
+
+    EXPECT_TRUE(gather->Wait().ok());
+    EXPECT_TRUE(broadcast->Wait().ok());
+    EXPECT_TRUE(barrier->Wait().ok());
+    EXPECT_THAT(all, ::testing::ElementsAre(0, 0, 1, 10, 2, 20));
+    EXPECT_THAT(message, ::testing::ElementsAre(4, 3, 2, 1));
+  });
+}
+
+TEST(GlooCommunicator, APeerThatNeverComesEndsAtTheDeadline) {
+  MemoryStore store;
+  World world;
+  world.size = 2;
+  GlooCommunicator communicator(world, store, In(milliseconds(50)));
+  std::vector<float> values(8);
+
+  const Result<void> reduced = communicator.AllReduce(values, In(kLong))->Wait();
+
+  ASSERT_FALSE(reduced.ok());
+  EXPECT_EQ(reduced.error().kind, ErrorKind::kTimeout);
+  EXPECT_THAT(reduced.error().message, ::testing::HasSubstr("connecting rank 0 of 2"));
+}
+
+TEST(GlooCommunicator, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {
+  MemoryStore store;
+  std::latch done(2);
+  RunRanks(2, [&](const World& world) {
+    GlooCommunicator communicator(world, store, In(kLong));
+    std::vector<float> values(8);
+    ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
+    if (world.rank == 0) {
+      const Result<void> first = communicator.AllReduce(values, In(milliseconds(100)))->Wait();
+      const Result<void> second = communicator.AllReduce(values, In(kLong))->Wait();
+
+      EXPECT_FALSE(first.ok());
+      EXPECT_FALSE(second.ok());
+    }
+    done.arrive_and_wait();
+  });
+}
+
+TEST(GlooCommunicator, ALostPeerEndsTheOthersAtOnce) {
+  MemoryStore store;
+  RunRanks(3, [&](const World& world) {
+    auto communicator = std::make_unique<GlooCommunicator>(world, store, In(kLong));
+    std::vector<float> values(8);
+    ASSERT_TRUE(communicator->Barrier(In(kLong))->Wait().ok());
+    if (world.rank == 2) return;  // its sockets close with it
+    const auto start = std::chrono::steady_clock::now();
+
+    const Result<void> reduced = communicator->AllReduce(values, In(kLong))->Wait();
+
+    EXPECT_FALSE(reduced.ok());
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+  });
+}
+
+TEST(GlooCommunicator, AbortWakesAnOperationUnderWayOnBothSides) {
+  MemoryStore store;
+  std::latch waiting(2);
+  std::latch done(2);
+  RunRanks(2, [&](const World& world) {
+    GlooCommunicator communicator(world, store, In(kLong));
+    std::vector<float> values(8);
+    ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
+    const auto start = std::chrono::steady_clock::now();
+    if (world.rank == 0) {
+      const WorkHandle work = communicator.AllReduce(values, In(kLong));
+      waiting.arrive_and_wait();
+      communicator.Abort("a newer epoch");
+
+      const Result<void> reduced = work->Wait();
+
+      ASSERT_FALSE(reduced.ok());
+      EXPECT_EQ(reduced.error().kind, ErrorKind::kCancelled);
+      EXPECT_EQ(reduced.error().message, "a newer epoch");
+    } else {
+      waiting.arrive_and_wait();  // rank 0 is in its operation, this rank is silent
+      done.arrive_and_wait();
+      EXPECT_FALSE(communicator.AllReduce(values, In(kLong))->Wait().ok());
+      EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+      return;
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+    done.arrive_and_wait();
+  });
+}
+
+TEST(GlooCommunicator, IsAbandonedWhileItConnects) {
+  MemoryStore store;
+  World world;
+  world.size = 2;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    GlooCommunicator communicator(world, store, In(milliseconds(200)));
+    communicator.Abort("a newer epoch");
+    EXPECT_EQ(communicator.Barrier(In(kLong))->Wait().error().kind, ErrorKind::kCancelled);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+}
+
+TEST(LoopbackCommunicator, IsAWorldOfOne) {
+  LoopbackCommunicator communicator;
+  std::array<float, 2> values{1, 2};
+  std::array<float, 2> all{};
+
+  EXPECT_TRUE(communicator.AllReduce(values, In(kLong))->Wait().ok());
+  EXPECT_TRUE(communicator
+                  .AllGather(std::as_bytes(std::span(values)),
+                             std::as_writable_bytes(std::span(all)), In(kLong))
+                  ->Wait()
+                  .ok());
+  EXPECT_THAT(values, ::testing::ElementsAre(1, 2));
+  EXPECT_EQ(all, values);
+  communicator.Abort("over");
+  EXPECT_EQ(communicator.Barrier(In(kLong))->Wait().error().kind, ErrorKind::kCancelled);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

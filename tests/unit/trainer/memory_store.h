@@ -1,0 +1,77 @@
+#pragma once
+
+// A rendezvous store in memory, and worlds whose ranks are threads of the test.
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/trainer/membership_source.h"
+#include "worker/trainer/store.h"
+
+namespace ringmaster::trainer {
+
+class MemoryStore final : public Store {
+ public:
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+    return {};
+  }
+
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    std::vector<std::string> values;
+    for (const std::string& key : keys) {
+      if (!changed_.wait_until(lock, deadline, [&] { return values_.contains(key); })) {
+        return Error{ErrorKind::kTimeout, "no " + key};
+      }
+      values.push_back(values_[key]);
+    }
+    return values;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+// Looks at another store, for the ranks of one world that share it.
+class SharedStore final : public Store {
+ public:
+  explicit SharedStore(Store& store) : store_(store) {}
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    return store_.Set(key, value);
+  }
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    return store_.Get(keys, deadline);
+  }
+
+ private:
+  Store& store_;
+};
+
+// Runs `rank_main` once per rank, each on its own thread, and waits for all.
+inline void RunRanks(int size, const std::function<void(const World& world)>& rank_main) {
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    World world;
+    world.rank = rank;
+    world.size = size;
+    ranks.emplace_back([&rank_main, world] { rank_main(world); });
+  }
+}
+
+inline Deadline In(std::chrono::milliseconds duration) {
+  return std::chrono::steady_clock::now() + duration;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,123 @@
+#include "worker/trainer/workloads/mnist.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr uint64_t kMnistSeed = 11;
+constexpr int64_t kMnistBatch = 24;
+
+std::unique_ptr<Workload> Make(double dropout = 0.5, uint64_t seed = kMnistSeed) {
+  return MakeMnist(GeneratedDigits(seed, 200, 50),
+                   {.seed = seed, .global_batch = kMnistBatch, .dropout = dropout});
+}
+
+std::vector<at::Tensor> Gradients(Workload& workload, int64_t step,
+                                  const std::vector<Share>& shares) {
+  for (at::Tensor& parameter : workload.parameters())
+    parameter.mutable_grad() = at::zeros_like(parameter);
+  for (const Share& share : shares) {
+    workload.Load(step, share);
+    workload.Forward();
+    workload.Backward();
+  }
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : workload.parameters())
+    gradients.push_back(parameter.grad().clone());
+  return gradients;
+}
+
+TEST(Mnist, IsTheNetworkOfTheExamples) {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : Make()->parameters()) count += parameter.numel();
+
+  EXPECT_EQ(count, 21'840);
+}
+
+TEST(Mnist, StartsFromTheSeedAlone) {
+  EXPECT_TRUE(at::equal(Make()->parameters()[4], Make()->parameters()[4]));
+  EXPECT_FALSE(at::equal(Make()->parameters()[4], Make(0.5, kMnistSeed + 1)->parameters()[4]));
+}
+
+// Dropout included: what a sample is dropped depends on the sample, not on who computes it.
+TEST(Mnist, SharesAddUpToTheGlobalBatch) {
+  const auto workload = Make();
+
+  const auto whole = Gradients(*workload, 3, {{0, kMnistBatch}});
+  const auto parts = Gradients(*workload, 3, {{0, 8}, {8, 9}, {9, kMnistBatch}});
+
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_LT((whole[i] - parts[i]).abs().max().item<float>(),
+              1e-5 * (1 + whole[i].abs().max().item<float>()))
+        << i;
+  }
+}
+
+TEST(Mnist, MovesASampleTheSameWayWhoeverComputesIt) {
+  const auto moved =
+      MakeMnist(GeneratedDigits(kMnistSeed, 200, 50),
+                {.seed = kMnistSeed, .global_batch = kMnistBatch, .dropout = 0, .max_shift = 3});
+  const auto loss = [](Workload& w, Share share) {
+    w.Load(4, share);
+    return w.Forward();
+  };
+
+  const double whole = loss(*moved, {0, kMnistBatch});
+
+  EXPECT_NEAR(whole, loss(*moved, {0, 7}) + loss(*moved, {7, kMnistBatch}), 1e-3);
+  EXPECT_NE(whole, loss(*Make(0), {0, kMnistBatch}));
+}
+
+TEST(Mnist, DropsOtherUnitsEveryStep) {
+  const auto workload = Make();
+  const auto sure = Make(0);
+  const auto loss = [](Workload& w, int64_t step) {
+    w.Load(step, {0, kMnistBatch});
+    return w.Forward();
+  };
+
+  EXPECT_EQ(loss(*workload, 5), loss(*workload, 5));
+  EXPECT_NE(loss(*workload, 5), loss(*sure, 5));
+}
+
+// Against the layers written down once more with LibTorch's own loss.
+TEST(Mnist, LossIsTheSumOfTheSamplesCrossEntropy) {
+  const auto workload = Make(0);
+  const auto p = workload->parameters();
+  const Dataset data = GeneratedDigits(kMnistSeed, 200, 50);
+  at::Tensor input = at::empty({kMnistBatch, 1, 28, 28});
+  at::Tensor target = at::empty({kMnistBatch}, at::kLong);
+  for (int64_t i = 0; i < kMnistBatch; ++i) {
+    const int64_t sample = workload->order().SampleAt(2, i);
+    for (int64_t pixel = 0; pixel < kImagePixels; ++pixel) {
+      input[i][0][pixel / 28][pixel % 28] =
+          (data.training->Image(sample)[pixel] / 255.0 - 0.1307) / 0.3081;
+    }
+    target[i] = data.training->Label(sample);
+  }
+  at::Tensor x = at::max_pool2d(at::relu(at::conv2d(input, p[0], p[1])), 2);
+  x = at::max_pool2d(at::relu(at::conv2d(x, p[2], p[3])), 2).reshape({kMnistBatch, 320});
+  x = at::linear(at::relu(at::linear(x, p[4], p[5])), p[6], p[7]);
+  const double expected = at::cross_entropy_loss(x, target, {}, at::Reduction::Sum).item<double>();
+
+  workload->Load(2, {0, kMnistBatch});
+
+  EXPECT_NEAR(workload->Forward(), expected, 1e-3);
+}
+
+TEST(Mnist, EvaluationAddsUpOverShares) {
+  const auto workload = Make();
+
+  const Evaluation whole = workload->Evaluate({0, 50});
+  const Evaluation first = workload->Evaluate({0, 17});
+  const Evaluation rest = workload->Evaluate({17, 50});
+
+  EXPECT_EQ(whole.correct, first.correct + rest.correct);
+  EXPECT_NEAR(whole.loss_sum, first.loss_sum + rest.loss_sum, 1e-3);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,116 @@
+#include "worker/trainer/session.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/training_world.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSessionSeed = 3;
+
+// One step of a rank, up to the reduction.
+Result<StepResult> ReduceOneStep(TestRank& rank) {
+  rank.workload->Load(0, rank.session.share());
+  rank.session.Begin();
+  rank.session.SetLoss(rank.workload->Forward());
+  if (rank.session.share().size() > 0) rank.workload->Backward();
+  return rank.session.Reduce();
+}
+
+TEST(Session, DividesGradientsByTheGlobalBatchOnce) {
+  constexpr int64_t kSessionBatch = 6;
+  MemoryStore store;
+  TestRank alone(World{}, store, kSessionBatch, kSessionSeed);
+  ASSERT_TRUE(alone.session.Join().ok());
+
+  const auto reduced = ReduceOneStep(alone);
+
+  ASSERT_TRUE(reduced.ok());
+  const at::Tensor mean = alone.buckets.flat_gradients().clone();
+  alone.buckets.Arm([](int) {});
+  alone.workload->Load(0, {0, kSessionBatch});
+  EXPECT_NEAR(reduced->loss, alone.workload->Forward() / kSessionBatch, 1e-6);
+  alone.workload->Backward();
+  EXPECT_TRUE(at::allclose(mean, alone.buckets.flat_gradients() / kSessionBatch, 1e-6, 1e-8));
+}
+
+TEST(Session, ARankWithoutSamplesTakesPart) {
+  constexpr int64_t kSessionBatch = 2;  // three ranks: the shares are 0, 1 and 1
+  MemoryStore store;
+  std::vector<at::Tensor> gradients(3);
+  RunRanks(3, [&](const World& world) {
+    TestRank rank(world, store, kSessionBatch, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    const auto reduced = ReduceOneStep(rank);
+    ASSERT_TRUE(reduced.ok()) << reduced.error().message;
+    gradients[static_cast<std::size_t>(world.rank)] = rank.buckets.flat_gradients().clone();
+  });
+
+  EXPECT_EQ(ShareOf(0, 3, kSessionBatch).size(), 0);
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+  EXPECT_TRUE(at::equal(gradients[0], gradients[2]));
+  EXPECT_GT(gradients[0].abs().sum().item<float>(), 0);
+}
+
+TEST(Session, RefusesRanksWithOtherParameters) {
+  MemoryStore store;
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, store, 4, kSessionSeed + static_cast<uint64_t>(world.rank));
+
+    const Result<void> joined = rank.session.Join();
+
+    ASSERT_FALSE(joined.ok());
+    EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(joined.error().message, HasSubstr("other parameters"));
+    EXPECT_THAT(joined.error().message, HasSubstr("rank " + std::to_string(1 - world.rank)));
+  });
+}
+
+TEST(Session, RefusesRanksWithOtherFlags) {
+  MemoryStore store;
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, store, 4, kSessionSeed, static_cast<uint64_t>(world.rank));
+
+    const Result<void> joined = rank.session.Join();
+
+    ASSERT_FALSE(joined.ok());
+    EXPECT_THAT(joined.error().message, HasSubstr("other flags or other data"));
+  });
+}
+
+TEST(Session, ALostPeerFailsTheStepAndLeavesTheParameters) {
+  MemoryStore store;
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, store, 4, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    if (world.rank == 1) return;
+    const at::Tensor before = rank.buckets.flat_parameters().clone();
+
+    const auto reduced = ReduceOneStep(rank);
+
+    ASSERT_FALSE(reduced.ok());
+    EXPECT_THAT(reduced.error().message, HasSubstr("reducing step 1"));
+    EXPECT_TRUE(at::equal(before, rank.buckets.flat_parameters()));
+    EXPECT_EQ(rank.session.committed_steps(), 0);
+  });
+}
+
+TEST(RateAt, FallsFromTheLearningRateTowardsZero) {
+  const SgdOptions cosine{
+      .learning_rate = 0.1, .momentum = 0, .schedule = RateSchedule::kCosine, .total_steps = 10};
+  const SgdOptions constant{
+      .learning_rate = 0.1, .momentum = 0, .schedule = RateSchedule::kConstant, .total_steps = 10};
+
+  EXPECT_DOUBLE_EQ(RateAt(cosine, 0), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(cosine, 5), 0.05);
+  EXPECT_LT(RateAt(cosine, 9), 0.003);
+  EXPECT_DOUBLE_EQ(RateAt(constant, 9), 0.1);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,75 @@
+#include "worker/trainer/step_log.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <limits>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/trainer/temporary_folder.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST(StepLog, StepLinesHaveTheDocumentedFields) {
+  const Json line = Json::parse(ToJsonLine(StepRecord{.step = 7,
+                                                      .epoch = 2,
+                                                      .loss = 0.123456789,
+                                                      .samples_per_second = 1000,
+                                                      .data_ms = 1.5,
+                                                      .compute_ms = 20.25,
+                                                      .communication_ms = 0.125}));
+
+  EXPECT_EQ(line.at("step").get<int>(), 7);
+  EXPECT_EQ(line.at("epoch").get<int>(), 2);
+  EXPECT_NEAR(line.at("loss").get<double>(), 0.123456789, 1e-9);
+  EXPECT_EQ(line.at("samples_per_second").get<double>(), 1000);
+  EXPECT_EQ(line.at("data_ms").get<double>(), 1.5);
+  EXPECT_EQ(line.at("compute_ms").get<double>(), 20.25);
+  EXPECT_EQ(line.at("communication_ms").get<double>(), 0.125);
+}
+
+TEST(StepLog, SummaryIsOneObjectUnderItsName) {
+  const Json summary =
+      Json::parse(ToJsonLine(RunSummary{.steps = 3, .accuracy = 0.975})).at("summary");
+
+  for (const char* field :
+       {"steps", "samples", "global_batch", "world_size", "seconds", "samples_per_second",
+        "time_to_first_step_ms", "step_ms_median", "final_loss", "accuracy", "held_out_samples"}) {
+    EXPECT_TRUE(summary.at(field).is_number()) << field;
+  }
+  EXPECT_NEAR(summary.at("accuracy").get<double>(), 0.975, 1e-9);
+}
+
+TEST(StepLog, StaysJsonWhenTheLossIsNoNumber) {
+  const Json line =
+      Json::parse(ToJsonLine(StepRecord{.loss = std::numeric_limits<double>::quiet_NaN()}));
+
+  EXPECT_TRUE(line.at("loss").is_null());
+}
+
+TEST(StepLog, WritesWholeLinesAtOnce) {
+  const TemporaryFolder folder;
+  auto log = StepLog::Open(folder.path() + "/log");
+  ASSERT_TRUE(log.ok());
+
+  log->Write("{\"step\":1}");
+
+  std::ifstream file(folder.path() + "/log");
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));  // while the log is still open
+  EXPECT_EQ(line, "{\"step\":1}");
+}
+
+TEST(StepLog, RefusesAPathItCannotWrite) {
+  const auto log = StepLog::Open("/nonexistent/folder/log");
+
+  ASSERT_FALSE(log.ok());
+  EXPECT_EQ(log.error().kind, ErrorKind::kInvalid);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,102 @@
+#include "worker/agent/captured_process.h"
+
+#include <csignal>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+
+namespace ringmaster::agent {
+namespace {
+
+// A descendant that left the process group may keep the pipes open for ever; its output counts this
+// long.
+constexpr std::chrono::milliseconds kDrainLimit{500};
+
+}  // namespace
+
+Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(boost::asio::io_context& io,
+                                                                ChildReaper& reaper,
+                                                                ProcessSpec spec,
+                                                                Handlers handlers) {
+  spec.capture_output = true;
+  const Result<StartedProcess> started = StartProcess(spec);
+  if (!started.ok()) return started.error();
+  auto process = std::make_shared<CapturedProcess>(io, reaper, *started, std::move(handlers));
+  process->Read(false);
+  process->Read(true);
+  // The reaper holds the process until its end.
+  reaper.Watch(started->pid, [process](ProcessEnd end) { process->OnEnd(end); });
+  return process;
+}
+
+CapturedProcess::CapturedProcess(boost::asio::io_context& io, ChildReaper& reaper,
+                                 const StartedProcess& started, Handlers handlers)
+    : reaper_(reaper),
+      pid_(started.pid),
+      handlers_(std::move(handlers)),
+      stdout_(io),
+      stderr_(io),
+      drain_limit_(io) {
+  stdout_.descriptor.assign(started.stdout_fd);
+  stderr_.descriptor.assign(started.stderr_fd);
+}
+
+void CapturedProcess::Stop(std::chrono::milliseconds grace) {
+  if (!ended_) reaper_.Stop(pid_, grace);
+}
+
+void CapturedProcess::Signal(int signal) {
+  if (!ended_) kill(-pid_, signal);
+}
+
+void CapturedProcess::PauseOutput(bool paused) {
+  paused_ = paused && !ended_;
+  if (paused_) return;
+  Read(false);
+  Read(true);
+}
+
+void CapturedProcess::Read(bool is_stderr) {
+  Stream& stream = is_stderr ? stderr_ : stdout_;
+  if (paused_ || stream.reading || stream.ended) return;
+  stream.reading = true;
+  stream.descriptor.async_read_some(boost::asio::buffer(stream.buffer),
+                                    [self = shared_from_this(), is_stderr](
+                                        const boost::system::error_code& error, std::size_t count) {
+                                      Stream& source = is_stderr ? self->stderr_ : self->stdout_;
+                                      source.reading = false;
+                                      if (error) {
+                                        source.ended = true;
+                                        return self->ReportWhenDrained();
+                                      }
+                                      const std::string_view data(source.buffer.data(), count);
+                                      self->last_lines_.Append(is_stderr, data);
+                                      if (const auto on_output = self->handlers_.on_output)
+                                        on_output(is_stderr, data);
+                                      self->Read(is_stderr);
+                                    });
+}
+
+void CapturedProcess::OnEnd(ProcessEnd end) {
+  ended_ = true;
+  end_ = end;
+  ChildReaper::KillGroup(pid_);
+  PauseOutput(false);
+  drain_limit_.expires_after(kDrainLimit);
+  drain_limit_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error) return;
+    boost::system::error_code ignored;
+    self->stdout_.descriptor.close(ignored);
+    self->stderr_.descriptor.close(ignored);
+  });
+  ReportWhenDrained();
+}
+
+void CapturedProcess::ReportWhenDrained() {
+  if (!ended_ || !stdout_.ended || !stderr_.ended) return;
+  drain_limit_.cancel();
+  const Handlers handlers = std::exchange(handlers_, {});
+  if (handlers.on_end) handlers.on_end(end_, last_lines_);
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,80 @@
+#pragma once
+
+// A running program whose two output streams are read as they come, and whose end is told once,
+// after all it printed. The agent uses it for ranks, sshd and version queries; attach for programs
+// it runs directly. Single-threaded, on the io_context of its reaper.
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/result.h"
+#include "worker/agent/child_reaper.h"
+#include "worker/agent/last_lines.h"
+#include "worker/agent/process.h"
+
+namespace ringmaster::agent {
+
+class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
+ public:
+  struct Handlers {
+    std::function<void(bool is_stderr, std::string_view data)> on_output;
+    // Once; nothing comes after it.
+    std::function<void(ProcessEnd end, const LastLines& last_lines)> on_end;
+  };
+
+  // Starts `spec` with its output captured. Handlers run later, never from inside this call.
+  // `reaper` outlives it.
+  static Result<std::shared_ptr<CapturedProcess>> Start(boost::asio::io_context& io,
+                                                        ChildReaper& reaper, ProcessSpec spec,
+                                                        Handlers handlers);
+
+  pid_t pid() const { return pid_; }
+
+  // SIGTERM to its process group, SIGKILL after `grace`.
+  void Stop(std::chrono::milliseconds grace);
+  void Signal(int signal);
+
+  // Stops or resumes reading what it prints: it blocks once its pipe is full. Ignored after its
+  // end.
+  void PauseOutput(bool paused);
+
+  // No handler runs from here on; the process itself goes on.
+  void Forget() { handlers_ = {}; }
+
+  CapturedProcess(boost::asio::io_context& io, ChildReaper& reaper, const StartedProcess& started,
+                  Handlers handlers);
+
+ private:
+  struct Stream {
+    explicit Stream(boost::asio::io_context& io) : descriptor(io) {}
+    boost::asio::posix::stream_descriptor descriptor;
+    std::array<char, 16384> buffer{};
+    bool reading = false;
+    bool ended = false;
+  };
+
+  void Read(bool is_stderr);
+  void OnEnd(ProcessEnd end);
+  void ReportWhenDrained();
+
+  ChildReaper& reaper_;
+  const pid_t pid_;
+  Handlers handlers_;
+  Stream stdout_;
+  Stream stderr_;
+  boost::asio::steady_timer drain_limit_;
+  bool paused_ = false;
+  bool ended_ = false;
+  ProcessEnd end_;
+  LastLines last_lines_;
+};
+
+}  // namespace ringmaster::agent

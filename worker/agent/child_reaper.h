@@ -1,0 +1,64 @@
+#pragma once
+
+// Waits for children: ours and, as PID 1 or subreaper, those that other programs left behind. One
+// handler per child of ours runs when it ends; orphans are only reaped. Single-threaded: everything
+// on the io_context's thread.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace ringmaster::agent {
+
+// How a process ended: exactly one of the two says why.
+struct ProcessEnd {
+  int exit_code = -1;
+  int signal = 0;
+};
+
+class ChildReaper {
+ public:
+  using EndHandler = std::function<void(ProcessEnd)>;
+
+  // Also makes this process the one that orphaned descendants fall to.
+  explicit ChildReaper(boost::asio::io_context& io);
+
+  // REQUIRES: `pid` is a child of ours that nobody waits for. Call before the io_context runs
+  // again.
+  void Watch(pid_t pid, EndHandler on_end);
+
+  // Ends the child's process group: SIGTERM now, SIGKILL after `grace` if it still runs. Nothing
+  // when it has ended.
+  void Stop(pid_t pid, std::chrono::milliseconds grace);
+
+  // Kills what is left in the process group of a child that ended: call from its handler.
+  static void KillGroup(pid_t pid);
+
+  bool Running(pid_t pid) const { return children_.contains(pid); }
+  bool AnyRunning() const { return !children_.empty(); }
+
+  // Kills every child, watched or fallen to us, and what falls to us by that, until none is left or
+  // `limit` has passed. For the very end of the process; no handler runs.
+  static void KillAll(std::chrono::milliseconds limit);
+
+ private:
+  struct Child {
+    EndHandler on_end;
+    std::unique_ptr<boost::asio::steady_timer> kill_timer;
+  };
+
+  void AwaitSignal();
+  void Reap();
+
+  boost::asio::io_context& io_;
+  boost::asio::signal_set signals_;
+  std::map<pid_t, Child> children_;
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,47 @@
+#pragma once
+
+// What an agent is told by its environment (common/control/pod_contract.h): read once at start,
+// checked, constant after. Nothing here assumes Kubernetes: tests and plain hosts set the same
+// variables.
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/launch_spec.h"
+
+namespace ringmaster::agent {
+
+using Environment = std::map<std::string, std::string>;
+
+// The environment of this process.
+Environment ProcessEnvironment(char** environ);
+
+struct Config {
+  std::string job_name;
+  std::string job_namespace;
+  std::string job_uid;
+  std::string pod;
+  std::string pod_uid;
+  std::string node;
+  int worker_index = 0;
+
+  std::string launcher_address;  // an IP address, no name: there is no DNS in the path
+  int launcher_port = 0;
+  control::LaunchSpec spec;
+  int gpus = 0;  // wanted by the container, from RINGMASTER_GPUS; 0: none
+
+  std::filesystem::path credentials_dir;
+  std::string item_hashes;  // JSON, as the operator wrote it
+  std::filesystem::path runtime_dir;
+
+  Environment container;  // all of it, for the processes the agent starts
+
+  std::filesystem::path AgentSocket() const { return runtime_dir / "agent.sock"; }
+};
+
+// kInvalid names the variable that is missing or wrong.
+Result<Config> ReadConfig(const Environment& environment);
+
+}  // namespace ringmaster::agent

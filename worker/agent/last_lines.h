@@ -1,0 +1,34 @@
+#pragma once
+
+// The last lines a program printed: what a verdict shows of a rank that failed. Both streams go
+// into one LastLines in the order they were read. Used by the agent for ranks and by attach for
+// programs it runs itself. Pure, no I/O.
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringmaster::agent {
+
+class LastLines {
+ public:
+  static constexpr std::size_t kMaxLines = 10;
+  static constexpr std::size_t kMaxLineBytes = 300;
+
+  // Takes the next bytes of one stream. Empty lines are dropped, longer lines keep their beginning.
+  void Append(bool is_stderr, std::string_view bytes);
+
+  // Oldest first, at most kMaxLines; an unfinished line counts as a line. Control characters are
+  // replaced by spaces.
+  std::vector<std::string> Lines() const;
+
+ private:
+  void Finish(std::string* line);
+
+  std::deque<std::string> finished_;
+  std::string unfinished_[2];
+};
+
+}  // namespace ringmaster::agent

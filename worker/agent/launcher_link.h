@@ -1,0 +1,90 @@
+#pragma once
+
+// The agent's line to the launcher: dials, says hello, keeps up heartbeats, judges silence, dials
+// again for as long as the process lives. Knows the channel's rules, nothing of slots.
+// Single-threaded, on its io_context.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/control/line_connection.h"
+#include "common/control/messages.h"
+#include "common/control/tls.h"
+
+namespace ringmaster::agent {
+
+struct LinkOptions {
+  std::string address;
+  int port = 0;
+  std::chrono::milliseconds connect_timeout{100};
+  std::chrono::milliseconds first_retry{
+      50};  // until the first welcome: kube-proxy learns the Service late
+  std::chrono::milliseconds redial{200};             // after a break
+  std::chrono::milliseconds superseded_retry{1000};  // what we reached is an old launcher
+  std::chrono::milliseconds silence_limit{2000};     // no line for so long: the connection is dead
+};
+
+class LauncherLink {
+ public:
+  struct Handlers {
+    std::function<control::AgentHello()> hello;
+    // False: this launcher was superseded, hang up and dial again.
+    std::function<bool(std::int64_t term)> on_welcome;
+    std::function<void(const control::Message&)>
+        on_message;  // after the welcome; never a Heartbeat
+    // The launcher wants nothing of this agent, for good: wrong token, wrong job, or it was
+    // declared lost.
+    std::function<void(const std::string& reason)> on_refused;
+  };
+
+  // `io` and `tls` outlive this.
+  LauncherLink(boost::asio::io_context& io, control::TlsContext& tls, LinkOptions options,
+               Handlers handlers);
+  ~LauncherLink();
+
+  void Start();
+
+  // Dropped unless welcomed.
+  void Send(const control::Message& message);
+
+  // Sends what is queued, hangs up and never dials again. `done` runs when all is out, at once when
+  // there is no connection.
+  void Finish(std::function<void()> done);
+
+  bool welcomed() const { return welcomed_; }
+
+ private:
+  void Dial();
+  void DialLater(std::chrono::milliseconds delay);
+  void OnDialled(Result<std::shared_ptr<control::LineConnection>> dialled);
+  void OnMessage(control::Message message);
+  void OnWelcome(const control::Welcome& welcome);
+  void OnClosed(const std::string& reason);
+  void Tick();
+
+  boost::asio::io_context& io_;
+  control::TlsContext& tls_;
+  const LinkOptions options_;
+  const Handlers handlers_;
+  std::shared_ptr<control::LineConnection> connection_;
+  boost::asio::steady_timer retry_;
+  boost::asio::steady_timer tick_;
+  std::chrono::milliseconds heartbeat_{100};
+  std::chrono::steady_clock::time_point last_heard_;
+  std::chrono::steady_clock::time_point last_tick_;
+  std::string last_failure_;                                    // said once, not 20 times a second
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a dial may end after this object
+  std::function<void()> on_finished_;
+  bool welcomed_ = false;
+  bool ever_welcomed_ = false;
+  bool superseded_ = false;
+  bool finishing_ = false;
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,44 @@
+#include "worker/agent/local_output.h"
+
+#include <cstddef>
+#include <unistd.h>
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = 16384;  // a longer line is cut into several
+
+void WriteAll(bool is_stderr, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count =
+        write(is_stderr ? STDERR_FILENO : STDOUT_FILENO, text.data(), text.size());
+    if (count <= 0) return;  // nobody reads our output: there is nowhere to say so
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+void LocalOutput::Print(int slot, int rank, bool is_stderr, std::string_view data) {
+  const std::string mark =
+      rank >= 0 ? "[rank " + std::to_string(rank) + "] " : "[slot " + std::to_string(slot) + "] ";
+  std::string& line = unfinished_[{slot, is_stderr}];
+  std::string whole_lines;
+  for (const char c : data) {
+    if (line.empty()) line = mark;
+    if (c != '\n') line += c;
+    if (c != '\n' && line.size() < kMaxLineBytes) continue;
+    whole_lines += line + '\n';
+    line.clear();
+  }
+  WriteAll(is_stderr, whole_lines);
+}
+
+void LocalOutput::Flush() {
+  for (auto& [key, line] : unfinished_) {
+    if (!line.empty()) WriteAll(key.second, line + '\n');
+    line.clear();
+  }
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,25 @@
+#pragma once
+
+// What ranks print while no attach carries it: whole lines, marked with the rank, on the agent's
+// own standard streams, so that `kubectl logs` of the worker has it.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ringmaster::agent {
+
+class LocalOutput {
+ public:
+  // `rank` is -1 for a rank that was not given one; it is then called by its slot.
+  void Print(int slot, int rank, bool is_stderr, std::string_view data);
+
+  // What waits for the end of its line.
+  void Flush();
+
+ private:
+  std::map<std::pair<int, bool>, std::string> unfinished_;  // (slot, is stderr) -> marked line
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,67 @@
+#pragma once
+
+// The agent's unix socket: attaches and ranks of this worker. Admits only processes of our own user
+// (by the kernel's word), reads the first line to learn which of the two it is, then passes
+// messages on. Single-threaded.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/result.h"
+#include "common/control/line_connection.h"
+#include "common/control/messages.h"
+
+namespace ringmaster::agent {
+
+using PeerId = std::int64_t;  // one per connection, never reused
+
+class LocalPeers {
+ public:
+  struct Handlers {
+    // The reason to refuse it, or empty to admit it.
+    std::function<std::string(PeerId, const control::RankHello&, int pid)> on_rank;
+    std::function<void(PeerId, const control::AttachHello&, int pid)> on_attach;
+    std::function<void(PeerId, control::Message)> on_message;  // of admitted peers
+    std::function<void(PeerId)> on_gone;                       // of admitted peers, once
+    std::function<void(PeerId)> on_drained;  // everything sent is in the kernel's hands
+  };
+
+  // `io` outlives this.
+  LocalPeers(boost::asio::io_context& io, Handlers handlers);
+  ~LocalPeers();
+
+  Result<void> Listen(const std::string& socket_path);
+
+  // Nothing happens for a peer that is gone.
+  void Send(PeerId peer, const control::Message& message);
+  // What was sent before still arrives.
+  void Close(PeerId peer, const std::string& reason);
+  std::size_t QueuedBytes(PeerId peer) const;
+
+ private:
+  struct Peer {
+    std::shared_ptr<control::LineConnection> connection;
+    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // until its first line
+    bool admitted = false;
+    int pid = -1;
+  };
+
+  void OnAccepted(const std::shared_ptr<control::LineConnection>& connection);
+  void OnMessage(PeerId id, control::Message message);
+  void OnClosed(PeerId id);
+
+  boost::asio::io_context& io_;
+  const Handlers handlers_;
+  std::unique_ptr<control::LineListener> listener_;
+  std::map<PeerId, Peer> peers_;
+  PeerId next_ = 1;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,116 @@
+// ringmaster-agent: PID 1 of a worker Pod. Reads its environment, then runs one thread until the
+// job ends (exit code 0), it is told to go (143) or it cannot work at all (1, with the reason in
+// the termination message).
+
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include "common/base/log.h"
+#include "common/base/user_entry.h"
+#include "common/control/pod_contract.h"
+#include "common/control/secrets.h"
+#include "worker/agent/agent.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitTerminated = 128 + SIGTERM;  // the job was not over
+constexpr std::chrono::milliseconds kKillLimit{1000};
+
+Result<std::unique_ptr<Agent>> MakeAgent(boost::asio::io_context& io, Config config,
+                                         std::function<void(int)> on_end) {
+  if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
+    return made.error().WithContext("preparing the runtime directory (mount a writable volume)");
+  }
+  const Result<bool> named =
+      EnsureUserEntry((config.runtime_dir / "nss").string(), config.runtime_dir.string());
+  if (!named.ok()) return named.error();
+  Result<Credentials> credentials =
+      PrepareCredentials(config.credentials_dir, config.item_hashes, config.runtime_dir);
+  if (!credentials.ok()) return credentials.error();
+  Result<std::unique_ptr<control::TlsContext>> tls = control::TlsContext::Client(
+      credentials->tls_certificate, control::TlsServerName(config.job_uid));
+  if (!tls.ok()) return tls.error();
+  auto agent = std::make_unique<Agent>(io, std::move(config), *std::move(credentials),
+                                       *std::move(tls), std::move(on_end));
+  if (Result<void> started = agent->Start(); !started.ok()) return started.error();
+  return agent;
+}
+
+// The operator shows a container's termination message; without a file of that name there is nobody
+// to tell.
+void WriteTerminationMessage(const std::string& message) {
+  const char* const path = std::getenv(control::kEnvTerminationLog);
+  std::ofstream file(path != nullptr ? path : control::kTerminationLog, std::ios::app);
+  file << message;
+}
+
+int Fail(const Error& error) {
+  LogError("Could not run the agent", {{"reason", error.message}});
+  WriteTerminationMessage(error.message);
+  return kExitFailed;
+}
+
+int Run(std::chrono::milliseconds grace) {
+  Result<Config> config = ReadConfig(ProcessEnvironment(environ));
+  if (!config.ok()) return Fail(config.error());
+  boost::asio::io_context io(1);
+  int exit_code = kExitFailed;
+  Result<std::unique_ptr<Agent>> agent = MakeAgent(io, *std::move(config), [&](int code) {
+    exit_code = code;
+    io.stop();
+  });
+  if (!agent.ok()) return Fail(agent.error());
+  boost::asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&](const boost::system::error_code& error, int signal) {
+    if (!error) {
+      (*agent)->Leave("the Pod was told to end (signal " + std::to_string(signal) + ")", grace,
+                      kExitTerminated);
+    }
+  });
+  io.run();
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace ringmaster::agent
+
+int main(int argc, char** argv) {
+  CLI::App app("Ringmaster's agent: runs a worker's sshd and ranks for the job's launcher.");
+  std::string level = "info";
+  std::string format = "text";
+  int grace_seconds = 10;
+  app.set_version_flag("--version", RINGMASTER_VERSION);
+  app.add_option("--log-level", level, "debug, info, warn or error")
+      ->envname("RINGMASTER_LOG_LEVEL")
+      ->capture_default_str();
+  app.add_option("--log-format", format, "text or json")->capture_default_str();
+  app.add_option("--grace-seconds", grace_seconds, "what ranks get to end after SIGTERM")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  ringmaster::InitLog(
+      "agent", level,
+      format == "json" ? ringmaster::LogFormat::kJson : ringmaster::LogFormat::kText);
+  signal(SIGPIPE, SIG_IGN);
+  umask(077);
+  int exit_code = 1;
+  try {
+    exit_code = ringmaster::agent::Run(std::chrono::seconds(grace_seconds));
+  } catch (const std::exception& error) {
+    ringmaster::LogError("The agent failed", {{"reason", error.what()}});
+  }
+  ringmaster::agent::ChildReaper::KillAll(ringmaster::agent::kKillLimit);
+  return exit_code;
+}

@@ -1,0 +1,64 @@
+#include "worker/agent/preflight/preflight.h"
+
+#include <exception>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+namespace ringmaster::agent {
+namespace {
+
+std::optional<Finding> RunCheck(const std::string& name, Check check, const Config& config) {
+  try {
+    return check(config);
+  } catch (const std::exception& error) {
+    return Finding{name, std::string("the check itself failed: ") + error.what()};
+  }
+}
+
+}  // namespace
+
+std::map<std::string, Check> WorkerChecks() {
+  return {{"sshd", CheckSshd},        {"mpi", CheckMpiDaemon},     {"tmp", CheckScratchSpace},
+          {"shm", CheckSharedMemory}, {"hostname", CheckHostName}, {"network", CheckAddress},
+          {"command", CheckProgram},  {"gpu", CheckGpus}};
+}
+
+std::string Variable(const Config& config, const std::string& name) {
+  const auto variable = config.container.find(name);
+  return variable == config.container.end() ? "" : variable->second;
+}
+
+Preflight::Preflight(boost::asio::io_context& io, const Config& config,
+                     std::map<std::string, Check> checks, std::chrono::milliseconds limit,
+                     Done done)
+    : io_(io), done_(std::move(done)), limit_(io, limit), pending_(std::move(checks)) {
+  limit_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) Report();
+  });
+  for (const auto& [name, check] : pending_) {
+    threads_.emplace_back([this, name = name, check = check, &config] {
+      std::optional<Finding> finding = RunCheck(name, check, config);
+      boost::asio::post(io_, [this, name, finding = std::move(finding)]() mutable {
+        Collect(name, std::move(finding));
+      });
+    });
+  }
+}
+
+void Preflight::Collect(const std::string& name, std::optional<Finding> finding) {
+  if (!done_ || pending_.erase(name) == 0) return;
+  if (finding.has_value()) findings_.push_back(*std::move(finding));
+  if (pending_.empty()) Report();
+}
+
+void Preflight::Report() {
+  if (!done_) return;
+  limit_.cancel();
+  for (const auto& [name, check] : pending_) {
+    findings_.push_back({name, "the check did not end in time; is a volume of this Pod stuck?"});
+  }
+  std::exchange(done_, nullptr)(std::move(findings_));
+}
+
+}  // namespace ringmaster::agent

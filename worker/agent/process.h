@@ -1,0 +1,39 @@
+#pragma once
+
+// Starting one program: fork and exec with an argv (never a shell), an own process group, and the
+// promise that it dies with us. Used by the agent for sshd and ranks, by attach for programs it
+// runs directly. Waiting for the end is the business of child_reaper.h.
+
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::agent {
+
+struct ProcessSpec {
+  std::vector<std::string> argv;  // argv[0] without a slash is looked up in PATH of `environment`
+  std::vector<std::string> environment;  // "NAME=VALUE"
+  bool capture_output = false;           // false: standard output and error are ours
+  bool keep_stdin = false;               // false: standard input is /dev/null
+  bool keep_descriptors = false;  // false: it gets no descriptor of ours but the standard streams
+};
+
+struct StartedProcess {
+  pid_t pid = -1;  // also its process group
+  int stdout_fd =
+      -1;  // the reading ends, non-blocking, where output is captured; the caller closes them
+  int stderr_fd = -1;
+};
+
+// kNotFound or kForbidden with a sentence when the program cannot be executed: no process remains
+// then. REQUIRES: called from a thread that lives as long as the program shall (the program dies
+// with it).
+Result<StartedProcess> StartProcess(const ProcessSpec& spec);
+
+// The file that `program` means: itself when it has a slash, else the first executable of that name
+// in `path` (colon-separated). Empty when there is none.
+std::string FindProgram(const std::string& program, const std::string& path);
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,31 @@
+#pragma once
+
+// The text of the sshd_config that the agent gives its sshd: key log-in of one user alone, no
+// privilege, no PAM, so that it works as any uid under a read-only root. Pure; used by sshd.h.
+
+#include <map>
+#include <string>
+
+namespace ringmaster::agent {
+
+struct SshdSettings {
+  std::string listen_address;
+  int port = 0;
+  std::string host_key_file;         // absolute
+  std::string authorized_keys_file;  // absolute
+  int max_startups = 256;  // unauthenticated connections at once; mpirun opens one per host
+  std::map<std::string, std::string>
+      environment;  // of the sessions: what mpirun's daemon and its ranks inherit
+};
+
+// Variables whose name or value sshd_config cannot hold (control characters) are left out.
+std::string SshdConfigText(const SshdSettings& settings);
+
+// The variables of `container` that ssh sessions shall have: everything a user set on the container
+// (a direct program runs below sshd and needs it), without what belongs to one process (HOME, PWD,
+// SHLVL, ...) and without those of our own variables that only the agent needs. Adds the agent's
+// socket.
+std::map<std::string, std::string> SessionEnvironment(
+    const std::map<std::string, std::string>& container, const std::string& agent_socket);
+
+}  // namespace ringmaster::agent

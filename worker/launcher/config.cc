@@ -1,0 +1,85 @@
+#include "worker/launcher/config.h"
+
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <unistd.h>
+
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+std::string Text(const Environment& environment, const char* name, const std::string& fallback) {
+  const auto found = environment.find(name);
+  return found == environment.end() || found->second.empty() ? fallback : found->second;
+}
+
+Result<int64_t> Number(const Environment& environment, const char* name, int64_t fallback,
+                       int64_t limit) {
+  const std::string text = Text(environment, name, std::to_string(fallback));
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > limit) {
+    return Error{ErrorKind::kInvalid, std::string(name) + " is '" + text +
+                                          "', not a number up to " + std::to_string(limit)};
+  }
+  return value;
+}
+
+// In the image all programs lie side by side.
+std::string SiblingProgram(const char* name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string sibling = (self.parent_path() / name).string();
+  return !error && ::access(sibling.c_str(), X_OK) == 0 ? sibling : std::string("/usr/bin/") + name;
+}
+
+}  // namespace
+
+Environment ProcessEnvironment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) environment[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return environment;
+}
+
+Result<Config> ReadConfig(const Environment& environment) {
+  Config config;
+  for (const char* name : {control::kEnvJobUid, control::kEnvLaunchSpec, control::kEnvTerm}) {
+    if (Text(environment, name, "").empty()) {
+      return Error{ErrorKind::kInvalid, std::string(name) + " is not set"};
+    }
+  }
+  config.job = Text(environment, control::kEnvNamespace, "default") + "/" +
+               Text(environment, control::kEnvJobName, "job");
+  config.job_uid = Text(environment, control::kEnvJobUid, "");
+  auto spec = control::DecodeLaunchSpec(Text(environment, control::kEnvLaunchSpec, ""));
+  if (!spec.ok())
+    return Error{spec.error()}.WithContext(std::string("reading ") + control::kEnvLaunchSpec);
+  config.spec = std::move(*spec);
+  config.credentials_dir = Text(environment, control::kEnvCredentialsDir, control::kCredentialsDir);
+  config.item_hashes = Text(environment, control::kEnvItemHashes, "{}");
+  config.runtime_dir = Text(environment, control::kEnvRuntimeDir, control::kRuntimeDir);
+  config.termination_log = Text(environment, control::kEnvTerminationLog, control::kTerminationLog);
+
+  const auto term = Number(environment, control::kEnvTerm, 0, INT64_MAX);
+  if (!term.ok()) return term.error();
+  config.term = *term;
+  const auto control_port =
+      Number(environment, control::kEnvControlPort, control::kControlPort, 65535);
+  if (!control_port.ok()) return control_port.error();
+  config.control_port = static_cast<int>(*control_port);
+  const auto api_port = Number(environment, control::kEnvApiPort, control::kApiPort, 65535);
+  if (!api_port.ok()) return api_port.error();
+  config.api_port = static_cast<int>(*api_port);
+
+  config.attach = SiblingProgram(control::kAttachProgram);
+  config.environment = environment;
+  return config;
+}
+
+}  // namespace ringmaster::launcher

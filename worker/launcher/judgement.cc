@@ -1,0 +1,295 @@
+// How the job ended, and who failed first. Nobody is blamed before every other suspect has been
+// heard again: a rank that ends because a worker vanished looks like a failure until that worker's
+// silence is noticed.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using control::RankExit;
+
+std::string LastLine(const std::vector<std::string>& lines) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (line->find_first_not_of(" \t\r\n") != std::string::npos) return *line;
+  }
+  return "";
+}
+
+std::string Printed(const std::vector<std::string>& lines) {
+  const std::string last = LastLine(lines);
+  return last.empty() ? "it printed nothing" : "it printed last: " + last;
+}
+
+// Causes before victims: the user's error, then what a rank did by itself, then what was done to
+// it, then ranks that say themselves that they only lost a peer.
+int Suspicion(const RankExit& exit) {
+  if (exit.exit_code == control::kExitUserError) return 0;
+  if (exit.exit_code == control::kExitPeerLost) return 3;
+  return exit.signal == 15 ? 2 : 1;
+}
+
+int ExitCodeFor(const RankExit& exit) {
+  if (exit.signal > 0) return 128 + exit.signal;
+  return exit.exit_code > 0 ? exit.exit_code : 1;
+}
+
+std::string HowItEnded(const RankExit& exit) {
+  if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
+  if (exit.exit_code == 0) return "ended with code 0 before the training was complete";
+  if (exit.exit_code == 127) return "could not be started";
+  return "exited with code " + std::to_string(exit.exit_code);
+}
+
+}  // namespace
+
+void Membership::JudgeFaults(Time now) {
+  std::vector<const Worker*> faulty;
+  int ready = 0;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto worker = workers_.find(wanted.pod_uid);
+    if (worker == workers_.end() || !worker->second.ready || worker->second.leaving) continue;
+    if (worker->second.ready->faults.empty()) {
+      ++ready;
+    } else {
+      faulty.push_back(&worker->second);
+    }
+  }
+  if (faulty.empty()) return fault_seen_.reset();
+  if (!fault_seen_) fault_seen_ = now;
+  const int unreported = order_->replicas - ready - static_cast<int>(faulty.size());
+  const bool complete = unreported <= 0 || now - *fault_seen_ >= options_.fault_settle;
+  // A replacement with a fault costs a place, not the job, as long as enough others can train.
+  const bool hopeless = ready + std::max(0, unreported) < std::max(1, order_->min_replicas);
+  if (!complete || (epochs_run_ > 0 && !hopeless)) return;
+
+  std::string text;
+  for (const Worker* worker : faulty) {
+    const control::PreflightFault& fault = worker->ready->faults.front();
+    if (text.size() > 1500) {
+      text += "; and more";
+      break;
+    }
+    text += (text.empty() ? "" : "; ") + NameOf(worker->hello.pod_uid) + " failed the check '" +
+            fault.check + "': " + fault.message;
+  }
+  Fail(control::kReasonPreflightFailed, text, 1);
+}
+
+// Workers that cannot form a world together, in a sentence; empty where they can. Different builds
+// of Open MPI fail with words that lead nobody to the cause.
+std::string Membership::MixedText(const std::vector<std::string>& pod_uids) const {
+  std::map<std::string, std::string> by_address;  // address → Pod UID
+  const Worker& first = workers_.at(pod_uids.front());
+  for (const std::string& pod_uid : pod_uids) {
+    const control::AgentReady& ready = *workers_.at(pod_uid).ready;
+    const auto [same, fresh] = by_address.try_emplace(ready.address, pod_uid);
+    if (!fresh) {
+      return NameOf(pod_uid) + " and " + NameOf(same->second) + " share the address " +
+             ready.address + ": mpirun cannot tell them apart; spread the workers over nodes";
+    }
+    for (const char* program : {"openmpi", "ringmaster"}) {
+      const auto mine = ready.versions.find(program);
+      const auto theirs = first.ready->versions.find(program);
+      if (mine == ready.versions.end() || theirs == first.ready->versions.end()) continue;
+      if (mine->second != theirs->second) {
+        return NameOf(pod_uid) + " has " + program + " " + mine->second + ", " +
+               NameOf(first.hello.pod_uid) + " has " + theirs->second + ": use one image";
+      }
+    }
+    const auto openmpi = ready.versions.find("openmpi");
+    if (openmpi != ready.versions.end() && !openmpi->second.empty() &&
+        openmpi->second.find(openmpi_version_) == std::string::npos) {
+      return NameOf(pod_uid) + " has Open MPI " + openmpi->second + ", the launcher has " +
+             openmpi_version_ + ": use one image";
+    }
+  }
+  return "";
+}
+
+void Membership::JudgeAttached(Time now) {
+  std::set<int> mpi_ranks;
+  std::set<Slot> expected;
+  for (const control::Member& member : members_) expected.insert({member.pod_uid, member.slot});
+  for (const auto& [slot, attached] : attached_) {
+    mpi_ranks.insert(attached.mpi_rank);
+    if (!attach_fault_.empty()) break;
+    if (!expected.contains(slot)) {
+      attach_fault_ = "a process attached to " + SlotText(slot) + ", which is not in this world";
+    } else if (attached.mpi_world_size != WorldSize()) {
+      attach_fault_ = "mpirun's world has " + std::to_string(attached.mpi_world_size) + " ranks";
+    }
+  }
+  const bool complete = attached_.size() == expected.size();
+  if (attach_fault_.empty() && complete && mpi_ranks.size() != expected.size()) {
+    attach_fault_ = "two processes have the same rank of mpirun";
+  }
+  if (attach_fault_.empty() && complete) return OpenGate(now);
+  if (!attach_fault_.empty() && !mismatch_at_) mismatch_at_ = now;
+}
+
+// While the gate is shut.
+void Membership::JudgeMpirun(Time now) {
+  if (mismatch_at_ && now - *mismatch_at_ >= options_.settle) {
+    return Fail(control::kReasonWorldMismatch, attach_fault_ + "; " + MismatchText(), 1);
+  }
+  if (!mpirun_exit_) {
+    if (now - started_at_ < options_.attach_within) return;
+    return Fail(control::kReasonMpirunFailed,
+                "mpirun did not start every process in time; " + MismatchText(), 1);
+  }
+  const MpirunExit& exit = *mpirun_exit_;
+  if (!exit.start_error.empty()) {
+    return Fail(control::kReasonMpirunFailed, "mpirun could not be started: " + exit.start_error,
+                1);
+  }
+  if (now - mpirun_exited_at_ < options_.settle ||
+      !EveryMemberHeardSince(mpirun_exited_at_ + options_.settle / 2)) {
+    return;
+  }
+  const bool elsewhere =
+      exit.exit_code == control::kExitNoAgent ||
+      std::any_of(exit.last_lines.begin(), exit.last_lines.end(), [](const std::string& line) {
+        return line.find(control::kNoAgentText) != std::string::npos;
+      });
+  if (elsewhere) {
+    return Fail(control::kReasonWorldMismatch,
+                "mpirun started processes on a host that is no worker of this world; " +
+                    MismatchText() + "; it did not use the hostfile",
+                1);
+  }
+  const std::string how = exit.signal > 0 ? "was killed by signal " + std::to_string(exit.signal)
+                                          : "ended with code " + std::to_string(exit.exit_code);
+  // One ssh that was refused or too slow ends all of mpirun; the agents are well, so it is worth
+  // another try.
+  if (++failed_starts_ < options_.start_attempts) {
+    return Stop(
+        now, "mpirun " + how + " before every process had attached; " + Printed(exit.last_lines));
+  }
+  RankExit lines;
+  lines.last_lines = exit.last_lines;
+  lines.exit_code = exit.exit_code;
+  lines.signal = exit.signal;
+  Fail(control::kReasonMpirunFailed,
+       "mpirun " + how + " before every process had attached; " + MismatchText() + "; " +
+           Printed(exit.last_lines),
+       exit.exit_code > 0 ? exit.exit_code : 1, lines);
+}
+
+// While the gate is open and the ranks are not released.
+void Membership::JudgeExits(Time now) {
+  std::vector<const ReportedExit*> failures;
+  int clean = 0;
+  for (const auto& [slot, reported] : exits_) {
+    const RankExit& exit = reported.exit;
+    const bool ended_well = exit.Clean() && (!options_.managed || done_.contains(exit.rank));
+    if (ended_well) {
+      ++clean;
+    } else {
+      failures.push_back(&reported);
+    }
+  }
+  if (clean == WorldSize()) {
+    released_at_ = now;
+    return FinishIfReleased(now);
+  }
+  if (failures.empty()) {
+    // A program of the user's own lives under mpirun and goes with it.
+    if (options_.managed || !mpirun_exit_ || now - mpirun_exited_at_ < options_.peer_lost_settle ||
+        !EveryMemberHeardSince(mpirun_exited_at_ + options_.settle)) {
+      return;
+    }
+    return Fail(control::kReasonMpirunFailed,
+                "mpirun ended while the program ran; " + Printed(mpirun_exit_->last_lines),
+                mpirun_exit_->exit_code > 0 ? mpirun_exit_->exit_code : 1);
+  }
+  if (!first_failure_at_) first_failure_at_ = now;
+  const ReportedExit& first = **std::min_element(
+      failures.begin(), failures.end(), [](const ReportedExit* a, const ReportedExit* b) {
+        return std::pair(Suspicion(a->exit), a->arrival) <
+               std::pair(Suspicion(b->exit), b->arrival);
+      });
+  const auto wait = Suspicion(first.exit) >= 2 ? options_.peer_lost_settle : options_.settle;
+  if (now - *first_failure_at_ < wait || !EveryMemberHeardSince(*first_failure_at_ + wait / 2)) {
+    return;
+  }
+  const bool user_error = first.exit.exit_code == control::kExitUserError;
+  Fail(user_error ? control::kReasonUserError : control::kReasonRankFailed,
+       "rank " + std::to_string(first.exit.rank) + " on " + NameOf(first.exit.pod_uid) + " " +
+           HowItEnded(first.exit) + "; " + Printed(first.exit.last_lines),
+       ExitCodeFor(first.exit), first.exit);
+}
+
+bool Membership::EveryMemberHeardSince(Time since) const {
+  return std::all_of(member_pods_.begin(), member_pods_.end(), [&](const std::string& pod_uid) {
+    const Worker& worker = workers_.at(pod_uid);
+    return worker.connection && worker.last_heard > since;
+  });
+}
+
+std::string Membership::MismatchText() const {
+  constexpr std::size_t kShown = 600;
+  std::string expected;
+  for (const control::Member& member : members_) {
+    if (expected.size() > kShown) {
+      expected += ", ...";
+      break;
+    }
+    expected += (expected.empty() ? "" : ", ") + SlotText({member.pod_uid, member.slot});
+  }
+  std::string got;
+  for (const auto& [slot, attached] : attached_) {
+    if (got.size() > kShown) {
+      got += ", ...";
+      break;
+    }
+    got += (got.empty() ? "" : ", ") + SlotText(slot);
+  }
+  return "expected " + std::to_string(members_.size()) + " (" + expected + "), attached " +
+         std::to_string(attached_.size()) + (got.empty() ? "" : " (" + got + ")");
+}
+
+// A finished job cannot fail any more: what is still open is only waited for.
+void Membership::FinishIfReleased(Time now) {
+  const bool all_ended = static_cast<int>(exits_.size()) == WorldSize() && !mpirun_running_;
+  if (all_ended || now - *released_at_ >= options_.release_within) Succeed();
+}
+
+void Membership::Succeed() {
+  control::Verdict verdict;
+  verdict.succeeded = true;
+  verdict.message = "all " + std::to_string(WorldSize()) + " ranks completed";
+  End(verdict, 0);
+}
+
+void Membership::Fail(const std::string& reason, const std::string& message, int exit_code,
+                      const std::optional<RankExit>& first) {
+  control::Verdict verdict;
+  verdict.reason = reason;
+  verdict.message = message;
+  verdict.first_failure = first;
+  End(verdict, exit_code);
+}
+
+void Membership::End(const control::Verdict& verdict, int exit_code) {
+  control::Verdict whole = verdict;
+  whole.epoch = epoch_;
+  whole.world_size = WorldSize();
+  whole.progress = progress_;
+  whole.clean_exits = static_cast<int>(std::count_if(
+      exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));
+  phase_ = LauncherPhase::kFinished;
+  for (const auto& [connection, pod_uid] : connections_) {
+    actions_.push_back(SendTo{connection, control::Shutdown{}});
+  }
+  if (mpirun_running_) actions_.push_back(StopMpirun{});
+  actions_.push_back(launcher::Finish{std::move(whole), exit_code});
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,341 @@
+#include "worker/launcher/launcher.h"
+
+#include <csignal>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/log.h"
+#include "common/base/user_entry.h"
+#include "common/control/line_connection.h"
+#include "common/control/pod_contract.h"
+#include "common/control/secrets.h"
+#include "worker/launcher/api_server.h"
+#include "worker/launcher/membership.h"
+#include "worker/launcher/mpirun_runner.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using boost::system::error_code;
+using Items = std::map<std::string, std::string>;
+
+constexpr std::chrono::seconds kHelloLimit{5};
+constexpr std::chrono::seconds kEndLimit{4};
+constexpr std::size_t kMaxUnknown = 1024;  // connections that have not said hello
+constexpr int kExitTerminated = 143;
+
+// One connection of an agent, or of somebody who has not said yet who it is.
+struct Peer {
+  std::shared_ptr<control::LineConnection> connection;
+  Clock::Time since;
+  bool greeted = false;
+};
+
+class Launcher {
+ public:
+  Launcher(const Config& config, const Clock& clock, const Items& items,
+           std::unique_ptr<control::TlsContext> tls)
+      : config_(config),
+        clock_(clock),
+        tls_(std::move(tls)),
+        membership_(OptionsFrom(config, items)),
+        operator_token_(items.at(control::kItemOperatorToken)),
+        children_(io_),
+        mpirun_(children_, config, config.runtime_dir + "/ssh_user_key",
+                items.at(control::kItemSshHostPublicKey),
+                [this](int64_t cohort, const MpirunExit& exit) {
+                  // Later, not from within the action that failed to start it.
+                  boost::asio::post(io_, [this, cohort, exit] {
+                    Apply(membership_.OnMpirunExited(clock_.Now(), cohort, exit));
+                  });
+                }),
+        signals_(io_, SIGTERM, SIGINT),
+        ticker_(io_),
+        end_timer_(io_) {}
+
+  int Run() {
+    signals_.async_wait([this](const error_code& stopped, int) {
+      if (!stopped) Terminate();
+    });
+    if (Result<void> listening = Listen(); !listening.ok()) {
+      Apply(membership_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
+                                     listening.error().message));
+    } else {
+      mpirun_.Probe([this](Result<MpiVersion> version) { OnVersion(version); });
+    }
+    io_.run();
+    return exit_code_;
+  }
+
+ private:
+  static MembershipOptions OptionsFrom(const Config& config, const Items& items) {
+    MembershipOptions options;
+    options.term = config.term;
+    options.job_uid = config.job_uid;
+    options.agent_token = items.at(control::kItemAgentToken);
+    options.slots = config.spec.slots_per_worker;
+    options.managed = config.spec.IsManagedTrainer();
+    return options;
+  }
+
+  Result<void> Listen() {
+    auto agents = control::ListenTls(
+        io_, "::", config_.control_port, *tls_, {},
+        [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
+    if (!agents.ok()) {  // a host without IPv6
+      agents = control::ListenTls(
+          io_, "0.0.0.0", config_.control_port, *tls_, {},
+          [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
+    }
+    if (!agents.ok()) return agents.error();
+    listener_ = std::move(*agents);
+
+    ApiOptions options;
+    options.operator_token = operator_token_;
+    ApiHandlers handlers;
+    handlers.on_order = [this](const control::Order& order) { return OnOrder(order); };
+    handlers.status = [this] { return membership_.Status(clock_.Now()); };
+    auto api = StartApiServer(io_, "::", config_.api_port, *tls_, options, handlers);
+    if (!api.ok()) api = StartApiServer(io_, "0.0.0.0", config_.api_port, *tls_, options, handlers);
+    if (!api.ok()) return api.error();
+    api_ = std::move(*api);
+    LogInfo("Started the launcher", {{"job", config_.job},
+                                     {"term", config_.term},
+                                     {"control_port", listener_->port()},
+                                     {"api_port", api_->port()}});
+    return {};
+  }
+
+  void OnVersion(const Result<MpiVersion>& version) {
+    if (ending_) return;
+    if (!version.ok()) {
+      return Apply(membership_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
+                                            version.error().message));
+    }
+    LogInfo("Found mpirun", {{"version", version->version}});
+    Apply(membership_.OnMpiVersion(clock_.Now(), version->version));
+    Tick();
+  }
+
+  Result<void> OnOrder(const control::Order& order) {
+    auto actions = membership_.OnOrder(clock_.Now(), order);
+    if (!actions.ok()) return actions.error();
+    Apply(std::move(*actions));
+    return {};
+  }
+
+  void Accept(std::shared_ptr<control::LineConnection> connection) {
+    if (ending_ || peers_.size() >= kMaxUnknown + greeted_) {
+      return connection->Close("too many connections");
+    }
+    const ConnectionId id = next_id_++;
+    peers_[id] = {connection, clock_.Now(), false};
+    control::LineConnection::Handlers handlers;
+    handlers.on_message = [this, id](const control::Message& message) { OnMessage(id, message); };
+    handlers.on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); };
+    connection->Start(std::move(handlers));
+  }
+
+  void OnMessage(ConnectionId id, const control::Message& message) {
+    Peer& peer = peers_.at(id);
+    if (peer.greeted) return Apply(membership_.OnMessage(clock_.Now(), id, message));
+    const auto* hello = std::get_if<control::AgentHello>(&message);
+    if (hello == nullptr) return Apply({Refuse{id, "the first message is no AgentHello"}});
+    peer.greeted = true;
+    ++greeted_;
+    LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
+    Apply(membership_.OnHello(clock_.Now(), id, *hello));
+  }
+
+  void OnClosed(ConnectionId id, const std::string& reason) {
+    const auto node = peers_.extract(id);
+    if (node.empty()) return;
+    LogDebug("Closed a connection",
+             {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
+    if (node.mapped().greeted) {
+      --greeted_;
+      Apply(membership_.OnClosed(clock_.Now(), id));
+    }
+    if (ending_) EndIfQuiet();
+  }
+
+  void Tick() {
+    if (ending_) return;
+    const Clock::Time now = clock_.Now();
+    for (const auto& [id, peer] : peers_) {
+      if (!peer.greeted && now - peer.since > kHelloLimit) peer.connection->Close("said nothing");
+    }
+    Apply(membership_.OnTick(now));
+    LogPhase();
+    ticker_.expires_after(MembershipOptions{}.heartbeat);
+    ticker_.async_wait([this](const error_code& stopped) {
+      if (!stopped) Tick();
+    });
+  }
+
+  // What it waits for, once per change: the log of a job that does not start tells why.
+  void LogPhase() {
+    const std::string message = membership_.Status(clock_.Now()).message;
+    if (message == last_message_) return;
+    last_message_ = message;
+    if (!message.empty()) LogInfo("Waiting", {{"for", message}});
+  }
+
+  void Apply(Actions actions) {
+    for (Action& action : actions) {
+      std::visit([this](auto& one) { Do(one); }, action);
+    }
+  }
+
+  void Do(const SendTo& send) {
+    if (auto connection = Find(send.connection)) connection->Send(send.message);
+  }
+  void Do(const Refuse& refuse) {
+    const auto connection = Find(refuse.connection);
+    if (!connection) return;
+    connection->Send(control::Refused{refuse.reason});
+    connection->Finish(refuse.reason);
+  }
+  void Do(const Drop& drop) {
+    if (auto connection = Find(drop.connection)) connection->Close(drop.reason);
+  }
+  void Do(const StartMpirun& start) { mpirun_.Start(start); }
+  void Do(const StopMpirun& /*stop*/) { mpirun_.Stop(); }
+  void Do(const launcher::Finish& finish) {
+    WriteVerdict(config_.termination_log, finish.verdict);
+    if (finish.verdict.succeeded) {
+      LogInfo("Finished the job", {{"message", finish.verdict.message}});
+    } else {
+      LogError("Failed the job",
+               {{"reason", finish.verdict.reason}, {"message", finish.verdict.message}});
+    }
+    BeginEnd(finish.exit_code);
+  }
+
+  std::shared_ptr<control::LineConnection> Find(ConnectionId id) const {
+    const auto found = peers_.find(id);
+    return found == peers_.end() ? nullptr : found->second.connection;
+  }
+
+  void Terminate() {
+    LogInfo("Asked to end by a signal");
+    if (ending_) return;
+    Apply(membership_.OnTerminate(clock_.Now()));
+    BeginEnd(kExitTerminated);
+  }
+
+  // What was sent goes out and mpirun ends, within limits; then the loop has nothing left to do.
+  void BeginEnd(int exit_code) {
+    ending_ = true;
+    exit_code_ = exit_code;
+    ticker_.cancel();
+    for (const auto& [id, peer] : peers_) peer.connection->Finish("the job is over");
+    end_timer_.expires_after(kEndLimit);
+    end_timer_.async_wait([this](const error_code&) { io_.stop(); });
+    boost::asio::post(io_, [this] { EndIfQuiet(); });
+  }
+
+  void EndIfQuiet() {
+    if (!peers_.empty()) return;
+    if (!mpirun_.running()) return io_.stop();
+    // Its end is not told to anybody any more: look again.
+    ticker_.expires_after(std::chrono::milliseconds(20));
+    ticker_.async_wait([this](const error_code& stopped) {
+      if (!stopped) EndIfQuiet();
+    });
+  }
+
+  // Constant.
+  const Config& config_;
+  const Clock& clock_;
+
+  // Before everything that lives on it.
+  boost::asio::io_context io_{1};
+  std::unique_ptr<control::TlsContext> tls_;
+  Membership membership_;
+  const std::string operator_token_;
+  ChildProcesses children_;
+  MpirunRunner mpirun_;
+  std::unique_ptr<control::LineListener> listener_;
+  std::unique_ptr<ApiServer> api_;
+  std::map<ConnectionId, Peer> peers_;
+  std::size_t greeted_ = 0;
+  ConnectionId next_id_ = 1;
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer ticker_;
+  boost::asio::steady_timer end_timer_;
+  std::string last_message_;
+  bool ending_ = false;
+  int exit_code_ = 1;
+};
+
+int EndEarly(const Config& config, const std::string& reason, const std::string& message) {
+  LogError("Failed the job", {{"reason", reason}, {"message", message}});
+  control::Verdict verdict;
+  verdict.reason = reason;
+  verdict.message = message;
+  verdict.epoch.term = config.term;
+  WriteVerdict(config.termination_log, verdict);
+  return 1;
+}
+
+// The items, once the files are in place that ssh wants.
+Result<Items> Prepare(const Config& config) {
+  if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
+    return made.error();
+  }
+  Result<bool> entry = EnsureUserEntry(config.runtime_dir + "/nss", config.runtime_dir);
+  if (!entry.ok()) return entry.error();
+  Result<Items> items = control::LoadCredentials(config.credentials_dir, config.item_hashes);
+  if (!items.ok()) return items;
+  for (const char* name :
+       {control::kItemSshUserKey, control::kItemSshHostPublicKey, control::kItemTlsKey,
+        control::kItemTlsCertificate, control::kItemAgentToken, control::kItemOperatorToken}) {
+    if (!items->contains(name)) {
+      return Error{ErrorKind::kInvalid, std::string("the job's credentials lack the item ") + name};
+    }
+  }
+  Result<void> written = control::WriteFileAtomically(config.runtime_dir + "/ssh_user_key",
+                                                      items->at(control::kItemSshUserKey), 0600);
+  if (!written.ok()) return written.error();
+  return items;
+}
+
+}  // namespace
+
+int RunLauncher(const Config& config, const Clock& clock) {
+  const Result<Items> items = Prepare(config);
+  if (!items.ok()) {
+    return EndEarly(config,
+                    items.error().kind == ErrorKind::kInvalid ? control::kReasonCredentialsMismatch
+                                                              : control::kReasonLauncherError,
+                    items.error().message);
+  }
+  auto tls = control::TlsContext::Server(items->at(control::kItemTlsKey),
+                                         items->at(control::kItemTlsCertificate));
+  if (!tls.ok()) {
+    return EndEarly(config, control::kReasonCredentialsMismatch, tls.error().message);
+  }
+  try {
+    return Launcher(config, clock, *items, std::move(*tls)).Run();
+  } catch (const std::exception& error) {
+    return EndEarly(config, control::kReasonLauncherError, error.what());
+  }
+}
+
+void WriteVerdict(const std::string& termination_log, const control::Verdict& verdict) {
+  std::ofstream file(termination_log, std::ios::binary | std::ios::trunc);
+  file << control::EncodeVerdict(verdict);
+  file.close();
+  if (file.fail()) LogError("Could not write the verdict", {{"path", termination_log}});
+}
+
+}  // namespace ringmaster::launcher

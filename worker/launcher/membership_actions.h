@@ -1,0 +1,89 @@
+#pragma once
+
+// What Membership is told once, and what it asks for: values only. launcher.h carries the actions
+// out; tests compare them.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/control/messages.h"
+#include "common/control/verdict.h"
+
+namespace ringmaster::launcher {
+
+using ConnectionId = int64_t;
+
+struct MembershipOptions {
+  int64_t term = 0;
+  std::string job_uid;
+  std::string agent_token;
+  int slots = 1;        // per worker
+  bool managed = true;  // LaunchSpec::IsManagedTrainer
+
+  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds lost_after{2000};    // silence of a member
+  std::chrono::milliseconds redial_within{500};  // after its connection broke
+  std::chrono::milliseconds late_tick{
+      500};  // our own lateness, after which nobody is judged by old times
+  std::chrono::milliseconds partial_after{30'000};  // then minReplicas are enough
+  std::chrono::milliseconds attach_within{60'000};  // mpirun started → every slot attached
+  int start_attempts = 3;  // of mpirun in a row, before its failure is the job's
+  std::chrono::milliseconds stop_grace{1000};   // SIGTERM → SIGKILL of ranks
+  std::chrono::milliseconds stop_within{5000};  // for the reports of stopped ranks and mpirun's end
+  std::chrono::milliseconds settle{300};  // after a failure: what else arrives about the same event
+  std::chrono::milliseconds peer_lost_settle{
+      1500};  // the same when only victims have reported so far
+  std::chrono::milliseconds fault_settle{
+      5000};  // after the first preflight fault: others may still report theirs
+  std::chrono::milliseconds release_within{10'000};  // released ranks end
+};
+
+// One line of the hostfile, in rank order.
+struct Host {
+  std::string pod_uid;
+  std::string pod;
+  std::string address;
+  int ssh_port = 0;
+  int slots = 1;
+  std::string user;  // to log in as; empty: the launcher's own name
+};
+
+struct SendTo {
+  ConnectionId connection = 0;
+  control::Message message;
+};
+// Tell it why, then close. With `Drop` nothing is told.
+struct Refuse {
+  ConnectionId connection = 0;
+  std::string reason;
+};
+struct Drop {
+  ConnectionId connection = 0;
+  std::string reason;
+};
+struct StartMpirun {
+  int64_t cohort = 0;
+  std::vector<Host> hosts;
+  int world_size = 0;
+};
+struct StopMpirun {};
+// The last action ever.
+struct Finish {
+  control::Verdict verdict;
+  int exit_code = 0;
+};
+
+using Action = std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Finish>;
+using Actions = std::vector<Action>;
+
+struct MpirunExit {
+  int exit_code = -1;
+  int signal = 0;
+  std::string start_error;  // it could not be started at all
+  std::vector<std::string> last_lines;
+};
+
+}  // namespace ringmaster::launcher

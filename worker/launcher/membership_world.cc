@@ -1,0 +1,185 @@
+// Forming and ending worlds: who is in the next epoch, when it starts, when it has to end.
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+
+bool Membership::InOrder(const std::string& pod_uid) const {
+  return order_ && std::any_of(order_->workers.begin(), order_->workers.end(),
+                               [&](const auto& wanted) { return wanted.pod_uid == pod_uid; });
+}
+
+bool Membership::IsReady(const Worker& worker) const {
+  return worker.connection && worker.ready && worker.ready->faults.empty() && !worker.leaving &&
+         !worker.lost;
+}
+
+bool Membership::IsMember(const std::string& pod_uid) const {
+  return member_pods_.contains(pod_uid);
+}
+
+// Oldest first: who was in the last epoch keeps its place, the others follow by index.
+std::vector<std::string> Membership::ReadyInRankOrder() const {
+  std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto worker = workers_.find(wanted.pod_uid);
+    if (worker == workers_.end() || !IsReady(worker->second)) continue;
+    const auto senior = std::find(seniority_.begin(), seniority_.end(), wanted.pod_uid);
+    ready.push_back(
+        {{static_cast<std::size_t>(senior - seniority_.begin()), wanted.index}, wanted.pod_uid});
+  }
+  std::sort(ready.begin(), ready.end());
+  // An order that names a Pod twice still means one worker.
+  ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
+  std::vector<std::string> pod_uids;
+  for (auto& [place, pod_uid] : ready) pod_uids.push_back(std::move(pod_uid));
+  return pod_uids;
+}
+
+bool Membership::EveryoneReady(const std::vector<std::string>& ready) const {
+  return static_cast<int>(ready.size()) >= order_->replicas &&
+         std::all_of(order_->workers.begin(), order_->workers.end(), [&](const auto& wanted) {
+           return std::find(ready.begin(), ready.end(), wanted.pod_uid) != ready.end();
+         });
+}
+
+void Membership::TryStart(Time now) {
+  const std::vector<std::string> ready = ReadyInRankOrder();
+  const int count = static_cast<int>(ready.size());
+  if (count == 0 || openmpi_version_.empty()) return;
+  const bool enough =
+      count >= std::max(1, order_->min_replicas) && now - waiting_since_ >= options_.partial_after;
+  if (!EveryoneReady(ready) && !enough) return;
+  if (const std::string mixed = MixedText(ready); !mixed.empty()) {
+    return Fail(control::kReasonPreflightFailed, mixed, 1);
+  }
+  Start(now, ready);
+}
+
+void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
+  for (const std::string& pod_uid : pod_uids) {
+    // An agent may remember an epoch that a former start of this launcher's container formed.
+    const control::Epoch& seen = workers_.at(pod_uid).hello.highest_epoch;
+    if (seen.term == options_.term) epoch_.number = std::max(epoch_.number, seen.number);
+  }
+  ++epoch_.number;
+  // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
+  // too.
+  cohort_ = epoch_.number;
+  seniority_ = pod_uids;
+  members_.clear();
+  member_pods_ = {pod_uids.begin(), pod_uids.end()};
+  attached_.clear();
+  attach_fault_.clear();
+  mismatch_at_.reset();
+  exits_.clear();
+  done_.clear();
+  first_failure_at_.reset();
+  released_at_.reset();
+  mpirun_exit_.reset();
+  store_.Reset(epoch_);
+
+  StartMpirun start{cohort_, {}, 0};
+  for (const std::string& pod_uid : pod_uids) {
+    const Worker& worker = workers_.at(pod_uid);
+    const auto user = worker.ready->versions.find("user");
+    start.hosts.push_back({pod_uid, worker.hello.pod, worker.ready->address, worker.ready->ssh_port,
+                           options_.slots,
+                           user == worker.ready->versions.end() ? "" : user->second});
+    for (int slot = 0; slot < options_.slots; ++slot) {
+      members_.push_back(
+          {pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot, WorldSize()});
+    }
+  }
+  start.world_size = WorldSize();
+  phase_ = LauncherPhase::kStarting;
+  started_at_ = now;
+  mpirun_running_ = true;
+  LogInfo("Started an epoch",
+          {{"epoch", epoch_.number}, {"workers", pod_uids.size()}, {"ranks", WorldSize()}});
+  actions_.push_back(std::move(start));
+}
+
+// The set of attached slots is exactly the expected one.
+void Membership::OpenGate(Time /*now*/) {
+  phase_ = LauncherPhase::kRunning;
+  ++epochs_run_;
+  failed_starts_ = 0;
+  LogInfo("Opened the start gate", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
+  for (const std::string& pod_uid : member_pods_) {
+    Send(workers_.at(pod_uid), control::StartEpoch{epoch_, cohort_, members_});
+  }
+}
+
+// The running world ends when a member is no longer wanted, or when joiners are ready: all that
+// were ordered, or those that waited long enough for the others.
+void Membership::ReformIfNeeded(Time now) {
+  for (const std::string& pod_uid : member_pods_) {
+    if (!InOrder(pod_uid)) {
+      return Stop(now, NameOf(pod_uid) + " is no longer wanted");
+    }
+  }
+  if (phase_ != LauncherPhase::kRunning) return;
+  const std::vector<std::string> ready = ReadyInRankOrder();
+  Time oldest_joiner = now;
+  int joiners = 0;
+  for (const std::string& pod_uid : ready) {
+    if (IsMember(pod_uid)) continue;
+    ++joiners;
+    oldest_joiner = std::min(oldest_joiner, workers_.at(pod_uid).ready_since);
+  }
+  if (joiners == 0) return;
+  // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
+  if (EveryoneReady(ready) || now - oldest_joiner >= options_.partial_after) {
+    Stop(now, std::to_string(joiners) + " workers join");
+  }
+}
+
+void Membership::Stop(Time now, const std::string& cause) {
+  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning) return;
+  LogInfo("Ended an epoch", {{"epoch", epoch_.number}, {"cause", cause}});
+  const bool ranks_ran = phase_ == LauncherPhase::kRunning;
+  phase_ = LauncherPhase::kStopping;
+  last_change_ = cause;
+  stop_deadline_ = now + options_.stop_within;
+  for (const std::string& pod_uid : member_pods_) {
+    Send(workers_.at(pod_uid),
+         control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
+  }
+  if (mpirun_running_) actions_.push_back(StopMpirun{});
+  if (!ranks_ran) {
+    // No rank was told of this epoch, so no agent will report one.
+    for (const control::Member& member : members_) exits_[{member.pod_uid, member.slot}] = {};
+  }
+  FinishStopping(now);
+}
+
+// The next world forms when mpirun has ended and the survivors have reported their ranks' ends, or
+// time is up.
+void Membership::FinishStopping(Time now) {
+  bool reported = true;
+  for (const control::Member& member : members_) {
+    const Worker& worker = workers_.at(member.pod_uid);
+    if (worker.connection && !worker.lost && !exits_.contains({member.pod_uid, member.slot})) {
+      reported = false;
+    }
+  }
+  if ((mpirun_running_ || !reported) && now < stop_deadline_) return;
+  // mpirun that outlives the deadline is killed by who runs it, before the next one starts.
+  members_.clear();
+  member_pods_.clear();
+  attached_.clear();
+  exits_.clear();
+  progress_.reset();
+  phase_ = LauncherPhase::kWaitingForAgents;
+  waiting_since_ = now;
+  fault_seen_.reset();
+  Advance(now);
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,55 @@
+#pragma once
+
+// The mpirun line of each Open MPI generation, as argv and environment: pure functions, no shell
+// anywhere. The two generations ignore each other's option names without a word, so the line is
+// made for the one that is installed, and the start gate (membership.h) proves that it did what was
+// meant.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::launcher {
+
+enum class MpiFlavour { kOpenMpi4, kOpenMpi5 };
+
+struct MpiVersion {
+  MpiFlavour flavour = MpiFlavour::kOpenMpi4;
+  std::string version;  // "4.1.4"
+};
+
+// From what `mpirun --version` prints. kInvalid for any other implementation.
+Result<MpiVersion> ParseMpiVersion(std::string_view output);
+
+struct MpirunPlan {
+  MpiFlavour flavour = MpiFlavour::kOpenMpi4;
+  std::string mpirun =
+      "mpirun";  // argv[0]; an absolute path makes mpirun set PATH on the workers to match
+  bool as_root = false;
+  int world_size = 1;
+  int hosts = 1;
+  std::string hostfile;
+  std::string ssh_config;
+  std::string interface;                // for ranks; empty: any
+  bool interface_here = false;          // the launcher has one of that name too
+  std::vector<std::string> export_env;  // names handed to the processes, beyond our own
+  std::vector<std::string> extra_args;  // the user's
+  std::vector<std::string> program;     // what every slot runs
+};
+
+std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
+
+// The variables of `own` (name → value) that mpirun may see, and those that steer it, of both
+// generations. Nothing else of the launcher's environment reaches mpirun, ssh or a worker.
+std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
+                                                     const std::map<std::string, std::string>& own);
+
+// A command as a line that a shell would read as the same words: for logs.
+std::string QuoteCommand(const std::vector<std::string>& words);
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,134 @@
+#include "worker/launcher/mpirun_runner.h"
+
+#include <cerrno>
+#include <net/if.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kStopGrace{2000};
+
+void PassThrough(bool is_stderr, std::string_view data) {
+  const int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno != EINTR) return;  // nobody reads our output: training goes on
+    if (n > 0) data.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+// Where a login over ssh finds programs without being told.
+bool OnDefaultPath(const std::string& file) {
+  const std::string directory = file.substr(0, file.rfind('/'));
+  return directory == "/usr/bin" || directory == "/bin" || directory == "/usr/local/bin";
+}
+
+std::string PathOf(const Environment& environment) {
+  const auto path = environment.find("PATH");
+  return path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second;
+}
+
+}  // namespace
+
+MpirunRunner::MpirunRunner(ChildProcesses& children, const Config& config,
+                           std::string identity_file, std::string host_public_key, OnExit on_exit)
+    : children_(children),
+      config_(config),
+      identity_file_(std::move(identity_file)),
+      host_public_key_(std::move(host_public_key)),
+      on_exit_(std::move(on_exit)),
+      files_(HostFilePaths(config.runtime_dir)) {}
+
+void MpirunRunner::Probe(OnVersion on_version) {
+  mpirun_ = FindProgram("mpirun", PathOf(config_.environment));
+  if (mpirun_.empty()) {
+    return on_version(
+        Error{ErrorKind::kNotFound,
+              "the launcher's image has no mpirun in its PATH: use an image with Open "
+              "MPI 4 or 5"});
+  }
+  ChildSpec spec;
+  spec.file = mpirun_;
+  spec.arguments = {"mpirun", "--version"};
+  spec.environment = MpirunEnvironment({}, config_.environment);
+  spec.on_output = [this](bool /*is_stderr*/, std::string_view data) {
+    if (probe_output_.size() < 4096) probe_output_ += data;
+  };
+  spec.on_exit = [this, on_version](ChildExit /*exit*/) {
+    process_.reset();
+    Result<MpiVersion> version = ParseMpiVersion(probe_output_);
+    if (version.ok()) version_ = *version;
+    on_version(std::move(version));
+  };
+  auto process = children_.Start(std::move(spec));
+  if (!process.ok()) return on_version(process.error());
+  process_ = std::move(*process);
+}
+
+void MpirunRunner::Start(const StartMpirun& start) {
+  process_.reset();  // kills one that outlived its stop
+  last_lines_.Clear();
+  if (Result<void> started = TryStart(start); !started.ok()) {
+    MpirunExit exit;
+    exit.start_error = started.error().message;
+    on_exit_(start.cohort, exit);
+  }
+}
+
+Result<void> MpirunRunner::TryStart(const StartMpirun& start) {
+  Result<void> written = WriteHostFiles(files_, start.hosts, identity_file_, host_public_key_);
+  if (!written.ok()) return written;
+  const MpirunPlan plan = PlanFor(start);
+  ChildSpec spec;
+  spec.file = mpirun_;
+  spec.arguments = MpirunArguments(plan);
+  spec.environment = MpirunEnvironment(plan, config_.environment);
+  spec.on_output = [this](bool is_stderr, std::string_view data) {
+    PassThrough(is_stderr, data);
+    last_lines_.Add(is_stderr, data);
+  };
+  spec.on_exit = [this, cohort = start.cohort](ChildExit exit) {
+    process_.reset();
+    on_exit_(cohort, {exit.exit_code, exit.signal, "", last_lines_.Get()});
+  };
+  LogInfo("Running mpirun", {{"command", QuoteCommand(spec.arguments)}});
+  auto process = children_.Start(std::move(spec));
+  if (!process.ok()) return process.error();
+  process_ = std::move(*process);
+  return {};
+}
+
+MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
+  MpirunPlan plan;
+  plan.flavour = version_.flavour;
+  plan.mpirun = OnDefaultPath(mpirun_) ? "mpirun" : mpirun_;
+  plan.as_root = ::geteuid() == 0;
+  plan.world_size = start.world_size;
+  plan.hosts = static_cast<int>(start.hosts.size());
+  plan.hostfile = files_.hostfile;
+  plan.ssh_config = files_.ssh_config;
+  plan.interface = config_.spec.network_interface;
+  plan.interface_here = !plan.interface.empty() && ::if_nametoindex(plan.interface.c_str()) != 0;
+  // A name that is not set here would make mpirun complain for every process.
+  for (const std::string& name : config_.spec.mpi_env) {
+    if (config_.environment.contains(name)) plan.export_env.push_back(name);
+  }
+  plan.extra_args = config_.spec.mpi_extra_args;
+  plan.program = {config_.attach, "--cohort=" + std::to_string(start.cohort)};
+  if (!config_.spec.IsManagedTrainer()) {
+    plan.program.push_back("--");
+    plan.program.insert(plan.program.end(), config_.spec.command.begin(),
+                        config_.spec.command.end());
+  }
+  return plan;
+}
+
+void MpirunRunner::Stop() {
+  if (process_) process_->Stop(kStopGrace);
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,58 @@
+#pragma once
+
+// Where the ranks of one epoch find each other: keys and values in memory, and the askers that wait
+// for keys not yet set. Pure; used by Membership alone. Everything goes when the epoch does.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/messages.h"
+
+namespace ringmaster::launcher {
+
+class RendezvousStore {
+ public:
+  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys and values together
+  static constexpr std::size_t kMaxWaiting = 1 << 16;
+
+  // An answer, and the worker whose rank asked.
+  struct Answer {
+    std::string pod_uid;
+    control::StoreValues values;
+  };
+
+  // Forgets everything and serves `epoch` from now on.
+  void Reset(const control::Epoch& epoch);
+
+  // Sets a value (again) and answers who waited for it alone. Other epochs are ignored. kThrottled
+  // when the store is full: the value is not kept.
+  Result<std::vector<Answer>> Set(const control::StoreSet& set);
+
+  // Answers at once if every key exists, else as soon as it does. Asking again with the same
+  // (worker, rank, id) replaces the first question. Other epochs are ignored. kThrottled when too
+  // many wait.
+  Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
+
+ private:
+  struct Asker {
+    std::string pod_uid;
+    control::StoreGet get;
+  };
+  using AskerKey = std::pair<std::string, std::pair<int, int64_t>>;
+
+  bool Complete(const control::StoreGet& get) const;
+  Answer AnswerTo(const Asker& asker) const;
+
+  control::Epoch epoch_;
+  std::map<std::string, std::string> values_;
+  std::map<AskerKey, Asker> waiting_;
+  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first key each asker lacks
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ringmaster::launcher

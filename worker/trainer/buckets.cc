@@ -1,0 +1,150 @@
+#include "worker/trainer/buckets.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <utility>
+
+namespace ringmaster::trainer {
+
+struct Buckets::State {
+  std::vector<at::Tensor> parameters;
+  at::Tensor flat_parameters;
+  at::Tensor memory;     // gradients, then scalars
+  at::Tensor gradients;  // the view of `memory` without the scalars
+  int64_t scalar_count = 0;
+
+  std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
+  std::vector<int> sizes;      // parameters in each bucket
+  std::vector<int> bucket_of;  // by parameter
+
+  // While armed.
+  std::vector<int> missing;  // gradients still to come, by bucket
+  int next = 0;              // the first bucket not handed out
+  std::function<void(int)> on_ready;
+
+  void Ready(std::size_t parameter) {
+    if (!on_ready) return;
+    --missing[static_cast<std::size_t>(bucket_of[parameter])];
+    while (next < static_cast<int>(missing.size()) && missing[static_cast<std::size_t>(next)] == 0)
+      on_ready(next++);
+  }
+};
+
+// Runs after a parameter's gradient was accumulated.
+class Buckets::Hook final : public torch::autograd::FunctionPostHook {
+ public:
+  Hook(std::weak_ptr<State> state, std::size_t parameter)
+      : state_(std::move(state)), parameter_(parameter) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    if (const auto state = state_.lock()) state->Ready(parameter_);
+    return outputs;
+  }
+
+ private:
+  const std::weak_ptr<State> state_;
+  const std::size_t parameter_;
+};
+
+namespace {
+
+// Where each parameter goes: reverse order, a bucket closed once it is big enough.
+struct Layout {
+  std::vector<int64_t> offsets;  // by parameter
+  std::vector<int> bucket_of;    // by parameter
+  std::vector<int64_t> ends;
+  std::vector<int> sizes;
+  int64_t total = 0;
+};
+
+Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
+  Layout layout{.offsets = std::vector<int64_t>(parameters.size()),
+                .bucket_of = std::vector<int>(parameters.size()),
+                .ends = {},
+                .sizes = {}};
+  int64_t begin = 0;
+  int members = 0;
+  const auto close = [&] {
+    layout.ends.push_back(layout.total);
+    layout.sizes.push_back(members);
+    begin = layout.total;
+    members = 0;
+  };
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    layout.offsets[i] = layout.total;
+    layout.bucket_of[i] = static_cast<int>(layout.ends.size());
+    layout.total += parameters[i].numel();
+    ++members;
+    const int64_t limit = layout.ends.empty() ? options.first_bytes : options.bytes;
+    if ((layout.total - begin) * static_cast<int64_t>(sizeof(float)) >= limit) close();
+  }
+  if (members > 0) close();
+  return layout;
+}
+
+}  // namespace
+
+Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options)
+    : state_(std::make_shared<State>()) {
+  Layout layout = LayOut(parameters, options);
+  state_->flat_parameters = at::empty({layout.total}, at::kFloat);
+  state_->memory = at::zeros({layout.total + options.scalars}, at::kFloat);
+  state_->gradients = state_->memory.narrow(0, 0, layout.total);
+  state_->scalar_count = options.scalars;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    at::Tensor& parameter = parameters[i];
+    const auto part = [&](const at::Tensor& flat) {
+      return flat.narrow(0, layout.offsets[i], parameter.numel()).view(parameter.sizes());
+    };
+    const at::Tensor home = part(state_->flat_parameters);
+    home.copy_(parameter.detach());
+    parameter.set_data(home);
+    parameter.mutable_grad() = part(state_->memory);
+    // The parameter refers to its accumulator only weakly: the list keeps it, and so the hook,
+    // alive.
+    const auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
+    accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
+    accumulators_.push_back(accumulator);
+  }
+  state_->parameters = std::move(parameters);
+  state_->ends = std::move(layout.ends);
+  state_->sizes = std::move(layout.sizes);
+  state_->bucket_of = std::move(layout.bucket_of);
+}
+
+Buckets::~Buckets() = default;
+
+int Buckets::count() const { return static_cast<int>(state_->ends.size()); }
+
+std::span<float> Buckets::Bucket(int index) {
+  const auto i = static_cast<std::size_t>(index);
+  const int64_t begin = i == 0 ? 0 : state_->ends[i - 1];
+  const int64_t end = state_->ends[i] + (index + 1 == count() ? state_->scalar_count : 0);
+  return {state_->memory.data_ptr<float>() + begin, static_cast<std::size_t>(end - begin)};
+}
+
+std::span<float> Buckets::scalars() {
+  return {state_->memory.data_ptr<float>() + state_->ends.back(),
+          static_cast<std::size_t>(state_->scalar_count)};
+}
+
+const at::Tensor& Buckets::flat_parameters() const { return state_->flat_parameters; }
+
+const at::Tensor& Buckets::flat_gradients() const { return state_->gradients; }
+
+void Buckets::Arm(std::function<void(int index)> on_ready) {
+  state_->memory.zero_();
+  state_->missing = state_->sizes;
+  state_->next = 0;
+  state_->on_ready = std::move(on_ready);
+}
+
+void Buckets::Flush() {
+  while (state_->next < count()) state_->on_ready(state_->next++);
+  state_->on_ready = nullptr;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,53 @@
+#include "worker/trainer/data/data_order.h"
+
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr uint32_t kRounds = 4;
+
+uint32_t HalfBits(int64_t samples) {
+  uint32_t bits = 1;
+  while ((int64_t{1} << (2 * bits)) < samples) ++bits;
+  return bits;
+}
+
+// A bijection on [0, 2^(2*half_bits)): a Feistel network whose round function is Philox, keyed by
+// (seed, epoch).
+uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t value) {
+  const uint64_t mask = (uint64_t{1} << half_bits) - 1;
+  uint64_t left = value >> half_bits;
+  uint64_t right = value & mask;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const PhiloxBlock random =
+        RandomBlock(seed, RandomPurpose::kDataOrder, epoch, static_cast<uint32_t>(right), round);
+    const uint64_t next = left ^ (random.words[0] & mask);
+    left = right;
+    right = next;
+  }
+  return (left << half_bits) | right;
+}
+
+}  // namespace
+
+Share ShareOf(int rank, int world_size, int64_t total) {
+  return {rank * total / world_size, (rank + 1) * total / world_size};
+}
+
+DataOrder::DataOrder(uint64_t seed, int64_t samples, int64_t global_batch)
+    : seed_(seed), samples_(samples), global_batch_(global_batch), half_bits_(HalfBits(samples)) {}
+
+int64_t DataOrder::SampleAt(int64_t step, int64_t position) const {
+  const int64_t place = step * global_batch_ + position;
+  const auto epoch = static_cast<uint64_t>(place / samples_);
+  auto value = static_cast<uint64_t>(place % samples_);
+  // Walks the cycle until it is back within the data set: still a bijection, after fewer than four
+  // tries on average.
+  do {
+    value = Feistel(seed_, epoch, half_bits_, value);
+  } while (value >= static_cast<uint64_t>(samples_));
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,49 @@
+#pragma once
+
+// Which samples a step trains on, and which of them a rank takes: pure functions of (seed, step)
+// and (rank, world size), so that a world of any size sees the same data in the same order. The
+// data set is read as an endless stream of permutations, one per epoch; a step takes the next
+// `global_batch` samples of it.
+
+#include <cstdint>
+
+namespace ringmaster::trainer {
+
+// Positions [begin, end) of a global batch (or of an evaluation set).
+struct Share {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t size() const { return end - begin; }
+};
+
+// The contiguous share of rank `rank` of `world_size`: floor(rank*total/world_size) …
+// floor((rank+1)*total/world_size). Shares differ by at most one sample; with more ranks than
+// samples some are empty.
+Share ShareOf(int rank, int world_size, int64_t total);
+
+class DataOrder {
+ public:
+  // REQUIRES: samples in [1, 2^32), global_batch >= 1.
+  DataOrder(uint64_t seed, int64_t samples, int64_t global_batch);
+
+  // The sample at `position` of the batch of `step` (both from 0).
+  int64_t SampleAt(int64_t step, int64_t position) const;
+
+  // The epoch (from 0) that the first sample of `step` belongs to.
+  int64_t EpochOf(int64_t step) const { return step * global_batch_ / samples_; }
+
+  // Steps that see every sample at least `epochs` times; the last one may begin the next epoch.
+  int64_t StepsFor(int64_t epochs) const {
+    return (epochs * samples_ + global_batch_ - 1) / global_batch_;
+  }
+
+ private:
+  uint64_t seed_;
+  int64_t samples_;
+  int64_t global_batch_;
+  uint32_t
+      half_bits_;  // the permutation works on 2 * half_bits_ bits, at most four times `samples_`
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,44 @@
+#pragma once
+
+// Labelled 28×28 grey images for the mnist workload: from a folder of IDX files, or drawn by the
+// program itself. Thread-safety: one thread per set (a generated set draws an image when it is
+// first asked for).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+inline constexpr int kImageSide = 28;
+inline constexpr int kImagePixels = kImageSide * kImageSide;
+inline constexpr int kClasses = 10;
+
+class ImageSet {
+ public:
+  virtual ~ImageSet() = default;
+  virtual int64_t size() const = 0;
+  // kImagePixels bytes, row by row, that live as long as the set. REQUIRES: index in [0, size()).
+  virtual const uint8_t* Image(int64_t index) = 0;
+  virtual uint8_t Label(int64_t index) const = 0;
+};
+
+struct Dataset {
+  std::unique_ptr<ImageSet> training;
+  std::unique_ptr<ImageSet> held_out;
+};
+
+// The four MNIST files of `folder` (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…), each
+// plain or with .gz. Images of another size are scaled to 28×28. kInvalid names the file, where in
+// it, and what was expected.
+Result<Dataset> LoadIdxFolder(const std::string& folder);
+
+// Digits drawn from `seed`: image i of each half depends on (seed, half, i) alone.
+Dataset GeneratedDigits(uint64_t seed, int64_t training, int64_t held_out);
+
+// Bilinear scaling with pixel centres aligned; `scaled` has kImagePixels bytes.
+void ScaleToImage(const uint8_t* pixels, int64_t rows, int64_t columns, uint8_t* scaled);
+
+}  // namespace ringmaster::trainer

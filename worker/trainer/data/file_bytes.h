@@ -1,0 +1,17 @@
+#pragma once
+
+// A whole file in memory, unpacked if it is gzip. Used by the data readers; not for checkpoints.
+
+#include <cstddef>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+// kNotFound when there is no such file, kInvalid when it cannot be read, its gzip stream is damaged
+// or cut off, or it unpacks to more than `limit_bytes`.
+Result<std::string> ReadMaybeGzip(const std::string& path,
+                                  std::size_t limit_bytes = std::size_t{4} << 30);
+
+}  // namespace ringmaster::trainer

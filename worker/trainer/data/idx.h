@@ -1,0 +1,31 @@
+#pragma once
+
+// The IDX format of the MNIST files, as pure parsers over bytes: safe on any input, and every error
+// names the file, the offset and what was expected there. Reading files (plain or gzip) is in
+// file_bytes.h.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+struct IdxImages {
+  int64_t count = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<uint8_t> pixels;  // count × rows × columns
+};
+
+// An IDX file of unsigned bytes in three dimensions. `name` is the file's name in errors
+// (kInvalid). Refuses files without an image and sides outside 1 … 4096.
+Result<IdxImages> ParseIdxImages(std::string_view bytes, const std::string& name);
+
+// An IDX file of unsigned bytes in one dimension, every label below `classes`.
+Result<std::vector<uint8_t>> ParseIdxLabels(std::string_view bytes, const std::string& name,
+                                            int classes);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,134 @@
+#include "worker/trainer/gloo_mesh.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/device.h>
+#include <netinet/in.h>
+
+namespace ringmaster::trainer {
+namespace {
+
+// Opens what gloo::Context keeps for its subclasses.
+class OpenContext final : public gloo::Context {
+ public:
+  explicit OpenContext(const World& world) : gloo::Context(world.rank, world.size) {}
+
+  void Adopt(std::shared_ptr<gloo::transport::Device> device,
+             std::shared_ptr<gloo::transport::Context> transport) {
+    device_ = std::move(device);
+    transportContext_ = std::move(transport);
+  }
+};
+
+std::string KeyOf(int from, int to) {
+  return "gloo/" + std::to_string(from) + "/" + std::to_string(to);
+}
+
+bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
+  if (a.ss_family != b.ss_family) return false;
+  if (a.ss_family == AF_INET) {
+    const auto& x = reinterpret_cast<const sockaddr_in&>(a);
+    const auto& y = reinterpret_cast<const sockaddr_in&>(b);
+    return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
+  }
+  if (a.ss_family == AF_INET6) {
+    const auto& x = reinterpret_cast<const sockaddr_in6&>(a);
+    const auto& y = reinterpret_cast<const sockaddr_in6&>(b);
+    return x.sin6_port == y.sin6_port &&
+           std::memcmp(&x.sin6_addr, &y.sin6_addr, sizeof(x.sin6_addr)) == 0;
+  }
+  return false;
+}
+
+// The open descriptors of this process that are sockets with a local or remote end among
+// `addresses`.
+std::vector<int> SocketsAt(const std::vector<sockaddr_storage>& addresses) {
+  std::vector<int> found;
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return found;
+  const auto known = [&](const sockaddr_storage& end) {
+    return std::any_of(addresses.begin(), addresses.end(),
+                       [&](const sockaddr_storage& address) { return SameEndpoint(address, end); });
+  };
+  while (const dirent* entry = ::readdir(folder)) {
+    const int fd = std::atoi(entry->d_name);
+    if (fd == 0) continue;  // "." and "..", and standard input
+    sockaddr_storage local{};
+    sockaddr_storage remote{};
+    socklen_t local_size = sizeof(local);
+    socklen_t remote_size = sizeof(remote);
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) continue;
+    const bool connected =
+        ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0;
+    if (known(local) || (connected && known(remote))) found.push_back(fd);
+  }
+  ::closedir(folder);
+  return found;
+}
+
+}  // namespace
+
+std::chrono::milliseconds Left(Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+Result<void> GlooMesh::Connect(const World& world, Store& store, Deadline deadline) {
+  const std::string address = world.address.empty() ? "127.0.0.1" : world.address;
+  auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
+  auto transport = device->createContext(world.rank, world.size);
+  transport->setTimeout(Left(deadline));
+
+  std::vector<std::string> keys;
+  std::vector<int> peers;
+  for (int peer = 0; peer < world.size; ++peer) {
+    if (peer == world.rank) continue;
+    const std::vector<char> bytes = transport->createPair(peer)->address().bytes();
+    Remember(bytes);
+    const Result<void> set =
+        store.Set(KeyOf(world.rank, peer), std::string(bytes.begin(), bytes.end()));
+    if (!set.ok()) return set.error().WithContext("publishing this rank's address");
+    keys.push_back(KeyOf(peer, world.rank));
+    peers.push_back(peer);
+  }
+  const Result<std::vector<std::string>> found = store.Get(keys, deadline);
+  if (!found.ok()) return found.error().WithContext("looking for the other ranks' addresses");
+
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (down_)
+      return Error{ErrorKind::kCancelled, "the world was given up while its ranks connected"};
+    const std::string& bytes = (*found)[i];
+    const std::vector<char> peer_address(bytes.begin(), bytes.end());
+    Remember(peer_address);
+    auto& pair = transport->getPair(peers[i]);
+    pair->connect(peer_address);
+    Remember(pair->address().bytes());
+  }
+  auto context = std::make_shared<OpenContext>(world);
+  context->Adopt(std::move(device), std::move(transport));
+  context_ = std::move(context);
+  return {};
+}
+
+void GlooMesh::Remember(const std::vector<char>& address_bytes) {
+  sockaddr_storage address{};  // Gloo's addresses begin with one
+  if (address_bytes.size() < sizeof(address)) return;
+  std::memcpy(&address, address_bytes.data(), sizeof(address));
+  const std::lock_guard lock(mutex_);
+  addresses_.push_back(address);
+}
+
+void GlooMesh::ShutDown() {
+  down_ = true;
+  const std::lock_guard lock(mutex_);
+  for (const int fd : SocketsAt(addresses_)) ::shutdown(fd, SHUT_RDWR);
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,44 @@
+#pragma once
+
+// One Gloo context whose pairs we connect ourselves, because Gloo's own rendezvous knows no
+// deadline of ours, and whose sockets we can shut down from another thread, because Gloo's
+// closeConnections() does not wake a waiting operation. Private to gloo_communicator.cc.
+
+#include <atomic>
+#include <gloo/context.h>
+#include <memory>
+#include <mutex>
+#include <sys/socket.h>
+#include <vector>
+
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// The time until the deadline as Gloo wants it: at least 1 ms, since 0 means for ever.
+std::chrono::milliseconds Left(Deadline deadline);
+
+class GlooMesh {
+ public:
+  // Connects `world.rank` with every other rank. May throw what Gloo throws. Blocks at most about
+  // until the deadline.
+  Result<void> Connect(const World& world, Store& store, Deadline deadline);
+
+  // REQUIRES: Connect() succeeded.
+  const std::shared_ptr<gloo::Context>& context() const { return context_; }
+
+  // Shuts the sockets to all peers down: operations under way fail within milliseconds, here and on
+  // the peers, and a Connect() under way stops at the next peer. Thread-safe.
+  void ShutDown();
+
+ private:
+  void Remember(const std::vector<char>& address_bytes);
+
+  std::shared_ptr<gloo::Context> context_;
+  std::atomic<bool> down_ = false;
+  std::mutex mutex_;
+  std::vector<sockaddr_storage>
+      addresses_;  // guarded by mutex_: the local and remote ends of our pairs
+};
+
+}  // namespace ringmaster::trainer

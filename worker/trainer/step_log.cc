@@ -1,0 +1,61 @@
+#include "worker/trainer/step_log.h"
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+namespace ringmaster::trainer {
+namespace {
+
+// Numbers as JSON; what JSON cannot say (a loss that is not finite) becomes null.
+std::string Number(double value, const char* format) {
+  if (!std::isfinite(value)) return "null";
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+}  // namespace
+
+std::string ToJsonLine(const StepRecord& record) {
+  return "{\"step\":" + std::to_string(record.step) + ",\"epoch\":" + std::to_string(record.epoch) +
+         ",\"loss\":" + Number(record.loss, "%.9g") +
+         ",\"samples_per_second\":" + Number(record.samples_per_second, "%.1f") +
+         ",\"data_ms\":" + Number(record.data_ms, "%.3f") +
+         ",\"compute_ms\":" + Number(record.compute_ms, "%.3f") +
+         ",\"communication_ms\":" + Number(record.communication_ms, "%.3f") + "}";
+}
+
+std::string ToJsonLine(const RunSummary& summary) {
+  return "{\"summary\":{\"steps\":" + std::to_string(summary.steps) +
+         ",\"samples\":" + std::to_string(summary.samples) +
+         ",\"global_batch\":" + std::to_string(summary.global_batch) +
+         ",\"world_size\":" + std::to_string(summary.world_size) +
+         ",\"seconds\":" + Number(summary.seconds, "%.3f") +
+         ",\"samples_per_second\":" + Number(summary.samples_per_second, "%.1f") +
+         ",\"time_to_first_step_ms\":" + Number(summary.time_to_first_step_ms, "%.1f") +
+         ",\"step_ms_median\":" + Number(summary.step_ms_median, "%.3f") +
+         ",\"final_loss\":" + Number(summary.final_loss, "%.9g") +
+         ",\"accuracy\":" + Number(summary.accuracy, "%.4f") +
+         ",\"held_out_samples\":" + std::to_string(summary.held_out_samples) + "}}";
+}
+
+Result<StepLog> StepLog::Open(const std::string& path) {
+  StepLog log;
+  if (path == "none") return log;
+  log.file_.reset(path == "-" ? stdout : std::fopen(path.c_str(), "w"));
+  if (log.file_ == nullptr) {
+    return Error{ErrorKind::kInvalid,
+                 "while opening the step log " + path + ": " + std::strerror(errno)};
+  }
+  return log;
+}
+
+void StepLog::Write(const std::string& line) {
+  if (file_ == nullptr) return;
+  std::fputs((line + "\n").c_str(), file_.get());
+  std::fflush(file_.get());
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,62 @@
+#pragma once
+
+// The step log: what rank 0 says about each step, one JSON object a line, and a summary at the end.
+// People read it in the rank's output, tests and benches parse it; its fields are listed in
+// worker/trainer/README.md.
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+struct StepRecord {
+  int64_t step = 0;   // from 1
+  int64_t epoch = 0;  // pass over the data the step began in, from 1
+  double loss = 0;    // mean over the global batch, before the update
+  double samples_per_second = 0;
+  double data_ms = 0;
+  double compute_ms = 0;
+  double communication_ms = 0;  // waited for reductions beyond what backward hid
+};
+
+struct RunSummary {
+  int64_t steps = 0;
+  int64_t samples = 0;
+  int64_t global_batch = 0;
+  int world_size = 1;
+  double seconds = 0;  // from the start of the first step to the end of the last
+  double samples_per_second = 0;
+  double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
+  double step_ms_median = 0;
+  double final_loss = 0;
+  double accuracy = -1;  // held out, in [0, 1]
+  int64_t held_out_samples = 0;
+};
+
+// Without the newline.
+std::string ToJsonLine(const StepRecord& record);
+std::string ToJsonLine(const RunSummary& summary);
+
+class StepLog {
+ public:
+  // `path` is a file (truncated), "-" for standard output, or "none". kInvalid when the file cannot
+  // be written.
+  static Result<StepLog> Open(const std::string& path);
+
+  // Written out at once, so that a killed rank leaves every line it finished.
+  void Write(const std::string& line);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const {
+      if (file != stdout) std::fclose(file);
+    }
+  };
+  std::unique_ptr<std::FILE, Close> file_;  // null: no log
+};
+
+}  // namespace ringmaster::trainer

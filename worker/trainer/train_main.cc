@@ -1,0 +1,164 @@
+// ringmaster-train: one rank. Flags, then data and model, then a world, then the step loop.
+
+#include <ATen/Parallel.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <sched.h>
+#include <string>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/trainer/agent_membership.h"
+#include "worker/trainer/build_info.h"
+#include "worker/trainer/file_store.h"
+#include "worker/trainer/gloo_communicator.h"
+#include "worker/trainer/loopback_communicator.h"
+#include "worker/trainer/process_age.h"
+#include "worker/trainer/train_loop.h"
+#include "worker/trainer/train_options.h"
+#include "worker/trainer/workloads/mnist.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// Ends at once, wherever the rank is: what is committed is logged line by line, and nothing else
+// needs goodbye.
+void EndOnSigterm(int) { _exit(128 + SIGTERM); }
+
+int CoresOf(const World& world) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, cores / std::max(1, world.ranks_on_host));
+}
+
+Result<Dataset> LoadData(const TrainOptions& options) {
+  if (options.data == "generated") {
+    return GeneratedDigits(options.seed, options.generated_samples,
+                           std::max<int64_t>(1, options.generated_samples / 4));
+  }
+  return LoadIdxFolder(options.data);
+}
+
+Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options,
+                                                         const Clock& clock) {
+  if (options.world_size > 1) {
+    Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
+    if (!store.ok()) return store.error();
+    const World world{.epoch = {.term = 1, .number = 1},
+                      .rank = options.rank,
+                      .size = options.world_size,
+                      .ranks_on_host = options.world_size,
+                      .address = options.address};
+    return MakeStaticMembership(world, *std::move(store));
+  }
+  const char* socket = std::getenv(control::kEnvAgentSocket);
+  if (options.world_size == 1 || socket == nullptr) return MakeSingleMembership();
+  const char* slot = std::getenv(control::kEnvSlot);
+  Result<std::unique_ptr<AgentMembership>> agent =
+      AgentMembership::Connect(socket, slot == nullptr ? 0 : std::atoi(slot), clock);
+  if (!agent.ok()) return agent.error();
+  return std::unique_ptr<MembershipSource>(*std::move(agent));
+}
+
+std::unique_ptr<Communicator> MakeCommunicator(const World& world, Store& store,
+                                               Deadline deadline) {
+  if (world.size == 1) return std::make_unique<LoopbackCommunicator>();
+  return std::make_unique<GlooCommunicator>(world, store, deadline);
+}
+
+// What must be the same on every rank, beside the parameters.
+uint64_t Fingerprint(const TrainOptions& options, const Workload& workload, int64_t steps) {
+  const std::string text = options.workload + ' ' + std::to_string(options.global_batch) + ' ' +
+                           std::to_string(steps) + ' ' + std::to_string(options.learning_rate) +
+                           ' ' + std::to_string(options.momentum) + ' ' +
+                           std::to_string(options.seed) + ' ' + std::to_string(options.max_shift) +
+                           ' ' + options.schedule + ' ' + RINGMASTER_VERSION;
+  uint64_t hash = workload.fingerprint();
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+Result<void> Run(const TrainOptions& options) {
+  const SystemClock clock;
+  const char* gpus = std::getenv(control::kEnvGpus);
+  if (auto device = CheckDevice(options.device, gpus == nullptr ? 0 : std::atoi(gpus));
+      !device.ok()) {
+    return device;
+  }
+  Result<Dataset> data = LoadData(options);
+  if (!data.ok()) return data.error().WithContext("reading the training data");
+  Result<StepLog> log = StepLog::Open(options.step_log);
+  if (!log.ok()) return log.error();
+  at::set_num_threads(std::max(1, options.threads));
+  const std::unique_ptr<Workload> workload = MakeMnist(
+      *std::move(data),
+      {.seed = options.seed, .global_batch = options.global_batch, .max_shift = options.max_shift});
+  workload->WarmUp();
+  const int64_t steps =
+      options.steps > 0 ? options.steps : workload->order().StepsFor(options.epochs);
+
+  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, clock);
+  if (!membership.ok()) return membership.error();
+  Buckets buckets(workload->parameters(), {});
+  Session session(**membership, MakeCommunicator, buckets, clock,
+                  {.global_batch = options.global_batch,
+                   .timeout = options.timeout,
+                   .fingerprint = Fingerprint(options, *workload, steps)});
+  if (Result<void> joined = session.Join(); !joined.ok()) return joined;
+  at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(session.world()));
+
+  const TrainPlan plan{.steps = steps,
+                       .global_batch = options.global_batch,
+                       .log_every = options.log_every,
+                       .sgd = {.learning_rate = options.learning_rate,
+                               .momentum = options.momentum,
+                               .schedule = options.schedule == "constant" ? RateSchedule::kConstant
+                                                                          : RateSchedule::kCosine,
+                               .total_steps = steps},
+                       .process_millis = ProcessAgeMillis};
+  const Result<RunSummary> summary = Train(*workload, session, buckets, *log, clock, plan);
+  if (!summary.ok()) return summary.error();
+  return session.Finish({.step = summary->steps,
+                         .total_steps = steps,
+                         .samples_per_second = summary->samples_per_second,
+                         .loss = summary->final_loss,
+                         .accuracy = summary->accuracy});
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
+  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
+}
+
+int Main(int argc, const char* const* argv) {
+  std::signal(SIGTERM, EndOnSigterm);
+  InitLog("ringmaster-train", "info", LogFormat::kText);
+  const Result<ParsedCommandLine> parsed = ParseCommandLine(argc, argv);
+  if (!parsed.ok()) return Fail(parsed.error());
+  if (parsed->command != TrainCommand::kTrain) {
+    std::fputs(
+        parsed->command == TrainCommand::kPrint ? parsed->text.c_str() : BuildReport().c_str(),
+        stdout);
+    return 0;
+  }
+  const Result<void> run = Run(parsed->options);
+  return run.ok() ? 0 : Fail(run.error());
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer
+
+int main(int argc, char** argv) {
+  try {
+    return ringmaster::trainer::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ringmaster-train: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,44 @@
+#pragma once
+
+// What is trained: a model, a loss and a data source. Implementations draw everything random from
+// (seed, step, sample), so that the same step on any world size computes the same sums.
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <vector>
+
+#include "worker/trainer/data/data_order.h"
+
+namespace ringmaster::trainer {
+
+struct Evaluation {
+  double loss_sum = 0;
+  int64_t correct = 0;
+};
+
+// Thread-safety: one thread. Methods may throw what LibTorch throws; train_loop.cc catches it.
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  // Leaves of autograd, initialised from the seed.
+  virtual std::vector<at::Tensor> parameters() = 0;
+  virtual const DataOrder& order() const = 0;
+  virtual int64_t held_out_size() const = 0;
+  // Of the data: equal sets have equal fingerprints.
+  virtual uint64_t fingerprint() const = 0;
+
+  // Runs the model once on made-up input, so that the first step finds everything loaded.
+  virtual void WarmUp() = 0;
+
+  // Assembles the samples `share` of the global batch of `step`.
+  virtual void Load(int64_t step, Share share) = 0;
+  // The sum of the loaded samples' losses; 0 for an empty share.
+  virtual double Forward() = 0;
+  // Adds the gradients of that sum to the parameters' gradients.
+  virtual void Backward() = 0;
+
+  virtual Evaluation Evaluate(Share share) = 0;
+};
+
+}  // namespace ringmaster::trainer
