@@ -6,7 +6,7 @@ NAME ?= ringmaster
 NODES ?= 3
 F ?=
 
-.PHONY: demo test unit figure images cluster-up cluster-down clean help
+.PHONY: demo test unit figure soak images cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -20,6 +20,9 @@ unit: ## build the dev preset and run the unit tests alone
 figure: ## measure one figure of bench/README.md: make figure F=B1
 	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
 	@bench/figure.sh $(F)
+
+soak: ## 200 random schedules of faults against real processes; COUNT=… and SEED=… choose others
+	@bench/soak.sh $(or $(COUNT),200) $(or $(SEED),1)
 
 images: ## build the operator's and the worker's images as OCI archives
 	@deploy/local/prerequisites.sh build images

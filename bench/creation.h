@@ -26,7 +26,8 @@ using Seconds = std::chrono::duration<double>;
 
 struct CreationOptions {
   std::string kubeconfig;
-  std::string program;  // the operator
+  std::string program;             // the operator
+  std::vector<std::string> flags;  // more of its flags, to compare settings
 };
 
 class CreationBench {

@@ -57,6 +57,8 @@ int main(int argc, char** argv) {
   int runs = 5;
   app.add_option("--kubeconfig", options.kubeconfig, "cluster admin's kubeconfig")->required();
   app.add_option("--operator", options.program, "the operator's binary")->required();
+  app.add_option("--operator-flag", options.flags,
+                 "more of the operator's flags, to compare settings");
   app.add_option("--pods", pods, "worker Pods of the job");
   app.add_option("--runs", runs, "runs of each");
   CLI11_PARSE(app, argc, argv);

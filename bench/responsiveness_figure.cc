@@ -23,7 +23,7 @@ using nlohmann::json;
 using Time = std::chrono::steady_clock::time_point;
 
 constexpr int kBurst = 10;
-constexpr std::chrono::milliseconds kPause(250);
+constexpr std::chrono::milliseconds kPause(500);
 
 std::string Text(const json& object, const std::string& pointer) {
   const json::json_pointer where(pointer);
@@ -89,7 +89,7 @@ class BareChain {
 
 class Responsiveness {
  public:
-  explicit Responsiveness(CreationBench& bench) : bench_(bench) {
+  Responsiveness(CreationBench& bench, bool trace) : bench_(bench), trace_(trace) {
     bench_.proxy().SetOnEvent(
         [this](const auto& watch, const std::string& line) { events_.Note(watch, line); });
   }
@@ -112,6 +112,7 @@ class Responsiveness {
     if (!took->ok()) return took->error();
     std::cout << "round: " << pods << " Pods in " << (*took)->count() << " s; so far "
               << ours.size() << " small jobs and " << bare.size() << " bare chains" << std::endl;
+    if (trace_) TraceSlowest();
     for (const char* ns :
          {CreationBench::kOperatorNs, CreationBench::kOtherNs, CreationBench::kBareNs}) {
       if (auto cleared = bench_.Clear(ns); !cleared.ok()) return cleared;
@@ -145,12 +146,33 @@ class Responsiveness {
       const auto event = events_.Of(name);
       if (!event || !done_.insert(name).second) continue;
       const auto millis = [&](Time time) { return Seconds(time - *event).count() * 1000; };
-      (small ? ours : bare).push_back({millis(write.received), millis(write.answered)});
+      const Sample sample{millis(write.received), millis(write.answered)};
+      (small ? ours : bare).push_back(sample);
+      if (small && sample.sent > slowest_.second) slowest_ = {name, sample.sent};
     }
     return static_cast<int>(done_.size());
   }
 
+  // What was sent for the job that waited longest, in milliseconds since its event.
+  void TraceSlowest() {
+    const auto event = events_.Of(slowest_.first);
+    if (!event) return;
+    std::cout << "slowest: " << slowest_.first << std::endl;
+    for (const testing::ProxiedRequest& write : bench_.proxy().Writes()) {
+      if (write.target.find(slowest_.first) == std::string::npos &&
+          write.body.find('"' + slowest_.first) == std::string::npos) {
+        continue;
+      }
+      std::cout << "  " << Seconds(write.received - *event).count() * 1000 << " … "
+                << Seconds(write.answered - *event).count() * 1000 << " ms: " << write.method << ' '
+                << write.Path() << ' ' << write.status << std::endl;
+    }
+    slowest_ = {};
+  }
+
   CreationBench& bench_;
+  const bool trace_;
+  std::pair<std::string, double> slowest_;
   EventTimes events_;
   std::atomic<int> made_{0};
   std::set<std::string>
@@ -163,12 +185,16 @@ std::vector<double> Values(const std::vector<Sample>& samples, double Sample::*m
   return values;
 }
 
-Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs) {
+Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs, bool trace) {
   auto bench = CreationBench::Start(options);
   if (!bench.ok()) return bench.error();
   CreationBench& b = **bench;
   if (auto captured = b.CapturePodRequest(); !captured.ok()) return captured;
-  Responsiveness figure(b);
+  Responsiveness figure(b, trace);
+  // Not counted: both sides open their connections.
+  if (auto round = figure.Round(pods); !round.ok()) return round;
+  figure.ours.clear();
+  figure.bare.clear();
   while (figure.ours.size() < jobs || figure.bare.size() < jobs) {
     if (auto round = figure.Round(pods); !round.ok()) return round;
   }
@@ -199,12 +225,16 @@ int main(int argc, char** argv) {
   ringmaster::bench::CreationOptions options;
   int pods = 1000;
   std::size_t jobs = 200;
+  bool trace = false;
   app.add_option("--kubeconfig", options.kubeconfig, "cluster admin's kubeconfig")->required();
   app.add_option("--operator", options.program, "the operator's binary")->required();
+  app.add_option("--operator-flag", options.flags,
+                 "more of the operator's flags, to compare settings");
   app.add_option("--pods", pods, "worker Pods of the big job");
   app.add_option("--jobs", jobs, "small jobs to measure");
+  app.add_flag("--trace", trace, "print the requests for the slowest small job of each round");
   CLI11_PARSE(app, argc, argv);
-  const auto measured = ringmaster::bench::Measure(options, pods, jobs);
+  const auto measured = ringmaster::bench::Measure(options, pods, jobs, trace);
   if (measured.ok()) return 0;
   std::cerr << measured.error().message << std::endl;
   return 1;

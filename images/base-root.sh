@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes a minimal Debian root file system. Usage: base-root.sh SUITE FILE.tar
-# Packages come from where this machine's own apt gets Debian's, or from Debian's public name where it gets none.
+# Packages come from where this machine's own apt gets Debian's, or from mmdebstrap's default where it gets none.
 set -euo pipefail
 suite=$1 file=$2
 
@@ -8,7 +8,8 @@ suite=$1 file=$2
 # shellcheck disable=SC2016 # apt expands these itself
 sources=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Origin: Debian' 2>/dev/null |
   sed -n "s|^\([^ ]*\) [a-z]*|deb \1 $suite|p" | sed 's/$/ main/' | sort -u)
-[ -n "$sources" ] || sources="deb http://deb.debian.org/debian $suite main"
+from=()
+[ -z "$sources" ] || from=(-)
 
 # shellcheck disable=SC2016 # mmdebstrap runs the hook with the root as $1
 mmdebstrap --mode=root --variant=minbase \
@@ -16,4 +17,4 @@ mmdebstrap --mode=root --variant=minbase \
   --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
   --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --customize-hook='rm -f "$1"/etc/resolv.conf "$1"/etc/hostname' \
-  "$suite" "$file" - <<<"$sources"
+  "$suite" "$file" "${from[@]}" <<<"$sources"

@@ -18,7 +18,7 @@ struct Options {
   std::string ns;
   std::string watch_namespace;
   std::string identity;
-  int workers = 16;
+  int workers = 64;
   bool leader_elect = true;
   std::string lease_name = "ringmaster-operator";
   std::string lease_duration = "4s";
@@ -46,7 +46,7 @@ struct Config {
   std::string watch_namespace;  // empty: all
   std::string identity;         // Pod or host name and a random part, different for every process
   std::string instance;         // Pod or host name
-  int workers = 16;
+  int workers = 64;
   bool leader_elect = true;
   std::string lease_name;
   std::chrono::milliseconds lease_duration{};

@@ -7,9 +7,10 @@
 namespace ringmaster::control {
 namespace {
 
-constexpr std::array kPhases = {LauncherPhase::kWaitingForOrder, LauncherPhase::kWaitingForAgents,
-                                LauncherPhase::kStarting,        LauncherPhase::kRunning,
-                                LauncherPhase::kStopping,        LauncherPhase::kFinished};
+constexpr std::array kPhases = {
+    LauncherPhase::kWaitingForOrder, LauncherPhase::kWaitingForAgents, LauncherPhase::kStarting,
+    LauncherPhase::kRunning,         LauncherPhase::kStopping,         LauncherPhase::kFinished,
+    LauncherPhase::kAdopting,        LauncherPhase::kForming,          LauncherPhase::kPaused};
 
 // A status on the wire: the phase is its name.
 struct WireStatus {
@@ -41,6 +42,7 @@ void Describe(A& a, typename A::template Ref<Order> v) {
   a.Field("workers", v.workers);
   a.Field("replicas", v.replicas);
   a.Field("minReplicas", v.min_replicas);
+  a.Field("dead", v.dead);
 }
 
 template <typename A>
@@ -48,7 +50,20 @@ void Describe(A& a, typename A::template Ref<WorkerReport> v) {
   a.Field("podUid", v.pod_uid);
   a.Field("ready", v.ready);
   a.Field("member", v.member);
+  a.Field("drained", v.drained);
+  a.Field("lost", v.lost);
   a.Field("faults", v.faults);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<Recovery> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("cause", v.cause);
+  a.Field("pod", v.pod);
+  a.Field("node", v.node);
+  a.Field("detectedMillis", v.detected_millis);
+  a.Field("resumedMillis", v.resumed_millis);
+  a.Field("stepsLost", v.steps_lost);
 }
 
 template <typename A>
@@ -57,9 +72,13 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Field("epoch", v.status.epoch);
   a.Field("phase", v.phase);
   a.Field("lastOrder", v.status.last_order);
+  a.Field("ordered", v.status.ordered);
   a.Field("worldSize", v.status.world_size);
   a.Field("workers", v.status.workers);
   a.Optional("progress", v.status.progress);
+  a.Optional("lastRecovery", v.status.last_recovery);
+  a.Field("pauseReason", v.status.pause_reason);
+  a.Field("failures", v.status.failures);
   a.Field("message", v.status.message);
 }
 
@@ -79,6 +98,12 @@ const char* ToString(LauncherPhase phase) {
       return "Stopping";
     case LauncherPhase::kFinished:
       return "Finished";
+    case LauncherPhase::kAdopting:
+      return "Adopting";
+    case LauncherPhase::kForming:
+      return "Forming";
+    case LauncherPhase::kPaused:
+      return "Paused";
   }
   return "Unknown";
 }

@@ -1,14 +1,16 @@
 #pragma once
 
-// What the operator and a job's launcher say to each other, over HTTPS on kApiPort of the launcher Pod's address:
+// What the operator and a job's launcher say to each other, over HTTPS on kApiPort of the launcher
+// Pod's address:
 //
-//   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher stamp was seen
-//   GET /v1/status                         -> 200 LauncherStatus
+//   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher
+//   stamp was seen GET /v1/status                         -> 200 LauncherStatus
 //
-// Both want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing else. Bodies are JSON of
-// at most 64 KiB from the launcher; an order may take 1 MiB.
+// Both want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
+// else. Bodies are JSON: of at most MaxStatusBytes() from the launcher; an order may take 1 MiB.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +22,8 @@
 
 namespace ringmaster::control {
 
-// Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses lower stamps.
+// Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses
+// lower stamps.
 struct OrderStamp {
   int64_t leader_transitions = 0;  // of the operator's Lease
   int64_t generation = 0;          // metadata.generation of the TrainingJob
@@ -40,19 +43,52 @@ struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
   int replicas = 1;      // how many there shall be; `workers` may lack Pods not created yet
-  int min_replicas = 1;  // training starts with fewer than `replicas` only at or above this, after a grace period
+  int min_replicas = 1;  // training starts with fewer than `replicas` only at or above this, after
+                         // a grace period; below it a running job pauses
+  std::vector<std::string>
+      dead;  // Pod UIDs whose end is certain: container terminated, Pod or Node object gone
 };
 
-// What a launcher is doing, for people and for the operator's conditions.
-enum class LauncherPhase { kWaitingForOrder, kWaitingForAgents, kStarting, kRunning, kStopping, kFinished };
+// What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
+// that was started anew learns from the agents which world runs. kForming: members change, ranks
+// keep their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+enum class LauncherPhase {
+  kWaitingForOrder,
+  kWaitingForAgents,
+  kStarting,
+  kRunning,
+  kStopping,
+  kFinished,
+  kAdopting,
+  kForming,
+  kPaused
+};
+
+// LauncherStatus::pause_reason.
+inline constexpr char kPauseNoQuorum[] = "NoQuorum";
+inline constexpr char kPauseBelowMinReplicas[] = "BelowMinReplicas";
 
 const char* ToString(LauncherPhase phase);
 
 struct WorkerReport {
   std::string pod_uid;
-  bool ready = false;    // connected, preflight passed
-  bool member = false;   // in the current epoch
+  bool ready = false;   // connected, preflight passed
+  bool member = false;  // in the current epoch
+  bool drained =
+      false;  // it is no longer wanted, and nothing of it is needed any more: its Pod may go
+  bool lost = false;  // declared lost; its ghost is never let in again
   std::vector<PreflightFault> faults;
+};
+
+// The newest time that training went on after members had been lost.
+struct Recovery {
+  Epoch epoch;        // the one that went on
+  std::string cause;  // "RankKilled", "AgentLost", "Silence", "RankExited", ...
+  std::string pod;    // of the first member lost
+  std::string node;
+  int64_t detected_millis = 0;  // last sign of life → loss declared
+  int64_t resumed_millis = 0;   // loss declared → first step of the new epoch committed
+  int64_t steps_lost = 0;
 };
 
 struct LauncherStatus {
@@ -60,11 +96,21 @@ struct LauncherStatus {
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
+  int ordered = 0;     // workers that this order names
   int world_size = 0;  // ranks of the current epoch, 0 while none runs
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
+  std::optional<Recovery> last_recovery;
+  std::string pause_reason;        // while kPaused
+  std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
 };
+
+// What the operator reads of a status, by how many workers its order names; the launcher keeps
+// within it.
+constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
+  return (64 << 10) + 256 * ordered_workers;
+}
 
 std::string EncodeOrder(const Order& order);
 Result<Order> DecodeOrder(std::string_view text);

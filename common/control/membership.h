@@ -1,7 +1,7 @@
 #pragma once
 
-// The words of membership (design: docs/decisions.md, D3), shared by all messages: epochs, members, progress, exits.
-// Values only.
+// The words of membership (design: docs/decisions.md, D3), shared by all messages: epochs, members,
+// progress, exits. Values only.
 
 #include <compare>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ringmaster::control {
 
-// One world of ranks. Ordered by term first: a launcher Pod's term is raised before the Pod exists, so a newer
-// launcher's epochs are always higher. {0, 0} is "none yet".
+// One world of ranks. Ordered by term first: a launcher Pod's term is raised before the Pod exists,
+// so a newer launcher's epochs are always higher. {0, 0} is "none yet".
 struct Epoch {
   int64_t term = 0;
   int64_t number = 0;
@@ -19,26 +19,33 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// A slot of a worker in an epoch, and the rank it has there. Ranks are 0 … world size - 1, oldest member first.
+// A rank process in an epoch, and the rank it has there. Who it is: (Pod UID, slot, start); a
+// process that was started again in the same slot is another member. Ranks are 0 … world size - 1,
+// oldest member first.
 struct Member {
   std::string pod_uid;
-  std::string pod;   // Pod name, for people
-  std::string node;  // node name, for people
+  std::string pod;      // Pod name, for people
+  std::string node;     // node name, for people
   std::string address;  // where the worker's ranks listen for other ranks
-  int slot = 0;      // 0 … slots - 1 within the worker
+  int slot = 0;         // 0 … slots - 1 within the worker
+  std::string
+      start;  // new for every start of a rank process; empty for programs that are not our trainer
   int rank = 0;
 };
 
-// How a rank ended. Exactly one of exit_code (0 … 255) and signal (> 0) says why; the other is -1 or 0.
+// How a rank ended. Exactly one of exit_code (0 … 255) and signal (> 0) says why; the other is -1
+// or 0.
 struct RankExit {
   int rank = -1;  // -1: it never had one
   std::string pod_uid;
   std::string pod;
   std::string node;
   int slot = 0;
+  std::string start;  // Member::start of the process
   int exit_code = -1;
   int signal = 0;
-  std::vector<std::string> last_lines;  // what it printed last, both streams, oldest first; at most 10 lines of 300 bytes
+  std::vector<std::string> last_lines;  // what it printed last, both streams, oldest first; at most
+                                        // 10 lines of 300 bytes
 
   bool Clean() const { return exit_code == 0 && signal == 0; }
 };
@@ -49,12 +56,12 @@ struct Progress {
   int64_t total_steps = 0;  // 0: unknown
   double samples_per_second = 0;
   double loss = 0;
-  double accuracy = -1;     // held-out accuracy in [0, 1], -1 until measured
+  double accuracy = -1;  // held-out accuracy in [0, 1], -1 until measured
 };
 
 // One preflight check that failed on a worker: what is wrong and what to do, one line each.
 struct PreflightFault {
-  std::string check;   // for example "sshd"
+  std::string check;  // for example "sshd"
   std::string message;
 };
 

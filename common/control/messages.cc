@@ -159,16 +159,80 @@ void Describe(A& a, typename A::template Ref<RankEpoch> v) {
   a.Field("members", v.members);
 }
 
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankReady> v) {
+  a.Field("slot", v.slot);
+  a.Field("start", v.start);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<EpochAccepted> v) {
+  a.Field("epoch", v.epoch);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<WorldReport> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("members", v.members);
+  a.Field("running", v.running);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankBroken> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("peer", v.peer);
+  a.Field("reason", v.reason);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankAtBoundary> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("step", v.step);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<SlotOutput> v) {
+  a.Field("slot", v.slot);
+  a.Field("rank", v.rank);
+  a.Field("isStderr", v.is_stderr);
+  a.Bytes("data", v.data);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<PrepareEpoch> v) {
+  a.Field("epoch", v.epoch);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<SwitchEpoch> v) {
+  a.Field("epoch", v.epoch);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankLeave> v) {
+  a.Field("below", v.below);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankSwitch> v) {
+  a.Field("epoch", v.epoch);
+}
+
 }  // namespace wire
 
 namespace {
 
 // By the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
-    "AgentHello", "AgentReady",   "Heartbeat",  "SlotAttached", "RankExited",  "RankProgress",
-    "RankDone",   "AgentLeaving", "Welcome",    "Refused",      "StartEpoch",  "StopEpoch",
-    "Release",    "Shutdown",     "StoreSet",   "StoreGet",     "StoreValues", "AttachHello",
-    "AttachGo",   "RankOutput",   "AttachExit", "RankHello",    "RankEpoch"};
+    "AgentHello",    "AgentReady",   "Heartbeat",  "SlotAttached",   "RankExited",  "RankProgress",
+    "RankDone",      "AgentLeaving", "Welcome",    "Refused",        "StartEpoch",  "StopEpoch",
+    "Release",       "Shutdown",     "StoreSet",   "StoreGet",       "StoreValues", "AttachHello",
+    "AttachGo",      "RankOutput",   "AttachExit", "RankHello",      "RankEpoch",   "RankReady",
+    "EpochAccepted", "WorldReport",  "RankBroken", "RankAtBoundary", "SlotOutput",  "PrepareEpoch",
+    "SwitchEpoch",   "RankLeave",    "RankSwitch"};
+static_assert(std::is_same_v<std::variant_alternative_t<32, Message>, RankSwitch>);
 static_assert(std::is_same_v<std::variant_alternative_t<22, Message>, RankEpoch>);
 static_assert(std::is_same_v<std::variant_alternative_t<13, Message>, Shutdown>);
 

@@ -1,14 +1,14 @@
 #pragma once
 
-// What launcher, agent, attach and rank say to each other. One JSON object a line, UTF-8, at most kMaxLineBytes with
-// its newline; {"type": "...", ...}. The same framing on all three channels:
+// What launcher, agent, attach and rank say to each other. One JSON object a line, UTF-8, at most
+// kMaxLineBytes with its newline; {"type": "...", ...}. The same framing on all three channels:
 //
 //   agent  -> launcher   TLS over TCP, the agent dials (connection.h)
 //   attach -> agent      unix socket in the worker's runtime directory
 //   rank   -> agent      the same unix socket; the first line says which of the two it is
 //
-// A peer that sends an unknown type, a wrong field or a longer line is told why and disconnected; the process goes on.
-// The order of messages on each channel is in common/control/README.md.
+// A peer that sends an unknown type, a wrong field or a longer line is told why and disconnected;
+// the process goes on. The order of messages on each channel is in common/control/README.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +24,10 @@
 namespace ringmaster::control {
 
 inline constexpr std::size_t kMaxLineBytes = 1 << 20;
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
-// --- agent -> launcher ---------------------------------------------------------------------------------------------
+// --- agent -> launcher
+// ---------------------------------------------------------------------------------------------
 
 // First line of every connection. A wrong token or job ends the connection with Refused.
 struct AgentHello {
@@ -38,29 +39,79 @@ struct AgentHello {
   std::string node;
   int worker_index = 0;
   int slots = 1;
-  std::string nonce;     // new for every start of the agent process
-  Epoch highest_epoch;   // the highest it ever accepted; it refuses lower ones
+  std::string nonce;    // new for every start of the agent process
+  Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
 };
 
-// sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome, again on change.
+// sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,
+// again on change.
 struct AgentReady {
   std::string address;  // of this worker, as other workers and the launcher reach it
   int ssh_port = 0;
-  std::vector<PreflightFault> faults;   // empty: ready
-  std::map<std::string, std::string> versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
+  std::vector<PreflightFault> faults;  // empty: ready
+  std::map<std::string, std::string>
+      versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
 };
 
 struct Heartbeat {};
 
+// The trainer in this slot has loaded its data and model and can join a world. Again after every
+// Welcome while it runs.
+struct RankReady {
+  int slot = 0;
+  std::string start;  // Member::start
+};
+
+// Answers PrepareEpoch: this worker accepts no lower epoch any more, and its ranks have been told
+// to leave them.
+struct EpochAccepted {
+  Epoch epoch;
+};
+
+// After every Welcome, where ranks of our own trainer are in a world: the newest one they were
+// started in, and who of this worker's members still runs. A launcher that was started anew learns
+// from these what it has to take over.
+struct WorldReport {
+  Epoch epoch;
+  std::vector<Member> members;       // of all ranks, as StartEpoch told them
+  std::vector<std::string> running;  // Member::start of this worker's living members
+};
+
+// A rank cannot go on in its epoch because of its peers. An observation, not evidence of anybody's
+// death.
+struct RankBroken {
+  Epoch epoch;
+  int rank = 0;
+  int peer = -1;  // the rank it could not reach, -1: unknown
+  std::string reason;
+};
+
+// All ranks of the epoch left it after this step, as SwitchEpoch asked; they wait for the next.
+struct RankAtBoundary {
+  Epoch epoch;
+  int rank = 0;
+  int64_t step = 0;
+};
+
 // A process that mpirun started has attached to its slot.
 struct SlotAttached {
   int64_t cohort = 0;
-  int slot = 0;          // local rank on this host
+  int slot = 0;  // local rank on this host
   int mpi_rank = 0;
   int mpi_world_size = 0;
 };
 
-// A rank ended, or a slot's program could not be started (exit_code 127 and the reason in last_lines).
+// What a rank printed that no attach carries (its mpirun is gone, or it joined later); the launcher
+// prints it with the rank's tag. Whole lines.
+struct SlotOutput {
+  int slot = 0;
+  int rank = -1;
+  bool is_stderr = false;
+  std::string data;  // bytes; base64 on the wire
+};
+
+// A rank ended, or a slot's program could not be started (exit_code 127 and the reason in
+// last_lines).
 struct RankExited {
   Epoch epoch;
   RankExit exit;
@@ -78,12 +129,14 @@ struct RankDone {
   int rank = 0;
 };
 
-// The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no failures.
+// The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no
+// failures.
 struct AgentLeaving {
   std::string reason;
 };
 
-// --- launcher -> agent ---------------------------------------------------------------------------------------------
+// --- launcher -> agent
+// ---------------------------------------------------------------------------------------------
 
 struct Welcome {
   int64_t term = 0;
@@ -95,14 +148,30 @@ struct Refused {
   std::string reason;
 };
 
-// The start gate is open: ranks of this epoch run. Sent to every member's agent.
+// An epoch is about to form (our own trainer): accept no lower one from here on, tell ranks of
+// lower ones to leave them with their state, answer EpochAccepted. Ignored below the highest epoch
+// accepted; the same one again is answered again.
+struct PrepareEpoch {
+  Epoch epoch;
+};
+
+// Members shall leave this epoch together after the next step that all of them complete, with
+// RankAtBoundary.
+struct SwitchEpoch {
+  Epoch epoch;
+};
+
+// The start gate is open: ranks of this epoch run. Sent to every member's agent. Ranks of an
+// earlier epoch that are members go on in this one with their state; processes in slots that are no
+// members are left alone.
 struct StartEpoch {
   Epoch epoch;
   int64_t cohort = 0;
   std::vector<Member> members;  // of all ranks, by rank
 };
 
-// End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and report their exits.
+// End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and
+// report their exits.
 struct StopEpoch {
   Epoch epoch;
   int grace_millis = 1000;
@@ -116,8 +185,9 @@ struct Release {
 // The job is over: end what still runs and exit 0.
 struct Shutdown {};
 
-// --- rendezvous store: rank -> agent -> launcher and back -------------------------------------------------------------
-// Values live in the launcher's memory, under the epoch, and go with it.
+// --- rendezvous store: rank -> agent -> launcher and back
+// ------------------------------------------------------------- Values live in the launcher's
+// memory, under the epoch, and go with it.
 
 struct StoreSet {
   Epoch epoch;
@@ -125,7 +195,8 @@ struct StoreSet {
   std::string value;  // bytes; base64 on the wire
 };
 
-// Answered by StoreValues with the same id once every key exists. No answer before that; the asker has the deadline.
+// Answered by StoreValues with the same id once every key exists. No answer before that; the asker
+// has the deadline.
 struct StoreGet {
   Epoch epoch;
   int64_t id = 0;
@@ -140,7 +211,8 @@ struct StoreValues {
   std::vector<std::string> values;  // in the order of the keys asked for; base64 on the wire
 };
 
-// --- attach <-> agent --------------------------------------------------------------------------------------------------
+// --- attach <-> agent
+// --------------------------------------------------------------------------------------------------
 
 // First line of attach.
 struct AttachHello {
@@ -168,7 +240,8 @@ struct AttachExit {
   RankExit exit;
 };
 
-// --- rank <-> agent ------------------------------------------------------------------------------------------------------
+// --- rank <-> agent
+// ------------------------------------------------------------------------------------------------------
 
 // First line of a rank: it has loaded its data and model and waits for an epoch.
 struct RankHello {
@@ -176,22 +249,37 @@ struct RankHello {
   int64_t pid = 0;
 };
 
-// agent -> rank: the world it is in. Its own entry in `members` is the one with `rank`.
+// agent -> rank: the world it is in. Its own entry in `members` is the one with `rank`. A higher
+// one may follow any time.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;
   std::vector<Member> members;
 };
 
-using Message = std::variant<AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress, RankDone,
-                             AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown, StoreSet, StoreGet,
-                             StoreValues, AttachHello, AttachGo, RankOutput, AttachExit, RankHello, RankEpoch>;
+// agent -> rank: every epoch below this one is over; give up what is in flight, keep the state,
+// wait for RankEpoch.
+struct RankLeave {
+  Epoch below;
+};
+
+// agent -> rank: SwitchEpoch.
+struct RankSwitch {
+  Epoch epoch;
+};
+
+using Message =
+    std::variant<AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress,
+                 RankDone, AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown,
+                 StoreSet, StoreGet, StoreValues, AttachHello, AttachGo, RankOutput, AttachExit,
+                 RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
+                 RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);
 
-// The message in a line without its newline. kInvalid names the field that is wrong; unknown fields are ignored (a newer
-// peer may send more), unknown types are an error. Safe on any bytes.
+// The message in a line without its newline. kInvalid names the field that is wrong; unknown fields
+// are ignored (a newer peer may send more), unknown types are an error. Safe on any bytes.
 Result<Message> Decode(std::string_view line);
 
 // The message's type as written on the wire, for logs.

@@ -1,67 +1,87 @@
 #pragma once
 
-// What the operator writes into a job's Pods and what the agent and the launcher read there: environment names, paths,
-// ports and the items of the job's Secret. Both sides include this header, so that neither can drift.
+// What the operator writes into a job's Pods and what the agent and the launcher read there:
+// environment names, paths, ports and the items of the job's Secret. Both sides include this
+// header, so that neither can drift.
 
 namespace ringmaster::control {
 
-// --- environment of both kinds of Pod ---------------------------------------------------------------------------
+// --- environment of both kinds of Pod
+// ---------------------------------------------------------------------------
 inline constexpr char kEnvJobName[] = "RINGMASTER_JOB_NAME";
 inline constexpr char kEnvNamespace[] = "RINGMASTER_NAMESPACE";
 inline constexpr char kEnvJobUid[] = "RINGMASTER_JOB_UID";
-inline constexpr char kEnvPodName[] = "RINGMASTER_POD_NAME";  // downward API
-inline constexpr char kEnvPodUid[] = "RINGMASTER_POD_UID";    // downward API
+inline constexpr char kEnvPodName[] = "RINGMASTER_POD_NAME";    // downward API
+inline constexpr char kEnvPodUid[] = "RINGMASTER_POD_UID";      // downward API
 inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
 // A LaunchSpec (launch_spec.h) as JSON: what the user asked every rank to run, and how.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
-// JSON object {item: lower-case hex SHA-256} of every Secret item this Pod mounts. Agent and launcher compare at start
-// and fail with CredentialsMismatch.
+// JSON object {item: lower-case hex SHA-256} of every Secret item this Pod mounts. Agent and
+// launcher compare at start and fail with CredentialsMismatch.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
-// --- environment of worker Pods ---------------------------------------------------------------------------------
+// --- environment of worker Pods
+// ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // GPUs of the Pod; absent: none
-inline constexpr char kEnvLauncherAddress[] = "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, no DNS
-inline constexpr char kEnvLauncherPort[] = "RINGMASTER_LAUNCHER_PORT";        // kControlPort unless a test moves it
+inline constexpr char kEnvLauncherAddress[] =
+    "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, no DNS
+inline constexpr char kEnvLauncherPort[] =
+    "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test moves it
 
-// --- environment of the launcher Pod ----------------------------------------------------------------------------
+// --- environment of the launcher Pod
+// ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // status.launcherTerm at the Pod's creation
 
-// --- environment that tests and plain hosts may set; in a Pod the defaults below hold ----------------------------
+// --- environment that tests and plain hosts may set; in a Pod the defaults below hold
+// ----------------------------
 inline constexpr char kEnvCredentialsDir[] = "RINGMASTER_CREDENTIALS_DIR";
 inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
 inline constexpr char kEnvTerminationLog[] = "RINGMASTER_TERMINATION_LOG";
 inline constexpr char kEnvControlPort[] = "RINGMASTER_CONTROL_PORT";
 inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
+// Of the launcher: how often both sides say that they live, how long a silent worker lives, how
+// many ranks may end by themselves within an hour.
+inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
+inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
+inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 
-inline constexpr char kCredentialsDir[] = "/etc/ringmaster/credentials";  // the Secret's items, mode 0440
-inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";                  // sockets, copied keys, sshd_config
+inline constexpr char kCredentialsDir[] =
+    "/etc/ringmaster/credentials";                        // the Secret's items, mode 0440
+inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// What an agent tells the processes it starts, and its sshd's sessions (sshd_config SetEnv): its unix socket.
+// What an agent tells the processes it starts, and its sshd's sessions (sshd_config SetEnv): its
+// unix socket.
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // What an agent tells its ranks alone: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
 
-// --- ports of the launcher Pod ----------------------------------------------------------------------------------
+// --- ports of the launcher Pod
+// ----------------------------------------------------------------------------------
 inline constexpr int kControlPort = 8470;  // agents: TLS, one JSON object a line (messages.h)
 inline constexpr int kApiPort = 8471;      // operator: HTTPS (launcher_api.h)
 
-// --- items of the job's Secret; a Pod mounts only those of its role ----------------------------------------------
-inline constexpr char kItemSshUserKey[] = "ssh-user-key";          // launcher: OpenSSH private key, Ed25519
-inline constexpr char kItemSshUserPublicKey[] = "ssh-user-key.pub";  // worker: becomes authorized_keys
-inline constexpr char kItemSshHostKey[] = "ssh-host-key";          // worker: one host key for the job's workers
-inline constexpr char kItemSshHostPublicKey[] = "ssh-host-key.pub";  // launcher: pinned in known_hosts
-inline constexpr char kItemTlsKey[] = "tls.key";                   // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";           // both: self-signed, the only one trusted
-inline constexpr char kItemAgentToken[] = "agent-token";           // both
-inline constexpr char kItemOperatorToken[] = "operator-token";     // launcher
+// --- items of the job's Secret; a Pod mounts only those of its role
+// ----------------------------------------------
+inline constexpr char kItemSshUserKey[] = "ssh-user-key";  // launcher: OpenSSH private key, Ed25519
+inline constexpr char kItemSshUserPublicKey[] =
+    "ssh-user-key.pub";  // worker: becomes authorized_keys
+inline constexpr char kItemSshHostKey[] =
+    "ssh-host-key";  // worker: one host key for the job's workers
+inline constexpr char kItemSshHostPublicKey[] =
+    "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
+inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed, the only one trusted
+inline constexpr char kItemAgentToken[] = "agent-token";  // both
+inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 
 // The name in the launcher's certificate is kTlsNamePrefix + <job uid> + kTlsNameSuffix.
 inline constexpr char kTlsNamePrefix[] = "launcher.";
 inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 
-// The container of each Pod that Ringmaster manages; a template names it to add resources, mounts or variables.
+// The container of each Pod that Ringmaster manages; a template names it to add resources, mounts
+// or variables.
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
@@ -73,13 +93,16 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 
 // Exit codes of our programs and their meaning to the launcher: the user's error is never retried.
 inline constexpr int kExitUserError = 2;
-inline constexpr int kExitCannotStart = 127;  // as a shell's: no such program, or it cannot be executed
-// A rank that ends because it lost another one ends with this code (EX_TEMPFAIL), so that the launcher looks for the one
-// that failed first.
+inline constexpr int kExitCannotStart =
+    127;  // as a shell's: no such program, or it cannot be executed
+// A rank that ends because it lost another one ends with this code (EX_TEMPFAIL), so that the
+// launcher looks for the one that failed first.
 inline constexpr int kExitPeerLost = 75;
-// attach found no agent where mpirun started it: mpirun put the process on a host that is no worker. Passed on by mpirun.
+// attach found no agent where mpirun started it: mpirun put the process on a host that is no
+// worker. Passed on by mpirun.
 inline constexpr int kExitNoAgent = 79;
-// What attach prints then, within its line; the launcher also looks for it in what mpirun printed last.
+// What attach prints then, within its line; the launcher also looks for it in what mpirun printed
+// last.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

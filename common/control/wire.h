@@ -213,6 +213,7 @@ void Describe(A& a, typename A::template Ref<Member> v) {
   a.Field("node", v.node);
   a.Field("address", v.address);
   a.Field("slot", v.slot);
+  a.Field("start", v.start);
   a.Field("rank", v.rank);
 }
 
@@ -223,6 +224,7 @@ void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("pod", v.pod);
   a.Field("node", v.node);
   a.Field("slot", v.slot);
+  a.Field("start", v.start);
   a.Field("exitCode", v.exit_code);
   a.Field("signal", v.signal);
   a.Field("lastLines", v.last_lines);

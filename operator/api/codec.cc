@@ -1,6 +1,6 @@
 #include "operator/api/codec.h"
 
-#include <limits>
+#include <algorithm>
 
 #include <nlohmann/json.hpp>
 
@@ -58,6 +58,7 @@ Result<void> ReadWorker(const json& spec, WorkerSpec& worker) {
   const auto most = ReadInt(*object, "maxReplicas", "spec.worker.maxReplicas");
   if (!most.ok()) return most.error();
   worker.max_replicas = *most;
+  if (*most) worker.replicas = std::min(worker.replicas, **most);
   auto pod_template = ReadTemplate(*object, "spec.worker.template");
   if (!pod_template.ok()) return pod_template.error();
   worker.template_json = *std::move(pod_template);
@@ -123,6 +124,7 @@ Failure ReadFailure(const json& item) {
                   .pod_uid = kube::GetString(item, {"podUID"}),
                   .node = kube::GetString(item, {"node"}),
                   .rank = kube::GetInt32(item, {"rank"}).value_or(-1),
+                  .start = kube::GetString(item, {"start"}),
                   .exit_code = kube::GetInt32(item, {"exitCode"}).value_or(-1),
                   .signal = kube::GetInt32(item, {"signal"}).value_or(0),
                   .reason = kube::GetString(item, {"reason"}),
@@ -132,6 +134,16 @@ Failure ReadFailure(const json& item) {
     if (line.is_string()) failure.last_lines.push_back(line.get<std::string>());
   }
   return failure;
+}
+
+Recovery ReadRecovery(const json& item) {
+  return {.epoch = kube::GetInt64(item, {"epoch"}).value_or(0),
+          .cause = kube::GetString(item, {"cause"}),
+          .worker = kube::GetString(item, {"worker"}),
+          .node = kube::GetString(item, {"node"}),
+          .detected_millis = kube::GetInt64(item, {"detectedMillis"}).value_or(0),
+          .resumed_millis = kube::GetInt64(item, {"resumedMillis"}).value_or(0),
+          .steps_lost = kube::GetInt64(item, {"stepsLost"}).value_or(0)};
 }
 
 JobProgress ReadProgress(const json& progress) {
@@ -168,6 +180,9 @@ TrainingJobStatus ReadStatus(const json& object) {
   if (const json* progress = kube::Find(*status, {"progress"})) {
     out.progress = ReadProgress(*progress);
   }
+  if (const json* recovery = kube::Find(*status, {"lastRecovery"})) {
+    out.last_recovery = ReadRecovery(*recovery);
+  }
   for (const json& item : kube::GetArray(*status, {"failures"})) {
     out.failures.push_back(ReadFailure(item));
   }
@@ -200,12 +215,24 @@ json EncodeProgress(const JobProgress& progress) {
   return out;
 }
 
+json EncodeRecovery(const Recovery& recovery) {
+  json out{{"epoch", recovery.epoch},
+           {"cause", recovery.cause},
+           {"detectedMillis", recovery.detected_millis},
+           {"resumedMillis", recovery.resumed_millis},
+           {"stepsLost", recovery.steps_lost}};
+  SetText(out, "worker", recovery.worker);
+  SetText(out, "node", recovery.node);
+  return out;
+}
+
 json EncodeFailure(const Failure& failure) {
   json out{{"reason", failure.reason}, {"time", failure.time}};
   SetText(out, "worker", failure.worker);
   SetText(out, "podUID", failure.pod_uid);
   SetText(out, "node", failure.node);
   if (failure.rank >= 0) out["rank"] = failure.rank;
+  SetText(out, "start", failure.start);
   if (failure.exit_code >= 0) out["exitCode"] = failure.exit_code;
   if (failure.signal > 0) out["signal"] = failure.signal;
   if (!failure.last_lines.empty()) out["lastLines"] = failure.last_lines;
@@ -248,6 +275,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
   }
   out["conditions"] = std::move(conditions);
   if (status.progress) out["progress"] = EncodeProgress(*status.progress);
+  if (status.last_recovery) out["lastRecovery"] = EncodeRecovery(*status.last_recovery);
   if (!status.failures.empty()) {
     json failures = json::array();
     for (const Failure& failure : status.failures) failures.push_back(EncodeFailure(failure));

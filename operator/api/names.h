@@ -28,6 +28,10 @@ inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
+// On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is
+// drained. A person may set it too: the worker leaves and another takes its place.
+inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
+
 // The Secret with the seeds, in the operator's namespace.
 inline constexpr char kKeyringName[] = "ringmaster-keyring";
 
@@ -35,6 +39,7 @@ inline constexpr char kKeyringName[] = "ringmaster-keyring";
 inline constexpr char kCreated[] = "Created";
 inline constexpr char kReady[] = "Ready";
 inline constexpr char kRunning[] = "Running";
+inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -42,6 +47,7 @@ inline constexpr char kFailed[] = "Failed";
 inline constexpr char kStatePending[] = "Pending";
 inline constexpr char kStateStarting[] = "Starting";
 inline constexpr char kStateRunning[] = "Running";
+inline constexpr char kStatePaused[] = "Paused";
 inline constexpr char kStateSucceeded[] = "Succeeded";
 inline constexpr char kStateFailed[] = "Failed";
 
@@ -69,10 +75,21 @@ inline constexpr char kReasonFinished[] = "Finished";
 inline constexpr char kReasonCompleted[] = "Completed";
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 inline constexpr char kReasonStartError[] = "StartError";
+inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
+
+// Reasons of Resizing, beside the launcher's own for a pause (control::kPauseNoQuorum, ...).
+inline constexpr char kReasonStable[] = "Stable";
+inline constexpr char kReasonScalingUp[] = "ScalingUp";
+inline constexpr char kReasonScalingDown[] = "ScalingDown";  // also of kAnnotationLeaving
+inline constexpr char kReasonDraining[] = "Draining";
+inline constexpr char kReasonWorkerLost[] = "WorkerLost";  // also in status.failures
+inline constexpr char kReasonLauncherReplaced[] = "LauncherReplaced";
 
 // Reasons of entries in status.failures, beyond Kubernetes' own (OOMKilled, Evicted, Error, ...).
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
+inline constexpr char kReasonNodeLost[] = "NodeLost";
+inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // Reasons and actions of events.
 inline constexpr char kEventCreated[] = "PodsCreated";
@@ -80,9 +97,14 @@ inline constexpr char kEventRunning[] = "TrainingStarted";
 inline constexpr char kEventResized[] = "Resized";
 inline constexpr char kEventWorkerReplaced[] = "WorkerReplaced";
 inline constexpr char kEventLauncherReplaced[] = "LauncherReplaced";
+inline constexpr char kEventWorkerLost[] = "WorkerLost";
+inline constexpr char kEventNotDrained[] = "NotDrained";
+inline constexpr char kEventRecovered[] = "Recovered";
+inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
 inline constexpr char kEventSucceeded[] = "Succeeded";
 inline constexpr char kActionCreate[] = "Create";
 inline constexpr char kActionReplace[] = "Replace";
+inline constexpr char kActionDrain[] = "Drain";
 inline constexpr char kActionWait[] = "Wait";
 inline constexpr char kActionTrain[] = "Train";
 inline constexpr char kActionFinish[] = "Finish";

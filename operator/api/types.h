@@ -14,8 +14,8 @@ namespace ringmaster::api {
 struct WorkerSpec {
   int replicas = 1;
   std::optional<int> min_replicas;  // unset: replicas
-  std::optional<int> max_replicas;
-  std::string template_json{};  // a Pod template; empty: none
+  std::optional<int> max_replicas;  // `replicas` never exceeds it
+  std::string template_json{};      // a Pod template; empty: none
 };
 
 struct TrainingJobSpec {
@@ -74,6 +74,7 @@ struct Failure {
   std::string pod_uid{};
   std::string node{};
   int rank = -1;
+  std::string start{};  // of a rank: which of its starts; empty for Pods
   int exit_code = -1;
   int signal = 0;
   std::string reason{};
@@ -85,6 +86,19 @@ struct Failure {
 
 inline constexpr std::size_t kMaxFailures = 16;
 
+// The newest time that training went on after it had lost workers.
+struct Recovery {
+  int64_t epoch = 0;  // that went on
+  std::string cause{};
+  std::string worker{};  // Pod name
+  std::string node{};
+  int64_t detected_millis = 0;  // last sign of life -> known as lost
+  int64_t resumed_millis = 0;   // known as lost -> first step done
+  int64_t steps_lost = 0;
+
+  friend bool operator==(const Recovery&, const Recovery&) = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
@@ -95,6 +109,7 @@ struct TrainingJobStatus {
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;
+  std::optional<Recovery> last_recovery;
   std::vector<Failure> failures;  // newest first
 
   friend bool operator==(const TrainingJobStatus&, const TrainingJobStatus&) = default;

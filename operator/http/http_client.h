@@ -106,7 +106,7 @@ struct HttpClientOptions {
   std::chrono::milliseconds idle_timeout{30'000};  // restarted with every byte
   std::size_t max_response_bytes =
       64 << 20;            // of Send; streams have no limit here (line_splitter.h does)
-  int max_in_flight = 32;  // further calls wait for a slot, within their deadline
+  int max_in_flight = 64;  // further calls wait for a slot, within their deadline
   std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;
   std::function<void(Method, int status)>
       on_answer{};  // for metrics; status 0: no answer. Called on the caller's thread

@@ -33,7 +33,13 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
 
 Result<bool> Actor::Act(const Plan& plan) {
   Prepare(plan);
+  // Its credentials or its Service cannot be had: the next try begins anew.
+  if (!launcher_uid_.empty() && (other_seed_ || refusal_)) {
+    Delete(
+        {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
+  }
   if (CleanSoFar()) CreatePods(plan);
+  Mark(plan.marks);
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
   if (job_gone_) return true;
   if (status_written_ || !plan.write_status) {
@@ -57,6 +63,7 @@ Result<bool> Actor::Act(const Plan& plan) {
 
 void Actor::Prepare(const Plan& plan) {
   std::vector<std::function<void()>> requests;
+  if (plan.CreatesFirstLauncher()) requests.emplace_back([this] { PostLauncher(1); });
   if (plan.raise_term) requests.emplace_back([&] { WriteStatus(plan); });
   if (plan.CreatesPods()) requests.emplace_back([this] { PostSecret(); });
   if (plan.create_services) {
@@ -76,7 +83,7 @@ void Actor::CreatePods(const Plan& plan) {
   if (launcher_address_.empty()) return NoteAgain();
   std::vector<std::function<void()>> requests;
   requests.reserve(plan.create_workers.size() + 1);
-  if (plan.create_launcher) {
+  if (plan.create_launcher && !plan.CreatesFirstLauncher()) {
     requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
   }
   for (const int index : plan.create_workers) {
@@ -87,6 +94,27 @@ void Actor::CreatePods(const Plan& plan) {
   LogInfo("Created Pods", {{"job", key_},
                            {"workers", plan.create_workers.size()},
                            {"launcher_term", plan.create_launcher.value_or(0)}});
+}
+
+void Actor::Mark(const std::vector<PodMark>& pods) {
+  std::vector<std::function<void()>> requests;
+  for (const PodMark& pod : pods) {
+    requests.emplace_back([this, &pod] {
+      // UID and version: a Pod that changed since it was chosen is looked at again.
+      const json patch{{"metadata",
+                        {{"uid", pod.uid},
+                         {"resourceVersion", pod.resource_version},
+                         {"annotations", {{api::kAnnotationLeaving, pod.reason}}}}}};
+      const Result<json> stored = tools_.client.Patch(kube::kPods, job_.ns, pod.name, patch);
+      if (stored.ok()) return NoteWrite(kube::kPods, *stored);
+      if (stored.error().kind == ErrorKind::kConflict ||
+          stored.error().kind == ErrorKind::kNotFound) {
+        return NoteAgain();
+      }
+      NoteError(stored.error(), false);
+    });
+  }
+  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
 }
 
 void Actor::WriteStatus(const Plan& plan) {
@@ -131,8 +159,11 @@ void Actor::PostService(json manifest, bool launcher) {
   if (!stored || !launcher) return;
   const std::string seed =
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
-  if (seed != credentials_->seed_id) return NoteAgain();  // keys come from the seed that it names
   const std::lock_guard lock(mutex_);
+  if (seed != credentials_->seed_id) {  // keys come from the seed that it names
+    again_ = other_seed_ = true;
+    return;
+  }
   launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});
 }
 
@@ -152,7 +183,11 @@ void Actor::PostLauncher(int64_t term) {
     memory_.unused_term = 0;
   }
   const Result<json> created = tools_.client.Create(kube::kPods, job_.ns, manifest);
-  if (created.ok()) return NoteWrite(kube::kPods, *created);
+  if (created.ok()) {
+    const std::lock_guard lock(mutex_);
+    launcher_uid_ = kube::GetString(*created, {"metadata", "uid"});
+    return NoteWrite(kube::kPods, *created);
+  }
   if (created.error().kind == ErrorKind::kAlreadyExists) {
     (void)JudgeExisting(kube::kPods, api::LauncherPodName(job_.name, term));
     return;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Carries out one plan of one job: creates in parallel through the shared request pool, the status
-// in one write, deletes, events. Every act may be repeated: names are deterministic, an object that
-// exists already counts only if it is ours, deletes name the UID. Made by the reconciler for one
-// reconcile and thrown away.
+// Carries out one plan of one job: creates and marks in parallel through the shared request pool,
+// the status in one write, deletes, events. Every act may be repeated: names are deterministic, an
+// object that exists already counts only if it is ours, deletes name the UID. Made by the
+// reconciler for one reconcile and thrown away.
 
 #include <functional>
 #include <memory>
@@ -47,9 +47,11 @@ class Actor {
   Result<bool> Act(const Plan& plan);
 
  private:
-  // Before any Pod: term, Secret, Services. Then Pods.
+  // Term, Secret, Services, and the launcher Pod of a job's first term, at once. Then the other
+  // Pods, which carry the term and the launcher Service's address.
   void Prepare(const Plan& plan);
   void CreatePods(const Plan& plan);
+  void Mark(const std::vector<PodMark>& pods);
   void Delete(const std::vector<PodDelete>& pods);
   void Record(const std::vector<PlannedEvent>& events);
 
@@ -82,6 +84,8 @@ class Actor {
   std::mutex mutex_;
   // Guarded by mutex_: what the requests of this plan met.
   std::string launcher_address_;
+  std::string launcher_uid_;  // of the launcher Pod that this plan created
+  bool other_seed_ = false;   // that Pod has keys of a seed which is not the job's
   bool status_written_ = false;
   bool job_gone_ = false;
   bool again_ = false;

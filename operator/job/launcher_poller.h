@@ -20,7 +20,7 @@
 #include "common/control/launcher_api.h"
 #include "common/control/pod_contract.h"
 #include "operator/job/credentials.h"
-#include "operator/job/plan.h"
+#include "operator/job/launcher_view.h"
 
 namespace ringmaster::job {
 
@@ -46,9 +46,9 @@ struct LauncherPollerOptions {
 // Thread-safe.
 class LauncherPoller {
  public:
-  // `on_news` is called on the poller's thread whenever an answer differs from the one before, and
-  // when a launcher has been silent for long. It must be quick: enqueue, no more. `clock` outlives
-  // the poller.
+  // `on_news` is called on the poller's thread whenever an answer differs from the one before, when
+  // a launcher falls silent, and while it stays so. It must be quick: enqueue, no more. `clock`
+  // outlives the poller.
   LauncherPoller(const Clock& clock, std::function<void(const std::string& job_key)> on_news,
                  LauncherPollerOptions options = {});
   ~LauncherPoller();  // ends all exchanges, joins the thread

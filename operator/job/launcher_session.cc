@@ -1,5 +1,6 @@
 #include "operator/job/launcher_session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -23,8 +24,7 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kMaxReplyBytes = 64 << 10;
-// How long a silence is told about at once; shorter ones pass unmentioned.
+// Shorter silences pass unmentioned in the log.
 constexpr auto kLongSilence = std::chrono::seconds(5);
 // Weight of the newest pace in the moving average.
 constexpr double kPaceWeight = 0.2;
@@ -59,7 +59,7 @@ class Session final : public LauncherSession {
     return [self = shared_from_this(), stream = stream_, this, handler](const error_code& error,
                                                                         auto&&...) {
       if (stopped_ || stream != stream_) return;
-      if (error) return Fail(error.message());
+      if (error) return Fail(error.message(), error == bhttp::error::body_limit);
       handler();
     };
   }
@@ -73,7 +73,9 @@ class Session final : public LauncherSession {
   void Answered();
 
   void Accept(control::LauncherStatus status, const std::string& text);
-  void Fail(const std::string& why);
+  // `answered`: it lives, although its answer is of no use.
+  void Fail(const std::string& why, bool answered = false);
+  void Heard();
   void Close();
   void Wait(std::chrono::milliseconds delay);
   void MeasurePace(const control::LauncherStatus& status);
@@ -95,6 +97,8 @@ class Session final : public LauncherSession {
   std::string order_text_;    // what the launcher shall know
   std::string sent_text_;     // the order of the exchange in progress; empty for a GET
   std::string acknowledged_;  // what it has confirmed
+  std::shared_ptr<const control::Order> sent_order_;  // the same as sent_text_
+  Clock::Time asked_at_{};                            // when the exchange in progress began
   bool waiting_ = false;
   bool stopped_ = false;
   bool told_of_silence_ = false;
@@ -125,7 +129,9 @@ void Session::Close() {
 }
 
 void Session::Exchange() {
+  asked_at_ = clock_.Now();
   sent_text_ = order_text_ == acknowledged_ ? std::string() : order_text_;
+  if (!sent_text_.empty()) sent_order_ = std::make_shared<const control::Order>(target_.order);
   stream_ == nullptr ? Connect() : Send();
 }
 
@@ -163,7 +169,7 @@ void Session::Send() {
 
 void Session::Receive() {
   parser_.emplace();
-  parser_->body_limit(kMaxReplyBytes);
+  parser_->body_limit(control::MaxStatusBytes(target_.order.workers.size()));
   bhttp::async_read(*stream_, buffer_, *parser_, Then([this] { Answered(); }));
 }
 
@@ -173,44 +179,64 @@ void Session::Answered() {
   beast::get_lowest_layer(*stream_).expires_never();
   if (response.result() != bhttp::status::ok) {
     return Fail("it answered " + std::to_string(response.result_int()) + ": " +
-                response.body().substr(0, 200));
+                    response.body().substr(0, 200),
+                true);
   }
   auto status = control::DecodeLauncherStatus(response.body());
-  if (!status.ok()) return Fail(status.error().message);
-  if (!sent_text_.empty()) acknowledged_ = sent_text_;
+  if (!status.ok()) return Fail(status.error().message, true);
+  if (!sent_text_.empty()) {
+    acknowledged_ = sent_text_;
+    view_.order = sent_order_;
+  }
   const std::string text = response.body();
   if (!keep) Close();
   Accept(*std::move(status), text);
 }
 
 void Session::Accept(control::LauncherStatus status, const std::string& text) {
-  const bool changed = text != last_answer_ || view_.silent_since.has_value();
+  const bool changed =
+      text != last_answer_ || view_.silent_since.has_value() || !sent_text_.empty();
   last_answer_ = text;
   MeasurePace(status);
   view_.status = std::move(status);
   view_.silent_since.reset();
+  Heard();
   told_of_silence_ = false;
   on_view_(view_, changed);
   Wait(order_text_ == acknowledged_ ? Period() : std::chrono::milliseconds(0));
 }
 
-void Session::Fail(const std::string& why) {
+void Session::Heard() {
+  view_.unheard_since.reset();
+  view_.unheard_times = 0;
+}
+
+void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  if (!view_.silent_since) {
-    view_.silent_since = now;
+  // Not longer than an exchange may take: an operator that was stopped meanwhile heard nothing.
+  const Clock::Time since = std::max(asked_at_, now - options_.deadline);
+  if (answered) {
+    Heard();
+  } else {
+    if (!view_.unheard_since) view_.unheard_since = since;
+    ++view_.unheard_times;
+  }
+  const bool first = !view_.silent_since;
+  if (first) {
+    view_.silent_since = since;
     LogDebug("Got no answer from a launcher",
              {{"job", target_.job_key}, {"address", target_.pod_ip}, {"reason", why}});
   }
-  const bool tell = !told_of_silence_ && now - *view_.silent_since > kLongSilence;
-  if (tell) {
+  const bool long_silence = now - *view_.silent_since > kLongSilence;
+  if (long_silence && !told_of_silence_) {
     told_of_silence_ = true;
     LogWarn("Got no answer from a launcher for long",
             {{"job", target_.job_key}, {"address", target_.pod_ip}, {"reason", why}});
   }
-  on_view_(view_, tell);
-  const bool early = !view_.status && now - *view_.silent_since <= kLongSilence;
+  on_view_(view_, first || long_silence);
+  const bool early = !view_.status && !long_silence;
   Wait(early ? options_.first_retry : options_.retry);
 }
 

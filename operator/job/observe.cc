@@ -24,7 +24,9 @@ void SortWorker(PodPtr pod, Observed& observed) {
 void SortPods(const api::TrainingJob& job, const PodStore& pods, Observed& observed) {
   for (PodPtr& pod : pods.ByOwner(job.uid)) {
     if (pod->role == Role::kLauncher) {
-      if (pod->term == job.status.launcher_term) {
+      // The first term's Pod may exist before the status names its term.
+      const int64_t present = std::max<int64_t>(1, job.status.launcher_term);
+      if (pod->term == present) {
         observed.launcher = std::move(pod);
       } else {
         observed.old_launchers.push_back(std::move(pod));
@@ -45,12 +47,37 @@ ServicePtr OwnService(const api::TrainingJob& job, const ServiceStore& services,
   return service != nullptr && service->owner_uid == job.uid ? service : nullptr;
 }
 
+void FindNodes(const NodeStore& nodes, Observed& observed) {
+  NodesSeen& seen = observed.nodes;
+  seen.known = nodes.Synced();
+  bool trouble = false;
+  const auto add = [&](const PodPtr& pod) {
+    if (pod == nullptr || pod->node.empty() || seen.of_job.contains(pod->node)) return;
+    NodePtr node = nodes.Get(pod->node);
+    if (node == nullptr) return;
+    trouble = trouble || !node->ready;
+    seen.of_job[pod->node] = std::move(node);
+  };
+  add(observed.launcher);
+  for (const auto* bucket :
+       {&observed.live, &observed.completed, &observed.failed, &observed.deleting}) {
+    for (const PodPtr& worker : *bucket) add(worker);
+  }
+  if (!trouble) return;
+  for (const NodePtr& node : nodes.List()) {
+    ++seen.total;
+    seen.not_ready += node->ready ? 0 : 1;
+  }
+}
+
 }  // namespace
 
-Observed Observe(const api::TrainingJob& job, const PodStore& pods, const ServiceStore& services,
+Observed Observe(const api::TrainingJob& job, const Stores& stores,
                  const std::set<std::string>& taken_names) {
+  const PodStore& pods = stores.pods;
   Observed observed;
   SortPods(job, pods, observed);
+  FindNodes(stores.nodes, observed);
   const auto taken = [&](const std::string& name) {
     return taken_names.contains(name) || pods.Get(kube::ObjectKey(job.ns, name)) != nullptr;
   };
@@ -60,8 +87,8 @@ Observed Observe(const api::TrainingJob& job, const PodStore& pods, const Servic
   for (int index = 0; observed.free_indices.size() < wanted; ++index) {
     if (!taken(api::WorkerPodName(job.name, index))) observed.free_indices.push_back(index);
   }
-  observed.worker_service = OwnService(job, services, api::WorkerServiceName(job.name));
-  observed.launcher_service = OwnService(job, services, api::LauncherServiceName(job.name));
+  observed.worker_service = OwnService(job, stores.services, api::WorkerServiceName(job.name));
+  observed.launcher_service = OwnService(job, stores.services, api::LauncherServiceName(job.name));
   return observed;
 }
 

@@ -5,6 +5,7 @@
 // predecessor's of the same name only make names taken.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,10 +17,23 @@
 
 namespace ringmaster::job {
 
+using JobStore = runtime::Store<api::TrainingJob>;
 using PodStore = runtime::Store<PodView>;
 using ServiceStore = runtime::Store<ServiceView>;
+using NodeStore = runtime::Store<NodeView>;
 using PodPtr = std::shared_ptr<const PodView>;
 using ServicePtr = std::shared_ptr<const ServiceView>;
+using NodePtr = std::shared_ptr<const NodeView>;
+
+// What is known of the machines of a job.
+struct NodesSeen {
+  bool known =
+      false;  // false where Nodes cannot be watched: nothing may be concluded from `of_job`
+  std::map<std::string, NodePtr> of_job;  // those that exist of its Pods', by name
+  // Of the whole cluster; counted only where a node of this job is not ready.
+  int total = 0;
+  int not_ready = 0;
+};
 
 struct Observed {
   PodPtr launcher;                    // of status.launcherTerm; null when it does not exist
@@ -37,10 +51,18 @@ struct Observed {
 
   ServicePtr worker_service;  // null when missing or not ours
   ServicePtr launcher_service;
+  NodesSeen nodes;
+};
+
+// What is observed; all outlive the call.
+struct Stores {
+  const PodStore& pods;
+  const ServiceStore& services;
+  const NodeStore& nodes;
 };
 
 // `taken_names`: Pod names that a create found occupied by something the store does not show.
-Observed Observe(const api::TrainingJob& job, const PodStore& pods, const ServiceStore& services,
+Observed Observe(const api::TrainingJob& job, const Stores& stores,
                  const std::set<std::string>& taken_names);
 
 }  // namespace ringmaster::job

@@ -6,51 +6,26 @@
 //
 //   Plan plan = MakePlan({.job = *job, .violations = ..., .observed = Observe(...), ...});
 //
-// Policies it is made of: verdict_policy.h (has the job ended?), replacement_policy.h (how soon
-// again?), status_policy.h (what to tell people).
+// Policies it is made of: verdict_policy.h (has the job ended?), launcher_policy.h and
+// loss_policy.h (who is lost?), leave_policy.h (who goes, and when?), replacement_policy.h (how
+// soon again?), status_policy.h, resizing_policy.h and event_policy.h (what to tell people).
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/control/launcher_api.h"
 #include "operator/api/types.h"
+#include "operator/job/job_memory.h"
+#include "operator/job/launcher_view.h"
 #include "operator/job/observe.h"
 #include "operator/job/template_policy.h"
 
 namespace ringmaster::job {
-
-// Why the last creates failed, until when not to try again.
-struct Refusal {
-  std::string reason;   // a condition reason of api/names.h
-  std::string message;  // the API server's words
-  bool user_error =
-      false;         // the objects we make from the spec are invalid: trying again cannot help
-  int failures = 0;  // in a row
-  Clock::Time retry_at{};
-};
-
-// What the process remembers of a job between reconciles. Losing it (a restart) costs an early
-// retry, no more.
-struct JobMemory {
-  std::optional<Refusal> refusal;
-  int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
-  std::set<std::string> taken_names;
-  std::optional<Clock::Time> progress_written;
-  std::optional<Clock::Time> ended_since;  // since when we know that the job is over
-};
-
-// The newest answer of the job's launcher.
-struct LauncherView {
-  std::string pod_uid;  // of the launcher Pod that was asked
-  std::optional<control::LauncherStatus> status;
-  std::optional<Clock::Time> silent_since;  // unset: it answered the last question
-  double steps_per_second = 0;              // 0: unknown
-};
 
 struct PlanInput {
   const api::TrainingJob& job;
@@ -65,6 +40,14 @@ struct PlanInput {
 struct PodDelete {
   std::string name;
   std::string uid;
+};
+
+// Why a Pod has to go, written on the Pod before anybody is told.
+struct PodMark {
+  std::string name;
+  std::string uid;
+  std::string resource_version;
+  std::string reason;
 };
 
 struct PlannedEvent {
@@ -82,6 +65,7 @@ struct Plan {
   std::optional<int64_t> point_service_at;  // the launcher's Service selects another term
   std::optional<int64_t> create_launcher;
   std::vector<int> create_workers;
+  std::vector<PodMark> marks;
   api::TrainingJobStatus status;
   bool write_status = false;
   std::vector<PodDelete> deletes;  // after the status, which names what they are about
@@ -90,6 +74,17 @@ struct Plan {
       order;  // for the launcher; unset when there is none to ask. The stamp is the reconciler's
   std::optional<std::chrono::milliseconds> requeue_after;
 
+  // The first term needs no compare-and-set before its Pod: the Pod's name is as good.
+  bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
+  bool nodes_unreachable = false;  // nothing is done about nodes that are not ready: too many
+
+  void Delete(const PodView& pod) { deletes.push_back({.name = pod.name, .uid = pod.uid}); }
+  void Tell(bool warning, std::string reason, const char* action, std::string note) {
+    events.push_back({.warning = warning,
+                      .reason = std::move(reason),
+                      .action = action,
+                      .note = std::move(note)});
+  }
   bool CreatesPods() const { return create_launcher.has_value() || !create_workers.empty(); }
   void RequeueWithin(std::chrono::milliseconds delay) {
     if (!requeue_after || delay < *requeue_after) requeue_after = delay;

@@ -29,10 +29,13 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   }
   Known& known = KnownOf(*job);
   const Clock& clock = parts_.tools.clock;
-  const Observed observed = Observe(*job, parts_.pods, parts_.services, known.memory.taken_names);
+  const Observed observed =
+      Observe(*job, {.pods = parts_.pods, .services = parts_.services, .nodes = parts_.nodes},
+              known.memory.taken_names);
   auto credentials = NeedCredentials(*job, observed, known.memory);
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
+  Remember(observed, launcher, clock.Now(), known.memory);
   Plan plan = MakePlan({.job = *job,
                         .violations = known.violations,
                         .observed = observed,
@@ -40,6 +43,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                         .memory = known.memory,
                         .now = clock.Now(),
                         .wall_now = clock.WallNow()});
+  known.memory.told_of_nodes = plan.nodes_unreachable;
   if (*credentials == nullptr) plan.order.reset();
   if (api::IsTerminal(plan.status) && !known.memory.ended_since) {
     known.memory.ended_since = clock.Now();

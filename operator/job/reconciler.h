@@ -27,14 +27,13 @@
 
 namespace ringmaster::job {
 
-using JobStore = runtime::Store<api::TrainingJob>;
-
 // What the reconciler works with; all outlive it.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;
   const PodStore& pods;
   const ServiceStore& services;
+  const NodeStore& nodes;
   Keyring& keyring;
   LauncherPoller& launchers;
   std::function<int64_t()> leader_transitions;  // of the Lease we hold; stamps the orders

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <ctime>
 #include <iomanip>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "common/base/backoff.h"
+#include "common/control/verdict.h"
 #include "operator/api/names.h"
+#include "operator/job/verdict_policy.h"
 
 namespace ringmaster::job {
 
@@ -19,6 +23,14 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
                                   .limit = std::chrono::milliseconds(300'000),
                                   .factor = 2.0,
                                   .jitter = 0.0};
+
+bool Listed(const std::vector<api::Failure>& failures, const api::Failure& failure) {
+  if (failure.pod_uid.empty()) return false;
+  return std::any_of(failures.begin(), failures.end(), [&](const api::Failure& have) {
+    if (have.pod_uid != failure.pod_uid || have.start != failure.start) return false;
+    return !failure.start.empty() || (have.reason == failure.reason && have.rank == failure.rank);
+  });
+}
 
 }  // namespace
 
@@ -35,6 +47,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::vector<Clock::WallTime> times;
   for (const api::Failure& failure : failures) {
     const bool of_launcher = failure.reason == api::kReasonLauncherLost;
+    if (failure.reason == control::kReasonRankFailed) continue;
     if (of_launcher != (role == FailedRole::kLauncher)) continue;
     const auto time = ParseTime(failure.time);
     if (time && now - *time < kWindow) times.push_back(*time);
@@ -53,14 +66,25 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
 }
 
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {
-  const bool known = !failure.pod_uid.empty() &&
-                     std::any_of(failures.begin(), failures.end(), [&](const api::Failure& have) {
-                       return have.pod_uid == failure.pod_uid && have.reason == failure.reason;
-                     });
-  if (known) return false;
+  if (Listed(failures, failure)) return false;
   failures.insert(failures.begin(), std::move(failure));
   if (failures.size() > api::kMaxFailures) failures.resize(api::kMaxFailures);
   return true;
+}
+
+void AddRankFailures(const std::vector<control::RankExit>& exits, const std::string& wall_now,
+                     std::vector<api::Failure>& failures) {
+  // Entries that were pushed out of `failures` must not come back: what is older than a known one
+  // is known.
+  auto first_new = exits.end();
+  while (
+      first_new != exits.begin() &&
+      !Listed(failures, FailureOf(*std::prev(first_new), control::kReasonRankFailed, wall_now))) {
+    --first_new;
+  }
+  for (; first_new != exits.end(); ++first_new) {
+    AddFailure(failures, FailureOf(*first_new, control::kReasonRankFailed, wall_now));
+  }
 }
 
 }  // namespace ringmaster::job

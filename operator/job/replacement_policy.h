@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/control/membership.h"
 #include "operator/api/types.h"
 
 namespace ringmaster::job {
@@ -17,12 +18,18 @@ namespace ringmaster::job {
 enum class FailedRole { kWorker, kLauncher };
 
 // How long to wait from `now` before the next Pod of this role; zero: none. Failures within five
-// seconds of each other count as one: a node that took many Pods along is no crash loop.
+// seconds of each other count as one: a node that took many Pods along is no crash loop. Ranks that
+// ended on a living Pod do not count: their agent starts them again.
 std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
                                            FailedRole role, Clock::WallTime now);
 
-// A failure as the newest entry, unless the Pod has one already. True when it was added.
+// A failure as the newest entry, unless the same is there: the same start of a rank, or the same
+// reason of one Pod. True when it was added.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
+
+// Those of the launcher's list (newest last) that are newer than all of it in `failures`.
+void AddRankFailures(const std::vector<control::RankExit>& exits, const std::string& wall_now,
+                     std::vector<api::Failure>& failures);
 
 // The time of an RFC 3339 text as Kubernetes writes it (UTC); nothing when it is none.
 std::optional<Clock::WallTime> ParseTime(const std::string& text);

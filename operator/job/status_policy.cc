@@ -4,9 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <set>
+#include <string_view>
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/reports.h"
+#include "operator/job/resizing_policy.h"
 
 namespace ringmaster::job {
 
@@ -32,15 +36,6 @@ std::string ShortNumber(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
-}
-
-// The launcher's answer, if it came from the present launcher Pod.
-const control::LauncherStatus* AnswerOf(const PlanInput& input) {
-  if (!input.launcher || !input.launcher->status || input.observed.launcher == nullptr ||
-      input.launcher->pod_uid != input.observed.launcher->uid) {
-    return nullptr;
-  }
-  return &*input.launcher->status;
 }
 
 // A Pod that cannot go on by itself: the reason is Kubernetes' own.
@@ -78,8 +73,9 @@ const std::string* NameOf(const Observed& observed, const std::string& pod_uid) 
 std::optional<Condition> TroubleWithPreflight(const Observed& observed,
                                               const control::LauncherStatus& answer) {
   for (const control::WorkerReport& worker : answer.workers) {
+    if (worker.faults.empty()) continue;
     const std::string* name = NameOf(observed, worker.pod_uid);
-    if (worker.faults.empty() || name == nullptr) continue;
+    if (name == nullptr) continue;
     const control::PreflightFault& fault = worker.faults.front();
     return Condition{.type = api::kReady,
                      .status = ConditionStatus::kFalse,
@@ -140,6 +136,9 @@ std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook
   }
   if (auto trouble = TroubleWithPreflight(input.observed, *answer)) return trouble;
   const std::string counted = ReadyOf(workers.ready, workers.desired);
+  if (workers.ready < workers.desired && !outlook.unreachable.empty()) {
+    return NotReady(api::kReasonNodesUnreachable, counted + "; " + outlook.unreachable);
+  }
   if (workers.ready < workers.desired) {
     return NotReady(api::kReasonWaitingForPods,
                     answer->message.empty() ? counted : counted + "; " + answer->message);
@@ -150,20 +149,28 @@ std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook
                    .message = counted};
 }
 
-Condition DescribeRunning(const control::LauncherStatus& answer, int members) {
+Condition DescribeRunning(const control::LauncherStatus& answer, int members, bool had_world) {
+  using Phase = control::LauncherPhase;
   Condition running{.type = api::kRunning,
                     .status = ConditionStatus::kFalse,
                     .reason = api::kReasonStarting,
                     .message = answer.message.empty() ? "no ranks run yet" : answer.message};
-  if (answer.phase == control::LauncherPhase::kRunning && answer.world_size > 0) {
+  if (answer.phase == Phase::kRunning && answer.world_size > 0) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
     running.message =
         Count(answer.world_size, "rank") + " on " + Count(members, "worker") + " train";
-  } else if (answer.phase == control::LauncherPhase::kStopping) {
+  } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
+    running.status = ConditionStatus::kTrue;
+    running.reason = api::kReasonStopping;
+    if (answer.message.empty()) running.message = "ranks go on in a world that is being formed";
+  } else if (answer.phase == Phase::kPaused && !answer.pause_reason.empty()) {
+    running.reason = answer.pause_reason;
+    if (answer.message.empty()) running.message = "ranks wait and keep their state";
+  } else if (answer.phase == Phase::kStopping) {
     running.reason = api::kReasonStopping;
     if (answer.message.empty()) running.message = "the world of ranks is being formed anew";
-  } else if (answer.phase == control::LauncherPhase::kFinished) {
+  } else if (answer.phase == Phase::kFinished) {
     running.reason = api::kReasonFinished;
     running.message = "the launcher has finished";
   }
@@ -198,9 +205,13 @@ api::JobProgress DescribeProgress(const control::Progress& progress, double step
 
 void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answer,
                     api::TrainingJobStatus& status, const std::string& now) {
-  status.epoch = answer.epoch.number;
+  const bool had_world = answer.epoch.number > 0 || input.job.status.epoch > 0;
+  // A launcher that adopts a world does not know its number from the first moment.
+  if (answer.phase != control::LauncherPhase::kAdopting || answer.epoch.number > 0) {
+    status.epoch = answer.epoch.number;
+  }
   status.world_size = answer.world_size;
-  Condition running = DescribeRunning(answer, status.workers.members);
+  Condition running = DescribeRunning(answer, status.workers.members, had_world);
   running.observed_generation = input.job.generation;
   api::SetCondition(status.conditions, std::move(running), now);
   if (answer.progress) {
@@ -220,8 +231,28 @@ void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const 
                     now);
 }
 
+// Workers on their way out are not counted as ready: others are to be.
+void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
+                  api::WorkerCounts& workers) {
+  std::set<std::string_view> leaving;
+  for (const PodPtr& pod : observed.live) {
+    if (!pod->leaving.empty()) leaving.insert(pod->uid);
+  }
+  workers.ready = workers.members = 0;
+  for (const control::WorkerReport& worker : answer.workers) {
+    workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;
+    workers.members += worker.member ? 1 : 0;
+  }
+  workers.ready = std::min(workers.ready, workers.desired);
+}
+
 std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status) {
-  if (api::IsTrue(status.conditions, api::kRunning)) return api::kStateRunning;
+  const Condition* running = api::FindCondition(status.conditions, api::kRunning);
+  if (running != nullptr && running->status == ConditionStatus::kTrue) return api::kStateRunning;
+  if (running != nullptr && (running->reason == control::kPauseNoQuorum ||
+                             running->reason == control::kPauseBelowMinReplicas)) {
+    return api::kStatePaused;
+  }
   const PodPtr& launcher = input.observed.launcher;
   const bool started = launcher != nullptr && launcher->phase == PodPhase::kRunning;
   return started ? api::kStateStarting : api::kStatePending;
@@ -242,15 +273,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   DescribeCounts(input, status);
   const control::LauncherStatus* answer = outlook.launcher_lost ? nullptr : AnswerOf(input);
   if (outlook.launcher_lost) status.workers.ready = status.workers.members = 0;
-  if (answer != nullptr) {
-    const auto count = [&](bool control::WorkerReport::*what) {
-      return static_cast<int>(
-          std::count_if(answer->workers.begin(), answer->workers.end(),
-                        [&](const control::WorkerReport& worker) { return worker.*what; }));
-    };
-    status.workers.ready = std::min(count(&control::WorkerReport::ready), status.workers.desired);
-    status.workers.members = count(&control::WorkerReport::member);
-  }
+  if (answer != nullptr) CountWorkers(input.observed, *answer, status.workers);
   if (!api::IsTrue(status.conditions, api::kCreated)) {
     api::SetCondition(
         status.conditions,
@@ -269,6 +292,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   }
   if (answer != nullptr) {
     DescribeAnswer(input, *answer, status, now);
+    DescribeResizing(input, outlook, *answer, status);
   } else if (outlook.launcher_lost) {
     DescribeLoss(input, status, now);
   }

@@ -18,6 +18,8 @@ struct PodsOutlook {
   bool complete = false;       // the launcher and all wanted workers exist
   bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
   std::chrono::milliseconds back_off{0};  // creates wait this long after failures
+  bool worker_lost = false;               // at least one was found lost or ended just now
+  std::string unreachable;  // why nothing is done about nodes that are not ready; empty: nothing
 };
 
 // Status of a job that goes on, on top of the old one in `status`.

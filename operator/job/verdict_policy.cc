@@ -43,19 +43,6 @@ std::vector<std::string> LastLines(const std::string& text) {
   return lines;
 }
 
-api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
-                       const std::string& time) {
-  return {.worker = exit.pod,
-          .pod_uid = exit.pod_uid,
-          .node = exit.node,
-          .rank = exit.rank,
-          .exit_code = exit.exit_code,
-          .signal = exit.signal,
-          .reason = reason,
-          .last_lines = exit.last_lines,
-          .time = time};
-}
-
 Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::string& wall_now) {
   Outcome outcome{.succeeded = verdict.succeeded,
                   .reason = verdict.succeeded ? api::kReasonCompleted : verdict.reason,
@@ -171,6 +158,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
                        .pod_uid = pod.uid,
                        .node = pod.node,
                        .rank = -1,
+                       .start = "",
                        .exit_code = -1,
                        .signal = 0,
                        .reason = api::kReasonWorkerFailed,
@@ -187,6 +175,20 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
     failure.last_lines = LastLines(pod.message);
   }
   return failure;
+}
+
+api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
+                       const std::string& wall_now) {
+  return {.worker = exit.pod,
+          .pod_uid = exit.pod_uid,
+          .node = exit.node,
+          .rank = exit.rank,
+          .start = exit.start,
+          .exit_code = exit.exit_code,
+          .signal = exit.signal,
+          .reason = reason,
+          .last_lines = exit.last_lines,
+          .time = wall_now};
 }
 
 }  // namespace ringmaster::job

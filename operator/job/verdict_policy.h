@@ -35,5 +35,8 @@ std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
 
 // An entry for status.failures about a Pod that ended.
 api::Failure FailureOf(const PodView& pod, const std::string& wall_now);
+// The same about a rank that ended.
+api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
+                       const std::string& wall_now);
 
 }  // namespace ringmaster::job

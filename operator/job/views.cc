@@ -19,6 +19,8 @@ namespace {
 
 using Labels = std::map<std::string, std::string>;
 
+constexpr char kOutOfServiceTaint[] = "node.kubernetes.io/out-of-service";
+
 int64_t NumberOr(const Labels& labels, const char* name, int64_t otherwise) {
   const auto found = labels.find(name);
   if (found == labels.end()) return otherwise;
@@ -101,6 +103,11 @@ Result<PodView> ProjectPod(const json& object) {
   pod.owner_uid = meta->owner_uid;
   pod.created_at = kube::GetString(object, {"metadata", "creationTimestamp"});
   pod.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
+  const Labels annotations = kube::GetStringMap(object, {"metadata", "annotations"});
+  if (const auto leaving = annotations.find(api::kAnnotationLeaving);
+      leaving != annotations.end()) {
+    pod.leaving = leaving->second.empty() ? api::kReasonDraining : leaving->second;
+  }
   pod.role = RoleOf(labels);
   pod.index = static_cast<int>(NumberOr(labels, api::kLabelIndex, -1));
   pod.term = NumberOr(labels, api::kLabelTerm, 0);
@@ -130,6 +137,24 @@ Result<ServiceView> ProjectService(const json& object) {
   if (seed != annotations.end()) service.seed_id = seed->second;
   service.term = NumberOr(kube::GetStringMap(object, {"spec", "selector"}), api::kLabelTerm, 0);
   return service;
+}
+
+Result<NodeView> ProjectNode(const json& object) {
+  const auto meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) return meta.error();
+  NodeView node;
+  node.name = meta->name;
+  node.unschedulable = kube::GetBool(object, {"spec", "unschedulable"});
+  for (const json& taint : kube::GetArray(object, {"spec", "taints"})) {
+    node.out_of_service =
+        node.out_of_service || kube::GetString(taint, {"key"}) == kOutOfServiceTaint;
+  }
+  for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
+    if (kube::GetString(condition, {"type"}) != "Ready") continue;
+    node.ready = kube::GetString(condition, {"status"}) == "True";
+    if (!node.ready) node.not_ready_reason = kube::GetString(condition, {"reason"}, "NotReady");
+  }
+  return node;
 }
 
 bool IsNormalWait(const std::string& waiting_reason) {

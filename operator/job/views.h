@@ -1,8 +1,8 @@
 #pragma once
 
-// What the stores keep of a job's Pods and Services: typed projections, never the document (6,400
-// Pods as JSON trees cost 145 MiB). Written by the projections below as objects arrive; read by
-// observe and plan.
+// What the stores keep of a job's Pods and Services, and of Nodes: typed projections, never the
+// document (6,400 Pods as JSON trees cost 145 MiB). Written by the projections below as objects
+// arrive; read by observe and plan.
 
 #include <cstdint>
 #include <string>
@@ -42,6 +42,7 @@ struct PodView {
   int index = -1;         // workers
   int64_t term = 0;       // launchers
   bool deleting = false;  // deletionTimestamp is set
+  std::string leaving;    // api::kAnnotationLeaving: why it has to go; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message
@@ -62,11 +63,23 @@ struct ServiceView {
   int64_t term = 0;  // of the launcher Pods it selects
 };
 
+struct NodeView {
+  std::string name;
+  // False when its condition Ready says False, or Unknown: the kubelet has not been heard.
+  bool ready = true;
+  std::string not_ready_reason;  // of that condition, for example NodeStatusUnknown
+  bool unschedulable = false;    // cordoned
+  bool out_of_service = false;   // tainted so by a person: nothing runs there any more
+
+  friend bool operator==(const NodeView&, const NodeView&) = default;
+};
+
 // True for the waiting reasons of a healthy start, and for none.
 bool IsNormalWait(const std::string& waiting_reason);
 
 // kInvalid when the object has no name.
 Result<PodView> ProjectPod(const nlohmann::json& object);
 Result<ServiceView> ProjectService(const nlohmann::json& object);
+Result<NodeView> ProjectNode(const nlohmann::json& object);
 
 }  // namespace ringmaster::job

@@ -14,6 +14,16 @@ namespace {
 constexpr kube::Resource kAccessReviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
                                         "SelfSubjectAccessReview", false};
 
+std::string Sentence(const std::map<std::string, std::string>& missing) {
+  std::string rights;
+  for (const auto& [target, verbs] : missing) {
+    rights += (rights.empty() ? "" : "; ") + verbs + " " + target;
+  }
+  if (rights.empty()) return rights;
+  return "the operator's service account lacks rights: " + rights +
+         "; add them to its Role or ClusterRole";
+}
+
 }  // namespace
 
 std::string AccessRule::Target() const {
@@ -47,6 +57,7 @@ void AccessCheck::Work(std::stop_token stop) {
 
 bool AccessCheck::CheckOnce() {
   std::map<std::string, std::string> missing;  // target -> verbs
+  std::map<std::string, std::string> without;  // the same, where it can be done without
   std::string problem;
   for (const AccessRule& rule : rules_) {
     const Result<bool> allowed = Allowed(rule);
@@ -55,22 +66,26 @@ bool AccessCheck::CheckOnce() {
       break;
     }
     if (*allowed) continue;
-    std::string& verbs = missing[rule.Target()];
+    const bool optional = !rule.without.empty();
+    const std::string target = rule.Target() + (optional ? " (without: " + rule.without + ")" : "");
+    std::string& verbs = (optional ? without : missing)[target];
     verbs += (verbs.empty() ? "" : ", ") + rule.verb;
   }
-  if (problem.empty() && !missing.empty()) {
-    for (const auto& [target, verbs] : missing) {
-      problem += (problem.empty() ? "" : "; ") + verbs + " " + target;
-    }
-    problem = "the operator's service account lacks rights: " + problem +
-              "; add them to its Role or ClusterRole";
-  }
+  if (problem.empty()) problem = Sentence(missing);
+  std::string note = Sentence(without);
   complete_ = problem.empty();
   const std::lock_guard lock(mutex_);
+  if (note != note_ && !note.empty()) LogWarn("Goes on without some rights", {{"reason", note}});
+  note_ = std::move(note);
   if (problem != problem_ && !problem.empty()) LogWarn("Lacked rights", {{"reason", problem}});
   if (problem.empty() && !problem_.empty()) LogInfo("Got all rights");
   problem_ = std::move(problem);
   return complete_;
+}
+
+std::string AccessCheck::Note() const {
+  const std::lock_guard lock(mutex_);
+  return note_;
 }
 
 std::string AccessCheck::Problem() const {

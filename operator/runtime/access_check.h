@@ -24,6 +24,7 @@ struct AccessRule {
   std::string subresource{};  // "status", or empty
   std::string ns{};           // empty: in all namespaces
   std::string name{};         // empty: any
+  std::string without{};      // what is so without it; empty: nothing can be done without it
 
   // What the verb applies to: "trainingjobs.ringmaster.dev/status in all namespaces".
   std::string Target() const;
@@ -42,6 +43,8 @@ class AccessCheck {
   bool Complete() const { return complete_; }
   // What is missing, one sentence; empty when complete or not asked yet.
   std::string Problem() const;
+  // What is missing and can be done without, one sentence.
+  std::string Note() const;
 
   // Asks for every rule once. True when all are allowed. What the thread does in a loop; for tests.
   bool CheckOnce();
@@ -59,7 +62,9 @@ class AccessCheck {
 
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::string problem_;  // guarded by mutex_
+  // Guarded by mutex_.
+  std::string problem_;
+  std::string note_;
 
   std::jthread thread_;
 };

@@ -19,31 +19,32 @@ Controller::Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& fres
 Controller::~Controller() { (void)Stop(std::chrono::milliseconds(0)); }
 
 void Controller::Start() {
-  const std::lock_guard start_lock(start_mutex_);
-  if (stopped_) return;
-  for (int i = 0; i < options_.workers; ++i) {
-    ++running_;
-    ++started_;
-    workers_.emplace_back([this](std::stop_token stop) { Work(stop); });
-  }
+  const std::lock_guard lock(mutex_);
+  if (!stopped_) StartWorkerLocked();
+}
+
+void Controller::StartWorkerLocked() {
+  ++running_;
+  workers_.emplace_back([this](std::stop_token stop) { Work(stop); });
 }
 
 bool Controller::Stop(std::chrono::milliseconds limit) {
-  const std::lock_guard start_lock(start_mutex_);
+  const auto until = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex_);
   stopped_ = true;
   for (std::jthread& worker : workers_) worker.request_stop();
   queue_.ShutDown();
   // Keys that nobody took stay in the queue: the caches of the next process bring them again.
-  const auto until = std::chrono::steady_clock::now() + limit;
-  std::unique_lock lock(mutex_);
   const bool ended = ended_.wait_until(lock, until, [this] { return running_ == 0; });
+  if (!ended) return false;  // the destructor waits for them, or the process ends
+  std::vector<std::jthread> workers = std::move(workers_);
   lock.unlock();
-  if (ended) workers_.clear();  // else the destructor waits for them, or the process ends
-  return ended;
+  return true;
 }
 
 bool Controller::Healthy(std::chrono::milliseconds limit) const {
-  return running_ == started_ && queue_.LongestInProgress() < limit;
+  const std::lock_guard lock(mutex_);
+  return running_ == static_cast<int>(workers_.size()) && queue_.LongestInProgress() < limit;
 }
 
 bool Controller::ProcessOne() {
@@ -54,7 +55,16 @@ bool Controller::ProcessOne() {
 }
 
 void Controller::Work(std::stop_token stop) {
-  while (const std::optional<std::string> key = queue_.Pop(stop)) Process(*key);
+  while (const std::optional<std::string> key = queue_.Pop(stop)) {
+    {
+      const std::lock_guard lock(mutex_);
+      // A reconcile waits for the API server most of its time: the next key gets a worker too.
+      if (++busy_ == running_ && running_ < options_.workers && !stopped_) StartWorkerLocked();
+    }
+    Process(*key);
+    const std::lock_guard lock(mutex_);
+    --busy_;
+  }
   const std::lock_guard lock(mutex_);
   --running_;
   ended_.notify_all();

@@ -4,7 +4,6 @@
 // synced and have seen our own writes, reconcile, then re-queue, back off or forget. Knows nothing
 // of what a key stands for.
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -39,7 +38,7 @@ class ControllerObserver {
 };
 
 struct ControllerOptions {
-  int workers = 16;
+  int workers = 64;  // at most; threads start when all others are busy
   std::chrono::milliseconds freshness_retry{
       20};  // how soon a key whose writes are unseen is looked at again
 };
@@ -52,7 +51,7 @@ class Controller {
              ControllerOptions options = {}, ControllerObserver* observer = nullptr);
   ~Controller();  // stops
 
-  // REQUIRES: the caches are synced. Does nothing after Stop().
+  // Starts the first worker. REQUIRES: the caches are synced. Does nothing after Stop().
   void Start();
 
   // Takes no more keys and waits for the reconciles in progress, whose requests end by their own
@@ -68,6 +67,7 @@ class Controller {
 
  private:
   void Work(std::stop_token stop);
+  void StartWorkerLocked();
   void Process(const std::string& key);
   Result<ReconcileResult> Call(const std::string& key);
   std::chrono::milliseconds Retry(const std::string& key, const Error& error);
@@ -80,13 +80,12 @@ class Controller {
   const ControllerOptions options_;
   ControllerObserver* const observer_;
 
-  std::atomic<int> started_{0};
-  std::atomic<int> running_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ended_;  // running_ fell
-  std::mutex start_mutex_;
-  // Guarded by start_mutex_.
+  // Guarded by mutex_.
   bool stopped_ = false;
+  int running_ = 0;
+  int busy_ = 0;  // workers that have a key
   std::vector<std::jthread> workers_;
 };
 

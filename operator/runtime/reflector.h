@@ -28,7 +28,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "operator/kube/kube_client.h"
-#include "operator/runtime/store.h"
+#include "operator/runtime/store_writer.h"
 
 namespace ringmaster::runtime {
 

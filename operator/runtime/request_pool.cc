@@ -1,5 +1,6 @@
 #include "operator/runtime/request_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
@@ -57,29 +58,42 @@ std::size_t RequestPool::queued() const {
 void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> closure) {
   auto lane = lanes_.find(key);
   if (lane == lanes_.end()) {
-    fresh_.push_back(std::make_unique<Lane>(Lane{key, {}}));
-    lane = lanes_.emplace(key, fresh_.back().get()).first;
+    first_.lanes.push_back(std::make_unique<Lane>(Lane{key, {}}));
+    lane = lanes_.emplace(key, first_.lanes.back().get()).first;
+    ++first_.waiting;
+  } else {
+    ++turns_.waiting;
   }
   lane->second->waiting.push_back(std::move(closure));
-  ++awaited_;
-  if (awaited_ > idle_ && threads_.size() < max_threads_) {
+  if (ReadyLocked() > idle_ && threads_.size() < 2 * limit_) {
+    ++idle_;
     threads_.emplace_back([this](std::stop_token stop) { Work(stop); });
   } else {
     changed_.notify_one();
   }
 }
 
-std::function<void()> RequestPool::TakeLocked() {
-  auto& next = fresh_.empty() ? turns_ : fresh_;
-  std::unique_ptr<Lane> lane = std::move(next.front());
-  next.pop_front();
+std::size_t RequestPool::ReadyLocked() const {
+  return std::min(first_.waiting, limit_ - first_.in_flight) +
+         std::min(turns_.waiting, limit_ - turns_.in_flight);
+}
+
+RequestPool::Kind* RequestPool::NextLocked() {
+  if (!first_.lanes.empty() && first_.in_flight < limit_) return &first_;
+  if (!turns_.lanes.empty() && turns_.in_flight < limit_) return &turns_;
+  return nullptr;
+}
+
+std::function<void()> RequestPool::TakeLocked(Kind& kind) {
+  std::unique_ptr<Lane> lane = std::move(kind.lanes.front());
+  kind.lanes.pop_front();
+  --kind.waiting;
   std::function<void()> closure = std::move(lane->waiting.front());
   lane->waiting.pop_front();
-  --awaited_;
   if (lane->waiting.empty()) {
     lanes_.erase(lane->key);
   } else {
-    turns_.push_back(std::move(lane));
+    turns_.lanes.push_back(std::move(lane));
   }
   return closure;
 }
@@ -87,11 +101,12 @@ std::function<void()> RequestPool::TakeLocked() {
 void RequestPool::Work(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (true) {
-    ++idle_;
-    changed_.wait(lock, stop, [this] { return !lanes_.empty(); });
+    changed_.wait(lock, stop, [this] { return NextLocked() != nullptr; });
     --idle_;
-    if (lanes_.empty()) return;  // stopped
-    std::function<void()> closure = TakeLocked();
+    Kind* kind = NextLocked();
+    if (kind == nullptr) return;  // stopped
+    ++kind->in_flight;
+    std::function<void()> closure = TakeLocked(*kind);
     lock.unlock();
     try {
       closure();
@@ -100,6 +115,8 @@ void RequestPool::Work(std::stop_token stop) {
     }
     closure = nullptr;
     lock.lock();
+    --kind->in_flight;
+    ++idle_;
   }
 }
 

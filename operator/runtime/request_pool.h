@@ -1,9 +1,10 @@
 #pragma once
 
-// Requests to the API server in parallel, shared fairly: 32 threads take one request at a time,
-// round-robin over the jobs that have some waiting. A job with 1,000 Pods to create gets all
-// threads while it is alone; a second job's first request waits for one free thread, not for the
-// 1,000. Used by the reconciler's act step.
+// Requests to the API server in parallel, shared fairly between jobs. The first request of a job
+// that had nothing waiting is one kind, all others, taken round-robin over the jobs, are the other;
+// of each kind 32 are in flight at most. So a job with 1,000 Pods to create keeps 32 requests in
+// flight, another job's first request waits for none of them, and many new jobs cannot starve the
+// big one. Used by the reconciler's act step.
 //
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
 //   pool.RunAll(job_key, std::move(creates));           // returns when all ran
@@ -26,7 +27,7 @@ namespace ringmaster::runtime {
 class RequestPool {
  public:
   // Threads start as they are needed: an idle operator has none.
-  explicit RequestPool(std::size_t threads = 32) : max_threads_(threads) {}
+  explicit RequestPool(std::size_t in_flight = 32) : limit_(in_flight) {}
   ~RequestPool();  // runs what is queued, then joins
 
   // Runs every closure once, in order of start, and returns when the last has ended. Blocks the
@@ -44,23 +45,29 @@ class RequestPool {
     std::string key;
     std::deque<std::function<void()>> waiting;
   };
+  // One kind of requests.
+  struct Kind {
+    std::deque<std::unique_ptr<Lane>> lanes;  // with closures that wait; the front is next
+    std::size_t waiting = 0;                  // closures of this kind
+    std::size_t in_flight = 0;
+  };
 
   void Work(std::stop_token stop);
   void EnqueueLocked(const std::string& key, std::function<void()> closure);
-  std::function<void()> TakeLocked();
+  std::function<void()> TakeLocked(Kind& kind);
+  Kind* NextLocked();
+  // How many closures could run now if there were threads for them.
+  std::size_t ReadyLocked() const;
 
-  const std::size_t max_threads_;
+  const std::size_t limit_;  // in flight, of each kind
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_.
-  std::deque<std::unique_ptr<Lane>>
-      fresh_;  // lanes that had nothing waiting before: they go first, oldest first
-  std::deque<std::unique_ptr<Lane>> turns_;  // the others with waiting closures; the front is next
+  Kind first_;
+  Kind turns_;
   std::map<std::string, Lane*, std::less<>> lanes_;
-
-  std::size_t idle_ = 0;     // threads that wait for a closure
-  std::size_t awaited_ = 0;  // closures that no idle thread has taken yet
+  std::size_t idle_ = 0;  // threads that wait for a closure, or are about to
   std::vector<std::jthread> threads_;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
@@ -39,6 +40,10 @@ class JobBuilder {
   }
   JobBuilder& Term(int64_t term) {
     job_.status.launcher_term = term;
+    return *this;
+  }
+  JobBuilder& Command(std::vector<std::string> command) {
+    job_.spec.command = std::move(command);
     return *this;
   }
   JobBuilder& WorkerTemplate(std::string text) {
@@ -94,6 +99,14 @@ class PodBuilder {
   }
   PodBuilder& Deleting() {
     pod_.deleting = true;
+    return *this;
+  }
+  PodBuilder& Leaving(std::string reason) {
+    pod_.leaving = std::move(reason);
+    return *this;
+  }
+  PodBuilder& OnNode(std::string node) {
+    pod_.node = std::move(node);
     return *this;
   }
   PodBuilder& Waiting(std::string reason, std::string message) {
@@ -175,6 +188,25 @@ class SceneBuilder {
     } else {
       scene_.live.push_back(pod);
     }
+    return *this;
+  }
+  // The job's nodes; Nodes are known as soon as one is given.
+  SceneBuilder& Node(const std::string& name, bool ready = true) {
+    job::NodeView node;
+    node.name = name;
+    node.ready = ready;
+    if (!ready) node.not_ready_reason = "NodeStatusUnknown";
+    return With(node);
+  }
+  SceneBuilder& With(const job::NodeView& node) {
+    scene_.nodes.known = true;
+    scene_.nodes.of_job[node.name] = std::make_shared<const job::NodeView>(node);
+    return *this;
+  }
+  // Of the whole cluster.
+  SceneBuilder& NodesNotReady(int not_ready, int total) {
+    scene_.nodes.not_ready = not_ready;
+    scene_.nodes.total = total;
     return *this;
   }
   SceneBuilder& Launcher() { return With(PodBuilder::Launcher(job_.status.launcher_term)); }

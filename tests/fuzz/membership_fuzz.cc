@@ -1,9 +1,11 @@
 // The launcher's state machine under any order of events: it never crashes, never opens the gate
 // for another set than it expects, never has two verdicts, never succeeds unless every rank was
-// done.
+// done, never speaks to a fenced Pod, never starts an epoch that is not above the one before.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include "common/base/log.h"
@@ -31,7 +33,7 @@ class Story {
     // Mostly the current epoch and cohort, sometimes the one before.
     control::Epoch epoch = membership_.epoch();
     epoch.number -= detail >> 7U;
-    switch (what % 14) {
+    switch (what % 24) {
       case 0:
         Order(detail);
         break;
@@ -71,8 +73,34 @@ class Story {
       case 12:
         say(control::StoreGet{epoch, detail, worker, {"a"}});
         break;
-      default:
+      case 13:
         say(control::StoreSet{epoch, "a", "b"});
+        break;
+      case 14:
+      case 15:
+        say(control::RankReady{0, Start(detail)});
+        break;
+      case 16:
+      case 17:
+        say(control::EpochAccepted{prepared_});
+        break;
+      case 18:
+        say(control::RankAtBoundary{epoch, detail >> 2U & 3, detail});
+        break;
+      case 19:
+        say(control::RankBroken{epoch, detail >> 2U & 3, detail >> 4U & 3, "x"});
+        break;
+      case 20:
+        say(control::RankProgress{epoch, {detail, 0, 1, 1, -1}});
+        break;
+      case 21:
+        Report(worker, detail);
+        break;
+      case 22:
+        Check(membership_.OnProbe(now_, std::to_string(worker), (detail & 4) != 0));
+        break;
+      default:
+        say(control::SlotOutput{0, detail, false, "x\n"});
         break;
     }
     static_cast<void>(membership_.Status(now_));
@@ -81,6 +109,7 @@ class Story {
  private:
   static MembershipOptions Options(bool managed) {
     MembershipOptions options;
+    options.term = 2;
     options.job_uid = "j";
     options.agent_token = "t";
     options.managed = managed;
@@ -95,6 +124,7 @@ class Story {
     }
     order.replicas = static_cast<int>(order.workers.size());
     order.min_replicas = detail >> 6U == 0 ? order.replicas : std::min(1, order.replicas);
+    if (detail >> 6U == 3) order.dead.push_back(std::to_string(detail >> 4U & 3));
     auto actions = membership_.OnOrder(now_, order);
     if (actions.ok()) Check(std::move(*actions));
   }
@@ -110,9 +140,24 @@ class Story {
     Check(membership_.OnHello(now_, connections_[worker], hello));
   }
 
+  static std::string Start(uint8_t detail) { return std::string(1, 'a' + (detail >> 2U & 1)); }
+
+  void Report(int worker, uint8_t detail) {
+    control::WorldReport report{{detail >> 7U == 0 ? 1 : 2, detail >> 5U & 3}, {}, {Start(detail)}};
+    for (int i = 0; i <= (detail >> 3U & 3); ++i) {
+      report.members.push_back({std::to_string(i), "pod", "node", "10.0.0.1", 0, "a", i});
+    }
+    Check(membership_.OnMessage(now_, connections_[worker], report));
+  }
+
   void Exit(int worker, const control::Epoch& epoch, uint8_t detail) {
     control::RankExited exited{epoch, {}};
+    exited.exit.start = (detail >> 4U & 1) == 0 ? "a" : "b";
     exited.exit.exit_code = detail >> 2U & 3;
+    if ((detail >> 5U & 1) != 0) {
+      exited.exit.exit_code = -1;
+      exited.exit.signal = 9;
+    }
     Check(membership_.OnMessage(now_, connections_[worker], exited));
   }
 
@@ -150,7 +195,17 @@ class Story {
         released_ = false;
         if (start->world_size != static_cast<int>(start->hosts.size())) std::abort();
       } else if (const auto* send = std::get_if<SendTo>(&action)) {
+        if (fenced_.contains(send->connection)) std::abort();
         if (std::holds_alternative<control::Release>(send->message)) released_ = true;
+        if (const auto* prepare = std::get_if<control::PrepareEpoch>(&send->message)) {
+          prepared_ = prepare->epoch;
+        } else if (const auto* epoch = std::get_if<control::StartEpoch>(&send->message)) {
+          if (epoch->epoch < started_ && epoch->epoch.term == 2) std::abort();
+          started_ = std::max(started_, epoch->epoch);
+          size_ = static_cast<int>(epoch->members.size());
+        }
+      } else if (const auto* refuse = std::get_if<Refuse>(&action)) {
+        fenced_.insert(refuse->connection);
       } else if (const auto* finish = std::get_if<Finish>(&action)) {
         if (finished_) std::abort();
         if (finish->verdict.succeeded && managed_ && !released_ &&
@@ -169,6 +224,9 @@ class Story {
   int64_t generation_ = 0;
   StartMpirun start_;
   int size_ = 0;
+  control::Epoch prepared_;
+  control::Epoch started_;
+  std::set<ConnectionId> fenced_;
   bool released_ = false;
   bool finished_ = false;
 };

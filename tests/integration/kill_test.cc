@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "tests/integration/cluster_test.h"
@@ -149,6 +150,35 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
   for (const json& failure : At(Job("digits"), "/status/failures")) {
     EXPECT_NE(TextAt(failure, "/reason"), "LauncherLost") << failure;
   }
+}
+
+TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
+  StartKubelet();
+  Restart();
+  RunJob("digits", 4);
+  proxy().Forget();
+  proxy().SetPolicy([this](const ProxiedRequest& request) { return Decide(request); });
+  ASSERT_TRUE(
+      admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
+  LiveUntil("a world of two", [&] {
+    return List("pods").size() == 3 &&
+           TextAt(Condition("digits", "Resizing"), "/status") == "False" &&
+           TextAt(Job("digits"), "/status/workers/desired") == "2" &&
+           TextAt(Job("digits"), "/status/worldSize") == "2";
+  });
+
+  EXPECT_EQ(Names("pods"),
+            (std::vector<std::string>{"digits-launcher-1", "digits-worker-0", "digits-worker-1"}));
+  std::map<std::string, std::set<std::string>> written;
+  for (const ProxiedRequest& write : proxy().Writes()) {
+    if (write.Path().find("/pods") == std::string::npos) continue;
+    written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
+  }
+  const std::set<std::string> leavers{"digits-worker-2", "digits-worker-3"};
+  EXPECT_EQ(written["PATCH"], leavers) << "nobody else was ever chosen";
+  EXPECT_EQ(written["DELETE"], leavers);
+  EXPECT_EQ(written.count("POST"), 0u);
+  EXPECT_GE(Kills(), 2 * 4) << "two marks and two deletions at least";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Workers come and go, and the launcher too: a new epoch each time, with fresh ranks.
+// Workers come and go, and the launcher too, with ranks that have no model: elastic_job_test.cc is
+// the same with the real trainer.
 
 #include <csignal>
 #include <gmock/gmock.h>
@@ -87,6 +88,7 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
   job.StartAgent(0);
   job.StartAgent(1);
   job.SendOrder({0, 1});
+  job.SendOrder({0, 1}, 1);
   ASSERT_TRUE(RunsWith(job, 2));
 
   Hosts::Signal(job.agent(1), SIGTERM);
@@ -94,13 +96,30 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
   const auto outcome = job.agent(1).Wait(Seconds(20));
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
-  EXPECT_TRUE(WaitUntil(Seconds(10),
-                        [&] { return job.launcher().Log().find("leaves") != std::string::npos; }));
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("the job, which goes on without this worker"));
   job.StartAgent(1, "uid-1-2");
   job.SendOrder({0, 1});
   ASSERT_TRUE(RunsWith(job, 2));
   LetThemEnd();
   EXPECT_TRUE(job.AwaitVerdict().succeeded);
+}
+
+// A Pod is killed when its grace period of 10 s is over: what it has to say must be out by then.
+TEST_F(ChangingJob, AWorkerToldToEndWithoutALauncherEndsInTime) {
+  Job job(2, Endless());
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.SendOrder({0});
+  ASSERT_TRUE(RunsWith(job, 1));
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+
+  Hosts::Signal(job.agent(0), SIGTERM);
+
+  const auto outcome = job.agent(0).Wait(Seconds(10));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr("no time is left"));
 }
 
 TEST_F(ChangingJob, ANewLauncherOfTheNextTermTakesOver) {
@@ -110,17 +129,20 @@ TEST_F(ChangingJob, ANewLauncherOfTheNextTermTakesOver) {
   job.StartAgent(1);
   job.SendOrder({0, 1});
   ASSERT_TRUE(RunsWith(job, 2));
+  const auto before = job.Status().epoch;
 
   Hosts::Signal(job.launcher(), SIGKILL);
   ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
   job.StartLauncher(2);
   job.SendOrder({0, 1});
 
-  ASSERT_TRUE(RunsWith(job, 2, 2)) << job.Status().message;
+  ASSERT_TRUE(RunsWith(job, 2)) << job.Status().message;
+  EXPECT_EQ(job.Status().term, 2);
+  EXPECT_EQ(job.Status().epoch, before) << "the ranks were disturbed";
   LetThemEnd();
   const control::Verdict verdict = job.AwaitVerdict();
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
-  EXPECT_EQ(verdict.epoch.term, 2);
+  EXPECT_EQ(verdict.clean_exits, 2);
 }
 
 TEST_F(ChangingJob, AnOldLauncherIsNotFollowed) {

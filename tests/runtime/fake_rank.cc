@@ -1,25 +1,28 @@
 // A rank without a model: speaks the whole rank protocol and misbehaves on request, so that tests
 // of launcher and agent are quick and exact. Built as "ringmaster-train", the name by which a
-// managed trainer is known.
+// managed trainer is known. It goes from epoch to epoch as a real one does, but does not need its
+// peers for a step.
 //
-//   --steps=N          progress reports before it is done                    --preload-exit=CODE
-//   ends before RankHello
-//   --fail-rank=R      this rank fails after its steps, by ...               --until=FILE is not
-//   done before FILE exists
-//   --fail-code=C      ... exiting with C, or                                --fail-signal=S ... by
-//   a signal
+//   --steps=N          progress reports before it is done
+//   --until=FILE       it is not done before FILE exists
+//   --preload-exit=C   ends before RankHello
+//   --fail-rank=R      this rank fails after its steps, by ...
+//   --fail-code=C      ... exiting with C, or
+//   --fail-signal=S    ... by a signal
+//   --fail-once=FILE   ... unless FILE exists, which it makes before it fails
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <optional>
 #include <string>
-#include <thread>
 #include <unistd.h>
+#include <utility>
 #include <variant>
-#include <vector>
 
 #include "common/control/blocking_line_client.h"
 #include "common/control/messages.h"
@@ -29,12 +32,12 @@ namespace {
 
 namespace control = ringmaster::control;
 using Flags = std::map<std::string, std::string>;
+using Deadline = control::BlockingLineClient::Deadline;
 
 constexpr int kProtocolBroken = 90;
+constexpr std::chrono::milliseconds kPoll{20};
 
-control::BlockingLineClient::Deadline Soon() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
-}
+Deadline In(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
 Flags ReadFlags(int argc, char** argv) {
   Flags flags = {{"steps", "3"}, {"fail-rank", "-1"}, {"fail-code", "0"}, {"fail-signal", "0"}};
@@ -46,40 +49,12 @@ Flags ReadFlags(int argc, char** argv) {
   return flags;
 }
 
-template <typename Expected>
-Expected Await(control::BlockingLineClient& agent) {
-  while (true) {
-    auto message = agent.Receive(Soon());
-    if (!message.ok()) {
-      std::fprintf(stderr, "lost the agent: %s\n", message.error().message.c_str());
-      std::exit(kProtocolBroken);
-    }
-    if (const auto* expected = std::get_if<Expected>(&*message)) return *expected;
-  }
-}
-
-void Send(control::BlockingLineClient& agent, const control::Message& message) {
-  if (!agent.Send(message, Soon()).ok()) std::exit(kProtocolBroken);
-}
-
-// Every rank publishes a value and reads all: what a real rendezvous does.
-void MeetTheOthers(control::BlockingLineClient& agent, const control::RankEpoch& world) {
-  Send(agent, control::StoreSet{world.epoch, "rank/" + std::to_string(world.rank),
-                                "hello of " + std::to_string(world.rank)});
-  control::StoreGet get{world.epoch, 1, world.rank, {}};
-  for (const control::Member& member : world.members) {
-    get.keys.push_back("rank/" + std::to_string(member.rank));
-  }
-  Send(agent, get);
-  const auto values = Await<control::StoreValues>(agent);
-  for (std::size_t rank = 0; rank < values.values.size(); ++rank) {
-    if (values.values[rank] != "hello of " + std::to_string(rank)) std::exit(kProtocolBroken);
-  }
-  std::printf("met %zu ranks\n", values.values.size());
-}
-
 void FailIfAsked(const Flags& flags, int rank) {
   if (flags.at("fail-rank") != std::to_string(rank)) return;
+  if (const auto once = flags.find("fail-once"); once != flags.end()) {
+    if (std::filesystem::exists(once->second)) return;
+    std::ofstream(once->second) << rank;
+  }
   std::fprintf(stderr, "rank %d fails as it was asked to\n", rank);
   std::fflush(nullptr);
   const int signal = std::stoi(flags.at("fail-signal"));
@@ -90,23 +65,118 @@ void FailIfAsked(const Flags& flags, int rank) {
   std::_Exit(std::stoi(flags.at("fail-code")));
 }
 
-void Train(control::BlockingLineClient& agent, const control::RankEpoch& world,
-           const Flags& flags) {
-  const int steps = std::stoi(flags.at("steps"));
-  for (int step = 1; step <= steps; ++step) {
-    std::printf("step %d of rank %d\n", step, world.rank);
-    if (world.rank != 0) continue;
+class Rank {
+ public:
+  Rank(control::BlockingLineClient& agent, const Flags& flags) : agent_(agent), flags_(flags) {}
+
+  // One epoch after the other, until the release of one.
+  void Run() {
+    Send(control::RankHello{std::atoi(std::getenv(control::kEnvSlot)), getpid()});
+    while (!released_) {
+      while (!next_.has_value()) Listen(In(std::chrono::seconds(60)));
+      world_ = *std::exchange(next_, std::nullopt);
+      over_ = switching_ = false;
+      std::printf("rank %d of %zu in epoch %lld\n", world_.rank, world_.members.size(),
+                  static_cast<long long>(world_.epoch.number));
+      if (MeetTheOthers()) Train();
+    }
+  }
+
+ private:
+  void Send(const control::Message& message) {
+    if (!agent_.Send(message, In(std::chrono::seconds(60))).ok()) std::exit(kProtocolBroken);
+  }
+
+  // Takes one message, if one comes in time.
+  void Listen(Deadline deadline) {
+    auto message = agent_.Receive(deadline);
+    if (!message.ok()) {
+      if (message.error().kind == ringmaster::ErrorKind::kTimeout) return;
+      std::fprintf(stderr, "lost the agent: %s\n", message.error().message.c_str());
+      std::exit(kProtocolBroken);
+    }
+    if (auto* epoch = std::get_if<control::RankEpoch>(&*message)) {
+      if (epoch->epoch < below_ || epoch->epoch <= world_.epoch) std::exit(kProtocolBroken);
+      next_ = std::move(*epoch);
+      over_ = true;
+    } else if (const auto* leave = std::get_if<control::RankLeave>(&*message)) {
+      below_ = leave->below;
+      if (world_.epoch < below_) over_ = true;
+    } else if (const auto* wanted = std::get_if<control::RankSwitch>(&*message)) {
+      if (wanted->epoch == world_.epoch) switching_ = true;
+    } else if (const auto* release = std::get_if<control::Release>(&*message)) {
+      if (release->epoch == world_.epoch) released_ = true;
+    } else if (auto* values = std::get_if<control::StoreValues>(&*message)) {
+      if (values->epoch == world_.epoch) values_ = std::move(*values);
+    }
+  }
+
+  // Every rank publishes a value and reads all: what a real rendezvous does. False when the epoch
+  // was given up meanwhile.
+  bool MeetTheOthers() {
+    Send(control::StoreSet{world_.epoch, "rank/" + std::to_string(world_.rank),
+                           "hello of " + std::to_string(world_.rank)});
+    control::StoreGet get{world_.epoch, 1, world_.rank, {}};
+    for (const control::Member& member : world_.members) {
+      get.keys.push_back("rank/" + std::to_string(member.rank));
+    }
+    Send(get);
+    values_.reset();
+    const Deadline deadline = In(std::chrono::seconds(60));
+    while (!values_.has_value() && !over_) {
+      Listen(deadline);
+      if (std::chrono::steady_clock::now() >= deadline) std::exit(kProtocolBroken);
+    }
+    if (over_) return false;
+    for (std::size_t rank = 0; rank < values_->values.size(); ++rank) {
+      if (values_->values[rank] != "hello of " + std::to_string(rank)) std::exit(kProtocolBroken);
+    }
+    std::printf("met %zu ranks\n", values_->values.size());
+    return true;
+  }
+
+  void Train() {
+    const int steps = std::stoi(flags_.at("steps"));
+    while (step_ < steps) {
+      ++step_;
+      std::printf("step %d of rank %d\n", step_, world_.rank);
+      ReportProgress(steps);
+    }
+    FailIfAsked(flags_, world_.rank);
+    ReportProgress(steps);
+    const auto until = flags_.find("until");
+    bool done = false;
+    while (!over_ && !released_) {
+      if (!done && (until == flags_.end() || std::filesystem::exists(until->second))) {
+        done = true;
+        Send(control::RankDone{world_.epoch, world_.rank});
+      }
+      if (std::exchange(switching_, false)) {
+        Send(control::RankAtBoundary{world_.epoch, world_.rank, step_});
+      }
+      Listen(In(kPoll));
+    }
+  }
+
+  void ReportProgress(int steps) {
+    if (world_.rank != 0) return;
     control::Progress progress;
-    progress.step = step;
+    progress.step = step_;
     progress.total_steps = steps;
-    Send(agent, control::RankProgress{world.epoch, progress});
+    Send(control::RankProgress{world_.epoch, progress});
   }
-  FailIfAsked(flags, world.rank);
-  const auto until = flags.find("until");
-  while (until != flags.end() && !std::filesystem::exists(until->second)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
+
+  control::BlockingLineClient& agent_;
+  const Flags& flags_;
+  control::RankEpoch world_;
+  std::optional<control::RankEpoch> next_;
+  std::optional<control::StoreValues> values_;
+  control::Epoch below_;
+  bool over_ = false;
+  bool switching_ = false;
+  bool released_ = false;
+  int step_ = 0;
+};
 
 }  // namespace
 
@@ -119,13 +189,6 @@ int main(int argc, char** argv) {
   }
   auto agent = control::BlockingLineClient::Connect(std::getenv(control::kEnvAgentSocket));
   if (!agent.ok()) return kProtocolBroken;
-  Send(**agent, control::RankHello{std::atoi(std::getenv(control::kEnvSlot)), getpid()});
-  const auto world = Await<control::RankEpoch>(**agent);
-  std::printf("rank %d of %zu in epoch %lld\n", world.rank, world.members.size(),
-              static_cast<long long>(world.epoch.number));
-  MeetTheOthers(**agent, world);
-  Train(**agent, world, flags);
-  Send(**agent, control::RankDone{world.epoch, world.rank});
-  Await<control::Release>(**agent);
+  Rank(**agent, flags).Run();
   return 0;
 }

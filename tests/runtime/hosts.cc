@@ -1,5 +1,6 @@
 #include "tests/runtime/hosts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <fstream>
@@ -17,8 +18,21 @@ constexpr char kMark[] = "rmt";
 constexpr char kEnter[] = R"(hostname "$1" && shift && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && exec env -i "$@")";
 
-// A build below /tmp would be hidden by a /tmp of the host's own.
-constexpr char kOwnTmp[] = "mount -t tmpfs tmpfs /tmp && ";
+// A host's own /tmp, and a home without the start-up files that a shell of ssh would read; not
+// where that would hide the program.
+std::string MountOwnFolders(const std::string& program) {
+  std::string mounts;
+  for (const std::string folder : {"/tmp", "/root"}) {
+    if (!program.starts_with(folder + "/")) mounts += "mount -t tmpfs tmpfs " + folder + " && ";
+  }
+  return mounts;
+}
+
+// Chains of nftables that swallow packets without a word.
+constexpr char kDropIn[] =
+    "chain in { type filter hook input priority 0; iifname != \"lo\" drop; }; ";
+constexpr char kDropOut[] =
+    "chain out { type filter hook output priority 0; oifname != \"lo\" drop; }; ";
 
 void Ip(const std::string& arguments) {
   std::vector<std::string> argv{"ip"};
@@ -88,8 +102,7 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
                                       const Variables& variables,
                                       const std::vector<std::string>& argv,
                                       const std::string& log_file) const {
-  const std::string enter =
-      (argv.front().starts_with("/tmp/") ? "" : kOwnTmp) + std::string(kEnter);
+  const std::string enter = MountOwnFolders(argv.front()) + kEnter;
   std::vector<std::string> command = {
       "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
       "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",
@@ -107,8 +120,35 @@ void Hosts::Signal(const Process& process, int signal) {
   kill(child, signal);
 }
 
-void Hosts::SetLink(int host, bool up) const {
-  Ip("link set " + Link(host) + (up ? " up" : " down"));
+std::vector<pid_t> Hosts::Find(const Process& process, const std::string& program) {
+  std::vector<pid_t> found;
+  std::vector<pid_t> parents{process.pid()};
+  while (!parents.empty()) {
+    const std::string pid = std::to_string(parents.back());
+    parents.pop_back();
+    std::istringstream children(ReadFile("/proc/" + pid + "/task/" + pid + "/children"));
+    for (pid_t child = 0; children >> child; parents.push_back(child)) {
+      const std::string command = ReadFile("/proc/" + std::to_string(child) + "/cmdline");
+      const std::string file = command.substr(0, command.find('\0'));
+      if (file.substr(file.rfind('/') + 1) == program) found.push_back(child);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void Hosts::SetCut(int host, bool cut) const {
+  SetRules(host, cut ? std::string("add table inet cut { ") + kDropIn + kDropOut + "}"
+                     : "delete table inet cut");
+}
+
+void Hosts::CutInward(int host) const {
+  SetRules(host, std::string("add table inet cut { ") + kDropIn + "}");
+}
+
+void Hosts::SetRules(int host, const std::string& rules) const {
+  const Ran ran = RunCommand({"ip", "netns", "exec", Namespace(host), "nft", rules});
+  EXPECT_EQ(ran.exit_code, 0) << ran.output;
 }
 
 }  // namespace ringmaster::runtime_test

@@ -35,11 +35,17 @@ class Hosts {
   // Signals the PID 1 that a Start() made, not what holds its namespace.
   static void Signal(const Process& process, int signal);
 
-  // Takes the host's link down, or up again: its packets vanish.
-  void SetLink(int host, bool up) const;
+  // The processes below a Start() whose program has this name, in the order of their starts.
+  static std::vector<pid_t> Find(const Process& process, const std::string& program);
+
+  // Cuts the host off, or mends it: packets vanish both ways, and nobody is told of it.
+  void SetCut(int host, bool cut) const;
+  // Packets towards the host vanish, its own still leave. Mended by SetCut(host, false).
+  void CutInward(int host) const;
 
  private:
   std::string Link(int host) const;
+  void SetRules(int host, const std::string& rules) const;
 
   const int count_;
   const std::string prefix_;

@@ -151,10 +151,11 @@ Ran Job::Call(const std::string& token, const std::vector<std::string>& argument
   return RunCommand(argv);
 }
 
-control::LauncherStatus Job::SendOrder(const std::vector<int>& workers) {
+control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_replicas) {
   control::Order order;
   order.stamp = {1, ++orders_};
-  order.replicas = order.min_replicas = static_cast<int>(workers.size());
+  order.replicas = static_cast<int>(workers.size());
+  order.min_replicas = min_replicas > 0 ? min_replicas : order.replicas;
   for (const int worker : workers) {
     const std::string name = "digits-worker-" + std::to_string(worker);
     order.workers.push_back({PodUid(worker), name, "node-of-" + name, worker});
@@ -207,5 +208,6 @@ std::string LauncherProgram() { return RINGMASTER_PROGRAMS "/ringmaster-launcher
 std::string FakeTrainProgram() { return RINGMASTER_FAKE_PROGRAMS "/ringmaster-train"; }
 std::string MpiSumProgram() { return RINGMASTER_FAKE_PROGRAMS "/mpi-sum"; }
 std::string TrainProgram() { return RINGMASTER_PROGRAMS "/ringmaster-train"; }
+std::string AuditProgram() { return RINGMASTER_PROGRAMS "/ringmaster-audit"; }
 
 }  // namespace ringmaster::runtime_test

@@ -31,8 +31,9 @@ class Job {
   // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.
   void StartAgent(int worker, const std::string& pod_uid = "", const Variables& changes = {});
 
-  // PUT /v1/order for these workers, once the launcher answers: the job wants all of them.
-  control::LauncherStatus SendOrder(const std::vector<int>& workers);
+  // PUT /v1/order for these workers, once the launcher answers: the job wants all of them, and
+  // cannot do with fewer than `min_replicas` (0: than all).
+  control::LauncherStatus SendOrder(const std::vector<int>& workers, int min_replicas = 0);
   // The HTTP status code of a PUT with another token.
   int OrderWithToken(const std::string& token);
   control::LauncherStatus Status();
@@ -60,7 +61,6 @@ class Job {
   std::string directory_;
   std::string job_uid_;
   std::map<int, std::string> pod_uids_;
-  std::map<int, int> starts_;  // of agents, for log names
   int orders_ = 0;
   std::unique_ptr<Process> launcher_;
   std::map<int, std::unique_ptr<Process>> agents_;
@@ -71,6 +71,7 @@ std::string AgentProgram();
 std::string LauncherProgram();
 std::string FakeTrainProgram();
 std::string TrainProgram();
+std::string AuditProgram();
 std::string MpiSumProgram();
 
 }  // namespace ringmaster::runtime_test

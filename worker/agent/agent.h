@@ -3,10 +3,9 @@
 // The agent of one worker: wires slots.h (what to do) to processes, sockets and the launcher. Made
 // by main.cc, runs on its io_context until the launcher says Shutdown or somebody asks it to leave.
 //
-//   sshd.h ── ready ──┐
-//   preflight.h ──────┼─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
-//   rank) versions ─────────┘                                       └──► captured_process.h (rank
-//   processes)
+//   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
+//   rank)
+//                                                             └──────► rank_processes.h
 
 #include <chrono>
 #include <functional>
@@ -14,22 +13,20 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/control/tls.h"
-#include "worker/agent/captured_process.h"
 #include "worker/agent/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/credentials.h"
 #include "worker/agent/launcher_link.h"
 #include "worker/agent/local_output.h"
 #include "worker/agent/local_peers.h"
-#include "worker/agent/preflight/preflight.h"
+#include "worker/agent/rank_processes.h"
 #include "worker/agent/slots.h"
-#include "worker/agent/sshd.h"
+#include "worker/agent/worker_readiness.h"
 
 namespace ringmaster::agent {
 
@@ -43,8 +40,8 @@ class Agent final : private SlotActions {
   // Fails when the local socket cannot be made.
   Result<void> Start();
 
-  // The Pod is going away: tell the launcher, end the ranks within `grace`, then end with
-  // `exit_code`.
+  // The Pod is going away, in `grace`: asks the launcher to take its ranks out of the world, which
+  // go on meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
  private:
@@ -55,11 +52,13 @@ class Agent final : private SlotActions {
 
   // SlotActions
   void SendToLauncher(const control::Message& message) override;
+  bool LauncherTakesOutput() const override;
   void SendToRank(int slot, const control::Message& message) override;
   void SendToAttach(AttachId attach, const control::Message& message) override;
   void StopAttach(AttachId attach, std::chrono::milliseconds grace) override;
   void CloseAttach(AttachId attach) override;
   Result<void> StartRank(int slot) override;
+  void RestartRankAfter(int slot, std::chrono::milliseconds delay) override;
   void StopRank(int slot, std::chrono::milliseconds grace) override;
   void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) override;
 
@@ -72,40 +71,32 @@ class Agent final : private SlotActions {
   void OnPeerMessage(PeerId peer, control::Message message);
   void OnPeerGone(PeerId peer);
   void OnPeerDrained(PeerId peer);
-  void OnRankEnd(int slot, ProcessEnd end, const LastLines& last_lines);
+  void OnRankEnd(int slot, const RankEnd& end);
 
-  void StartSshd();
-  void AskVersion();
   void ReportReady();
-  void End(std::chrono::milliseconds grace, const std::string& leaving, int exit_code);
+  void EndIfDrained();
+  void End(std::chrono::milliseconds grace, int exit_code);
   void EndWhenIdle();
 
   boost::asio::io_context& io_;
   const Config config_;
   const Credentials credentials_;
   const std::string nonce_;
-  const int cpus_;
   const std::unique_ptr<control::TlsContext> tls_;
   const std::function<void(int)> on_end_;
 
   ChildReaper reaper_;
   LocalOutput output_;
-  Slots slots_;
-  std::map<int, std::shared_ptr<CapturedProcess>> ranks_;  // by slot
-  std::map<int, PeerId> rank_peers_;                       // by slot
+  const std::unique_ptr<Slots> slots_;
+  RankProcesses ranks_;
+  std::map<int, PeerId> rank_peers_;  // by slot
   std::map<AttachId, AttachPeer> attaches_;
   LocalPeers peers_;
   LauncherLink link_;
-  std::unique_ptr<Sshd> sshd_;
-  std::unique_ptr<Preflight> preflight_;
+  WorkerReadiness readiness_;
 
-  std::string address_;
-  int ssh_port_ = 0;
-  std::optional<std::string> sshd_fault_;
-  std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
-  std::map<std::string, std::string> versions_;
-  bool versions_known_ = false;
   boost::asio::steady_timer end_limit_;
+  std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends
   bool finishing_ = false;        // ranks have ended, the last messages are on their way
 };

@@ -69,7 +69,7 @@ void LauncherLink::OnDialled(Result<std::shared_ptr<control::LineConnection>> di
       last_failure_ = dialled.error().message;
       LogInfo("Did not reach the launcher yet", {{"reason", last_failure_}});
     }
-    return DialLater(ever_welcomed_ ? options_.redial : options_.first_retry);
+    return DialLater(RetryDelay(false));
   }
   connection_ = *dialled;
   superseded_ = false;
@@ -82,7 +82,10 @@ void LauncherLink::OnDialled(Result<std::shared_ptr<control::LineConnection>> di
                           [this, alive = alive_](const std::string& reason) {
                             if (*alive) OnClosed(reason);
                           },
-                      .on_drained = {}});
+                      .on_drained =
+                          [this, alive = alive_] {
+                            if (*alive && welcomed_) handlers_.on_drained();
+                          }});
   connection_->Send(handlers_.hello());
   Tick();
 }
@@ -101,6 +104,7 @@ void LauncherLink::OnWelcome(const control::Welcome& welcome) {
   last_failure_.clear();
   heartbeat_ = std::chrono::milliseconds(std::max(1, welcome.heartbeat_millis));
   welcomed_ = ever_welcomed_ = true;
+  welcomed_at_ = std::chrono::steady_clock::now();
   LogInfo("Joined the launcher", {{"launcher", connection_->peer()}, {"term", welcome.term}});
   if (handlers_.on_welcome(welcome.term)) return;
   welcomed_ = false;
@@ -112,10 +116,18 @@ void LauncherLink::OnClosed(const std::string& reason) {
   connection_.reset();
   tick_.cancel();
   if (on_finished_) return std::exchange(on_finished_, nullptr)();
-  if (welcomed_) LogWarn("Lost the launcher", {{"reason", reason}});
-  welcomed_ = false;
-  DialLater(superseded_ ? options_.superseded_retry
-                        : (ever_welcomed_ ? options_.redial : options_.first_retry));
+  const bool was_welcomed = std::exchange(welcomed_, false);
+  if (was_welcomed) LogWarn("Lost the launcher", {{"reason", reason}});
+  DialLater(RetryDelay(was_welcomed));
+}
+
+std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
+  if (superseded_) return options_.superseded_retry;
+  if (!ever_welcomed_) return options_.first_retry;
+  const auto lasted = std::chrono::steady_clock::now() - welcomed_at_;
+  // One that lasted is worth a redial at once; a launcher that hangs up right away is not.
+  const bool at_once = was_welcomed && lasted >= options_.redial;
+  return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
 // One heartbeat, and the judgement of the launcher's.

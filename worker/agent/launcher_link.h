@@ -5,6 +5,7 @@
 // Single-threaded, on its io_context.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +26,8 @@ struct LinkOptions {
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
       50};  // until the first welcome: kube-proxy learns the Service late
-  std::chrono::milliseconds redial{200};             // after a break
+  // After a break, whose first redial follows at once: the launcher waits for it.
+  std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // what we reached is an old launcher
   std::chrono::milliseconds silence_limit{2000};     // no line for so long: the connection is dead
 };
@@ -41,6 +43,8 @@ class LauncherLink {
     // The launcher wants nothing of this agent, for good: wrong token, wrong job, or it was
     // declared lost.
     std::function<void(const std::string& reason)> on_refused;
+    // Everything sent is in the kernel's hands.
+    std::function<void()> on_drained;
   };
 
   // `io` and `tls` outlive this.
@@ -58,6 +62,9 @@ class LauncherLink {
   void Finish(std::function<void()> done);
 
   bool welcomed() const { return welcomed_; }
+  std::size_t QueuedBytes() const {
+    return connection_ == nullptr ? 0 : connection_->queued_bytes();
+  }
 
  private:
   void Dial();
@@ -66,6 +73,7 @@ class LauncherLink {
   void OnMessage(control::Message message);
   void OnWelcome(const control::Welcome& welcome);
   void OnClosed(const std::string& reason);
+  std::chrono::milliseconds RetryDelay(bool was_welcomed) const;
   void Tick();
 
   boost::asio::io_context& io_;
@@ -78,6 +86,7 @@ class LauncherLink {
   std::chrono::milliseconds heartbeat_{100};
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point last_tick_;
+  std::chrono::steady_clock::time_point welcomed_at_;
   std::string last_failure_;                                    // said once, not 20 times a second
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a dial may end after this object
   std::function<void()> on_finished_;

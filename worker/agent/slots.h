@@ -1,141 +1,114 @@
 #pragma once
 
-// What an agent decides about its slots: which rank process runs in each, which epoch it was given,
-// which attach carries its output and exit. Events in, actions out through SlotActions; no I/O, no
-// threads, no time of its own, so that every order of events can be tested. agent.h wires it to
-// processes and sockets.
+// What an agent decides about its slots: which process runs in each, which epoch it was given,
+// which attach belongs to it. Events in, actions out through SlotActions; no I/O, no threads, no
+// time of its own, so that every order of events can be tested. agent.h wires it to processes and
+// sockets.
 //
-// A slot's process is *fresh* until it is given an epoch, and never serves a second one. With our
-// own trainer the agent starts fresh ranks early and they load while nobody waits; any other
-// program is run by its attach.
+// There are two kinds. With our own trainer the agent starts the ranks and they live across epochs
+// (managed_slots.h); any other program is run by its attach and lives in one (direct_slots.h). This
+// class is what they share: terms, attaches, the end.
 
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/base/result.h"
 #include "common/control/membership.h"
 #include "common/control/messages.h"
 #include "worker/agent/child_reaper.h"
+#include "worker/agent/slot_actions.h"
 
 namespace ringmaster::agent {
 
-using AttachId = std::int64_t;  // one per connection of an attach, never reused
-
-// What the agent does on behalf of Slots. Messages to somebody who is not connected are dropped:
-// what matters is repeated (see Slots::OnWelcome).
-class SlotActions {
- public:
-  virtual ~SlotActions() = default;
-  virtual void SendToLauncher(const control::Message& message) = 0;
-  virtual void SendToRank(int slot, const control::Message& message) = 0;
-  virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
-  // SIGTERM to the attach process, which hands it on to its program; SIGKILL after the grace
-  // period.
-  virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
-  virtual void CloseAttach(AttachId attach) = 0;
-  // The error says why the program cannot be executed.
-  virtual Result<void> StartRank(int slot) = 0;
-  virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
-  // Output that no attach carries. `rank` is -1 where it never had one.
-  virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
-};
-
-struct SlotsOptions {
-  std::string pod_uid;
-  std::string pod;
-  std::string node;
-  int slots = 1;
-  bool managed = true;  // LaunchSpec::IsManagedTrainer
-  std::string program;  // for messages
+// How a rank process ended, and how long it had lived.
+struct RankEnd {
+  ProcessEnd end;
+  std::chrono::milliseconds lived{0};
+  std::vector<std::string> last_lines;
 };
 
 class Slots {
  public:
-  // `actions` outlives this.
-  Slots(SlotsOptions options, SlotActions* actions);
+  // Of the kind that `options` asks for. `actions` outlives it.
+  static std::unique_ptr<Slots> Make(const SlotsOptions& options, SlotActions* actions);
+  virtual ~Slots() = default;
 
-  // Starts a fresh rank per slot (our own trainer only).
-  void Preload();
+  // Starts what can start before any epoch.
+  virtual void Preload() {}
 
-  // False for a launcher that was superseded: its term is below an epoch this agent accepted. Else
+  // False for a launcher that was superseded: its term is below one this agent followed. Else
   // everything that still holds is repeated to the launcher, which may have missed it.
   [[nodiscard]] bool OnWelcome(std::int64_t term);
-  void OnStartEpoch(const control::StartEpoch& start);
-  void OnStopEpoch(const control::StopEpoch& stop);
-  void OnRelease(const control::Release& release);
-  void OnStoreValues(const control::StoreValues& values);
+  virtual void OnLauncherDrained() {}
 
-  void OnRankHello(int slot);
-  // RankProgress, RankDone, StoreSet or StoreGet of the rank. False for any other message.
-  [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message);
-  void OnRankOutput(int slot, bool is_stderr, std::string_view data);
-  void OnRankExit(int slot, ProcessEnd end, std::vector<std::string> last_lines);
+  virtual void OnPrepareEpoch(const control::PrepareEpoch& /*prepare*/) {}
+  virtual void OnSwitchEpoch(const control::SwitchEpoch& /*switch_epoch*/) {}
+  virtual void OnStartEpoch(const control::StartEpoch& start) = 0;
+  virtual void OnStopEpoch(const control::StopEpoch& stop) = 0;
+  virtual void OnRelease(const control::Release& /*release*/) {}
+  virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
+
+  virtual void OnRankHello(int /*slot*/) {}
+  virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live
+  // False for a message that a rank never sends.
+  [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
+  virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
+  virtual void OnRankExit(int /*slot*/, const RankEnd& /*end*/) {}
+  virtual void OnRestartDue(int /*slot*/) {}
 
   void OnAttach(AttachId attach, const control::AttachHello& hello);
-  void OnAttachExit(AttachId attach, const control::AttachExit& exit);
+  virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 
-  // Ends all ranks; no fresh ones are started from here on. `leaving` is told to the launcher
-  // unless it is empty.
-  void End(std::chrono::milliseconds grace, const std::string& leaving);
+  // The Pod is to go: tells the launcher. True when ranks are in a world and go on until the
+  // launcher has formed another one without them (Drained() then).
+  [[nodiscard]] bool Leave(const std::string& reason);
+  // Nothing of this worker is in a world that goes on.
+  virtual bool Drained() const = 0;
 
-  bool AnyRankRunning() const;
+  // Ends all ranks; none is started from here on.
+  void End(std::chrono::milliseconds grace);
+
+  virtual bool AnyRankRunning() const = 0;
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
- private:
-  struct Assignment {
-    control::Epoch epoch;
-    std::int64_t cohort = 0;
-    int rank = -1;
-  };
-  struct Output {
-    bool is_stderr = false;
-    std::string data;
-  };
-  struct Slot {
-    bool running = false;
-    bool stopping = false;
-    bool connected = false;  // its rank said hello
-    bool done = false;
-    std::optional<Assignment> wanted;  // of the newest epoch
-    std::optional<Assignment>
-        given;  // what the running process was told; nothing while it is fresh
-    std::optional<control::RankExited> exit_report;
-    std::vector<Output> held_output;  // of a fresh rank: it has no attach yet
-    std::size_t held_bytes = 0;
-    std::vector<control::Message>
-        store_requests;                    // StoreSets and unanswered StoreGets of this epoch
-    std::vector<control::Member> members;  // of the wanted epoch
-  };
+ protected:
   struct Attach {
     control::AttachHello hello;
-    bool exited = false;
+    bool exited = false;  // its program has ended, or it was told that its rank has
   };
 
+  Slots(SlotsOptions options, SlotActions* actions);
+
+  virtual void RepeatToLauncher(std::int64_t term) = 0;
+  virtual void OnAttached(AttachId /*id*/, const control::AttachHello& /*hello*/) {}
+  virtual void OnDetached(const Attach& /*attach*/) {}
+  virtual void EndRanks(std::chrono::milliseconds grace) = 0;
+
   bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
-  void StartFresh(int slot);
-  void Give(int slot);
-  void GiveDirect(int slot);
-  void ReportExit(int slot, const std::optional<Assignment>& assignment, control::RankExit exit);
-  void FlushHeldOutput(int slot);
-  void Deliver(int slot, const Assignment& assignment, bool is_stderr, std::string_view data);
-  std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
-  void SendAttachGo(int slot, const Assignment& assignment);
-  void RefuseAttach(AttachId attach, const std::string& reason);
+  // False, with a line in the log, for an epoch below the highest that was accepted; else it is the
+  // highest now.
+  bool Accept(const control::Epoch& epoch, const char* what);
+  // The exit as reported: with slot, Pod and node.
+  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;
+  // This worker's member in `slot`, or nullptr.
+  const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
 
   const SlotsOptions options_;
   SlotActions* const actions_;
-  std::vector<Slot> slots_;
   std::map<AttachId, Attach> attaches_;
   control::Epoch highest_epoch_;
-  std::int64_t term_ = 0;
   bool ending_ = false;
-  std::string leaving_;
+  std::string leaving_;  // why, once it leaves
+
+ private:
+  std::int64_t term_ = 0;
 };
+
+std::string ToText(const control::Epoch& epoch);
 
 }  // namespace ringmaster::agent

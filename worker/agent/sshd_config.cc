@@ -71,10 +71,9 @@ std::string SshdConfigText(const SshdSettings& settings) {
 
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket) {
-  static constexpr std::array<std::string_view, 12> kLeftOut = {"HOME",
+  static constexpr std::array<std::string_view, 11> kLeftOut = {"HOME",
                                                                 "PWD",
                                                                 "OLDPWD",
-                                                                "SHLVL",
                                                                 "USER",
                                                                 "LOGNAME",
                                                                 "SHELL",
@@ -86,6 +85,9 @@ std::map<std::string, std::string> SessionEnvironment(
   std::map<std::string, std::string> environment = container;
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
+  // bash under sshd reads ~/.bashrc only at the outermost level. What people keep there (conda,
+  // pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
+  environment["SHLVL"] = "1";
   return environment;
 }
 

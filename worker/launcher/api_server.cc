@@ -16,6 +16,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "common/control/secrets.h"
+#include "worker/launcher/status_size.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -192,7 +193,7 @@ ApiAnswer AnswerApiRequest(const ApiOptions& options, const ApiHandlers& handler
               taken.error().message + "\n"};
     }
   }
-  return {200, control::EncodeLauncherStatus(handlers.status())};
+  return {200, EncodeWithin(handlers.status())};
 }
 
 Result<std::unique_ptr<ApiServer>> StartApiServer(asio::io_context& io, const std::string& address,

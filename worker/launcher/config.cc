@@ -77,6 +77,22 @@ Result<Config> ReadConfig(const Environment& environment) {
   if (!api_port.ok()) return api_port.error();
   config.api_port = static_cast<int>(*api_port);
 
+  const auto heartbeat = Number(environment, control::kEnvHeartbeatMillis, 100, 10'000);
+  if (!heartbeat.ok()) return heartbeat.error();
+  config.heartbeat = std::chrono::milliseconds(*heartbeat);
+  const auto lost_after = Number(environment, control::kEnvLostAfterMillis, 2000, 600'000);
+  if (!lost_after.ok()) return lost_after.error();
+  config.lost_after = std::chrono::milliseconds(*lost_after);
+  if (*heartbeat < 10 || *lost_after < 2 * *heartbeat) {
+    return Error{ErrorKind::kInvalid,
+                 std::string(control::kEnvLostAfterMillis) + " is " + std::to_string(*lost_after) +
+                     ", which is less than two heartbeats of " + std::to_string(*heartbeat) +
+                     " ms, or these are under 10 ms"};
+  }
+  const auto restart_limit = Number(environment, control::kEnvRestartLimit, 10, 1'000'000);
+  if (!restart_limit.ok()) return restart_limit.error();
+  config.restart_limit = static_cast<int>(*restart_limit);
+
   config.attach = SiblingProgram(control::kAttachProgram);
   config.environment = environment;
   return config;

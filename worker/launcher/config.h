@@ -3,6 +3,7 @@
 // What the launcher is told: the environment that the operator writes into its Pod
 // (pod_contract.h), checked once at start.
 
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -27,6 +28,9 @@ struct Config {
   std::string termination_log;
   int control_port = 0;
   int api_port = 0;
+  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds lost_after{2000};  // silence of a worker
+  int restart_limit = 10;                      // ranks that end by themselves within an hour
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
   Environment environment;  // the whole of it, for mpirun's allow-list

@@ -113,32 +113,28 @@ std::string Membership::MixedText(const std::vector<std::string>& pod_uids) cons
   return "";
 }
 
-void Membership::JudgeAttached(Time now) {
-  std::set<int> mpi_ranks;
-  std::set<Slot> expected;
-  for (const control::Member& member : members_) expected.insert({member.pod_uid, member.slot});
-  for (const auto& [slot, attached] : attached_) {
-    mpi_ranks.insert(attached.mpi_rank);
-    if (!attach_fault_.empty()) break;
-    if (!expected.contains(slot)) {
-      attach_fault_ = "a process attached to " + SlotText(slot) + ", which is not in this world";
-    } else if (attached.mpi_world_size != WorldSize()) {
-      attach_fault_ = "mpirun's world has " + std::to_string(attached.mpi_world_size) + " ranks";
-    }
+// What is wrong with the set of attached processes.
+std::string Membership::GateText() const {
+  const StartGate::Fault& fault = *gate_.fault();
+  switch (fault.kind) {
+    case StartGate::Fault::Kind::kAttachedTwice:
+      return "two processes attached to " + SlotText(fault.slot);
+    case StartGate::Fault::Kind::kNotExpected:
+      return "a process attached to " + SlotText(fault.slot) + ", which is not in this world";
+    case StartGate::Fault::Kind::kOtherWorldSize:
+      return "mpirun's world has " + std::to_string(fault.world_size) + " ranks";
+    case StartGate::Fault::Kind::kSameRank:
+      return "two processes have the same rank of mpirun";
   }
-  const bool complete = attached_.size() == expected.size();
-  if (attach_fault_.empty() && complete && mpi_ranks.size() != expected.size()) {
-    attach_fault_ = "two processes have the same rank of mpirun";
-  }
-  if (attach_fault_.empty() && complete) return OpenGate(now);
-  if (!attach_fault_.empty() && !mismatch_at_) mismatch_at_ = now;
+  return "";
 }
 
 // While the gate is shut.
 void Membership::JudgeMpirun(Time now) {
   if (mismatch_at_ && now - *mismatch_at_ >= options_.settle) {
-    return Fail(control::kReasonWorldMismatch, attach_fault_ + "; " + MismatchText(), 1);
+    return Fail(control::kReasonWorldMismatch, GateText() + "; " + MismatchText(), 1);
   }
+  if (gate_.Complete()) return;  // ranks load: mpirun has done its part
   if (!mpirun_exit_) {
     if (now - started_at_ < options_.attach_within) return;
     return Fail(control::kReasonMpirunFailed,
@@ -182,14 +178,56 @@ void Membership::JudgeMpirun(Time now) {
        exit.exit_code > 0 ? exit.exit_code : 1, lines);
 }
 
-// While the gate is open and the ranks are not released.
+// A rank of our own trainer that ended while it loaded, before the first world: what the user has
+// to see, unless it was a signal.
+void Membership::JudgeEarlyExits(Time now) {
+  if (!options_.managed) return;
+  for (const control::Member& member : members_) {
+    const Process& process = workers_.at(member.pod_uid).processes[member.slot];
+    if (!process.loaded.empty() || !process.exit || process.exit->signal > 0) continue;
+    if (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError) continue;
+    const bool listed = std::any_of(failing_.begin(), failing_.end(), [&](const RankExit& exit) {
+      return exit.pod_uid == member.pod_uid && exit.slot == member.slot;
+    });
+    if (listed) continue;
+    if (!first_failure_at_) first_failure_at_ = now;
+    failing_.push_back(*process.exit);
+    failing_.back().rank = member.rank;
+    must_fail_ = true;
+  }
+  JudgeFailures(now);
+}
+
+// Our own trainer: blames once what belongs to the same event has arrived, and forgets what cost
+// the job nothing.
+void Membership::JudgeFailures(Time now) {
+  if (!first_failure_at_) return;
+  const auto first = std::min_element(
+      failing_.begin(), failing_.end(),
+      [](const RankExit& a, const RankExit& b) { return Suspicion(a) < Suspicion(b); });
+  const auto settle =
+      must_fail_ && Suspicion(*first) < 2 ? options_.settle : options_.peer_lost_settle;
+  if (now - *first_failure_at_ < settle) return;
+  if (must_fail_) return FailBy(RankExit(*first));
+  failing_.clear();
+  first_failure_at_.reset();
+}
+
+// Every member of our own trainer's world is past its last step and ended with code 0.
+bool Membership::AllEndedWell() const {
+  return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
+    const auto exit = exits_.find({member.pod_uid, member.slot});
+    return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
+  });
+}
+
+// A program that is not our trainer, while the gate is open.
 void Membership::JudgeExits(Time now) {
   std::vector<const ReportedExit*> failures;
   int clean = 0;
   for (const auto& [slot, reported] : exits_) {
     const RankExit& exit = reported.exit;
-    const bool ended_well = exit.Clean() && (!options_.managed || done_.contains(exit.rank));
-    if (ended_well) {
+    if (exit.Clean()) {
       ++clean;
     } else {
       failures.push_back(&reported);
@@ -201,7 +239,7 @@ void Membership::JudgeExits(Time now) {
   }
   if (failures.empty()) {
     // A program of the user's own lives under mpirun and goes with it.
-    if (options_.managed || !mpirun_exit_ || now - mpirun_exited_at_ < options_.peer_lost_settle ||
+    if (!mpirun_exit_ || now - mpirun_exited_at_ < options_.peer_lost_settle ||
         !EveryMemberHeardSince(mpirun_exited_at_ + options_.settle)) {
       return;
     }
@@ -219,11 +257,18 @@ void Membership::JudgeExits(Time now) {
   if (now - *first_failure_at_ < wait || !EveryMemberHeardSince(*first_failure_at_ + wait / 2)) {
     return;
   }
-  const bool user_error = first.exit.exit_code == control::kExitUserError;
-  Fail(user_error ? control::kReasonUserError : control::kReasonRankFailed,
-       "rank " + std::to_string(first.exit.rank) + " on " + NameOf(first.exit.pod_uid) + " " +
-           HowItEnded(first.exit) + "; " + Printed(first.exit.last_lines),
-       ExitCodeFor(first.exit), first.exit);
+  FailBy(first.exit);
+}
+
+void Membership::FailBy(const RankExit& exit) {
+  const bool user_error = exit.exit_code == control::kExitUserError;
+  std::string text = "rank " + std::to_string(exit.rank) + " on " + NameOf(exit.pod_uid) + " " +
+                     HowItEnded(exit) + "; " + Printed(exit.last_lines);
+  if (options_.managed && !user_error && restarts_.counted() > 0) {
+    text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
+  }
+  Fail(user_error ? control::kReasonUserError : control::kReasonRankFailed, text, ExitCodeFor(exit),
+       exit);
 }
 
 bool Membership::EveryMemberHeardSince(Time since) const {
@@ -244,7 +289,7 @@ std::string Membership::MismatchText() const {
     expected += (expected.empty() ? "" : ", ") + SlotText({member.pod_uid, member.slot});
   }
   std::string got;
-  for (const auto& [slot, attached] : attached_) {
+  for (const Slot& slot : gate_.AttachedSlots()) {
     if (got.size() > kShown) {
       got += ", ...";
       break;
@@ -252,7 +297,7 @@ std::string Membership::MismatchText() const {
     got += (got.empty() ? "" : ", ") + SlotText(slot);
   }
   return "expected " + std::to_string(members_.size()) + " (" + expected + "), attached " +
-         std::to_string(attached_.size()) + (got.empty() ? "" : " (" + got + ")");
+         std::to_string(gate_.attached()) + (got.empty() ? "" : " (" + got + ")");
 }
 
 // A finished job cannot fail any more: what is still open is only waited for.

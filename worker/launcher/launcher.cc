@@ -1,5 +1,6 @@
 #include "worker/launcher/launcher.h"
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <fstream>
@@ -20,6 +21,8 @@
 #include "worker/launcher/api_server.h"
 #include "worker/launcher/membership.h"
 #include "worker/launcher/mpirun_runner.h"
+#include "worker/launcher/port_probe.h"
+#include "worker/launcher/tagged_output.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -57,6 +60,7 @@ class Launcher {
                     Apply(membership_.OnMpirunExited(clock_.Now(), cohort, exit));
                   });
                 }),
+        probe_(io_),
         signals_(io_, SIGTERM, SIGINT),
         ticker_(io_),
         end_timer_(io_) {}
@@ -83,6 +87,13 @@ class Launcher {
     options.agent_token = items.at(control::kItemAgentToken);
     options.slots = config.spec.slots_per_worker;
     options.managed = config.spec.IsManagedTrainer();
+    options.heartbeat = config.heartbeat;
+    options.lost_after = config.lost_after;
+    options.restart_limit = config.restart_limit;
+    // Lateness of our own must not look like theirs.
+    options.late_tick =
+        config.heartbeat +
+        std::min<std::chrono::milliseconds>(config.lost_after / 2, std::chrono::milliseconds(400));
     return options;
   }
 
@@ -175,7 +186,7 @@ class Launcher {
     }
     Apply(membership_.OnTick(now));
     LogPhase();
-    ticker_.expires_after(MembershipOptions{}.heartbeat);
+    ticker_.expires_after(config_.heartbeat);
     ticker_.async_wait([this](const error_code& stopped) {
       if (!stopped) Tick();
     });
@@ -209,6 +220,14 @@ class Launcher {
   }
   void Do(const StartMpirun& start) { mpirun_.Start(start); }
   void Do(const StopMpirun& /*stop*/) { mpirun_.Stop(); }
+  void Do(const Probe& probe) {
+    probe_.Ask(probe.address, probe.port, [this, pod_uid = probe.pod_uid](bool refused) {
+      if (!ending_) Apply(membership_.OnProbe(clock_.Now(), pod_uid, refused));
+    });
+  }
+  void Do(const Print& print) {
+    PassThrough(print.is_stderr, TagLines(print.rank, print.is_stderr, print.data));
+  }
   void Do(const launcher::Finish& finish) {
     WriteVerdict(config_.termination_log, finish.verdict);
     if (finish.verdict.succeeded) {
@@ -269,6 +288,7 @@ class Launcher {
   std::map<ConnectionId, Peer> peers_;
   std::size_t greeted_ = 0;
   ConnectionId next_id_ = 1;
+  PortProbe probe_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer ticker_;
   boost::asio::steady_timer end_timer_;

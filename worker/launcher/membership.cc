@@ -9,7 +9,8 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-Membership::Membership(MembershipOptions options) : options_(std::move(options)) {
+Membership::Membership(MembershipOptions options)
+    : options_(std::move(options)), restarts_(options_.restart_limit, options_.restart_window) {
   epoch_ = {options_.term, 0};
 }
 
@@ -21,7 +22,20 @@ Result<Actions> Membership::OnOrder(Time now, const control::Order& order) {
     phase_ = LauncherPhase::kWaitingForAgents;
     waiting_since_ = now;
   }
+  if (order_) {
+    for (const control::DesiredWorker& before : order_->workers) {
+      unwanted_since_.try_emplace(before.pod_uid, now);
+    }
+  }
+  std::erase_if(unwanted_since_,
+                [&](const auto& entry) { return now - entry.second > std::chrono::minutes(1); });
+  for (const control::DesiredWorker& wanted : order.workers) unwanted_since_.erase(wanted.pod_uid);
   order_ = order;
+  for (const std::string& pod_uid : order.dead) {
+    Worker& worker = workers_[pod_uid];  // its ghost may still dial
+    worker.hello.pod_uid = pod_uid;
+    Bury(now, worker, "PodGone", "its Pod has ended");
+  }
   Advance(now);
   return std::exchange(actions_, {});
 }
@@ -52,7 +66,8 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
-    return {SendTo{connection, control::Welcome{options_.term, 100}},
+    return {SendTo{connection,
+                   control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())}},
             SendTo{connection, control::Shutdown{}}};
   }
   Worker& worker = workers_[hello.pod_uid];
@@ -64,15 +79,17 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
   const bool restarted = !worker.hello.nonce.empty() && worker.hello.nonce != hello.nonce;
   worker.hello = hello;
   worker.connection = connection;
-  worker.last_heard = now;
+  worker.last_heard = worker.welcomed_at = now;
   worker.ready.reset();
+  worker.repeated = false;
+  worker.silent = false;
+  for (auto& [slot, process] : worker.processes) process.loaded.clear();  // said again if it holds
   connections_[connection] = hello.pod_uid;
-  if (restarted) worker.leaving = false;
-  if (restarted && IsMember(hello.pod_uid)) {
-    Send(worker, control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())});
-    // Its ranks went with the agent that started them: nobody will report their ends.
-    for (int slot = 0; slot < options_.slots; ++slot) exits_[{hello.pod_uid, slot}] = {};
-    Stop(now, "the agent of " + NameOf(hello.pod_uid) + " was restarted");
+  highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
+  if (!first_hello_at_) first_hello_at_ = now;
+  Send(worker, control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())});
+  if (restarted) {
+    OnRestartedAgent(now, worker);
   } else {
     Welcome(worker);
   }
@@ -80,15 +97,38 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
   return std::exchange(actions_, {});
 }
 
+// Its ranks went with the agent that started them: nobody will report their ends.
+void Membership::OnRestartedAgent(Time now, Worker& worker) {
+  const std::string& pod_uid = worker.hello.pod_uid;
+  worker.leaving = false;
+  worker.stopping.clear();
+  worker.processes.clear();
+  if (!IsMember(pod_uid)) return;
+  for (const control::Member& member : members_) {
+    if (member.pod_uid != pod_uid) continue;
+    exits_.try_emplace({pod_uid, member.slot});
+    ended_.insert(IdOf(member));
+    cooldown_.Ended(now, pod_uid, member.slot);
+  }
+  if (!Elastic()) return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted");
+  if (!released_at_) NoteLoss(now, worker, "AgentRestarted", now);
+}
+
 // An agent that redials may have missed what was sent into the old connection; it ignores what it
 // knows already.
 void Membership::Welcome(const Worker& worker) {
-  Send(worker, control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())});
-  if (!IsMember(worker.hello.pod_uid)) return;
-  if (phase_ == LauncherPhase::kRunning) {
+  const std::string& pod_uid = worker.hello.pod_uid;
+  const bool member = IsMember(pod_uid);
+  if (phase_ == LauncherPhase::kRunning && member) {
     Send(worker, control::StartEpoch{epoch_, cohort_, members_});
+    if (switching_) Send(worker, control::SwitchEpoch{epoch_});
     if (released_at_) Send(worker, control::Release{epoch_});
-  } else if (phase_ == LauncherPhase::kStopping) {
+  } else if (phase_ == LauncherPhase::kStopping && member) {
+    Send(worker, control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
+  } else if (proposal_ && (member || proposal_->Contains(pod_uid))) {
+    Send(worker, control::PrepareEpoch{proposal_->epoch()});
+  }
+  if (!member && !worker.stopping.empty()) {
     Send(worker, control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
   }
 }
@@ -111,6 +151,7 @@ Actions Membership::OnMessage(Time now, ConnectionId connection, const control::
   if (!expected) {
     actions_.push_back(
         Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
+    Hangup(now, worker);
   }
   Advance(now);
   return std::exchange(actions_, {});
@@ -119,63 +160,25 @@ Actions Membership::OnMessage(Time now, ConnectionId connection, const control::
 void Membership::On(Time now, Worker& worker, const control::AgentReady& ready) {
   if (!worker.ready) worker.ready_since = now;
   worker.ready = ready;
+  worker.address = ready.address;
+  worker.ssh_port = ready.ssh_port;
   if (!ready.faults.empty() && !fault_seen_) fault_seen_ = now;
 }
 
-void Membership::On(Time /*now*/, Worker& /*worker*/, const control::Heartbeat& /*heartbeat*/) {}
+// What an agent repeats goes out with its answer to the welcome, so before any heartbeat.
+void Membership::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
+  worker.repeated = true;
+}
 
 void Membership::On(Time now, Worker& worker, const control::SlotAttached& attached) {
   if (phase_ != LauncherPhase::kStarting || attached.cohort != cohort_) return;
-  const Slot slot{worker.hello.pod_uid, attached.slot};
-  const auto [it, fresh] =
-      attached_.try_emplace(slot, Attached{attached.mpi_rank, attached.mpi_world_size});
-  // An agent that redials says again what it said before.
-  if (!fresh && it->second.mpi_rank != attached.mpi_rank && attach_fault_.empty()) {
-    attach_fault_ = "two processes attached to " + SlotText(slot);
-  }
-  JudgeAttached(now);
-}
-
-void Membership::On(Time /*now*/, Worker& worker, const control::RankExited& exited) {
-  if (exited.epoch != epoch_ || !IsMember(worker.hello.pod_uid)) return;
-  if (phase_ != LauncherPhase::kRunning && phase_ != LauncherPhase::kStopping) return;
-  const Slot slot{worker.hello.pod_uid, exited.exit.slot};
-  const auto member = std::find_if(members_.begin(), members_.end(), [&](const auto& m) {
-    return Slot{m.pod_uid, m.slot} == slot;
-  });
-  if (member == members_.end()) return;
-  control::RankExit exit = exited.exit;
-  exit.rank = member->rank;
-  exit.pod_uid = member->pod_uid;
-  exit.pod = member->pod;
-  exit.node = member->node;
-  exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
-}
-
-void Membership::On(Time /*now*/, Worker& worker, const control::RankProgress& progress) {
-  if (progress.epoch == epoch_ && phase_ == LauncherPhase::kRunning &&
-      IsMember(worker.hello.pod_uid)) {
-    progress_ = progress.progress;
-  }
-}
-
-void Membership::On(Time now, Worker& worker, const control::RankDone& done) {
-  if (done.epoch != epoch_ || phase_ != LauncherPhase::kRunning || released_at_) return;
-  if (done.rank < 0 || done.rank >= WorldSize() ||
-      members_[static_cast<std::size_t>(done.rank)].pod_uid != worker.hello.pod_uid) {
-    return;
-  }
-  done_.insert(done.rank);
-  if (static_cast<int>(done_.size()) < WorldSize()) return;
-  released_at_ = now;
-  for (const std::string& pod_uid : member_pods_) {
-    Send(workers_.at(pod_uid), control::Release{epoch_});
-  }
+  gate_.Attach({worker.hello.pod_uid, attached.slot}, attached.mpi_rank, attached.mpi_world_size);
+  if (gate_.fault() && !mismatch_at_) mismatch_at_ = now;
 }
 
 void Membership::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
   worker.leaving = true;
-  if (IsMember(worker.hello.pod_uid) && !released_at_) {
+  if (IsMember(worker.hello.pod_uid) && !released_at_ && !Elastic()) {
     Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason);
   }
 }
@@ -210,10 +213,19 @@ Actions Membership::OnClosed(Time now, ConnectionId connection) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return {};
   Worker& worker = workers_.at(found->second);
-  connections_.erase(found);
-  worker.connection.reset();
-  worker.ready.reset();
-  worker.disconnected_at = now;
+  Hangup(now, worker);
+  const bool asks = phase_ == LauncherPhase::kStarting || Elastic();
+  if (asks && IsMember(worker.hello.pod_uid) && worker.ssh_port > 0) {
+    actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
+  }
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+Actions Membership::OnProbe(Time now, const std::string& pod_uid, bool refused) {
+  const auto worker = workers_.find(pod_uid);
+  if (worker == workers_.end() || !refused || worker->second.connection) return {};
+  Bury(now, worker->second, "AgentLost", "its connection broke and its port refuses");
   Advance(now);
   return std::exchange(actions_, {});
 }
@@ -235,6 +247,7 @@ Actions Membership::OnTick(Time now) {
       worker.last_heard = now;
       worker.disconnected_at = now;
     }
+    prepared_at_ = now;
   }
   last_tick_ = now;
   for (const auto& [connection, pod_uid] : connections_) {
@@ -251,25 +264,64 @@ void Membership::JudgeSilence(Time now) {
     if (worker.lost) continue;
     const bool silent = worker.connection && now - worker.last_heard > options_.lost_after;
     const bool gone = !worker.connection && now - worker.disconnected_at > options_.redial_within;
-    if (IsMember(uid) && silent) LoseWorker(worker, "no heartbeat for 2 s");
-    if (IsMember(uid) && gone) LoseWorker(worker, "its connection broke and it did not dial again");
+    if (IsMember(uid) && !worker.silent) {
+      if (silent) {
+        LoseWorker(now, worker, "Silence",
+                   "nothing heard for " + std::to_string(options_.lost_after.count()) + " ms");
+      } else if (gone) {
+        LoseWorker(now, worker, "AgentLost", "its connection broke and it did not dial again");
+      }
+    }
     if (silent && worker.connection) {
-      connections_.erase(*worker.connection);
       actions_.push_back(Drop{*worker.connection, "no heartbeat"});
-      worker.connection.reset();
-      worker.ready.reset();
-      worker.disconnected_at = now;
+      Hangup(now, worker);
     }
   }
 }
 
-void Membership::LoseWorker(Worker& worker, const std::string& reason) {
-  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning) return;
+// By silence, which is no evidence: with our own trainer it is fenced only by the world that
+// starts without it.
+void Membership::LoseWorker(Time now, Worker& worker, const std::string& cause,
+                            const std::string& reason) {
   if (released_at_) return;  // everything is done: there is nothing to lose any more
+  if (Elastic()) {
+    worker.silent = true;
+    return NoteLoss(now, worker, cause, worker.last_heard);
+  }
+  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning) return;
   LogWarn("Lost a worker",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"reason", reason}});
   worker.lost = true;
-  Stop(last_tick_, NameOf(worker.hello.pod_uid) + " was lost: " + reason);
+  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason);
+}
+
+// By evidence: certain, and for good.
+void Membership::Bury(Time now, Worker& worker, const std::string& cause,
+                      const std::string& reason) {
+  if (worker.dead || phase_ == LauncherPhase::kFinished) return;
+  worker.dead = true;
+  const bool member = IsMember(worker.hello.pod_uid) && !released_at_ && !worker.lost;
+  if (member && Elastic()) NoteLoss(now, worker, cause, worker.last_heard);
+  Fence(worker);
+  if (!member || Elastic()) return;
+  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason);
+}
+
+// Never again: its place goes to another Pod.
+void Membership::Fence(Worker& worker) {
+  worker.lost = true;
+  worker.stopping.clear();
+  cooldown_.Forget(worker.hello.pod_uid);
+  if (!worker.connection) return;
+  actions_.push_back(Refuse{*worker.connection, "this Pod was declared lost"});
+  Hangup(last_tick_, worker);
+}
+
+void Membership::Hangup(Time now, Worker& worker) {
+  connections_.erase(*worker.connection);
+  worker.connection.reset();
+  worker.ready.reset();
+  worker.disconnected_at = now;
 }
 
 void Membership::Advance(Time now) {
@@ -278,15 +330,24 @@ void Membership::Advance(Time now) {
     case LauncherPhase::kFinished:
       return;
     case LauncherPhase::kWaitingForAgents:
+      if (ShouldAdopt()) return BeginAdopting(now);
       JudgeFaults(now);
       if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
       return;
     case LauncherPhase::kStarting:
+      if (ShouldAdopt()) return Stop(now, "a world of an earlier launcher runs already");
       ReformIfNeeded(now);
+      if (phase_ == LauncherPhase::kStarting) JudgeEarlyExits(now);
+      if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
       if (phase_ == LauncherPhase::kStarting) JudgeMpirun(now);
       return;
+    case LauncherPhase::kAdopting:
+      return AdvanceAdopting(now);
     case LauncherPhase::kRunning:
+    case LauncherPhase::kForming:
+    case LauncherPhase::kPaused:
       if (released_at_) return FinishIfReleased(now);
+      if (options_.managed) return AdvanceWorld(now);
       JudgeExits(now);
       if (phase_ == LauncherPhase::kRunning) ReformIfNeeded(now);
       return;
@@ -296,9 +357,10 @@ void Membership::Advance(Time now) {
 }
 
 Actions Membership::OnTerminate(Time /*now*/) {
-  for (const std::string& pod_uid : member_pods_) {
-    Send(workers_.at(pod_uid),
-         control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
+  const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
+  if (!ranks_wait) {
+    SendToPods(member_pods_,
+               control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
   }
   if (mpirun_running_) actions_.push_back(StopMpirun{});
   phase_ = LauncherPhase::kFinished;
@@ -313,6 +375,11 @@ Actions Membership::OnOwnFailure(Time /*now*/, const std::string& reason,
 
 void Membership::Send(const Worker& worker, const control::Message& message) {
   if (worker.connection) actions_.push_back(SendTo{*worker.connection, message});
+}
+
+void Membership::SendToPods(const std::set<std::string>& pod_uids,
+                            const control::Message& message) {
+  for (const std::string& pod_uid : pod_uids) Send(workers_.at(pod_uid), message);
 }
 
 }  // namespace ringmaster::launcher

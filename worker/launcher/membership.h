@@ -5,15 +5,21 @@
 // no I/O and no threads, so that every interleaving can be tested. launcher.h carries its actions
 // out.
 //
-//   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running → Finished
-//                          ▲                 └────── loss, leave, new order ──────┘
-//                          └───────────────── Stopping ◄─┘
-// The header is longer than most: one state, however many files decide on it.
+//   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running ⇄ Forming ⇄ Paused
+//                       ▲     ▼               │                           ▲  │      (our own
+//                       trainer) │   Adopting (a world runs already) ──────────────┘  │
+//                       └──────────────── Stopping ◄──┴──────────────────────┘        → Finished
 //
-// Sources: membership.cc (events), membership_world.cc (forming and ending worlds), judgement.cc
-// (how the job ended), membership_status.cc (words for people).
+// A program that is not our trainer knows no Forming: whatever changes its world goes through
+// Stopping. The header is longer than most: one state, however many files decide on it.
+//
+// Sources: membership.cc (events), membership_reports.cc (what ranks of our own trainer report),
+// membership_world.cc (the first world, and ending one), membership_change.cc (one world after
+// another), membership_takeover.cc (the world that a launcher before us left), judgement.cc (how
+// the job ended), membership_status.cc (words for people).
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,8 +30,14 @@
 #include "common/base/clock.h"
 #include "common/control/launcher_api.h"
 #include "common/control/messages.h"
+#include "worker/launcher/adoption.h"
+#include "worker/launcher/cooldown.h"
 #include "worker/launcher/membership_actions.h"
+#include "worker/launcher/recovery_watch.h"
 #include "worker/launcher/rendezvous_store.h"
+#include "worker/launcher/restart_limit.h"
+#include "worker/launcher/start_gate.h"
+#include "worker/launcher/world_change.h"
 
 namespace ringmaster::launcher {
 
@@ -45,41 +57,59 @@ class Membership {
   // Any later line. One that an agent never sends ends its connection.
   Actions OnMessage(Time now, ConnectionId connection, const control::Message& message);
   Actions OnClosed(Time now, ConnectionId connection);
+  // The answer to a Probe action.
+  Actions OnProbe(Time now, const std::string& pod_uid, bool refused);
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit);
   // At least every `heartbeat`.
   Actions OnTick(Time now);
-  // Our own process is asked to end: ranks are stopped, no verdict.
+  // Our own process is asked to end, without a verdict: a program goes with us, our own trainer's
+  // ranks wait for the next launcher.
   Actions OnTerminate(Time now);
   // We cannot go on: a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message);
 
+  // Bounded, whatever the number of workers.
   control::LauncherStatus Status(Time now) const;
   control::LauncherPhase phase() const { return phase_; }
+  // Of the newest world that was started, or is about to be by mpirun.
   const control::Epoch& epoch() const { return epoch_; }
+  const std::vector<control::Member>& members() const { return members_; }
 
  private:
-  // A worker Pod that has said hello, for as long as the launcher lives.
+  using Slot = StartGate::Slot;
+  // What runs in a slot, as its agent says (our own trainer).
+  struct Process {
+    std::string loaded;  // Member::start of the one that can join a world; empty: none
+    Time loaded_at{};
+    std::optional<control::RankExit> exit;  // of the newest that ended
+  };
+  // A worker Pod that has said hello, or that another launcher's world named; for as long as the
+  // launcher lives.
   struct Worker {
     control::AgentHello hello;
     std::optional<ConnectionId> connection;
     std::optional<control::AgentReady> ready;  // of this connection
+    bool repeated = false;  // this connection has brought everything that still held at its start
+    std::string address;    // the newest that it reported
+    int ssh_port = 0;
     Time last_heard{};
     Time disconnected_at{};
+    Time welcomed_at{};
     Time ready_since{};
+    std::map<int, Process> processes;  // by slot
+    std::set<MemberId> stopping;       // its ranks of a world that went on without it
+    control::Epoch prepared;           // the highest that we asked it to accept
     bool leaving = false;
-    bool lost = false;  // fenced: never again
-  };
-  using Slot = std::pair<std::string, int>;  // Pod UID, slot
-  struct Attached {
-    int mpi_rank = 0;
-    int mpi_world_size = 0;
+    bool silent = false;  // given up by the next world; until that starts it may come back
+    bool dead = false;    // by evidence
+    bool lost = false;    // fenced: never again
   };
   struct ReportedExit {
     control::RankExit exit;
     std::size_t arrival = 0;  // its place among the reports of this epoch
   };
 
-  // Events (membership.cc).
+  // Events (membership.cc, membership_reports.cc).
   void On(Time now, Worker& worker, const control::AgentReady& ready);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
   void On(Time now, Worker& worker, const control::SlotAttached& attached);
@@ -89,14 +119,28 @@ class Membership {
   void On(Time now, Worker& worker, const control::AgentLeaving& leaving);
   void On(Time now, Worker& worker, const control::StoreSet& set);
   void On(Time now, Worker& worker, const control::StoreGet& get);
+  void On(Time now, Worker& worker, const control::RankReady& ready);
+  void On(Time now, Worker& worker, const control::EpochAccepted& accepted);
+  void On(Time now, Worker& worker, const control::WorldReport& report);
+  void On(Time now, Worker& worker, const control::RankBroken& broken);
+  void On(Time now, Worker& worker, const control::RankAtBoundary& boundary);
+  void On(Time now, Worker& worker, const control::SlotOutput& output);
+  bool KeptForLater(const Worker& worker, const control::Message& message);
+  void OnManagedExit(Time now, Worker& worker, const control::RankExited& exited);
+  void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
   void Welcome(const Worker& worker);
+  void OnRestartedAgent(Time now, Worker& worker);
   void Advance(Time now);  // whatever has become possible
   void JudgeSilence(Time now);
-  void LoseWorker(Worker& worker, const std::string& reason);
+  void LoseWorker(Time now, Worker& worker, const std::string& cause, const std::string& reason);
+  void Bury(Time now, Worker& worker, const std::string& cause, const std::string& reason);
+  void Fence(Worker& worker);
+  void Hangup(Time now, Worker& worker);
   void Send(const Worker& worker, const control::Message& message);
+  void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
   void Answer(const std::vector<RendezvousStore::Answer>& answers);
 
-  // Worlds (membership_world.cc).
+  // The first world, and ending one (membership_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   bool IsReady(const Worker& worker) const;
   bool IsMember(const std::string& pod_uid) const;
@@ -104,19 +148,60 @@ class Membership {
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   void TryStart(Time now);
   void Start(Time now, const std::vector<std::string>& pod_uids);
+  void TryOpenGate(Time now);
   void OpenGate(Time now);
   void ReformIfNeeded(Time now);
   void Stop(Time now, const std::string& cause);
+  void ForgetWorldChanges();
   void FinishStopping(Time now);
   int WorldSize() const { return static_cast<int>(members_.size()); }
+
+  // One world after another (membership_change.cc).
+  bool Elastic() const;  // a world of our own trainer exists whose ranks outlive changes
+  void AdvanceWorld(Time now);
+  void AdvanceForming(Time now);
+  bool Gone(const control::Member& member) const;
+  bool KnownDead(const std::string& pod_uid) const;
+  bool Leaving(const std::string& pod_uid) const;
+  std::vector<control::Member> Survivors() const;
+  std::vector<control::Member> Joiners(Time now) const;
+  std::string UnfitText(const std::string& pod_uid,
+                        const std::vector<control::Member>& others) const;
+  std::vector<control::Member> Next(Time now) const;
+  bool ChangeWanted(Time now) const;
+  void BeginSwitch();
+  bool AllAtBoundary(Time now) const;
+  void JudgeBroken(Time now);
+  template <typename WithUs>
+  bool QuorumOf(WithUs with_us) const;
+  bool StateReachable(const std::vector<control::Member>& next) const;
+  std::string PauseReason(const std::vector<control::Member>& next) const;
+  void Form(Time now);
+  void Prepare(Time now, const std::vector<control::Member>& next);
+  void DropTheUnanswering(Time now);
+  void StartProposal(Time now);
+  void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
+  void NoteCommitted();
+
+  // The world that a launcher before us left (membership_takeover.cc).
+  bool ReportsMayCome(Time now) const;
+  bool ShouldAdopt() const;
+  void BeginAdopting(Time now);
+  void AdvanceAdopting(Time now);
+  void Adopt(Time now);
 
   // How the job ended (judgement.cc).
   void JudgeFaults(Time now);
   std::string MixedText(const std::vector<std::string>& pod_uids) const;
-  void JudgeAttached(Time now);
   void JudgeMpirun(Time now);
+  void JudgeEarlyExits(Time now);
   void JudgeExits(Time now);
+  void NoteFailure(Time now, const control::RankExit& exit);
+  void JudgeFailures(Time now);
+  bool AllEndedWell() const;
+  void FailBy(const control::RankExit& exit);
   bool EveryMemberHeardSince(Time since) const;
+  std::string GateText() const;
   std::string MismatchText() const;
   void FinishIfReleased(Time now);
   void Succeed();
@@ -125,7 +210,11 @@ class Membership {
   void End(const control::Verdict& verdict, int exit_code);
 
   // Words (membership_status.cc).
+  control::WorkerReport ReportOf(const std::string& pod_uid) const;
   std::string WaitingText(Time now) const;
+  std::string WaitingForAgentsText(Time now) const;
+  std::string PausedText() const;
+  std::string MissingText() const;
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string SlotText(const Slot& slot) const;
 
@@ -135,24 +224,26 @@ class Membership {
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
   std::optional<control::Order> order_;
+  std::map<std::string, Time> unwanted_since_;       // Pods that a former order named, for a while
   std::map<std::string, Worker> workers_;            // by Pod UID
   std::map<ConnectionId, std::string> connections_;  // accepted hellos → Pod UID
   std::vector<std::string> seniority_;               // Pods of the newest epoch, oldest first
   std::string last_change_;                          // why the last epoch ended
   int64_t epochs_run_ = 0;                           // gates opened
   int failed_starts_ = 0;                            // of mpirun, since the last open gate
+  int64_t highest_number_ = 0;                       // of any epoch heard of
   Time waiting_since_{};
   Time last_tick_{};
+  std::optional<Time> first_hello_at_;
   std::optional<Time> fault_seen_;
 
-  // The current attempt: from Start to the end of Stop.
+  // The newest world: from Start, or from its StartEpoch, until the next one's StartEpoch or the
+  // end of Stop.
   control::Epoch epoch_;
   int64_t cohort_ = 0;
   std::vector<control::Member> members_;  // by rank
   std::set<std::string> member_pods_;
-  std::map<Slot, Attached> attached_;
-  std::string
-      attach_fault_;  // a second attach to a slot, or one from elsewhere: the whole set is wrong
+  StartGate gate_;
   std::optional<Time> mismatch_at_;
   Time started_at_{};
   bool mpirun_running_ = false;
@@ -165,6 +256,30 @@ class Membership {
   Time stop_deadline_{};
   RendezvousStore store_;
   std::optional<control::Progress> progress_;
+
+  // Changes of a world of our own trainer.
+  control::Epoch known_epoch_;        // the highest that ever started, as far as we know
+  bool formed_here_ = false;          // the newest world, by us
+  std::set<MemberId> stateful_;       // members that certainly hold the training's state
+  std::set<MemberId> ended_;          // members whose end is certain
+  std::optional<Proposal> proposal_;  // while kForming, and while kPaused below min_replicas
+  Time prepared_at_{};
+  std::string pause_reason_;
+  bool switching_ = false;     // SwitchEpoch was sent
+  std::set<int> at_boundary_;  // ranks
+  std::optional<Time> first_at_boundary_;
+  std::map<int, int> broken_;  // rank → the peer it could not reach, -1: unknown
+  std::optional<Time> first_broken_at_;
+  int same_world_attempts_ = 0;  // in a row without a committed step
+  Adoption adoption_;
+  Time adopting_since_{};
+  std::vector<std::pair<std::string, control::Message>> early_;  // told before the world is known
+  Cooldown cooldown_;
+  RestartLimit restarts_;
+  RecoveryWatch recovery_;
+  std::deque<control::RankExit> failures_;  // for the status
+  std::vector<control::RankExit> failing_;  // of the last moments: candidates for the blame
+  bool must_fail_ = false;
 };
 
 }  // namespace ringmaster::launcher

@@ -25,7 +25,7 @@ struct MembershipOptions {
 
   std::chrono::milliseconds heartbeat{100};
   std::chrono::milliseconds lost_after{2000};    // silence of a member
-  std::chrono::milliseconds redial_within{500};  // after its connection broke
+  std::chrono::milliseconds redial_within{150};  // after its connection broke
   std::chrono::milliseconds late_tick{
       500};  // our own lateness, after which nobody is judged by old times
   std::chrono::milliseconds partial_after{30'000};  // then minReplicas are enough
@@ -39,6 +39,14 @@ struct MembershipOptions {
   std::chrono::milliseconds fault_settle{
       5000};  // after the first preflight fault: others may still report theirs
   std::chrono::milliseconds release_within{10'000};  // released ranks end
+
+  // Our own trainer, whose ranks outlive changes of the world.
+  std::chrono::milliseconds join_window{1000};   // a joiner waits so long for the others wanted
+  std::chrono::milliseconds adopt_within{5000};  // for the members of a world that runs already
+  std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
+  int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
+  int restart_limit = 10;                        // ranks that end by themselves, not by a signal
+  std::chrono::milliseconds restart_window{3'600'000};
 };
 
 // One line of the hostfile, in rank order.
@@ -70,13 +78,25 @@ struct StartMpirun {
   int world_size = 0;
 };
 struct StopMpirun {};
+// Does this port refuse? Answered by OnProbe.
+struct Probe {
+  std::string pod_uid;
+  std::string address;
+  int port = 0;
+};
+// What a rank printed that came over the control channel.
+struct Print {
+  int rank = -1;
+  bool is_stderr = false;
+  std::string data;
+};
 // The last action ever.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;
 };
 
-using Action = std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Finish>;
+using Action = std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print, Finish>;
 using Actions = std::vector<Action>;
 
 struct MpirunExit {

@@ -5,8 +5,14 @@
 #include "worker/launcher/membership.h"
 
 namespace ringmaster::launcher {
+namespace {
 
 using control::LauncherPhase;
+
+// How long the operator is still told of a Pod that it no longer orders.
+constexpr std::chrono::seconds kRemembered{60};
+
+}  // namespace
 
 control::LauncherStatus Membership::Status(Time now) const {
   control::LauncherStatus status;
@@ -14,21 +20,54 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.epoch = epoch_;
   status.phase = phase_;
   status.progress = progress_;
+  status.last_recovery = recovery_.last();
+  if (phase_ == LauncherPhase::kPaused) status.pause_reason = pause_reason_;
+  status.failures.assign(failures_.begin(), failures_.end());
   status.message = WaitingText(now);
   const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
   if (runs) status.world_size = WorldSize();
   if (!order_) return status;
   status.last_order = order_->stamp;
+  status.ordered = static_cast<int>(order_->workers.size());
+  std::set<std::string> told;
   for (const control::DesiredWorker& wanted : order_->workers) {
-    control::WorkerReport& report = status.workers.emplace_back();
-    report.pod_uid = wanted.pod_uid;
-    report.member = IsMember(wanted.pod_uid);
-    const auto worker = workers_.find(wanted.pod_uid);
-    if (worker == workers_.end()) continue;
-    report.ready = IsReady(worker->second);
-    if (worker->second.ready) report.faults = worker->second.ready->faults;
+    status.workers.push_back(ReportOf(wanted.pod_uid));
+    told.insert(wanted.pod_uid);
+  }
+  // Whoever is to go, or has gone: "drained" and "lost" are news of them.
+  std::set<std::string> others = member_pods_;
+  for (const auto& [connection, pod_uid] : connections_) others.insert(pod_uid);
+  for (const auto& [pod_uid, since] : unwanted_since_) {
+    if (now - since < kRemembered) others.insert(pod_uid);
+  }
+  for (const std::string& pod_uid : others) {
+    if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid));
   }
   return status;
+}
+
+control::WorkerReport Membership::ReportOf(const std::string& pod_uid) const {
+  control::WorkerReport report;
+  report.pod_uid = pod_uid;
+  report.member = IsMember(pod_uid);
+  const bool proposed = proposal_ && proposal_->Contains(pod_uid);
+  const auto found = workers_.find(pod_uid);
+  if (found == workers_.end()) {
+    report.drained = !InOrder(pod_uid) && !report.member;
+    return report;
+  }
+  const Worker& worker = found->second;
+  report.ready = IsReady(worker);
+  report.lost = worker.lost;
+  const bool unwanted = worker.leaving || !InOrder(pod_uid);
+  report.drained =
+      unwanted && !report.member && !proposed && (worker.stopping.empty() || !worker.connection);
+  if (worker.ready) report.faults = worker.ready->faults;
+  if (Elastic() && report.ready && !report.member) {
+    const std::string unfit = UnfitText(pod_uid, Survivors());
+    if (!unfit.empty()) report.faults.push_back({"versions", unfit});
+  }
+  return report;
 }
 
 std::string Membership::WaitingText(Time now) const {
@@ -36,18 +75,48 @@ std::string Membership::WaitingText(Time now) const {
     case LauncherPhase::kWaitingForOrder:
       return "waits for the operator to say who the workers are";
     case LauncherPhase::kStarting:
-      return "waits for mpirun: " + std::to_string(attached_.size()) + " of " +
+      if (gate_.Complete()) return "waits for the ranks to load their data and model";
+      return "waits for mpirun: " + std::to_string(gate_.attached()) + " of " +
              std::to_string(members_.size()) + " processes have attached";
     case LauncherPhase::kStopping:
       return "ends epoch " + std::to_string(epoch_.number) + ": " + last_change_;
+    case LauncherPhase::kAdopting:
+      return "waits for the members of the world that runs since before this launcher";
+    case LauncherPhase::kForming:
+      return "waits for " + std::to_string(proposal_->pods().size()) + " workers to accept epoch " +
+             std::to_string(proposal_->epoch().number);
+    case LauncherPhase::kPaused:
+      return PausedText();
     case LauncherPhase::kRunning:
+      return switching_ ? "waits for the ranks to finish a step before members change" : "";
     case LauncherPhase::kFinished:
       return "";
     case LauncherPhase::kWaitingForAgents:
-      break;
+      return WaitingForAgentsText(now);
   }
+  return "";
+}
+
+std::string Membership::PausedText() const {
+  if (pause_reason_ == control::kPauseBelowMinReplicas) {
+    const std::size_t pods = PodsOf(Survivors()).size();
+    return "training pauses with its state kept: " + std::to_string(pods) + " of at least " +
+           std::to_string(order_->min_replicas) + " workers are there; " + MissingText();
+  }
+  std::string missing;
+  for (const std::string& pod_uid : member_pods_) {
+    if (!workers_.at(pod_uid).silent || KnownDead(pod_uid)) continue;
+    missing += (missing.empty() ? "" : ", ") + NameOf(pod_uid);
+    if (missing.size() > 300) break;
+  }
+  return "training pauses with its state kept: too few workers of the last world are left to be "
+         "sure that no other part of it trains on; waits for " +
+         (missing.empty() ? "them" : missing) + " to come back or to be certainly gone";
+}
+
+// The first worker ordered that is not ready, and why; empty when all are.
+std::string Membership::MissingText() const {
   int ready = 0;
-  std::string first_missing;
   for (const control::DesiredWorker& wanted : order_->workers) {
     const auto worker = workers_.find(wanted.pod_uid);
     std::string why;
@@ -66,15 +135,31 @@ std::string Membership::WaitingText(Time now) const {
     } else {
       ++ready;
     }
-    if (!why.empty() && first_missing.empty()) first_missing = NameOf(wanted.pod_uid) + " " + why;
+    if (!why.empty()) return NameOf(wanted.pod_uid) + " " + why;
   }
-  if (first_missing.empty() && ready < order_->replicas)
-    first_missing = "the others have no Pod yet";
+  return ready < order_->replicas ? "the others have no Pod yet" : "all others are loading";
+}
+
+std::string Membership::WaitingForAgentsText(Time now) const {
+  if (ReportsMayCome(now)) {
+    return "waits for workers to report whether a world runs already";
+  }
+  int ready = 0;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto worker = workers_.find(wanted.pod_uid);
+    if (worker != workers_.end() && IsReady(worker->second)) ++ready;
+  }
+  const int missing = std::max(0, order_->replicas - ready);
   const bool partial =
       order_->min_replicas < order_->replicas && now - waiting_since_ < options_.partial_after;
-  std::string text = "waits for " + std::to_string(std::max(0, order_->replicas - ready)) + " of " +
+  std::string text = "waits for " + std::to_string(missing) + " of " +
                      std::to_string(order_->replicas) + " workers";
-  if (!first_missing.empty()) text += ": " + first_missing;
+  const bool all_ready =
+      std::all_of(order_->workers.begin(), order_->workers.end(), [&](const auto& wanted) {
+        const auto worker = workers_.find(wanted.pod_uid);
+        return worker != workers_.end() && IsReady(worker->second);
+      });
+  if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) text += "; with " + std::to_string(order_->min_replicas) + " it starts after 30 s";
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;

@@ -1,4 +1,5 @@
-// Forming and ending worlds: who is in the next epoch, when it starts, when it has to end.
+// The first world, which mpirun starts, and ending a world: where its members were all lost, and
+// wherever a program that is not our trainer needs another one.
 
 #include <algorithm>
 
@@ -55,6 +56,7 @@ void Membership::TryStart(Time now) {
   const bool enough =
       count >= std::max(1, order_->min_replicas) && now - waiting_since_ >= options_.partial_after;
   if (!EveryoneReady(ready) && !enough) return;
+  if (ReportsMayCome(now)) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
     return Fail(control::kReasonPreflightFailed, mixed, 1);
   }
@@ -62,23 +64,18 @@ void Membership::TryStart(Time now) {
 }
 
 void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
-  for (const std::string& pod_uid : pod_uids) {
-    // An agent may remember an epoch that a former start of this launcher's container formed.
-    const control::Epoch& seen = workers_.at(pod_uid).hello.highest_epoch;
-    if (seen.term == options_.term) epoch_.number = std::max(epoch_.number, seen.number);
-  }
-  ++epoch_.number;
+  // An agent may remember an epoch that a former start of this launcher's container formed.
+  epoch_ = {options_.term, ++highest_number_};
   // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
   // too.
   cohort_ = epoch_.number;
   seniority_ = pod_uids;
   members_.clear();
   member_pods_ = {pod_uids.begin(), pod_uids.end()};
-  attached_.clear();
-  attach_fault_.clear();
   mismatch_at_.reset();
   exits_.clear();
   done_.clear();
+  failing_.clear();
   first_failure_at_.reset();
   released_at_.reset();
   mpirun_exit_.reset();
@@ -92,10 +89,13 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
                            options_.slots,
                            user == worker.ready->versions.end() ? "" : user->second});
     for (int slot = 0; slot < options_.slots; ++slot) {
-      members_.push_back(
-          {pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot, WorldSize()});
+      members_.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
+                          "", WorldSize()});
     }
   }
+  std::set<Slot> expected;
+  for (const control::Member& member : members_) expected.insert({member.pod_uid, member.slot});
+  gate_.Expect(std::move(expected));
   start.world_size = WorldSize();
   phase_ = LauncherPhase::kStarting;
   started_at_ = now;
@@ -105,15 +105,29 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
   actions_.push_back(std::move(start));
 }
 
-// The set of attached slots is exactly the expected one.
+// The set of attached slots is exactly the expected one, and each rank of our own trainer has
+// loaded: who it is, is who the world names.
+void Membership::TryOpenGate(Time now) {
+  if (!gate_.Complete()) return;
+  if (options_.managed) {
+    for (control::Member& member : members_) {
+      member.start = workers_.at(member.pod_uid).processes[member.slot].loaded;
+      if (member.start.empty()) return;
+    }
+  }
+  OpenGate(now);
+}
+
 void Membership::OpenGate(Time /*now*/) {
   phase_ = LauncherPhase::kRunning;
   ++epochs_run_;
   failed_starts_ = 0;
+  known_epoch_ = epoch_;
+  formed_here_ = true;
+  stateful_.clear();
+  ended_.clear();
   LogInfo("Opened the start gate", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
-  for (const std::string& pod_uid : member_pods_) {
-    Send(workers_.at(pod_uid), control::StartEpoch{epoch_, cohort_, members_});
-  }
+  SendToPods(member_pods_, control::StartEpoch{epoch_, cohort_, members_});
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready: all that
@@ -124,7 +138,7 @@ void Membership::ReformIfNeeded(Time now) {
       return Stop(now, NameOf(pod_uid) + " is no longer wanted");
     }
   }
-  if (phase_ != LauncherPhase::kRunning) return;
+  if (phase_ != LauncherPhase::kRunning || options_.managed) return;
   const std::vector<std::string> ready = ReadyInRankOrder();
   Time oldest_joiner = now;
   int joiners = 0;
@@ -141,22 +155,35 @@ void Membership::ReformIfNeeded(Time now) {
 }
 
 void Membership::Stop(Time now, const std::string& cause) {
-  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning) return;
+  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning && !Elastic()) return;
   LogInfo("Ended an epoch", {{"epoch", epoch_.number}, {"cause", cause}});
-  const bool ranks_ran = phase_ == LauncherPhase::kRunning;
+  const bool ranks_ran = phase_ != LauncherPhase::kStarting;
   phase_ = LauncherPhase::kStopping;
   last_change_ = cause;
   stop_deadline_ = now + options_.stop_within;
-  for (const std::string& pod_uid : member_pods_) {
-    Send(workers_.at(pod_uid),
-         control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
-  }
+  SendToPods(member_pods_,
+             control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
   if (mpirun_running_) actions_.push_back(StopMpirun{});
-  if (!ranks_ran) {
+  for (const control::Member& member : members_) {
     // No rank was told of this epoch, so no agent will report one.
-    for (const control::Member& member : members_) exits_[{member.pod_uid, member.slot}] = {};
+    if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
+    // Given up with this world.
+    Worker& worker = workers_.at(member.pod_uid);
+    if (worker.silent && !worker.lost) Fence(worker);
   }
+  ForgetWorldChanges();
+  if (ranks_ran) adoption_.Clear();
   FinishStopping(now);
+}
+
+void Membership::ForgetWorldChanges() {
+  proposal_.reset();
+  pause_reason_.clear();
+  switching_ = false;
+  at_boundary_.clear();
+  first_at_boundary_.reset();
+  broken_.clear();
+  first_broken_at_.reset();
 }
 
 // The next world forms when mpirun has ended and the survivors have reported their ranks' ends, or
@@ -165,7 +192,8 @@ void Membership::FinishStopping(Time now) {
   bool reported = true;
   for (const control::Member& member : members_) {
     const Worker& worker = workers_.at(member.pod_uid);
-    if (worker.connection && !worker.lost && !exits_.contains({member.pod_uid, member.slot})) {
+    if (worker.connection && !worker.lost && !ended_.contains(IdOf(member)) &&
+        !exits_.contains({member.pod_uid, member.slot})) {
       reported = false;
     }
   }
@@ -173,8 +201,9 @@ void Membership::FinishStopping(Time now) {
   // mpirun that outlives the deadline is killed by who runs it, before the next one starts.
   members_.clear();
   member_pods_.clear();
-  attached_.clear();
+  stateful_.clear();
   exits_.clear();
+  done_.clear();
   progress_.reset();
   phase_ = LauncherPhase::kWaitingForAgents;
   waiting_since_ = now;

@@ -1,25 +1,16 @@
 #include "worker/launcher/mpirun_runner.h"
 
-#include <cerrno>
 #include <net/if.h>
 #include <unistd.h>
 #include <utility>
 
 #include "common/base/log.h"
+#include "worker/launcher/tagged_output.h"
 
 namespace ringmaster::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{2000};
-
-void PassThrough(bool is_stderr, std::string_view data) {
-  const int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno != EINTR) return;  // nobody reads our output: training goes on
-    if (n > 0) data.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
 
 // Where a login over ssh finds programs without being told.
 bool OnDefaultPath(const std::string& file) {

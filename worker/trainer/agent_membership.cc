@@ -1,6 +1,8 @@
 #include "worker/trainer/agent_membership.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <map>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -12,27 +14,190 @@ namespace {
 
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr std::chrono::seconds kSendLimit{10};
-constexpr std::chrono::seconds kVerdictLimit{10};
+
+// Whether ranks are 0 … size - 1 and ours is one of them.
+bool IsSound(const control::RankEpoch& epoch) {
+  for (std::size_t i = 0; i < epoch.members.size(); ++i) {
+    if (epoch.members[i].rank != static_cast<int>(i)) return false;
+  }
+  return epoch.rank >= 0 && static_cast<std::size_t>(epoch.rank) < epoch.members.size();
+}
 
 World ToWorld(const control::RankEpoch& epoch) {
   World world;
   world.epoch = epoch.epoch;
   world.rank = epoch.rank;
   world.size = static_cast<int>(epoch.members.size());
-  const auto self =
-      std::find_if(epoch.members.begin(), epoch.members.end(),
-                   [&](const control::Member& member) { return member.rank == epoch.rank; });
-  if (self == epoch.members.end()) return world;
-  world.address = self->address;
-  world.ranks_on_host = static_cast<int>(
-      std::count_if(epoch.members.begin(), epoch.members.end(), [&](const control::Member& member) {
-        return member.pod_uid == self->pod_uid ||
-               (!self->node.empty() && member.node == self->node);
-      }));
+  const control::Member& self = epoch.members[static_cast<std::size_t>(epoch.rank)];
+  world.address = self.address;
+  world.ranks_on_host = 0;
+  for (const control::Member& member : epoch.members) {
+    const bool here =
+        member.pod_uid == self.pod_uid || (!self.node.empty() && member.node == self.node);
+    if (here) ++world.ranks_on_host;
+    world.members.push_back(member.pod + "/" + std::to_string(member.slot) + "/" + member.start);
+  }
   return world;
 }
 
 }  // namespace
+
+// Thread-safe.
+class AgentMembership::Channel {
+ public:
+  explicit Channel(std::unique_ptr<control::BlockingLineClient> client)
+      : client_(std::move(client)) {}
+
+  Result<void> Send(const control::Message& message) {
+    return client_->Send(message, std::chrono::steady_clock::now() + kSendLimit);
+  }
+  Result<control::Message> Receive() {
+    return client_->Receive(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  }
+  void Shutdown() { client_->Shutdown(); }
+
+  void Take(control::Message message);
+  void Lose(Error error);
+
+  // Why ranks of `epoch` must leave it; nothing while it holds.
+  std::optional<std::string> WhyOver(control::Epoch epoch) {
+    const std::lock_guard lock(mutex_);
+    return WhyOverLocked(epoch);
+  }
+  bool SwitchWanted(control::Epoch epoch) {
+    const std::lock_guard lock(mutex_);
+    return switch_ == epoch;
+  }
+
+  Result<control::RankEpoch> AwaitEpoch(control::Epoch after);
+  enum class Event { kReleased, kOver, kSwitch };
+  Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
+  Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
+
+ private:
+  std::optional<std::string> WhyOverLocked(control::Epoch epoch) const;
+
+  const std::unique_ptr<control::BlockingLineClient> client_;  // thread-safe
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<control::RankEpoch> newest_;  // the highest the agent sent
+  control::Epoch below_;                      // every epoch below is over
+  control::Epoch switch_;                     // the newest that shall be left at a boundary
+  control::Epoch released_;
+  std::optional<Error> lost_;  // why the connection ended
+  // Store questions under way, by id, with their answers.
+  std::map<int64_t, std::optional<std::vector<std::string>>> questions_;
+  int64_t next_id_ = 1;
+};
+
+void AgentMembership::Channel::Take(control::Message message) {
+  const std::lock_guard lock(mutex_);
+  if (auto* epoch = std::get_if<control::RankEpoch>(&message)) {
+    if (!IsSound(*epoch)) {
+      LogWarn("Ignored a world that does not hold together",
+              {{"number", epoch->epoch.number}, {"rank", epoch->rank}});
+    } else if (!newest_ || newest_->epoch < epoch->epoch) {
+      newest_ = std::move(*epoch);
+    }
+  } else if (const auto* leave = std::get_if<control::RankLeave>(&message)) {
+    below_ = std::max(below_, leave->below);
+  } else if (const auto* wanted = std::get_if<control::RankSwitch>(&message)) {
+    switch_ = std::max(switch_, wanted->epoch);
+  } else if (const auto* release = std::get_if<control::Release>(&message)) {
+    released_ = std::max(released_, release->epoch);
+  } else if (auto* values = std::get_if<control::StoreValues>(&message)) {
+    const auto question = questions_.find(values->id);
+    if (question != questions_.end()) question->second = std::move(values->values);
+  } else {
+    LogDebug("Ignored a message of the agent", {{"type", control::TypeName(message)}});
+  }
+  changed_.notify_all();
+}
+
+void AgentMembership::Channel::Lose(Error error) {
+  const std::lock_guard lock(mutex_);
+  lost_ = std::move(error);
+  changed_.notify_all();
+}
+
+std::optional<std::string> AgentMembership::Channel::WhyOverLocked(control::Epoch epoch) const {
+  if (lost_) return lost_->message;
+  if (epoch < below_) return "the launcher gave this world up";
+  if (newest_ && epoch < newest_->epoch) return "a newer world has started";
+  return {};
+}
+
+Result<control::RankEpoch> AgentMembership::Channel::AwaitEpoch(control::Epoch after) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] {
+    return newest_ && after < newest_->epoch && !(newest_->epoch < below_);
+  };
+  changed_.wait(lock, [&] { return lost_ || ready(); });
+  if (lost_) return *lost_;
+  return *newest_;
+}
+
+Result<AgentMembership::Channel::Event> AgentMembership::Channel::AwaitEnd(control::Epoch epoch,
+                                                                           bool or_switch) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return !(released_ < epoch) || WhyOverLocked(epoch) || (or_switch && switch_ == epoch);
+  });
+  if (!(released_ < epoch)) return Event::kReleased;
+  if (lost_) return lost_->WithContext("waiting for the release of the finished ranks");
+  return WhyOverLocked(epoch) ? Event::kOver : Event::kSwitch;
+}
+
+Result<std::vector<std::string>> AgentMembership::Channel::Ask(control::StoreGet request,
+                                                               Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  request.id = next_id_++;
+  questions_[request.id];
+  lock.unlock();
+  const Result<void> sent = Send(request);
+  lock.lock();
+  if (sent.ok()) {
+    changed_.wait_until(lock, deadline,
+                        [&] { return questions_[request.id] || WhyOverLocked(request.epoch); });
+  }
+  const std::optional<std::vector<std::string>> values = std::move(questions_[request.id]);
+  questions_.erase(request.id);
+  if (!sent.ok()) return sent.error();
+  if (!values) {
+    if (const auto why = WhyOverLocked(request.epoch)) return Error{ErrorKind::kCancelled, *why};
+    return Error{ErrorKind::kTimeout,
+                 "not every rank has published its address in time (asked "
+                 "for " +
+                     std::to_string(request.keys.size()) + " keys)"};
+  }
+  if (values->size() != request.keys.size()) {
+    return Error{ErrorKind::kInternal, "the rendezvous store answered with " +
+                                           std::to_string(values->size()) + " values for " +
+                                           std::to_string(request.keys.size()) + " keys"};
+  }
+  return *values;
+}
+
+class AgentMembership::EpochStore final : public Store {
+ public:
+  EpochStore(std::shared_ptr<Channel> channel, control::Epoch epoch, int rank)
+      : channel_(std::move(channel)), epoch_(epoch), rank_(rank) {}
+
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    return channel_->Send(control::StoreSet{.epoch = epoch_, .key = key, .value = value});
+  }
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    return channel_->Ask({.epoch = epoch_, .id = 0, .rank = rank_, .keys = keys}, deadline);
+  }
+
+ private:
+  const std::shared_ptr<Channel> channel_;
+  const control::Epoch epoch_;
+  const int rank_;
+};
 
 Result<std::unique_ptr<AgentMembership>> AgentMembership::Connect(const std::string& socket_path,
                                                                   int slot, const Clock& clock) {
@@ -43,129 +208,99 @@ Result<std::unique_ptr<AgentMembership>> AgentMembership::Connect(const std::str
 
 AgentMembership::AgentMembership(std::unique_ptr<control::BlockingLineClient> client, int slot,
                                  const Clock& clock)
-    : client_(std::move(client)), slot_(slot), clock_(clock) {
+    : channel_(std::make_shared<Channel>(std::move(client))), slot_(slot), clock_(clock) {
   reader_ = std::jthread([this](const std::stop_token& stop) { Read(stop); });
 }
 
 AgentMembership::~AgentMembership() {
   reader_.request_stop();
-  client_->Shutdown();
+  channel_->Shutdown();
 }
 
 void AgentMembership::Read(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    Result<control::Message> message =
-        client_->Receive(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  bool lost = false;
+  while (!lost && !stop.stop_requested()) {
+    Result<control::Message> message = channel_->Receive();
     if (message.ok()) {
-      Take(*std::move(message));
+      channel_->Take(*std::move(message));
     } else if (message.error().kind != ErrorKind::kTimeout) {
-      const std::lock_guard lock(mutex_);
-      lost_ = message.error().WithContext("listening to the agent");
-      changed_.notify_all();
-      return;
+      channel_->Lose(message.error().WithContext("listening to the agent"));
+      lost = true;
     }
+    TellWatcher();
   }
 }
 
-void AgentMembership::Take(control::Message message) {
-  const std::lock_guard lock(mutex_);
-  if (auto* epoch = std::get_if<control::RankEpoch>(&message)) {
-    if (!epoch_ || epoch_->epoch < epoch->epoch) epoch_ = std::move(*epoch);
-  } else if (const auto* release = std::get_if<control::Release>(&message)) {
-    released_ = release->epoch;
-  } else if (auto* values = std::get_if<control::StoreValues>(&message)) {
-    answers_[values->id] = std::move(values->values);
-  } else {
-    LogDebug("Ignored a message of the agent", {{"type", control::TypeName(message)}});
+void AgentMembership::Watch(control::Epoch epoch, OverCallback over) {
+  {
+    const std::lock_guard lock(watch_mutex_);
+    watched_ = Watched{epoch, std::move(over)};
   }
-  changed_.notify_all();
+  TellWatcher();
 }
 
-Result<void> AgentMembership::Send(const control::Message& message) {
-  return client_->Send(message, std::chrono::steady_clock::now() + kSendLimit);
+void AgentMembership::Unwatch() {
+  const std::lock_guard lock(watch_mutex_);
+  watched_.reset();
 }
 
-Result<World> AgentMembership::AwaitWorld() {
+void AgentMembership::TellWatcher() {
+  const std::lock_guard lock(watch_mutex_);
+  if (!watched_) return;
+  const std::optional<std::string> why = channel_->WhyOver(watched_->epoch);
+  if (!why) return;
+  watched_->over(*why);
+  watched_.reset();
+}
+
+Result<World> AgentMembership::AwaitWorld(control::Epoch after) {
   if (!greeted_) {
-    const Result<void> sent = Send(control::RankHello{.slot = slot_, .pid = ::getpid()});
+    const Result<void> sent = channel_->Send(control::RankHello{.slot = slot_, .pid = ::getpid()});
     if (!sent.ok()) return sent.error();
     greeted_ = true;
   }
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return epoch_.has_value() || lost_.has_value(); });
-  if (!epoch_) return *lost_;
-  return ToWorld(*epoch_);
+  const Result<control::RankEpoch> epoch = channel_->AwaitEpoch(after);
+  if (!epoch.ok()) return epoch.error();
+  World world = ToWorld(*epoch);
+  world.store = std::make_shared<EpochStore>(channel_, world.epoch, world.rank);
+  return world;
 }
 
-void AgentMembership::Report(const control::Progress& progress) {
+bool AgentMembership::SwitchWanted(control::Epoch epoch) { return channel_->SwitchWanted(epoch); }
+
+// A message that cannot be sent means a lost agent, which every wait reports.
+void AgentMembership::Say(const control::Message& message) {
+  const Result<void> sent = channel_->Send(message);
+  if (!sent.ok()) LogWarn("Could not tell the agent", {{"reason", sent.error().message}});
+}
+
+void AgentMembership::Broken(const World& world, int peer, const std::string& reason) {
+  Say(control::RankBroken{
+      .epoch = world.epoch, .rank = world.rank, .peer = peer, .reason = reason});
+}
+
+void AgentMembership::AtBoundary(const World& world, int64_t step) {
+  Say(control::RankAtBoundary{.epoch = world.epoch, .rank = world.rank, .step = step});
+}
+
+void AgentMembership::Report(const World& world, const control::Progress& progress) {
   const Clock::Time now = clock_.Now();
-  if (last_report_ && now - *last_report_ < kReportInterval) return;
+  if (last_report_epoch_ == world.epoch && now - last_report_ < kReportInterval) return;
+  last_report_epoch_ = world.epoch;
   last_report_ = now;
-  control::RankProgress report{.epoch = {}, .progress = progress};
-  {
-    const std::lock_guard lock(mutex_);
-    report.epoch = epoch_->epoch;
-  }
-  const Result<void> sent = Send(report);
-  if (!sent.ok()) LogWarn("Could not report progress", {{"reason", sent.error().message}});
+  Say(control::RankProgress{.epoch = world.epoch, .progress = progress});
 }
 
-Result<void> AgentMembership::Finish(const control::Progress& progress) {
-  std::unique_lock lock(mutex_);
-  const control::RankEpoch epoch = *epoch_;
-  lock.unlock();
-  if (epoch.rank == 0) {
-    const Result<void> last =
-        Send(control::RankProgress{.epoch = epoch.epoch, .progress = progress});
-    if (!last.ok()) return last.error();
+Result<bool> AgentMembership::Finish(const World& world, const control::Progress& progress) {
+  if (world.rank == 0) Say(control::RankProgress{.epoch = world.epoch, .progress = progress});
+  Say(control::RankDone{.epoch = world.epoch, .rank = world.rank});
+  Result<Channel::Event> event = channel_->AwaitEnd(world.epoch, /*or_switch=*/true);
+  if (event.ok() && *event == Channel::Event::kSwitch) {
+    AtBoundary(world, progress.step);
+    event = channel_->AwaitEnd(world.epoch, /*or_switch=*/false);
   }
-  const Result<void> done = Send(control::RankDone{.epoch = epoch.epoch, .rank = epoch.rank});
-  if (!done.ok()) return done.error();
-  lock.lock();
-  changed_.wait(lock, [&] { return lost_ || (released_ && *released_ >= epoch.epoch); });
-  if (released_ && *released_ >= epoch.epoch) return {};
-  return lost_->WithContext("waiting for the release of the finished ranks");
-}
-
-void AgentMembership::Broken(const std::string& reason) {
-  LogWarn("Lost the other ranks, waiting for the launcher's decision", {{"reason", reason}});
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kVerdictLimit, [&] { return lost_.has_value(); });
-}
-
-Result<void> AgentMembership::Set(const std::string& key, const std::string& value) {
-  control::StoreSet message{.epoch = {}, .key = key, .value = value};
-  {
-    const std::lock_guard lock(mutex_);
-    message.epoch = epoch_->epoch;
-  }
-  return Send(message);
-}
-
-Result<std::vector<std::string>> AgentMembership::Get(const std::vector<std::string>& keys,
-                                                      Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  const control::StoreGet request{
-      .epoch = epoch_->epoch, .id = next_id_++, .rank = epoch_->rank, .keys = keys};
-  lock.unlock();
-  const Result<void> sent = Send(request);
-  if (!sent.ok()) return sent.error();
-  lock.lock();
-  const bool known =
-      changed_.wait_until(lock, deadline, [&] { return lost_ || answers_.contains(request.id); });
-  if (const auto answer = answers_.find(request.id); answer != answers_.end()) {
-    std::vector<std::string> values = std::move(answer->second);
-    answers_.erase(answer);
-    if (values.size() != keys.size()) {
-      return Error{ErrorKind::kInternal, "the rendezvous store answered with " +
-                                             std::to_string(values.size()) + " values for " +
-                                             std::to_string(keys.size()) + " keys"};
-    }
-    return values;
-  }
-  if (known) return *lost_;
-  return Error{ErrorKind::kTimeout, "not every rank has published its address in time (asked for " +
-                                        std::to_string(keys.size()) + " keys)"};
+  if (!event.ok()) return event.error();
+  return *event == Channel::Event::kReleased;
 }
 
 }  // namespace ringmaster::trainer

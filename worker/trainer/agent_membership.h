@@ -1,12 +1,13 @@
 #pragma once
 
 // Membership from the agent that started this rank, over its unix socket
-// (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, the rendezvous store's
-// relay, RankProgress, RankDone, Release.
+// (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, RankLeave, RankSwitch, the
+// rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release.
+//
+// A thread reads; it calls the watch's callback itself, so that a rank which waits for a silent
+// peer is woken the moment its world is given up. A rank dies with its agent: once the connection
+// is lost, every wait ends and no world comes any more.
 
-#include <atomic>
-#include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,51 +19,52 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: AwaitWorld, Report and Finish by one thread; the store by any.
-class AgentMembership final : public MembershipSource, private Store {
+// Thread-safety: as MembershipSource; the worlds' stores by any thread, also after this object.
+class AgentMembership final : public MembershipSource {
  public:
   // Connects to the agent. Says nothing yet. `clock` outlives the object.
   static Result<std::unique_ptr<AgentMembership>> Connect(const std::string& socket_path, int slot,
                                                           const Clock& clock);
   ~AgentMembership() override;
 
-  Result<World> AwaitWorld() override;
-  Store& store() override { return *this; }
-  void Report(const control::Progress& progress) override;
-  Result<void> Finish(const control::Progress& progress) override;
-  // The agent ends this rank when the launcher has judged who failed; waits for that as long as the
-  // agent is there, at most 10 s.
-  void Broken(const std::string& reason) override;
+  Result<World> AwaitWorld(control::Epoch after) override;
+  void Watch(control::Epoch epoch, OverCallback over) override;
+  void Unwatch() override;
+  bool SwitchWanted(control::Epoch epoch) override;
+  void Broken(const World& world, int peer, const std::string& reason) override;
+  void AtBoundary(const World& world, int64_t step) override;
+  void Report(const World& world, const control::Progress& progress) override;
+  Result<bool> Finish(const World& world, const control::Progress& progress) override;
 
  private:
+  class Channel;     // the connection and what came over it
+  class EpochStore;  // one world's store
+
   AgentMembership(std::unique_ptr<control::BlockingLineClient> client, int slot,
                   const Clock& clock);
 
-  Result<void> Set(const std::string& key, const std::string& value) override;
-  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
-                                       Deadline deadline) override;
-
   void Read(const std::stop_token& stop);
-  void Take(control::Message message);
-  Result<void> Send(const control::Message& message);
+  void TellWatcher();
+  void Say(const control::Message& message);
 
-  // Constant.
-  const std::unique_ptr<control::BlockingLineClient> client_;
+  // Constant. The stores share the channel: an abandoned connection may still wait in one.
+  const std::shared_ptr<Channel> channel_;
   const int slot_;
   const Clock& clock_;
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<control::RankEpoch> epoch_;  // the newest the agent sent
-  std::optional<control::Epoch> released_;
-  std::optional<Error> lost_;                            // why the connection ended
-  std::map<int64_t, std::vector<std::string>> answers_;  // store answers not yet taken, by id
-  int64_t next_id_ = 1;
+  // Guarded by watch_mutex_, which is held while the callback runs: that is Unwatch()'s promise.
+  // The callback must not call this object.
+  std::mutex watch_mutex_;
+  struct Watched {
+    control::Epoch epoch;
+    OverCallback over;
+  };
+  std::optional<Watched> watched_;
 
   // Of the calling thread.
   bool greeted_ = false;
-  std::optional<Clock::Time> last_report_;
+  control::Epoch last_report_epoch_;
+  Clock::Time last_report_{};
 
   std::jthread reader_;  // last member: it ends first
 };

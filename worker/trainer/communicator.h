@@ -10,7 +10,8 @@
 //
 // Every rank calls the same operations with the same sizes in the same order. The first failure (a
 // peer gone, a deadline passed, Abort) breaks the communicator: that and every later operation
-// returns the error. Nothing here throws.
+// returns the error. Destruction ends all operations: no memory is touched after it. Nothing here
+// throws.
 
 #include <chrono>
 #include <condition_variable>
@@ -66,13 +67,14 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Breaks the communicator at once: what is under way ends with kCancelled and `reason`.
+  // Breaks the communicator: what is under way, connecting included, ends within milliseconds with
+  // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 };
 
 // Makes the communicator of a world; returns at once, the operations wait until it is connected.
-// `store` outlives it.
-using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(
-    const World& world, Store& store, Deadline deadline)>;
+// An error means that this rank cannot take part in any world.
+using CommunicatorFactory =
+    std::function<Result<std::unique_ptr<Communicator>>(const World& world, Deadline deadline)>;
 
 }  // namespace ringmaster::trainer

@@ -1,14 +1,19 @@
 #include "worker/trainer/gloo_communicator.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
 #include <exception>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <mutex>
+#include <optional>
 #include <utility>
 
-#include "common/base/log.h"
 #include "worker/trainer/gloo_mesh.h"
 
 namespace ringmaster::trainer {
@@ -21,42 +26,101 @@ void Add(void* sum, const void* a, const void* b, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) out[i] = x[i] + y[i];
 }
 
+// Gloo writes to sockets that a peer, or ShutDown(), may have closed, and does not ask to be spared
+// the signal, which would end the process. The threads that it starts inherit the mask.
+void BlockBrokenPipes() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// Runs one collective on the connected context; throws what Gloo throws.
+using Run = std::function<void(const std::shared_ptr<gloo::Context>& context,
+                               std::chrono::milliseconds timeout, uint32_t tag)>;
+
+struct Operation {
+  const char* name;
+  WorkHandle work;
+  Run run;
+};
+
 }  // namespace
 
-GlooCommunicator::GlooCommunicator(const World& world, Store& store, Deadline deadline)
-    : world_(world), mesh_(std::make_unique<GlooMesh>()) {
-  thread_ = std::jthread(
-      [this, &store, deadline](const std::stop_token& stop) { Serve(stop, store, deadline); });
-}
+// The connection and its queue. One thread serves it; all else comes from the owner and from
+// whoever aborts. An operation's memory is the caller's: once broken, no operation starts, those
+// in the queue are dropped, and Stop() tells whether one may still be under way.
+class GlooCommunicator::Engine {
+ public:
+  explicit Engine(const World& world) : world_(world) {}
 
-GlooCommunicator::~GlooCommunicator() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
-  for (const Operation& operation : queue_) {
-    operation.work->Complete(Error{ErrorKind::kCancelled, "the communicator ended"});
-  }
-}
+  const World& world() const { return world_; }
+  const std::atomic<bool>& ended() const { return ended_; }
 
-void GlooCommunicator::Serve(const std::stop_token& stop, Store& store, Deadline connect_deadline) {
-  const std::string connecting =
-      "connecting rank " + std::to_string(world_.rank) + " of " + std::to_string(world_.size);
-  try {
-    const Result<void> connected = mesh_->Connect(world_, store, connect_deadline);
-    if (!connected.ok()) Fail(connecting, connected.error().message, connect_deadline);
-  } catch (const std::exception& error) {
-    Fail(connecting, error.what(), connect_deadline);
-  }
+  // The thread's whole life.
+  void Serve(Deadline connect_deadline);
+
+  WorkHandle Enqueue(const char* name, Deadline deadline, Run run);
+
+  // The first error counts: every operation that has not ended ends with it, within milliseconds.
+  void Break(Error error);
+
+  // Nothing starts any more. True when the thread is about to end, false while it still connects.
+  bool Stop();
+
+ private:
+  void Connect(Deadline deadline);
+  void Execute(const Operation& operation);
+  void Fail(const std::string& doing, const std::string& reason, Deadline deadline);
+
+  // Constant.
+  const World world_;
+
+  // Of the thread, and of Break() through its own lock.
+  GlooMesh mesh_;
+  uint32_t next_tag_ = 0;
+
+  std::atomic<bool> ended_ = false;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Operation> queue_;
+  std::optional<Error> broken_;  // set once; no operation runs after it
+  bool connecting_ = true;
+  bool stopping_ = false;
+};
+
+void GlooCommunicator::Engine::Serve(Deadline connect_deadline) {
+  BlockBrokenPipes();
+  Connect(connect_deadline);
   std::unique_lock lock(mutex_);
-  while (wake_.wait(lock, stop, [&] { return !queue_.empty(); })) {
+  connecting_ = false;
+  for (;;) {
+    wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) break;
     const Operation operation = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
     Execute(operation);
     lock.lock();
   }
+  lock.unlock();
+  ended_ = true;
 }
 
-void GlooCommunicator::Execute(const Operation& operation) {
+void GlooCommunicator::Engine::Connect(Deadline deadline) {
+  const std::string connecting =
+      "connecting rank " + std::to_string(world_.rank) + " of " + std::to_string(world_.size);
+  try {
+    const Result<void> connected = mesh_.Connect(world_, deadline);
+    if (!connected.ok()) Fail(connecting, connected.error().message, deadline);
+  } catch (const std::exception& error) {
+    Fail(connecting, error.what(), deadline);
+  }
+}
+
+void GlooCommunicator::Engine::Execute(const Operation& operation) {
   std::optional<Error> broken;
   {
     const std::lock_guard lock(mutex_);
@@ -64,7 +128,7 @@ void GlooCommunicator::Execute(const Operation& operation) {
   }
   if (!broken) {
     try {
-      operation.run(mesh_->context(), Left(operation.work->deadline()), next_tag_++);
+      operation.run(mesh_.context(), Left(operation.work->deadline()), next_tag_++);
       operation.work->Complete({});
       return;
     } catch (const std::exception& error) {
@@ -76,27 +140,33 @@ void GlooCommunicator::Execute(const Operation& operation) {
   operation.work->Complete(*broken_);
 }
 
-void GlooCommunicator::Fail(const std::string& doing, const std::string& reason,
-                            Deadline deadline) {
+void GlooCommunicator::Engine::Fail(const std::string& doing, const std::string& reason,
+                                    Deadline deadline) {
   const bool late = std::chrono::steady_clock::now() >= deadline;
-  {
-    const std::lock_guard lock(mutex_);
-    if (broken_) return;  // aborted: that is the reason, not what it made fail
-    broken_ =
-        Error{late ? ErrorKind::kTimeout : ErrorKind::kUnavailable, reason}.WithContext(doing);
-  }
-  mesh_->ShutDown();  // so that the peers do not wait for their own deadlines
+  Break(Error{late ? ErrorKind::kTimeout : ErrorKind::kUnavailable, reason}.WithContext(doing));
 }
 
-void GlooCommunicator::Abort(const std::string& reason) {
+void GlooCommunicator::Engine::Break(Error error) {
   {
     const std::lock_guard lock(mutex_);
-    if (!broken_) broken_ = Error{ErrorKind::kCancelled, reason};
+    if (!broken_) broken_ = std::move(error);
+    for (const Operation& operation : queue_) operation.work->Complete(*broken_);
+    queue_.clear();
   }
-  mesh_->ShutDown();
+  mesh_.ShutDown();  // also so that the peers do not wait for their own deadlines
 }
 
-WorkHandle GlooCommunicator::Enqueue(const char* name, Deadline deadline, Run run) {
+bool GlooCommunicator::Engine::Stop() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  const bool connecting = connecting_;
+  lock.unlock();
+  Break(Error{ErrorKind::kCancelled, "the communicator ended"});
+  wake_.notify_one();
+  return !connecting;
+}
+
+WorkHandle GlooCommunicator::Engine::Enqueue(const char* name, Deadline deadline, Run run) {
   auto work = std::make_shared<Work>(deadline);
   const std::lock_guard lock(mutex_);
   if (broken_) {
@@ -108,35 +178,56 @@ WorkHandle GlooCommunicator::Enqueue(const char* name, Deadline deadline, Run ru
   return work;
 }
 
+GlooCommunicator::GlooCommunicator(const World& world, Deadline deadline, LeftBehind& left_behind)
+    : engine_(std::make_shared<Engine>(world)), left_behind_(left_behind) {
+  thread_ = std::jthread([engine = engine_, deadline] { engine->Serve(deadline); });
+}
+
+GlooCommunicator::~GlooCommunicator() {
+  if (engine_->Stop()) {
+    thread_.join();
+  } else {
+    left_behind_.Take(std::move(thread_), {engine_, &engine_->ended()});
+  }
+}
+
+int GlooCommunicator::rank() const { return engine_->world().rank; }
+int GlooCommunicator::size() const { return engine_->world().size; }
+
+void GlooCommunicator::Abort(const std::string& reason) {
+  engine_->Break(Error{ErrorKind::kCancelled, reason});
+}
+
 WorkHandle GlooCommunicator::AllReduce(std::span<float> values, Deadline deadline) {
-  return Enqueue("allreduce", deadline,
-                 [values](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
-                   gloo::AllreduceOptions options(context);
-                   options.setOutput(values.data(), values.size());
-                   options.setReduceFunction(&Add);
-                   options.setTag(tag);
-                   options.setTimeout(timeout);
-                   gloo::allreduce(options);
-                 });
+  return engine_->Enqueue(
+      "allreduce", deadline,
+      [values](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
+        gloo::AllreduceOptions options(context);
+        options.setOutput(values.data(), values.size());
+        options.setReduceFunction(&Add);
+        options.setTag(tag);
+        options.setTimeout(timeout);
+        gloo::allreduce(options);
+      });
 }
 
 WorkHandle GlooCommunicator::AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                                        Deadline deadline) {
-  return Enqueue("allgather", deadline,
-                 [mine, all](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
-                   gloo::AllgatherOptions options(context);
-                   // Gloo only reads from its input, but has no type for that.
-                   options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(mine.data())),
-                                    mine.size());
-                   options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
-                   options.setTag(tag);
-                   options.setTimeout(timeout);
-                   gloo::allgather(options);
-                 });
+  return engine_->Enqueue(
+      "allgather", deadline,
+      [mine, all](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
+        gloo::AllgatherOptions options(context);
+        // Gloo only reads from its input, but has no type for that.
+        options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(mine.data())), mine.size());
+        options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
+        options.setTag(tag);
+        options.setTimeout(timeout);
+        gloo::allgather(options);
+      });
 }
 
 WorkHandle GlooCommunicator::Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) {
-  return Enqueue(
+  return engine_->Enqueue(
       "broadcast", deadline,
       [bytes, root](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
         gloo::BroadcastOptions options(context);
@@ -149,13 +240,13 @@ WorkHandle GlooCommunicator::Broadcast(std::span<std::byte> bytes, int root, Dea
 }
 
 WorkHandle GlooCommunicator::Barrier(Deadline deadline) {
-  return Enqueue("barrier", deadline,
-                 [](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
-                   gloo::BarrierOptions options(context);
-                   options.setTag(tag);
-                   options.setTimeout(timeout);
-                   gloo::barrier(options);
-                 });
+  return engine_->Enqueue("barrier", deadline,
+                          [](const auto& context, std::chrono::milliseconds timeout, uint32_t tag) {
+                            gloo::BarrierOptions options(context);
+                            options.setTag(tag);
+                            options.setTimeout(timeout);
+                            gloo::barrier(options);
+                          });
 }
 
 }  // namespace ringmaster::trainer

@@ -80,7 +80,8 @@ std::chrono::milliseconds Left(Deadline deadline) {
   return std::max(left, std::chrono::milliseconds(1));
 }
 
-Result<void> GlooMesh::Connect(const World& world, Store& store, Deadline deadline) {
+Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
+  Store& store = *world.store;
   const std::string address = world.address.empty() ? "127.0.0.1" : world.address;
   auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
   auto transport = device->createContext(world.rank, world.size);
@@ -112,7 +113,7 @@ Result<void> GlooMesh::Connect(const World& world, Store& store, Deadline deadli
     Remember(pair->address().bytes());
   }
   auto context = std::make_shared<OpenContext>(world);
-  context->Adopt(std::move(device), std::move(transport));
+  context->Adopt(std::move(device), MakeWakeable(std::move(transport), buffers_));
   context_ = std::move(context);
   return {};
 }
@@ -127,6 +128,7 @@ void GlooMesh::Remember(const std::vector<char>& address_bytes) {
 
 void GlooMesh::ShutDown() {
   down_ = true;
+  buffers_->Wake();
   const std::lock_guard lock(mutex_);
   for (const int fd : SocketsAt(addresses_)) ::shutdown(fd, SHUT_RDWR);
 }

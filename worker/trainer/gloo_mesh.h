@@ -1,7 +1,7 @@
 #pragma once
 
 // One Gloo context whose pairs we connect ourselves, because Gloo's own rendezvous knows no
-// deadline of ours, and whose sockets we can shut down from another thread, because Gloo's
+// deadline of ours, and whose waits and sockets we can end from another thread, because Gloo's
 // closeConnections() does not wake a waiting operation. Private to gloo_communicator.cc.
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "worker/trainer/membership_source.h"
+#include "worker/trainer/wakeable_context.h"
 
 namespace ringmaster::trainer {
 
@@ -20,20 +21,22 @@ std::chrono::milliseconds Left(Deadline deadline);
 
 class GlooMesh {
  public:
-  // Connects `world.rank` with every other rank. May throw what Gloo throws. Blocks at most about
-  // until the deadline.
-  Result<void> Connect(const World& world, Store& store, Deadline deadline);
+  // Connects `world.rank` with every other rank, through the world's store. May throw what Gloo
+  // throws. Blocks at most about until the deadline.
+  Result<void> Connect(const World& world, Deadline deadline);
 
   // REQUIRES: Connect() succeeded.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
 
-  // Shuts the sockets to all peers down: operations under way fail within milliseconds, here and on
-  // the peers, and a Connect() under way stops at the next peer. Thread-safe.
+  // Ends all waits and shuts the sockets to all peers down: operations under way fail within
+  // milliseconds, here and on the peers, and a Connect() under way stops: at once where it waits
+  // for a peer to come, at the next peer where its own attempt gets no answer. Thread-safe.
   void ShutDown();
 
  private:
   void Remember(const std::vector<char>& address_bytes);
 
+  const std::shared_ptr<WakeableBuffers> buffers_ = std::make_shared<WakeableBuffers>();
   std::shared_ptr<gloo::Context> context_;
   std::atomic<bool> down_ = false;
   std::mutex mutex_;

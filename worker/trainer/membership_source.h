@@ -3,6 +3,7 @@
 // Where a rank learns which world it is in, and whom it tells how it fares. The session asks it;
 // nothing else of the trainer knows whether an agent, flags or nobody decides.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,35 +19,46 @@ struct World {
   control::Epoch epoch;
   int rank = 0;
   int size = 1;
-  int ranks_on_host = 1;  // how many ranks share this rank's node
-  std::string address;    // where this rank listens for the others; empty: loopback
+  int ranks_on_host = 1;               // how many ranks share this rank's node
+  std::string address{};               // where this rank listens for the others; empty: loopback
+  std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
+  std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
 };
 
-// Thread-safety: one caller.
+// Thread-safety: one caller; callbacks come on any thread.
 class MembershipSource {
  public:
   virtual ~MembershipSource() = default;
 
-  // Says that this rank has loaded and is ready, and blocks until there is a world. kUnavailable
-  // when whoever decides has gone.
-  virtual Result<World> AwaitWorld() = 0;
+  // Blocks, without a time limit, until there is a world of a higher epoch than `after` that this
+  // rank is part of; the first call says that the rank has loaded and is ready. kNotFound: no other
+  // world will ever come. kUnavailable: whoever decides has gone.
+  virtual Result<World> AwaitWorld(control::Epoch after) = 0;
 
-  // The current world's store. REQUIRES: AwaitWorld() has returned one.
-  virtual Store& store() = 0;
+  // Calls `over` once, with the reason, as soon as `epoch` is given up or followed by a higher one,
+  // or whoever decides has gone; at once if that is so already. One watch at a time.
+  using OverCallback = std::function<void(const std::string& reason)>;
+  virtual void Watch(control::Epoch epoch, OverCallback over) = 0;
+  // After it the callback neither runs nor will run.
+  virtual void Unwatch() = 0;
 
+  // Whether the ranks of `epoch` shall leave it together after a step.
+  virtual bool SwitchWanted(control::Epoch epoch) = 0;
+
+  // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
+  virtual void Broken(const World& world, int peer, const std::string& reason) = 0;
+  // This rank left the world after `step`, as SwitchWanted asked, and waits for the next.
+  virtual void AtBoundary(const World& world, int64_t step) = 0;
   // Committed progress, from rank 0; may drop reports that come more often than they are wanted.
-  virtual void Report(const control::Progress& progress) = 0;
+  virtual void Report(const World& world, const control::Progress& progress) = 0;
 
-  // Past the last step: says so, and blocks until every rank of the world may end.
-  virtual Result<void> Finish(const control::Progress& progress) = 0;
-
-  // The world broke (a peer cannot be reached). Blocks while somebody else may still decide what
-  // happens to this rank; returns when it should end by itself.
-  virtual void Broken(const std::string& reason) = 0;
+  // Past the last step: says so, and blocks until every rank of the world may end (true) or the
+  // world is over and another one comes (false). Says AtBoundary where that is wanted meanwhile.
+  virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 };
 
-// Worlds that never change: `size` ranks that meet in a folder, or a single process.
+// A world that never changes: `world.size` ranks that meet in a store, or a single process.
 std::unique_ptr<MembershipSource> MakeSingleMembership();
-std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::unique_ptr<Store> store);
+std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::shared_ptr<Store> store);
 
 }  // namespace ringmaster::trainer

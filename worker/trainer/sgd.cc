@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
+#include <span>
 #include <utility>
 
 namespace ringmaster::trainer {
@@ -18,6 +20,13 @@ Sgd::Sgd(at::Tensor parameters, at::Tensor gradients, const SgdOptions& options)
       parameters_(std::move(parameters)),
       gradients_(std::move(gradients)),
       velocity_(at::zeros_like(parameters_)) {}
+
+TrainableState Sgd::state() const {
+  const auto values = [](const at::Tensor& flat) {
+    return std::span<float>(flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel()));
+  };
+  return {values(parameters_), values(velocity_)};
+}
 
 void Sgd::Step(int64_t step) {
   velocity_.mul_(options_.momentum).add_(gradients_);

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <cstdint>
 
+#include "worker/trainer/checksum.h"
+
 namespace ringmaster::trainer {
 
 enum class RateSchedule { kConstant, kCosine };
@@ -27,6 +29,9 @@ class Sgd {
 
   // The update of `step`, from 0.
   void Step(int64_t step);
+
+  // All that Step() changes: parameters and velocity, as long as this object lives.
+  TrainableState state() const;
 
  private:
   const SgdOptions options_;

@@ -5,39 +5,39 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A single process has nobody to meet.
-class NoStore final : public Store {
- public:
-  Result<void> Set(const std::string&, const std::string&) override { return {}; }
-  Result<std::vector<std::string>> Get(const std::vector<std::string>&, Deadline) override {
-    return Error{ErrorKind::kInternal, "a single process has no rendezvous store"};
-  }
-};
-
 class StaticMembership final : public MembershipSource {
  public:
-  StaticMembership(World world, std::unique_ptr<Store> store)
-      : world_(std::move(world)), store_(std::move(store)) {}
+  explicit StaticMembership(World world) : world_(std::move(world)) {}
 
-  Result<World> AwaitWorld() override { return world_; }
-  Store& store() override { return *store_; }
-  void Report(const control::Progress&) override {}
-  Result<void> Finish(const control::Progress&) override { return {}; }
-  void Broken(const std::string&) override {}
+  Result<World> AwaitWorld(control::Epoch after) override {
+    if (after < world_.epoch) return world_;
+    return Error{ErrorKind::kNotFound, "this world never changes: no other one follows"};
+  }
+  void Watch(control::Epoch, OverCallback) override {}
+  void Unwatch() override {}
+  bool SwitchWanted(control::Epoch) override { return false; }
+  void Broken(const World&, int, const std::string&) override {}
+  void AtBoundary(const World&, int64_t) override {}
+  void Report(const World&, const control::Progress&) override {}
+  Result<bool> Finish(const World&, const control::Progress&) override { return true; }
 
  private:
   const World world_;
-  const std::unique_ptr<Store> store_;
 };
 
 }  // namespace
 
 std::unique_ptr<MembershipSource> MakeSingleMembership() {
-  return std::make_unique<StaticMembership>(World{}, std::make_unique<NoStore>());
+  return MakeStaticMembership(World{}, nullptr);
 }
 
-std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::unique_ptr<Store> store) {
-  return std::make_unique<StaticMembership>(std::move(world), std::move(store));
+std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::shared_ptr<Store> store) {
+  world.epoch = {.term = 1, .number = 1};
+  world.store = std::move(store);
+  for (int rank = 0; rank < world.size; ++rank) {
+    world.members.push_back("static/" + std::to_string(rank) + "/1");
+  }
+  return std::make_unique<StaticMembership>(std::move(world));
 }
 
 }  // namespace ringmaster::trainer

@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <unistd.h>
+
+#include "common/base/log.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -24,7 +27,10 @@ std::string ToJsonLine(const StepRecord& record) {
          ",\"samples_per_second\":" + Number(record.samples_per_second, "%.1f") +
          ",\"data_ms\":" + Number(record.data_ms, "%.3f") +
          ",\"compute_ms\":" + Number(record.compute_ms, "%.3f") +
-         ",\"communication_ms\":" + Number(record.communication_ms, "%.3f") + "}";
+         ",\"communication_ms\":" + Number(record.communication_ms, "%.3f") +
+         ",\"world_size\":" + std::to_string(record.world_size) + ",\"world_epoch\":[" +
+         std::to_string(record.world_epoch.term) + "," + std::to_string(record.world_epoch.number) +
+         "]}";
 }
 
 std::string ToJsonLine(const RunSummary& summary) {
@@ -44,12 +50,19 @@ std::string ToJsonLine(const RunSummary& summary) {
 Result<StepLog> StepLog::Open(const std::string& path) {
   StepLog log;
   if (path == "none") return log;
-  log.file_.reset(path == "-" ? stdout : std::fopen(path.c_str(), "w"));
+  log.file_.reset(path == "-" ? stdout : std::fopen(path.c_str(), "a"));
   if (log.file_ == nullptr) {
     return Error{ErrorKind::kInvalid,
                  "while opening the step log " + path + ": " + std::strerror(errno)};
   }
   return log;
+}
+
+void StepLog::Restart() {
+  if (file_ == nullptr || file_.get() == stdout) return;
+  if (::ftruncate(::fileno(file_.get()), 0) != 0) {
+    LogWarn("Could not empty the step log", {{"reason", std::strerror(errno)}});
+  }
 }
 
 void StepLog::Write(const std::string& line) {

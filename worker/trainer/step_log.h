@@ -2,7 +2,7 @@
 
 // The step log: what rank 0 says about each step, one JSON object a line, and a summary at the end.
 // People read it in the rank's output, tests and benches parse it; its fields are listed in
-// worker/trainer/README.md.
+// worker/trainer/README.md. When rank 0 is lost, the next one goes on with its own log.
 
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/control/membership.h"
 
 namespace ringmaster::trainer {
 
@@ -21,6 +22,8 @@ struct StepRecord {
   double data_ms = 0;
   double compute_ms = 0;
   double communication_ms = 0;  // waited for reductions beyond what backward hid
+  int world_size = 1;
+  control::Epoch world_epoch{};  // the world that computed it
 };
 
 struct RunSummary {
@@ -43,9 +46,12 @@ std::string ToJsonLine(const RunSummary& summary);
 
 class StepLog {
  public:
-  // `path` is a file (truncated), "-" for standard output, or "none". kInvalid when the file cannot
-  // be written.
+  // `path` is a file, "-" for standard output, or "none". kInvalid when the file cannot be written.
+  // Ranks of one host may name the same file: only Restart() empties it.
   static Result<StepLog> Open(const std::string& path);
+
+  // Training starts from nothing: so does the log.
+  void Restart();
 
   // Written out at once, so that a killed rank leaves every line it finished.
   void Write(const std::string& line);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,11 @@ double Millis(std::chrono::nanoseconds duration) {
 
 class Trainer {
  public:
-  Trainer(Workload& workload, Session& session, Buckets& buckets, StepLog& log, const Clock& clock,
+  Trainer(Workload& workload, Session& session, Sgd& optimizer, StepLog& log, const Clock& clock,
           const TrainPlan& plan)
       : workload_(workload),
         session_(session),
-        optimizer_(buckets.flat_parameters(), buckets.flat_gradients(), plan.sgd),
+        optimizer_(optimizer),
         log_(log),
         clock_(clock),
         plan_(plan) {
@@ -28,114 +29,133 @@ class Trainer {
   }
 
   Result<RunSummary> Run() {
-    const auto start = clock_.Now();
-    while (session_.committed_steps() < plan_.steps) {
-      const Result<void> stepped = Step();
-      if (!stepped.ok()) return stepped.error();
+    start_ = clock_.Now();
+    last_update_ = start_;
+    if (session_.world().rank == 0 && session_.applied_steps() == 0) log_.Restart();
+    // A world that breaks after the last step is followed by another, whose ranks may have to
+    // repeat that step, and measure again.
+    for (bool released = false; !released;) {
+      while (session_.applied_steps() < plan_.steps) {
+        if (Result<void> stepped = Step(); !stepped.ok()) return stepped.error();
+      }
+      const Result<bool> evaluated = Evaluate();
+      if (!evaluated.ok()) return evaluated.error().WithContext("measuring the held-out accuracy");
+      if (!*evaluated) continue;
+      Summarise();
+      const Result<bool> finished = session_.Finish(progress_);
+      if (!finished.ok()) return finished.error();
+      released = *finished;
     }
-    const double seconds = Millis(clock_.Now() - start) / 1000;
-    const Result<void> evaluated = Evaluate();
-    if (!evaluated.ok()) return evaluated.error();
-    Summarise(seconds);
+    if (session_.world().rank == 0) log_.Write(ToJsonLine(summary_));
     return summary_;
   }
 
  private:
   Result<void> Step() {
-    const int64_t step = session_.committed_steps();
+    const int64_t step = session_.applied_steps();
     const auto begin = clock_.Now();
     workload_.Load(step, session_.share());
     const auto loaded = clock_.Now();
     session_.Begin();
     session_.SetLoss(workload_.Forward());
     if (session_.share().size() > 0) workload_.Backward();
-    const Result<StepResult> reduced = session_.Reduce();
+    const Result<std::optional<StepResult>> reduced = session_.Reduce();
     if (!reduced.ok()) return reduced.error();
-    if (!std::isfinite(reduced->loss)) {
+    if (!reduced->has_value()) return {};  // the step did not happen
+    const StepResult& result = **reduced;
+    if (!std::isfinite(result.loss)) {
       return Error{ErrorKind::kInvalid,
                    "the loss of step " + std::to_string(step + 1) +
                        " is not a finite number: training diverged; try a smaller --learning-rate"};
     }
     optimizer_.Step(step);
-    session_.Commit();
-    Log(step, begin, loaded, *reduced);
-    return {};
+    Log(step, begin, loaded, result);
+    return session_.Applied(progress_);
   }
 
   void Log(int64_t step, Clock::Time begin, Clock::Time loaded, const StepResult& reduced) {
-    const auto end = clock_.Now();
-    const double total = Millis(end - begin);
-    step_millis_.push_back(total);
-    if (step == 0)
+    last_update_ = clock_.Now();
+    const double total = Millis(last_update_ - begin);
+    if (step_millis_.empty())
       summary_.time_to_first_step_ms = plan_.process_millis ? plan_.process_millis() : total;
+    step_millis_.push_back(total);
+    const World& world = session_.world();
     const StepRecord record{
         .step = step + 1,
         .epoch = workload_.order().EpochOf(step) + 1,
         .loss = reduced.loss,
         .samples_per_second = static_cast<double>(plan_.global_batch) * 1000 / total,
         .data_ms = Millis(loaded - begin),
-        .compute_ms = Millis(end - loaded) - Millis(reduced.waited),
-        .communication_ms = Millis(reduced.waited)};
+        .compute_ms = Millis(last_update_ - loaded) - Millis(reduced.waited),
+        .communication_ms = Millis(reduced.waited),
+        .world_size = world.size,
+        .world_epoch = world.epoch};
     summary_.final_loss = reduced.loss;
     progress_ = {.step = record.step,
                  .total_steps = plan_.steps,
                  .samples_per_second = record.samples_per_second,
                  .loss = record.loss,
                  .accuracy = -1};
-    session_.Report(progress_);
     const bool wanted =
         step == 0 || record.step == plan_.steps || record.step % plan_.log_every == 0;
-    if (wanted && session_.world().rank == 0) log_.Write(ToJsonLine(record));
+    if (wanted && world.rank == 0) log_.Write(ToJsonLine(record));
   }
 
   // Every rank scores its share of the held-out samples; the counts are summed.
-  Result<void> Evaluate() {
+  Result<bool> Evaluate() {
     const World& world = session_.world();
     const int64_t samples = workload_.held_out_size();
     const Evaluation mine = workload_.Evaluate(ShareOf(world.rank, world.size, samples));
     std::array<float, 1> correct{static_cast<float>(mine.correct)};  // exact up to 2^24 samples
-    const Result<void> summed = session_.Sum(correct);
-    if (!summed.ok()) return summed.error().WithContext("measuring the held-out accuracy");
+    const Result<bool> summed = session_.Sum(correct);
+    if (!summed.ok() || !*summed) return summed;
     summary_.held_out_samples = samples;
     summary_.accuracy =
         samples > 0 ? static_cast<double>(correct[0]) / static_cast<double>(samples) : -1;
-    return {};
+    return true;
   }
 
-  void Summarise(double seconds) {
-    summary_.steps = session_.committed_steps();
+  void Summarise() {
+    const double seconds = Millis(last_update_ - start_) / 1000;
+    const auto trained = static_cast<double>(step_millis_.size());  // by this process
+    summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;
     summary_.world_size = session_.world().size;
     summary_.seconds = seconds;
-    summary_.samples_per_second = seconds > 0 ? static_cast<double>(summary_.samples) / seconds : 0;
+    summary_.samples_per_second =
+        seconds > 0 ? trained * static_cast<double>(plan_.global_batch) / seconds : 0;
     if (!step_millis_.empty()) {
-      const auto middle =
-          step_millis_.begin() + static_cast<std::ptrdiff_t>(step_millis_.size() / 2);
-      std::nth_element(step_millis_.begin(), middle, step_millis_.end());
+      std::vector<double> sorted = step_millis_;
+      const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+      std::nth_element(sorted.begin(), middle, sorted.end());
       summary_.step_ms_median = *middle;
     }
-    if (session_.world().rank == 0) log_.Write(ToJsonLine(summary_));
+    progress_.step = summary_.steps;
+    progress_.total_steps = plan_.steps;
+    progress_.accuracy = summary_.accuracy;
   }
 
   Workload& workload_;
   Session& session_;
-  Sgd optimizer_;
+  Sgd& optimizer_;
   StepLog& log_;
   const Clock& clock_;
   const TrainPlan& plan_;
 
-  std::vector<double> step_millis_;
+  Clock::Time start_{};
+  Clock::Time last_update_{};
+  std::vector<double> step_millis_;  // of the steps that this process applied
   RunSummary summary_;
   control::Progress progress_;
 };
 
 }  // namespace
 
-Result<RunSummary> Train(Workload& workload, Session& session, Buckets& buckets, StepLog& log,
+Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan) {
   try {
-    return Trainer(workload, session, buckets, log, clock, plan).Run();
+    return Trainer(workload, session, optimizer, log, clock, plan).Run();
   } catch (const std::exception& error) {
     return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
   }

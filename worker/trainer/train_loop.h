@@ -1,8 +1,8 @@
 #pragma once
 
 // The step loop: data, forward, backward and reduction, update, log, until the last step; then the
-// held-out accuracy. Reads top to bottom; everything it needs is handed in, so that tests run
-// several ranks of it in one process.
+// held-out accuracy, and the release of all ranks. Reads top to bottom; everything it needs is
+// handed in, so that tests run several ranks of it in one process.
 
 #include <cstdint>
 #include <functional>
@@ -20,13 +20,13 @@ struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
   int64_t log_every = 1;  // rank 0 logs every so many steps, and the first and the last
-  SgdOptions sgd;
   std::function<double()> process_millis;  // since the process started
 };
 
-// Runs on a joined session; `log` is written on rank 0 only. The errors are the session's,
-// kInternal when LibTorch refused to compute, or kInvalid when the loss is no number.
-Result<RunSummary> Train(Workload& workload, Session& session, Buckets& buckets, StepLog& log,
+// Runs on a joined session until every rank was released; `log` is written by whoever is rank 0.
+// The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when the
+// loss is no number.
+Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);
 
 }  // namespace ringmaster::trainer

@@ -14,9 +14,11 @@
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
 #include "worker/trainer/agent_membership.h"
+#include "worker/trainer/audit_log.h"
 #include "worker/trainer/build_info.h"
 #include "worker/trainer/file_store.h"
 #include "worker/trainer/gloo_communicator.h"
+#include "worker/trainer/left_behind.h"
 #include "worker/trainer/loopback_communicator.h"
 #include "worker/trainer/process_age.h"
 #include "worker/trainer/train_loop.h"
@@ -50,12 +52,12 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   if (options.world_size > 1) {
     Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
     if (!store.ok()) return store.error();
-    const World world{.epoch = {.term = 1, .number = 1},
-                      .rank = options.rank,
-                      .size = options.world_size,
-                      .ranks_on_host = options.world_size,
-                      .address = options.address};
-    return MakeStaticMembership(world, *std::move(store));
+    World world;
+    world.rank = options.rank;
+    world.size = options.world_size;
+    world.ranks_on_host = options.world_size;
+    world.address = options.address;
+    return MakeStaticMembership(std::move(world), *std::move(store));
   }
   const char* socket = std::getenv(control::kEnvAgentSocket);
   if (options.world_size == 1 || socket == nullptr) return MakeSingleMembership();
@@ -66,10 +68,13 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   return std::unique_ptr<MembershipSource>(*std::move(agent));
 }
 
-std::unique_ptr<Communicator> MakeCommunicator(const World& world, Store& store,
-                                               Deadline deadline) {
-  if (world.size == 1) return std::make_unique<LoopbackCommunicator>();
-  return std::make_unique<GlooCommunicator>(world, store, deadline);
+CommunicatorFactory MakeCommunicators(LeftBehind& left_behind) {
+  return [&left_behind](const World& world,
+                        Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+    if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
+    return std::unique_ptr<Communicator>(new GlooCommunicator(world, deadline, left_behind));
+  };
 }
 
 // What must be the same on every rank, beside the parameters.
@@ -84,7 +89,12 @@ uint64_t Fingerprint(const TrainOptions& options, const Workload& workload, int6
   return hash;
 }
 
-Result<void> Run(const TrainOptions& options) {
+// Computing threads for a world: its ranks share the node's cores.
+void SetThreads(const TrainOptions& options, const World& world) {
+  at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
+}
+
+Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const SystemClock clock;
   const char* gpus = std::getenv(control::kEnvGpus);
   if (auto device = CheckDevice(options.device, gpus == nullptr ? 0 : std::atoi(gpus));
@@ -95,6 +105,8 @@ Result<void> Run(const TrainOptions& options) {
   if (!data.ok()) return data.error().WithContext("reading the training data");
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
+  Result<AuditLog> audit = AuditLog::Open(options.audit_log);
+  if (!audit.ok()) return audit.error();
   at::set_num_threads(std::max(1, options.threads));
   const std::unique_ptr<Workload> workload = MakeMnist(
       *std::move(data),
@@ -106,33 +118,31 @@ Result<void> Run(const TrainOptions& options) {
   Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, clock);
   if (!membership.ok()) return membership.error();
   Buckets buckets(workload->parameters(), {});
-  Session session(**membership, MakeCommunicator, buckets, clock,
+  Sgd optimizer(
+      buckets.flat_parameters(), buckets.flat_gradients(),
+      {.learning_rate = options.learning_rate,
+       .momentum = options.momentum,
+       .schedule = options.schedule == "constant" ? RateSchedule::kConstant : RateSchedule::kCosine,
+       .total_steps = steps});
+  Session session(**membership, MakeCommunicators(left_behind), buckets, optimizer.state(), *audit,
+                  clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
-                   .fingerprint = Fingerprint(options, *workload, steps)});
+                   .fingerprint = Fingerprint(options, *workload, steps),
+                   .entered = [&](const World& world) { SetThreads(options, world); }});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
-  at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(session.world()));
-
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
                        .log_every = options.log_every,
-                       .sgd = {.learning_rate = options.learning_rate,
-                               .momentum = options.momentum,
-                               .schedule = options.schedule == "constant" ? RateSchedule::kConstant
-                                                                          : RateSchedule::kCosine,
-                               .total_steps = steps},
                        .process_millis = ProcessAgeMillis};
-  const Result<RunSummary> summary = Train(*workload, session, buckets, *log, clock, plan);
+  const Result<RunSummary> summary = Train(*workload, session, optimizer, *log, clock, plan);
   if (!summary.ok()) return summary.error();
-  return session.Finish({.step = summary->steps,
-                         .total_steps = steps,
-                         .samples_per_second = summary->samples_per_second,
-                         .loss = summary->final_loss,
-                         .accuracy = summary->accuracy});
+  return {};
 }
 
 int Fail(const Error& error) {
   std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
+  if (error.reason == kPeerLost) return control::kExitPeerLost;
   return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
 }
 
@@ -147,8 +157,14 @@ int Main(int argc, const char* const* argv) {
         stdout);
     return 0;
   }
-  const Result<void> run = Run(parsed->options);
-  return run.ok() ? 0 : Fail(run.error());
+  LeftBehind left_behind;
+  const Result<void> run = Run(parsed->options, left_behind);
+  const int code = run.ok() ? 0 : Fail(run.error());
+  if (left_behind.Hanging() > 0) {  // they would keep the process until their deadlines
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  return code;
 }
 
 }  // namespace

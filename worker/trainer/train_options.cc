@@ -52,6 +52,10 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
          "--step-log", options.step_log,
          "where rank 0 writes one JSON line a step: a file, '-' for standard output, or 'none'")
       ->capture_default_str();
+  app.add_option("--audit-log", options.audit_log,
+                 "where every rank writes what ringmaster-audit checks: a folder, or a file "
+                 "(*.jsonl); empty: nowhere")
+      ->envname("RINGMASTER_AUDIT_LOG");
   app.add_option("--log-every", options.log_every, "write only every so many steps")
       ->check(CLI::Range(int64_t{1}, kMaxCount))
       ->capture_default_str();

@@ -23,6 +23,7 @@ struct TrainOptions {
   double momentum = 0.9;
   uint64_t seed = 1;
   std::string step_log = "-";
+  std::string audit_log;  // empty: none
   int64_t log_every = 1;
   std::chrono::milliseconds timeout{30'000};
   int threads = 1;  // 0: the processor's cores over the ranks on this host

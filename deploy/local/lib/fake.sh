@@ -19,12 +19,13 @@ fake_nodes_ready() { # count; one list, as `kubectl wait` looks at every object 
   [ "$(kubectl get nodes --selector=type=ringmaster-fake --no-headers | grep -cw Ready)" -ge "$1" ]
 }
 
+# Simulated Pods get loopback addresses: whoever talks to one (the operator, to launchers) is refused at once, on this machine.
 start_kwok() {
   local extra
   # shellcheck disable=SC2206  # a list of flags, split on purpose
   extra=(${RINGMASTER_KWOK_ARGS:-})
   start kwok "$BIN/kwok" --config "$(dirname "$BIN")/kwok-stages.yaml" --kubeconfig "$STATE/admin.kubeconfig" \
-    --manage-all-nodes=false --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds=40 \
+    --cidr=127.64.0.1/10 --manage-all-nodes=false --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds=40 \
     "${extra[@]}"
 }
 

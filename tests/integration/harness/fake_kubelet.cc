@@ -134,7 +134,16 @@ void FakeKubelet::StartPod(const json& pod) {
 
 void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
   const std::string name = Text(pod, "/metadata/name");
-  const json secret = admin_.Get("/api/v1/namespaces/" + ns_ + "/secrets/" + PodSecret(pod)).body;
+  // As a kubelet does, until what the Pod mounts is there.
+  json secret;
+  WaitUntil(
+      [&] {
+        const Response found =
+            admin_.Get("/api/v1/namespaces/" + ns_ + "/secrets/" + PodSecret(pod));
+        secret = found.body;
+        return found.ok();
+      },
+      std::chrono::seconds(5));
   LauncherIdentity identity;
   identity.address = address;
   identity.certificate_pem = DecodeItem(secret, control::kItemTlsCertificate);

@@ -30,9 +30,11 @@ bool CanListen(const std::string& address) {
   return bound;
 }
 
-std::set<std::string> Uids(const control::LauncherStatus& status) {
+std::set<std::string> Members(const control::LauncherStatus& status) {
   std::set<std::string> uids;
-  for (const control::WorkerReport& worker : status.workers) uids.insert(worker.pod_uid);
+  for (const control::WorkerReport& worker : status.workers) {
+    if (worker.member) uids.insert(worker.pod_uid);
+  }
   return uids;
 }
 
@@ -51,10 +53,20 @@ void Obey(const control::Order& order, control::LauncherStatus& status) {
     status.phase = control::LauncherPhase::kWaitingForAgents;
     return;
   }
-  if (status.phase == control::LauncherPhase::kRunning && Uids(status) == Uids(order)) return;
+  const std::set<std::string> ordered = Uids(order);
+  const std::set<std::string> members = Members(status);
+  if (status.phase == control::LauncherPhase::kRunning && members == ordered) return;
   status.workers.clear();
   for (const control::DesiredWorker& worker : order.workers) {
-    status.workers.push_back({worker.pod_uid, true, true, {}});
+    control::WorkerReport& report = status.workers.emplace_back();
+    report.pod_uid = worker.pod_uid;
+    report.ready = report.member = true;
+  }
+  for (const std::string& uid : members) {
+    if (ordered.contains(uid)) continue;
+    control::WorkerReport& report = status.workers.emplace_back();
+    report.pod_uid = uid;
+    report.ready = report.drained = true;
   }
   status.epoch = {status.term, status.epoch.number + 1};
   status.phase = control::LauncherPhase::kRunning;
@@ -156,8 +168,18 @@ class FakeLauncher::Impl {
     if (!order.ok()) return http::status::bad_request;
     if (order->stamp < status_.last_order) return http::status::conflict;
     order_ = *order;
-    if (obedient_) Obey(*order, status_);
+    Act();
     return http::status::ok;
+  }
+
+  // With mutex_ held.
+  void Act() {
+    if (!order_ || !obedient_) return;
+    const std::set<std::string> ordered = Uids(*order_);
+    const std::set<std::string> members = Members(status_);
+    const bool leaving =
+        !std::includes(ordered.begin(), ordered.end(), members.begin(), members.end());
+    if (drains_ || !leaving) Obey(*order_, status_);
   }
 
   void Remember(int fd) {
@@ -180,6 +202,7 @@ class FakeLauncher::Impl {
   control::LauncherStatus status_;
   std::optional<control::Order> order_;
   bool obedient_ = true;
+  bool drains_ = true;
   int calls_ = 0;
   int unauthorized_ = 0;
   std::set<int> sockets_;
@@ -230,6 +253,12 @@ void FakeLauncher::Stop() { impl_->Stop(); }
 void FakeLauncher::SetObedient(bool obedient) {
   const std::lock_guard lock(impl_->mutex_);
   impl_->obedient_ = obedient;
+}
+
+void FakeLauncher::SetDrains(bool drains) {
+  const std::lock_guard lock(impl_->mutex_);
+  impl_->drains_ = drains;
+  impl_->Act();
 }
 
 }  // namespace ringmaster::testing

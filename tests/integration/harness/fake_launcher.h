@@ -3,7 +3,8 @@
 // Answers for a job's launcher Pod: PUT /v1/order and GET /v1/status over HTTPS at an address of
 // the loopback network, with the key, certificate and token of the job's Secret, as the real
 // launcher does (launcher_api.h). By itself it reports what a healthy launcher would: every ordered
-// worker ready, then a running world of them. Tests change that.
+// worker ready, then a running world of them, and members that are no longer ordered as drained.
+// Tests change that.
 
 #include <functional>
 #include <memory>
@@ -39,6 +40,9 @@ class FakeLauncher {
   void Stop();
   // Off: orders are kept, but the status stays as Report left it.
   void SetObedient(bool obedient);
+  // Off: members that are no longer ordered stay members, as if their step never ended. On again:
+  // they are drained.
+  void SetDrains(bool drains);
 
  private:
   class Impl;

@@ -60,7 +60,8 @@ TEST(SshdConfig, SessionsGetTheContainersVariablesWithoutOurSecretsPaths) {
   EXPECT_EQ(environment,
             (std::map<std::string, std::string>{{"NCCL_DEBUG", "INFO"},
                                                 {"RINGMASTER_POD_NAME", "worker-0"},
-                                                {"RINGMASTER_AGENT_SOCKET", "/r/agent.sock"}}));
+                                                {"RINGMASTER_AGENT_SOCKET", "/r/agent.sock"},
+                                                {"SHLVL", "1"}}));
 }
 
 }  // namespace

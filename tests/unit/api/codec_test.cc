@@ -67,6 +67,16 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
   }
 }
 
+TEST(Codec, ReplicasNeverExceedTheirMaximum) {
+  json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
+  object["spec"] = Parse(R"({"command": ["x"], "worker": {"replicas": 9, "maxReplicas": 4}})");
+
+  const auto job = DecodeTrainingJob(object);
+
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->spec.worker.replicas, 4);
+}
+
 TrainingJobStatus FullStatus() {
   TrainingJobStatus status;
   status.observed_generation = 3;
@@ -89,10 +99,18 @@ TrainingJobStatus FullStatus() {
                                 .loss = "0.5",
                                 .accuracy = "0.9",
                                 .estimated_completion_time = "2026-01-01T01:00:00Z"};
+  status.last_recovery = Recovery{.epoch = 4,
+                                  .cause = "RankKilled",
+                                  .worker = "d-worker-0",
+                                  .node = "n",
+                                  .detected_millis = 12,
+                                  .resumed_millis = 90,
+                                  .steps_lost = 0};
   status.failures = {{.worker = "d-worker-0",
                       .pod_uid = "p",
                       .node = "n",
                       .rank = 1,
+                      .start = "s",
                       .exit_code = 3,
                       .signal = 0,
                       .reason = "Error",

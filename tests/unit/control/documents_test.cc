@@ -59,6 +59,7 @@ TEST(Order, ComesBackAsItWent) {
   order.workers = {{"uid-0", "digits-worker-0", "", 0}, {"uid-1", "digits-worker-1", "node1", 1}};
   order.replicas = 3;
   order.min_replicas = 2;
+  order.dead = {"uid-7"};
 
   const auto decoded = DecodeOrder(EncodeOrder(order));
 
@@ -66,6 +67,7 @@ TEST(Order, ComesBackAsItWent) {
   EXPECT_EQ(EncodeOrder(*decoded), EncodeOrder(order));
   EXPECT_EQ(decoded->stamp, order.stamp);
   EXPECT_EQ(decoded->workers[1].node, "node1");
+  EXPECT_EQ(decoded->dead, order.dead);
 }
 
 TEST(Order, IsCheckedBeforeItIsBelieved) {
@@ -90,8 +92,12 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   status.phase = LauncherPhase::kRunning;
   status.last_order = {1, 3};
   status.world_size = 4;
-  status.workers = {{"uid-0", true, true, {}}, {"uid-1", false, false, {{"sshd", "missing"}}}};
+  status.workers = {{"uid-0", true, true, false, false, {}},
+                    {"uid-1", false, false, true, true, {{"sshd", "missing"}}}};
   status.progress = Progress{10, 100, 5.5, 0.25, -1};
+  status.last_recovery = Recovery{{2, 7}, "RankKilled", "digits-worker-1", "node1", 12, 340, 0};
+  status.pause_reason = kPauseNoQuorum;
+  status.failures = {RankExit{1, "uid-1", "digits-worker-1", "node1", 0, "n-1", -1, 9, {"last"}}};
   status.message = "waits";
 
   const auto decoded = DecodeLauncherStatus(EncodeLauncherStatus(status));
@@ -99,6 +105,11 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   ASSERT_TRUE(decoded.ok()) << decoded.error().message;
   EXPECT_EQ(EncodeLauncherStatus(*decoded), EncodeLauncherStatus(status));
   EXPECT_EQ(decoded->phase, LauncherPhase::kRunning);
+  EXPECT_TRUE(decoded->workers[1].drained);
+  EXPECT_TRUE(decoded->workers[1].lost);
+  ASSERT_TRUE(decoded->last_recovery.has_value());
+  EXPECT_EQ(decoded->last_recovery->resumed_millis, 340);
+  EXPECT_EQ(decoded->failures.at(0).signal, 9);
   status.progress.reset();
   EXPECT_FALSE(DecodeLauncherStatus(EncodeLauncherStatus(status))->progress);
 }
@@ -113,7 +124,7 @@ Verdict LongVerdict() {
   Verdict verdict;
   verdict.reason = kReasonRankFailed;
   verdict.message = std::string(3000, 'm');
-  verdict.first_failure = RankExit{1, "uid", "pod", "node", 0, 3, 0, {}};
+  verdict.first_failure = RankExit{1, "uid", "pod", "node", 0, "n-1", 3, 0, {}};
   for (int i = 0; i < 10; ++i) {
     verdict.first_failure->last_lines.push_back(std::to_string(i) + std::string(299, 'x'));
   }

@@ -16,9 +16,9 @@ namespace {
 using testing::HasSubstr;
 
 const Epoch kEpoch{2, 41};
-const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, 5};
+const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, "nonce-3", 5};
 const RankExit kExit{
-    5, "uid", "digits-worker-1", "node2", 1, 3, 0, {"first", "last \"line\" \\ \t é"}};
+    5, "uid", "digits-worker-1", "node2", 1, "nonce-3", 3, 0, {"first", "last \"line\" \\ \t é"}};
 
 std::vector<Message> OneOfEach() {
   return {AgentHello{1, "token", "job", "uid", "digits-worker-1", "node2", 1, 8, "nonce", kEpoch},
@@ -43,7 +43,17 @@ std::vector<Message> OneOfEach() {
           RankOutput{true, "half a line \xe2\x82"},
           AttachExit{kExit},
           RankHello{1, 4711},
-          RankEpoch{kEpoch, 5, {kMember}}};
+          RankEpoch{kEpoch, 5, {kMember}},
+          RankReady{1, "nonce-3"},
+          EpochAccepted{kEpoch},
+          WorldReport{kEpoch, {kMember, kMember}, {"nonce-3", ""}},
+          RankBroken{kEpoch, 5, -1, "reset by peer"},
+          RankAtBoundary{kEpoch, 5, 1'000'000'000'000},
+          SlotOutput{1, -1, true, std::string("line\n\xff\0\n", 8)},
+          PrepareEpoch{kEpoch},
+          SwitchEpoch{kEpoch},
+          RankLeave{kEpoch},
+          RankSwitch{kEpoch}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
@@ -70,7 +80,18 @@ TEST(Messages, KeepFieldsApart) {
   EXPECT_EQ(member.node, "node2");
   EXPECT_EQ(member.address, "10.0.0.3");
   EXPECT_EQ(member.slot, 1);
+  EXPECT_EQ(member.start, "nonce-3");
   EXPECT_EQ(member.rank, 5);
+  const auto report = Decode(Encode(WorldReport{kEpoch, {kMember}, {"nonce-3", "nonce-4"}}));
+  EXPECT_EQ(std::get<WorldReport>(*report).running,
+            (std::vector<std::string>{"nonce-3", "nonce-4"}));
+  const auto output = Decode(Encode(SlotOutput{2, 6, true, std::string("\0\xff\n", 3)}));
+  EXPECT_EQ(std::get<SlotOutput>(*output).slot, 2);
+  EXPECT_EQ(std::get<SlotOutput>(*output).rank, 6);
+  EXPECT_EQ(std::get<SlotOutput>(*output).data, std::string("\0\xff\n", 3));
+  const auto broken = Decode(Encode(RankBroken{kEpoch, 5, 3, "reset by peer"}));
+  EXPECT_EQ(std::get<RankBroken>(*broken).rank, 5);
+  EXPECT_EQ(std::get<RankBroken>(*broken).peer, 3);
   const auto values = Decode(Encode(StoreValues{kEpoch, 9, 3, {std::string("\0\xff", 2), ""}}));
   EXPECT_EQ(std::get<StoreValues>(*values).values,
             (std::vector<std::string>{std::string("\0\xff", 2), ""}));
@@ -123,6 +144,12 @@ TEST(Messages, NameWhatIsWrong) {
       {R"({"type":"Release","epoch":[]})", "field 'epoch': expected an object"},
       {R"({"type":"StartEpoch","epoch":{"term":1,"number":1},"cohort":1,"members":[{"podUid":"a"}]})",
        "field 'members[0].pod': is missing"},
+      {R"({"type":"RankReady","slot":1})", "field 'start': is missing"},
+      {R"({"type":"RankLeave","below":7})", "field 'below': expected an object"},
+      {R"({"type":"WorldReport","epoch":{"term":1,"number":1},"members":[],"running":[1]})",
+       "field 'running[0]': expected text"},
+      {R"({"type":"SlotOutput","slot":0,"rank":0,"isStderr":false,"data":"?"})",
+       "field 'data': is no base64"},
       {R"({"type":"AgentReady","address":"","sshPort":1,"faults":[],"versions":{"a":1}})",
        "field 'versions.a': expected text"},
   };

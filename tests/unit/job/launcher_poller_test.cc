@@ -44,6 +44,18 @@ class Launcher {
     const std::lock_guard lock(mutex_);
     status_.progress = control::Progress{.step = step};
   }
+  void RefuseOrders() {
+    const std::lock_guard lock(mutex_);
+    refuses_ = true;
+  }
+  // As when its node was cut off, for who has connected and who tries to.
+  void End() {
+    io_.stop();
+    thread_.join();
+    server_.reset();
+    io_.restart();
+    io_.poll();
+  }
   std::vector<control::Order> Orders() const {
     const std::lock_guard lock(mutex_);
     return orders_;
@@ -55,6 +67,7 @@ class Launcher {
   Result<void> Take(const control::Order& order) {
     const std::lock_guard lock(mutex_);
     orders_.push_back(order);
+    if (refuses_) return Error{ErrorKind::kConflict, "an order with a higher stamp was seen"};
     return {};
   }
   control::LauncherStatus Status() {
@@ -65,6 +78,7 @@ class Launcher {
   mutable std::mutex mutex_;
   control::LauncherStatus status_;
   std::vector<control::Order> orders_;
+  bool refuses_ = false;
 
   std::unique_ptr<control::TlsContext> tls_;
   boost::asio::io_context io_;
@@ -153,6 +167,58 @@ TEST(LauncherPoller, SendsAChangedOrderAgain) {
     return view->status && view->status->progress && view->status->progress->step == 2;
   }));
   EXPECT_EQ(launcher.Orders().back().replicas, 5);
+}
+
+TEST(LauncherPoller, ViewsTellWhichOrderTheLauncherHad) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  const auto replicas = [&] {
+    const auto view = poller.Latest(kJobUid);
+    return view && view->order ? view->order->replicas : 0;
+  };
+
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return replicas() == 3; }));
+  poller.Watch(Target(keys, 5));
+  ASSERT_TRUE(news.Until([&] { return replicas() == 5; })) << "news although the status is equal";
+}
+
+TEST(LauncherPoller, ARefusalIsNoSilence) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  launcher.RefuseOrders();
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+
+  poller.Watch(Target(keys, 3));
+
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+  EXPECT_TRUE(poller.Latest(kJobUid)->silent_since.has_value());
+  EXPECT_FALSE(poller.Latest(kJobUid)->unheard_since.has_value());
+  EXPECT_EQ(poller.Latest(kJobUid)->unheard_times, 0);
+}
+
+TEST(LauncherPoller, SilenceIsNewsAndCounted) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+
+  launcher.End();
+
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid)->unheard_since.has_value(); }));
+  while (poller.Latest(kJobUid)->unheard_times < 3) std::this_thread::yield();
+  EXPECT_TRUE(poller.Latest(kJobUid)->status.has_value()) << "its last words stay";
 }
 
 TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {

@@ -18,6 +18,11 @@ using ringmaster::testing::kJobUid;
 struct Cluster {
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
+  NodeStore nodes{ProjectNode};
+
+  Observed See(const api::TrainingJob& job, const std::set<std::string>& taken = {}) const {
+    return Observe(job, {.pods = pods, .services = services, .nodes = nodes}, taken);
+  }
 
   template <typename Store>
   static void Put(Store& store, const json& object) {
@@ -63,7 +68,7 @@ TEST(Observe, SortsChildrenIntoBuckets) {
   Cluster::Put(cluster.pods, Launcher(2));
   Cluster::Put(cluster.pods, Launcher(1));
 
-  const Observed seen = Observe(JobBuilder().Term(2).Build(), cluster.pods, cluster.services, {});
+  const Observed seen = cluster.See(JobBuilder().Term(2).Build());
 
   ASSERT_EQ(seen.live.size(), 3u);
   EXPECT_EQ(seen.live[0]->index, 0);
@@ -83,14 +88,44 @@ TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
   Cluster::Put(cluster.pods, Launcher(1, "old-uid"));
   Cluster::Put(cluster.services, Object("digits", "old-uid"));
 
-  const Observed seen =
-      Observe(JobBuilder().Build(), cluster.pods, cluster.services, {"digits-worker-2"});
+  const Observed seen = cluster.See(JobBuilder().Build(), {"digits-worker-2"});
 
   EXPECT_TRUE(seen.live.empty());
   EXPECT_EQ(seen.launcher, nullptr);
   EXPECT_EQ(seen.next_term, 2);
   EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 3, 4}));
   EXPECT_EQ(seen.worker_service, nullptr);
+}
+
+json Node(const std::string& name, const char* ready) {
+  return {
+      {"metadata", {{"name", name}, {"uid", "uid-" + name}, {"resourceVersion", "1"}}},
+      {"status",
+       {{"conditions",
+         json::array({{{"type", "Ready"}, {"status", ready}, {"reason", "NodeStatusUnknown"}}})}}}};
+}
+
+TEST(Observe, LooksAtTheNodesOfItsPods) {
+  Cluster cluster;
+  for (int index : {0, 1}) {
+    json worker = Worker(index);
+    worker["spec"]["nodeName"] = "node-" + std::to_string(index);
+    Cluster::Put(cluster.pods, worker);
+  }
+  Cluster::Put(cluster.nodes, Node("node-0", "True"));
+  Cluster::Put(cluster.nodes, Node("elsewhere", "Unknown"));
+
+  const Observed quiet = cluster.See(JobBuilder().Build());
+  Cluster::Put(cluster.nodes, Node("node-0", "Unknown"));
+  const Observed trouble = cluster.See(JobBuilder().Build());
+
+  EXPECT_FALSE(quiet.nodes.known) << "the first list is not in";
+  ASSERT_EQ(quiet.nodes.of_job.size(), 1u);
+  EXPECT_TRUE(quiet.nodes.of_job.at("node-0")->ready);
+  EXPECT_EQ(quiet.nodes.total, 0) << "counted in trouble only";
+  EXPECT_FALSE(trouble.nodes.of_job.at("node-0")->ready);
+  EXPECT_EQ(trouble.nodes.not_ready, 2);
+  EXPECT_EQ(trouble.nodes.total, 2);
 }
 
 TEST(Observe, FindsItsServices) {
@@ -100,7 +135,7 @@ TEST(Observe, FindsItsServices) {
   service["metadata"]["annotations"] = {{api::kAnnotationSeedId, "s1"}};
   Cluster::Put(cluster.services, service);
 
-  const Observed seen = Observe(JobBuilder().Build(), cluster.pods, cluster.services, {});
+  const Observed seen = cluster.See(JobBuilder().Build());
 
   ASSERT_NE(seen.launcher_service, nullptr);
   EXPECT_EQ(seen.launcher_service->cluster_ip, "10.0.0.1");

@@ -4,61 +4,19 @@
 
 #include "operator/api/conditions.h"
 #include "tests/builders/job_builder.h"
+#include "tests/builders/plan_scene.h"
 
 namespace ringmaster::job {
 namespace {
 
 using api::ConditionStatus;
+using ringmaster::testing::DeletedNames;
 using ringmaster::testing::JobBuilder;
 using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
-
-// The inputs of one plan, with a clock that stands still unless a test moves it.
-struct Scene {
-  api::TrainingJob job;
-  Observed observed;
-  std::vector<Violation> violations;
-  std::optional<LauncherView> launcher;
-  JobMemory memory;
-  Clock::Time now{std::chrono::hours(1)};
-  Clock::WallTime wall_now =
-      std::chrono::system_clock::from_time_t(1'795'168'800);  // 2026-11-20T10:00:00Z
-
-  Plan Make() const {
-    return MakePlan({.job = job,
-                     .violations = violations,
-                     .observed = observed,
-                     .launcher = launcher,
-                     .memory = memory,
-                     .now = now,
-                     .wall_now = wall_now});
-  }
-};
-
-api::TrainingJob RunningJob(int replicas = 3) {
-  return JobBuilder().Replicas(replicas).Term(1).Condition(api::kCreated, "PodsCreated").Build();
-}
-
-std::vector<std::string> Names(const std::vector<PodDelete>& deletes) {
-  std::vector<std::string> names;
-  for (const PodDelete& pod : deletes) names.push_back(pod.name);
-  return names;
-}
-
-control::LauncherStatus Running(int workers, int world) {
-  control::LauncherStatus status;
-  status.term = 1;
-  status.epoch = {.term = 1, .number = 1};
-  status.phase = control::LauncherPhase::kRunning;
-  status.world_size = world;
-  for (int index = 0; index < workers; ++index) {
-    status.workers.push_back({.pod_uid = "uid-worker-" + std::to_string(index),
-                              .ready = true,
-                              .member = true,
-                              .faults = {}});
-  }
-  return status;
-}
 
 TEST(Plan, NewJobGetsEverythingAtOnce) {
   const api::TrainingJob job = JobBuilder().Build();
@@ -79,7 +37,7 @@ TEST(Plan, NewJobGetsEverythingAtOnce) {
 TEST(Plan, CompleteJobNeedsNothingMore) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
-  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = Running(3, 3)};
+  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = RunningWorld(3)};
   scene.job.status = scene.Make().status;
 
   const Plan plan = scene.Make();
@@ -128,7 +86,7 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
 
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
-  EXPECT_EQ(Names(plan.deletes), std::vector<std::string>{"digits-worker-2"});
+  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-2"});
   EXPECT_EQ(plan.create_workers, std::vector<int>{3});
   ASSERT_EQ(plan.status.failures.size(), 1u);
   EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
@@ -137,13 +95,15 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
   EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);
 }
 
-TEST(Plan, ScalingDownDeletesTheNewestAndTellsTheLauncher) {
-  const api::TrainingJob job = RunningJob(1);
+TEST(Plan, OtherProgramsShrinkAtOnce) {
+  api::TrainingJob job = RunningJob(1);
+  job.spec.command = {"mpi-solver"};
   const auto observed = SceneBuilder(job).Launcher().Workers(3).Build();
 
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
-  EXPECT_EQ(Names(plan.deletes), (std::vector<std::string>{"digits-worker-2", "digits-worker-1"}));
+  EXPECT_EQ(DeletedNames(plan), (std::vector<std::string>{"digits-worker-2", "digits-worker-1"}));
+  EXPECT_TRUE(plan.marks.empty());
   ASSERT_TRUE(plan.order.has_value());
   ASSERT_EQ(plan.order->workers.size(), 1u);
   EXPECT_EQ(plan.order->workers[0].pod, "digits-worker-0");
@@ -216,7 +176,7 @@ TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
   EXPECT_EQ(first.status.world_size, 3);
   EXPECT_TRUE(first.deletes.empty());
   EXPECT_TRUE(first.requeue_after.has_value());
-  EXPECT_EQ(Names(later.deletes), std::vector<std::string>{"digits-worker-1"});
+  EXPECT_EQ(DeletedNames(later), std::vector<std::string>{"digits-worker-1"});
   EXPECT_FALSE(later.CreatesPods());
 }
 
@@ -265,6 +225,27 @@ TEST(Plan, WorkersThatFinishedUnderThisLauncherWaitForItsVerdict) {
   EXPECT_EQ(plan.order->workers.size(), 3u);
 }
 
+TEST(Plan, AWorkerThatLeftARunningJobIsReplaced) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job)
+                              .Launcher()
+                              .Workers(2)
+                              .With(PodBuilder::Worker(2).Ended(0, "Completed"))
+                              .Build()};
+  scene.Answers(RunningWorld(3));
+  scene.launcher->status->workers[2].drained = true;
+
+  const Plan left = scene.Make();
+  scene.launcher->status->phase = control::LauncherPhase::kFinished;
+  const Plan finished = scene.Make();
+
+  EXPECT_EQ(left.create_workers, std::vector<int>{3});
+  EXPECT_EQ(DeletedNames(left), std::vector<std::string>{"digits-worker-2"});
+  EXPECT_EQ(left.order->dead, std::vector<std::string>{"uid-worker-2"});
+  EXPECT_FALSE(finished.CreatesPods());
+}
+
 TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
   const api::TrainingJob job = RunningJob();
   const auto observed =
@@ -278,7 +259,7 @@ TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
   EXPECT_EQ(plan.create_workers, std::vector<int>{3});
-  EXPECT_EQ(Names(plan.deletes), std::vector<std::string>{"digits-worker-0"});
+  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-0"});
 }
 
 TEST(Plan, InvalidTemplateFailsTheJobWithoutAPod) {
@@ -323,7 +304,7 @@ TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
 TEST(Plan, ProgressAloneIsWrittenAtMostEveryTenSeconds) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
-  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = Running(3, 3)};
+  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = RunningWorld(3)};
   scene.launcher->status->progress = control::Progress{.step = 10, .total_steps = 100, .loss = 1.0};
   scene.job.status = scene.Make().status;
   scene.memory.progress_written = scene.now;

@@ -151,10 +151,12 @@ struct Operator {
   JobStore jobs{api::DecodeTrainingJob};
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
+  NodeStore nodes{ProjectNode};
   Reconciler reconciler{{.tools = {clock, client, freshness, pool, events},
                          .jobs = jobs,
                          .pods = pods,
                          .services = services,
+                         .nodes = nodes,
                          .keyring = keyring,
                          .launchers = launchers,
                          .leader_transitions = [] { return 1; }}};

@@ -64,6 +64,50 @@ TEST(ReplacementPolicy, FailureOfOnePodIsRecordedOnce) {
   EXPECT_EQ(failures.size(), 1u);
 }
 
+control::RankExit Exit(const std::string& start) {
+  control::RankExit exit;
+  exit.rank = 1;
+  exit.pod_uid = "p";
+  exit.start = start;
+  exit.signal = 9;
+  return exit;
+}
+
+TEST(ReplacementPolicy, EveryEndOfARankIsRecordedOnce) {
+  std::vector<api::Failure> failures;
+  std::vector<control::RankExit> exits{Exit("a")};
+
+  AddRankFailures(exits, "2026-11-20T10:00:00Z", failures);
+  exits.push_back(Exit("b"));
+  AddRankFailures(exits, "2026-11-20T10:00:01Z", failures);
+  AddRankFailures(exits, "2026-11-20T10:00:02Z", failures);
+
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[0].start, "b");
+  EXPECT_EQ(failures[0].signal, 9);
+  EXPECT_EQ(failures[0].time, "2026-11-20T10:00:01Z");
+}
+
+TEST(ReplacementPolicy, FailuresThatWerePushedOutDoNotComeBack) {
+  std::vector<api::Failure> failures;
+  std::vector<control::RankExit> exits;
+  for (int i = 0; i < 16; ++i) exits.push_back(Exit(std::to_string(i)));
+  AddRankFailures(exits, "2026-11-20T10:00:00Z", failures);
+  AddFailure(failures, {.pod_uid = "q", .reason = "OOMKilled"});
+  const std::vector<api::Failure> before = failures;
+
+  AddRankFailures(exits, "2026-11-20T10:00:01Z", failures);
+
+  EXPECT_EQ(failures, before);
+}
+
+TEST(ReplacementPolicy, RanksThatEndDelayNoPod) {
+  const auto failures = Failures(
+      {"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:40Z"}, "RankFailed");
+
+  EXPECT_EQ(ReplacementDelay(failures, FailedRole::kWorker, kNow), std::chrono::seconds(0));
+}
+
 TEST(ReplacementPolicy, OnlyTheNewestFailuresAreKept) {
   std::vector<api::Failure> failures;
 

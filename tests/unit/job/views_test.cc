@@ -57,6 +57,49 @@ TEST(Views, KeepTheSchedulersMessage) {
   EXPECT_EQ(pod.unschedulable, "0/3 nodes");
 }
 
+TEST(Views, ReadTheMarkOfAPodThatHasToGo) {
+  const auto with = [](const std::string& annotations) {
+    return Project((R"({"metadata": {"name": "x", "annotations": )" + annotations + "}}").c_str());
+  };
+
+  EXPECT_EQ(with(R"({"ringmaster.dev/leaving": "ScalingDown"})").leaving, "ScalingDown");
+  EXPECT_EQ(with(R"({"ringmaster.dev/leaving": ""})").leaving, "Draining");
+  EXPECT_EQ(with(R"({"other": "x"})").leaving, "");
+  EXPECT_EQ(with("null").leaving, "");
+}
+
+TEST(Views, ReadWhatANodeSaysOfItself) {
+  struct Row {
+    const char* node;
+    bool ready;
+    bool unschedulable;
+    bool out_of_service;
+  };
+  const Row table[] = {
+      {R"({"metadata": {"name": "n"}})", true, false, false},
+      {R"({"metadata": {"name": "n"}, "status": {"conditions": [
+          {"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}]}})",
+       true, false, false},
+      {R"({"metadata": {"name": "n"}, "status": {"conditions": [
+          {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}})",
+       false, false, false},
+      {R"({"metadata": {"name": "n"}, "spec": {"unschedulable": true, "taints": [
+          {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}})",
+       true, true, false},
+      {R"({"metadata": {"name": "n"}, "spec": {"taints": [
+          {"key": "a"}, {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}})",
+       true, false, true},
+  };
+  for (const Row& row : table) {
+    const auto node = ProjectNode(*kube::ParseJson(row.node));
+    ASSERT_TRUE(node.ok()) << row.node;
+    EXPECT_EQ(node->ready, row.ready) << row.node;
+    EXPECT_EQ(node->unschedulable, row.unschedulable) << row.node;
+    EXPECT_EQ(node->out_of_service, row.out_of_service) << row.node;
+    EXPECT_EQ(node->not_ready_reason, row.ready ? "" : "NodeStatusUnknown") << row.node;
+  }
+}
+
 TEST(Views, SurviveWhatIsMissingOrNull) {
   const PodView pod = Project(
       R"({"metadata": {"name": "x", "labels": null}, "status": {"containerStatuses": null}})");

@@ -30,7 +30,10 @@ struct World {
   }
 
   explicit World(int slots = 1, bool managed = true, int start_attempts = 1)
-      : membership(Options(slots, managed, start_attempts)) {
+      : World(Options(slots, managed, start_attempts)) {}
+
+  explicit World(const MembershipOptions& chosen) : options(chosen), membership(chosen) {
+    slots_of_hello = chosen.slots;
     Take(membership.OnMpiVersion(now, "4.1.4"));
   }
 
@@ -84,6 +87,64 @@ struct World {
                                     2200 + worker,
                                     std::move(faults),
                                     {{"openmpi", "4.1.4"}}});
+    if (!options.managed || !loads) return;
+    for (int slot = 0; slot < options.slots; ++slot) {
+      std::string& start = starts[{worker, slot}];
+      if (start.empty()) start = "first";
+      Say(worker, control::RankReady{slot, start});
+    }
+  }
+
+  // The agent starts the rank in this slot again, and it has loaded.
+  void Reload(int worker, const std::string& start, int slot = 0) {
+    starts[{worker, slot}] = start;
+    Say(worker, control::RankReady{slot, start});
+  }
+
+  // The epoch that agents were last told to prepare; {0, 0}: none.
+  control::Epoch Prepared() const {
+    control::Epoch last;
+    for (const SendTo& send : All<SendTo>()) {
+      if (const auto* prepare = std::get_if<control::PrepareEpoch>(&send.message)) {
+        last = prepare->epoch;
+      }
+    }
+    return last;
+  }
+
+  void Accept(const std::vector<int>& workers) {
+    const control::Epoch epoch = Prepared();
+    for (const int worker : workers) Say(worker, control::EpochAccepted{epoch});
+  }
+
+  // Rank 0 has committed a step of the present epoch.
+  void Commit(int worker, int64_t step) {
+    Say(worker, control::RankProgress{membership.epoch(), {step, 1000, 1, 1, -1}});
+  }
+
+  void AllAtBoundary(int64_t step) {
+    for (const control::Member& member : std::vector(membership.members())) {
+      Say(std::stoi(member.pod_uid.substr(4)),
+          control::RankAtBoundary{membership.epoch(), member.rank, step});
+    }
+  }
+
+  // Who is in the present world, by worker.
+  std::vector<int> Members() const {
+    std::vector<int> workers;
+    for (const control::Member& member : membership.members()) {
+      workers.push_back(std::stoi(member.pod_uid.substr(4)));
+    }
+    return workers;
+  }
+
+  void Bury(std::vector<int> dead, const std::vector<int>& workers, int replicas,
+            int min_replicas) {
+    ++generation;
+    control::Order order = MakeOrder(workers, replicas, min_replicas);
+    for (const int worker : dead) order.dead.push_back(Uid(worker));
+    auto done = membership.OnOrder(now, order);
+    if (done.ok()) Take(std::move(*done));
   }
 
   void Arrive(int worker) {
@@ -119,6 +180,7 @@ struct World {
     control::RankExited exited;
     exited.epoch = membership.epoch();
     exited.exit.slot = slot;
+    if (options.managed) exited.exit.start = starts[{worker, slot}];
     exited.exit.exit_code = signal > 0 ? -1 : code;
     exited.exit.signal = signal;
     exited.exit.last_lines = std::move(lines);
@@ -132,6 +194,9 @@ struct World {
   }
 
   void Take(Actions more) {
+    for (const Action& action : more) {
+      if (const auto* start = std::get_if<StartMpirun>(&action)) last_start = *start;
+    }
     actions.insert(actions.end(), std::make_move_iterator(more.begin()),
                    std::make_move_iterator(more.end()));
   }
@@ -154,10 +219,7 @@ struct World {
     }
     return count;
   }
-  StartMpirun LastStart() const {
-    const auto starts = All<StartMpirun>();
-    return starts.empty() ? StartMpirun{} : starts.back();
-  }
+  const StartMpirun& LastStart() const { return last_start; }
   bool Decided() const { return !All<Finish>().empty(); }
   // REQUIRES: Decided().
   std::unique_ptr<Finish> Verdict() const { return std::make_unique<Finish>(All<Finish>().at(0)); }
@@ -166,9 +228,13 @@ struct World {
   Membership::Time now{std::chrono::hours(1)};
   int64_t generation = 0;
   int slots_of_hello = 1;
+  bool loads = true;  // ranks say RankReady with AgentReady
   std::map<int, ConnectionId> connections;
+  std::map<std::pair<int, int>, std::string> starts;  // by worker and slot
+  MembershipOptions options;
   Membership membership;
   Actions actions;
+  StartMpirun last_start;
 };
 
 }  // namespace ringmaster::launcher

@@ -49,6 +49,19 @@ TEST_F(AccessCheckTest, IsCompleteWhenAllIsAllowed) {
   EXPECT_EQ(check_.Problem(), "");
 }
 
+TEST_F(AccessCheckTest, SomeRightsCanBeDoneWithout) {
+  AccessCheck check(client_, {{.verb = "list", .resource = kube::kNodes, .without = "it is slower"},
+                              {.verb = "create", .resource = kube::kPods}});
+  http_.Answer(201, R"({"status":{"allowed":false}})");
+  http_.Answer(201, R"({"status":{"allowed":true}})");
+
+  EXPECT_TRUE(check.CheckOnce());
+
+  EXPECT_EQ(check.Problem(), "");
+  EXPECT_NE(check.Note().find("list nodes (without: it is slower)"), std::string::npos)
+      << check.Note();
+}
+
 TEST_F(AccessCheckTest, SaysWhenItCannotFindOut) {
   http_.Fail({ErrorKind::kUnavailable, "connection refused"});
 

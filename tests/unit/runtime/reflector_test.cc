@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/runtime/store.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_http_client.h"
 

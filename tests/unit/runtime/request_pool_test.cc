@@ -27,44 +27,70 @@ TEST(RequestPool, UsesAllThreadsForOneJob) {
   pool.RunAll("job", std::vector<std::function<void()>>(8, [&] { all_inside.arrive_and_wait(); }));
 }
 
-TEST(RequestPool, TakesTurnsBetweenJobs) {
-  RequestPool pool(1);
-  std::mutex mutex;
-  std::vector<std::string> order;
-  std::latch queued(1);
-  pool.Post("gate", [&] { queued.wait(); });
-  const auto run = [&](const std::string& job) {
-    return [&, job] {
-      const std::lock_guard lock(mutex);
-      order.push_back(job);
+// Closures that wait to be let go, and whoever wants to know that so many of them run.
+class Gate {
+ public:
+  std::function<void()> Closure() {
+    return [this] {
+      ++inside_;
+      inside_.notify_all();
+      open_.wait();
     };
-  };
+  }
+  void AwaitInside(int count) {
+    for (int seen = inside_; seen < count; seen = inside_) inside_.wait(seen);
+  }
+  void Open() { open_.count_down(); }
 
-  for (int i = 0; i < 4; ++i) pool.Post("big", run("big"));
-  for (int i = 0; i < 2; ++i) pool.Post("small", run("small"));
-  pool.Post("tiny", run("tiny"));
-  std::jthread release([&] { queued.count_down(); });
-  pool.RunAll("last", {[] {}});
-  pool.RunAll("big", {[] {}});
+ private:
+  std::atomic<int> inside_{0};
+  std::latch open_{1};
+};
 
-  EXPECT_EQ(order,
-            (std::vector<std::string>{"big", "small", "tiny", "big", "small", "big", "big"}));
+TEST(RequestPool, StartsANewJobWhileAnotherHasEverythingInFlightThatItMay) {
+  RequestPool pool(2);
+  Gate gate;
+  std::jthread big(
+      [&] { pool.RunAll("big", std::vector<std::function<void()>>(5, gate.Closure())); });
+  gate.AwaitInside(3);  // its first request, and two of the others
+
+  pool.RunAll("small", {[] {}});  // returns
+
+  gate.Open();
 }
 
-TEST(RequestPool, LetsAJobThatHadNothingWaitingGoFirst) {
+TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   RequestPool pool(1);
+  Gate gate;
+  std::latch second(1);
+  // The gate keeps the only place for first requests.
+  std::jthread job([&] { pool.RunAll("job", {gate.Closure(), [&] { second.count_down(); }}); });
+
+  second.wait();
+
+  gate.Open();
+}
+
+TEST(RequestPool, TakesTurnsBetweenJobsAfterTheirFirstRequests) {
+  RequestPool pool(1);
+  Gate gate;
+  std::jthread blocker([&] { pool.RunAll("blocker", {[] {}, gate.Closure()}); });
+  gate.AwaitInside(1);
   std::vector<std::string> order;
-  std::latch queued(1);
-  for (int i = 0; i < 3; ++i) {
-    pool.Post("big", [&, i] {
-      if (i == 0) queued.wait();
-      order.push_back("big");
-    });
-  }
-  // The first of "big" may still be queued, or run: either way "small" waits for it alone.
-  pool.Post("small", [&] { order.push_back("small"); });
-  queued.count_down();
-  pool.RunAll("big", {[] {}});
+  std::vector<std::jthread> jobs;
+  const auto run = [&](const std::string& job, int count) {
+    std::latch first(1);
+    std::vector<std::function<void()>> closures(static_cast<std::size_t>(count),
+                                                [&order, job] { order.push_back(job); });
+    closures.front() = [&first] { first.count_down(); };
+    jobs.emplace_back([&pool, job, closures] { pool.RunAll(job, closures); });
+    first.wait();
+  };
+  run("big", 4);
+  run("small", 2);
+
+  gate.Open();
+  jobs.clear();
 
   EXPECT_EQ(order, (std::vector<std::string>{"big", "small", "big", "big"}));
 }

@@ -1,6 +1,7 @@
 #include "worker/trainer/agent_membership.h"
 
 #include <cstring>
+#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -78,7 +79,7 @@ class AgentMembershipTest : public ::testing::Test {
   // Rank 0 of two, on two nodes.
   World Enter() {
     agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
-    const Result<World> world = membership_->AwaitWorld();
+    const Result<World> world = membership_->AwaitWorld({});
     EXPECT_TRUE(world.ok());
     agent_.Receive<control::RankHello>();
     return *world;
@@ -99,6 +100,7 @@ class AgentMembershipTest : public ::testing::Test {
   }
 
   static constexpr control::Epoch kEpoch{.term = 2, .number = 7};
+  static constexpr control::Epoch kNext{.term = 2, .number = 8};
   const TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/agent";
   SteppedClock clock_;
@@ -109,7 +111,7 @@ class AgentMembershipTest : public ::testing::Test {
 TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
   agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
 
-  const Result<World> world = membership_->AwaitWorld();
+  const Result<World> world = membership_->AwaitWorld({});
 
   ASSERT_TRUE(world.ok());
   EXPECT_EQ(world->epoch, kEpoch);
@@ -122,7 +124,7 @@ TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
 }
 
 TEST_F(AgentMembershipTest, RelaysTheStore) {
-  Enter();
+  const World world = Enter();
   std::jthread relay([&] {
     const auto set = agent_.Receive<control::StoreSet>();
     EXPECT_EQ(set.epoch, kEpoch);
@@ -134,44 +136,51 @@ TEST_F(AgentMembershipTest, RelaysTheStore) {
         .epoch = kEpoch, .id = get.id, .rank = 0, .values = {set.value, "other"}});
   });
 
-  ASSERT_TRUE(membership_->store().Set("mine", std::string("\0\n", 2)).ok());
-  const auto values = membership_->store().Get({"mine", "theirs"}, In(std::chrono::seconds(20)));
+  ASSERT_TRUE(world.store->Set("mine", std::string("\0\n", 2)).ok());
+  const auto values = world.store->Get({"mine", "theirs"}, In(std::chrono::seconds(20)));
 
   ASSERT_TRUE(values.ok()) << values.error().message;
   EXPECT_THAT(*values, ::testing::ElementsAre(std::string("\0\n", 2), "other"));
 }
 
 TEST_F(AgentMembershipTest, StoreEndsAtItsDeadline) {
-  Enter();
+  const World world = Enter();
 
-  const auto values = membership_->store().Get({"never"}, In(std::chrono::milliseconds(10)));
+  const auto values = world.store->Get({"never"}, In(std::chrono::milliseconds(10)));
 
   ASSERT_FALSE(values.ok());
   EXPECT_EQ(values.error().kind, ErrorKind::kTimeout);
 }
 
-TEST_F(AgentMembershipTest, ReportsProgressAtMostTwiceASecond) {
-  Enter();
+TEST_F(AgentMembershipTest, ReportsProgressAtMostTwiceASecondAndOnceForEachWorldAtOnce) {
+  World world = Enter();
   const auto report = [&](int64_t step, int millis) {
     clock_.now += std::chrono::milliseconds(millis);
     control::Progress progress;
     progress.step = step;
-    membership_->Report(progress);
+    membership_->Report(world, progress);
   };
 
   report(1, 0);
   report(2, 100);
   report(3, 399);
   report(4, 1);
+  world.epoch = kNext;
+  report(5, 1);
+  report(6, 1);
+  report(7, 499);
 
-  EXPECT_EQ(agent_.Receive<control::RankProgress>().progress.step, 1);
-  EXPECT_EQ(agent_.Receive<control::RankProgress>().progress.step, 4);
+  for (const int64_t step : {1, 4, 5, 7}) {
+    const auto progress = agent_.Receive<control::RankProgress>();
+    EXPECT_EQ(progress.progress.step, step);
+    EXPECT_EQ(progress.epoch, step < 5 ? kEpoch : kNext);
+  }
 }
 
 TEST_F(AgentMembershipTest, FinishSaysDoneAndWaitsForItsOwnEpochsRelease) {
-  Enter();
-  Result<void> finished = Error{};
-  std::jthread rank([&] { finished = membership_->Finish({}); });
+  const World world = Enter();
+  Result<bool> finished = Error{};
+  std::jthread rank([&] { finished = membership_->Finish(world, {}); });
 
   EXPECT_EQ(agent_.Receive<control::RankProgress>().epoch, kEpoch);
   EXPECT_EQ(agent_.Receive<control::RankDone>().epoch, kEpoch);
@@ -179,16 +188,128 @@ TEST_F(AgentMembershipTest, FinishSaysDoneAndWaitsForItsOwnEpochsRelease) {
   agent_.Send(control::Release{.epoch = kEpoch});
   rank.join();
 
-  EXPECT_TRUE(finished.ok());
+  ASSERT_TRUE(finished.ok());
+  EXPECT_TRUE(*finished);
+}
+
+TEST_F(AgentMembershipTest, FinishEndsWhenTheWorldIsOverAndSaysThatItIsAtTheBoundary) {
+  const World world = Enter();
+  Result<bool> finished = Error{};
+  std::jthread rank([&] {
+    control::Progress progress;
+    progress.step = 9;
+    finished = membership_->Finish(world, progress);
+  });
+
+  agent_.Receive<control::RankProgress>();
+  agent_.Receive<control::RankDone>();
+  agent_.Send(control::RankSwitch{.epoch = kEpoch});
+  const auto boundary = agent_.Receive<control::RankAtBoundary>();
+  agent_.Send(control::RankLeave{.below = kNext});
+  rank.join();
+
+  EXPECT_EQ(boundary.epoch, kEpoch);
+  EXPECT_EQ(boundary.step, 9);
+  ASSERT_TRUE(finished.ok());
+  EXPECT_FALSE(*finished);
+}
+
+TEST_F(AgentMembershipTest, LeaveCallsTheWatchAndWakesTheStore) {
+  const World world = Enter();
+  std::promise<std::string> over;
+  membership_->Watch(kEpoch, [&](const std::string& reason) { over.set_value(reason); });
+  std::jthread launcher([&] {
+    agent_.Receive<control::StoreGet>();
+    agent_.Send(control::RankLeave{.below = kEpoch});  // not below this one
+    agent_.Send(control::RankLeave{.below = kNext});
+  });
+
+  const auto values = world.store->Get({"never"}, In(std::chrono::seconds(60)));
+
+  ASSERT_FALSE(values.ok());
+  EXPECT_EQ(values.error().kind, ErrorKind::kCancelled);
+  EXPECT_THAT(over.get_future().get(), ::testing::HasSubstr("gave this world up"));
+}
+
+TEST_F(AgentMembershipTest, AWatchOfAWorldThatIsOverIsCalledAtOnceAndAnUnwatchedOneNever) {
+  const World world = Enter();
+  int calls = 0;
+  membership_->Watch(kEpoch, [&](const std::string&) { ++calls; });
+  membership_->Unwatch();
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 1, .members = Members()});
+
+  const Result<World> next = membership_->AwaitWorld(world.epoch);
+  membership_->Watch(kEpoch, [&](const std::string&) { calls += 10; });
+
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(next->epoch, kNext);
+  EXPECT_EQ(next->rank, 1);
+  EXPECT_EQ(calls, 10);
+}
+
+TEST_F(AgentMembershipTest, DoesNotEnterAWorldThatWasGivenUpMeanwhile) {
+  const World world = Enter();
+  const control::Epoch last{.term = 3, .number = 1};
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 0, .members = Members()});
+  agent_.Send(control::RankLeave{.below = last});
+  agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
+  std::promise<void> over;
+  membership_->Watch(kNext, [&](const std::string&) { over.set_value(); });
+  over.get_future().get();
+  agent_.Send(control::RankEpoch{.epoch = last, .rank = 0, .members = Members()});
+
+  const Result<World> next = membership_->AwaitWorld(world.epoch);
+
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(next->epoch, last);
+}
+
+TEST_F(AgentMembershipTest, IgnoresAWorldThatDoesNotHoldTogether) {
+  Enter();
+  std::vector<control::Member> twice = Members();
+  twice[1].rank = 0;
+
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 2, .members = Members()});
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = -1, .members = Members()});
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 0, .members = twice});
+  agent_.Send(control::RankEpoch{.epoch = {.term = 2, .number = 9}, .members = Members()});
+
+  const Result<World> next = membership_->AwaitWorld(kEpoch);
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(next->epoch.number, 9);
+}
+
+TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
+  const World world = Enter();
+  EXPECT_FALSE(membership_->SwitchWanted(kEpoch));
+
+  membership_->Broken(world, 1, "rank 1 went away");
+  membership_->AtBoundary(world, 12);
+  std::promise<void> over;
+  membership_->Watch(kEpoch, [&](const std::string&) { over.set_value(); });
+  agent_.Send(control::RankSwitch{.epoch = kEpoch});
+  agent_.Send(control::RankLeave{.below = kNext});
+  over.get_future().get();
+
+  const auto broken = agent_.Receive<control::RankBroken>();
+  EXPECT_EQ(broken.epoch, kEpoch);
+  EXPECT_EQ(broken.peer, 1);
+  EXPECT_EQ(broken.reason, "rank 1 went away");
+  EXPECT_EQ(agent_.Receive<control::RankAtBoundary>().step, 12);
+  EXPECT_TRUE(membership_->SwitchWanted(kEpoch));
+  EXPECT_FALSE(membership_->SwitchWanted(kNext));
 }
 
 TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
-  Enter();
+  const World world = Enter();
+  std::promise<void> over;
+  membership_->Watch(kEpoch, [&](const std::string&) { over.set_value(); });
   agent_.Close();
 
-  EXPECT_FALSE(membership_->store().Get({"never"}, In(std::chrono::seconds(60))).ok());
-  EXPECT_FALSE(membership_->Finish({}).ok());
-  membership_->Broken("no agent decides any more");
+  over.get_future().get();
+  EXPECT_FALSE(world.store->Get({"never"}, In(std::chrono::seconds(60))).ok());
+  EXPECT_FALSE(membership_->Finish(world, {}).ok());
+  EXPECT_FALSE(membership_->AwaitWorld(kEpoch).ok());
 }
 
 TEST(AgentMembership, SaysWhenThereIsNoAgent) {

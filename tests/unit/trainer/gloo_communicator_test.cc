@@ -17,16 +17,20 @@ using std::chrono::seconds;
 
 constexpr seconds kLong{60};
 
+class GlooCommunicatorTest : public ::testing::Test {
+ protected:
+  LeftBehind left_behind;
+};
+
 // Small integers: every sum is exact, whatever the order.
 float Value(int rank, std::size_t index) {
   return static_cast<float>((static_cast<std::size_t>(rank) + 1) * (index % 7));
 }
 
-TEST(GlooCommunicator, AllReduceSumsExactly) {
+TEST_F(GlooCommunicatorTest, AllReduceSumsExactly) {
   for (const int size : {2, 3, 5}) {
-    MemoryStore store;
     RunRanks(size, [&](const World& world) {
-      GlooCommunicator communicator(world, store, In(kLong));
+      GlooCommunicator communicator(world, In(kLong), left_behind);
       for (const std::size_t count : {1U, 3U, 1000U, 300'000U}) {
         std::vector<float> values(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = Value(world.rank, i);
@@ -45,10 +49,9 @@ TEST(GlooCommunicator, AllReduceSumsExactly) {
   }
 }
 
-TEST(GlooCommunicator, RunsOperationsInOrderWithoutWaiting) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, RunsOperationsInOrderWithoutWaiting) {
   RunRanks(3, [&](const World& world) {
-    GlooCommunicator communicator(world, store, In(kLong));
+    GlooCommunicator communicator(world, In(kLong), left_behind);
     std::array<std::vector<float>, 20> buckets;
     std::vector<WorkHandle> works;
 
@@ -64,10 +67,9 @@ TEST(GlooCommunicator, RunsOperationsInOrderWithoutWaiting) {
   });
 }
 
-TEST(GlooCommunicator, GathersBroadcastsAndMeets) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, GathersBroadcastsAndMeets) {
   RunRanks(3, [&](const World& world) {
-    GlooCommunicator communicator(world, store, In(kLong));
+    GlooCommunicator communicator(world, In(kLong), left_behind);
     const std::array<int, 2> mine{world.rank, 10 * world.rank};
     std::array<int, 6> all{};
     std::array<int, 4> message{};
@@ -87,11 +89,11 @@ TEST(GlooCommunicator, GathersBroadcastsAndMeets) {
   });
 }
 
-TEST(GlooCommunicator, APeerThatNeverComesEndsAtTheDeadline) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, APeerThatNeverComesEndsAtTheDeadline) {
   World world;
   world.size = 2;
-  GlooCommunicator communicator(world, store, In(milliseconds(50)));
+  world.store = std::make_shared<MemoryStore>();
+  GlooCommunicator communicator(world, In(milliseconds(50)), left_behind);
   std::vector<float> values(8);
 
   const Result<void> reduced = communicator.AllReduce(values, In(kLong))->Wait();
@@ -101,11 +103,10 @@ TEST(GlooCommunicator, APeerThatNeverComesEndsAtTheDeadline) {
   EXPECT_THAT(reduced.error().message, ::testing::HasSubstr("connecting rank 0 of 2"));
 }
 
-TEST(GlooCommunicator, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {
   std::latch done(2);
   RunRanks(2, [&](const World& world) {
-    GlooCommunicator communicator(world, store, In(kLong));
+    GlooCommunicator communicator(world, In(kLong), left_behind);
     std::vector<float> values(8);
     ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
     if (world.rank == 0) {
@@ -119,10 +120,9 @@ TEST(GlooCommunicator, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {
   });
 }
 
-TEST(GlooCommunicator, ALostPeerEndsTheOthersAtOnce) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, ALostPeerEndsTheOthersAtOnce) {
   RunRanks(3, [&](const World& world) {
-    auto communicator = std::make_unique<GlooCommunicator>(world, store, In(kLong));
+    auto communicator = std::make_unique<GlooCommunicator>(world, In(kLong), left_behind);
     std::vector<float> values(8);
     ASSERT_TRUE(communicator->Barrier(In(kLong))->Wait().ok());
     if (world.rank == 2) return;  // its sockets close with it
@@ -135,12 +135,11 @@ TEST(GlooCommunicator, ALostPeerEndsTheOthersAtOnce) {
   });
 }
 
-TEST(GlooCommunicator, AbortWakesAnOperationUnderWayOnBothSides) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, AbortWakesAnOperationUnderWayOnBothSides) {
   std::latch waiting(2);
   std::latch done(2);
   RunRanks(2, [&](const World& world) {
-    GlooCommunicator communicator(world, store, In(kLong));
+    GlooCommunicator communicator(world, In(kLong), left_behind);
     std::vector<float> values(8);
     ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
     const auto start = std::chrono::steady_clock::now();
@@ -166,17 +165,38 @@ TEST(GlooCommunicator, AbortWakesAnOperationUnderWayOnBothSides) {
   });
 }
 
-TEST(GlooCommunicator, IsAbandonedWhileItConnects) {
-  MemoryStore store;
+TEST_F(GlooCommunicatorTest, AbortWakesASendThatASilentPeerDoesNotTake) {
+  std::latch done(2);
+  RunRanks(2, [&](const World& world) {
+    GlooCommunicator communicator(world, In(kLong), left_behind);
+    std::vector<std::byte> bytes(64 << 20);  // more than the sockets hold
+    ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
+    const int root = 0;
+    if (world.rank == root) {
+      const WorkHandle sent = communicator.Broadcast(bytes, root, In(kLong));
+      const auto start = std::chrono::steady_clock::now();
+      communicator.Abort("a newer epoch");
+
+      EXPECT_EQ(sent->Wait().error().kind, ErrorKind::kCancelled);
+      EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+    }
+    done.arrive_and_wait();  // rank 1 is silent until here
+  });
+}
+
+TEST_F(GlooCommunicatorTest, IsAbandonedWhileItConnects) {
   World world;
   world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
   const auto start = std::chrono::steady_clock::now();
   {
-    GlooCommunicator communicator(world, store, In(milliseconds(200)));
+    GlooCommunicator communicator(world, In(seconds(3)), left_behind);
+    const WorkHandle work = communicator.Barrier(In(kLong));
     communicator.Abort("a newer epoch");
-    EXPECT_EQ(communicator.Barrier(In(kLong))->Wait().error().kind, ErrorKind::kCancelled);
+    EXPECT_EQ(work->Wait().error().kind, ErrorKind::kCancelled);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(2));
+  EXPECT_EQ(left_behind.Hanging(), 1);
 }
 
 TEST(LoopbackCommunicator, IsAWorldOfOne) {

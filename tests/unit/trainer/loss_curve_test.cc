@@ -24,9 +24,12 @@ struct Curve {
 // Trains a world of `size` and reads the step log that rank 0 left.
 Curve TrainWorld(int size) {
   const TemporaryFolder folder;
-  MemoryStore store;
   RunRanks(size, [&](const World& world) {
-    TestRank rank(world, store, kBatch, 3);
+    TestRank rank(world, kBatch, 3,
+                  {.learning_rate = 0.05,
+                   .momentum = 0.9,
+                   .schedule = RateSchedule::kCosine,
+                   .total_steps = kSteps});
     auto log = StepLog::Open(world.rank == 0 ? folder.path() + "/log" : "none");
     ASSERT_TRUE(log.ok());
     const Result<void> joined = rank.session.Join();
@@ -34,12 +37,9 @@ Curve TrainWorld(int size) {
     TrainPlan plan;
     plan.steps = kSteps;
     plan.global_batch = kBatch;
-    plan.sgd = {.learning_rate = 0.05,
-                .momentum = 0.9,
-                .schedule = RateSchedule::kCosine,
-                .total_steps = kSteps};
 
-    const auto summary = Train(*rank.workload, rank.session, rank.buckets, *log, rank.clock, plan);
+    const auto summary =
+        Train(*rank.workload, rank.session, rank.optimizer, *log, rank.clock, plan);
 
     ASSERT_TRUE(summary.ok()) << summary.error().message;
     EXPECT_EQ(summary->steps, kSteps);

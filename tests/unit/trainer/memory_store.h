@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -43,27 +44,13 @@ class MemoryStore final : public Store {
   std::map<std::string, std::string> values_;
 };
 
-// Looks at another store, for the ranks of one world that share it.
-class SharedStore final : public Store {
- public:
-  explicit SharedStore(Store& store) : store_(store) {}
-  Result<void> Set(const std::string& key, const std::string& value) override {
-    return store_.Set(key, value);
-  }
-  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
-                                       Deadline deadline) override {
-    return store_.Get(keys, deadline);
-  }
-
- private:
-  Store& store_;
-};
-
-// Runs `rank_main` once per rank, each on its own thread, and waits for all.
+// Runs `rank_main` once per rank of a world, each on its own thread, and waits for all.
 inline void RunRanks(int size, const std::function<void(const World& world)>& rank_main) {
+  const auto store = std::make_shared<MemoryStore>();
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < size; ++rank) {
     World world;
+    world.store = store;
     world.rank = rank;
     world.size = size;
     ranks.emplace_back([&rank_main, world] { rank_main(world); });

@@ -21,7 +21,9 @@ TEST(StepLog, StepLinesHaveTheDocumentedFields) {
                                                       .samples_per_second = 1000,
                                                       .data_ms = 1.5,
                                                       .compute_ms = 20.25,
-                                                      .communication_ms = 0.125}));
+                                                      .communication_ms = 0.125,
+                                                      .world_size = 3,
+                                                      .world_epoch = {.term = 2, .number = 5}}));
 
   EXPECT_EQ(line.at("step").get<int>(), 7);
   EXPECT_EQ(line.at("epoch").get<int>(), 2);
@@ -30,6 +32,8 @@ TEST(StepLog, StepLinesHaveTheDocumentedFields) {
   EXPECT_EQ(line.at("data_ms").get<double>(), 1.5);
   EXPECT_EQ(line.at("compute_ms").get<double>(), 20.25);
   EXPECT_EQ(line.at("communication_ms").get<double>(), 0.125);
+  EXPECT_EQ(line.at("world_size").get<int>(), 3);
+  EXPECT_EQ(line.at("world_epoch"), Json::array({2, 5}));
 }
 
 TEST(StepLog, SummaryIsOneObjectUnderItsName) {
@@ -62,6 +66,26 @@ TEST(StepLog, WritesWholeLinesAtOnce) {
   std::string line;
   ASSERT_TRUE(std::getline(file, line));  // while the log is still open
   EXPECT_EQ(line, "{\"step\":1}");
+}
+
+TEST(StepLog, OnlyARestartEmptiesTheFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("log", "{\"step\":7}\n");
+
+  auto joiner = StepLog::Open(path);
+  ASSERT_TRUE(joiner.ok());
+  joiner->Write("{\"step\":8}");
+  std::ifstream file(path);
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(line, "{\"step\":7}");
+
+  joiner->Restart();
+  joiner->Write("{\"step\":1}");
+  std::ifstream again(path);
+  ASSERT_TRUE(std::getline(again, line));
+  EXPECT_EQ(line, "{\"step\":1}");
+  EXPECT_FALSE(std::getline(again, line));
 }
 
 TEST(StepLog, RefusesAPathItCannotWrite) {

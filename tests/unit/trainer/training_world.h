@@ -3,7 +3,6 @@
 // Whole ranks of the trainer as threads of one test process, over Gloo on loopback.
 
 #include <memory>
-#include <string>
 
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/gloo_communicator.h"
@@ -14,29 +13,38 @@
 
 namespace ringmaster::trainer {
 
-inline std::unique_ptr<Communicator> TestCommunicator(const World& world, Store& store,
-                                                      Deadline deadline) {
-  if (world.size == 1) return std::make_unique<LoopbackCommunicator>();
-  return std::make_unique<GlooCommunicator>(world, store, deadline);
+inline CommunicatorFactory TestCommunicators(LeftBehind& left_behind) {
+  return [&left_behind](const World& world,
+                        Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+    if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
+    return std::unique_ptr<Communicator>(new GlooCommunicator(world, deadline, left_behind));
+  };
 }
 
-// One rank: workload, buckets and a session, not yet joined.
+// One rank of a world that never changes: workload, buckets, optimizer and a session, not yet
+// joined.
 struct TestRank {
-  TestRank(const World& world, Store& store, int64_t global_batch, uint64_t seed,
+  TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
            uint64_t fingerprint = 0)
-      : membership(MakeStaticMembership(world, std::make_unique<SharedStore>(store))),
+      : membership(MakeStaticMembership(world, world.store)),
         workload(MakeMnist(GeneratedDigits(seed, 512, 101),
                            {.seed = seed, .global_batch = global_batch})),
         buckets(workload->parameters(), {.first_bytes = 64 << 10, .bytes = 16 << 10}),
-        session(*membership, TestCommunicator, buckets, clock,
+        optimizer(buckets.flat_parameters(), buckets.flat_gradients(), sgd),
+        session(*membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit,
+                clock,
                 {.global_batch = global_batch,
                  .timeout = std::chrono::seconds(60),
                  .fingerprint = fingerprint}) {}
 
   SystemClock clock;
+  LeftBehind left_behind;
+  AuditLog audit;
   std::unique_ptr<MembershipSource> membership;
   std::unique_ptr<Workload> workload;
   Buckets buckets;
+  Sgd optimizer;
   Session session;
 };
 

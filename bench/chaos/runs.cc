@@ -1,0 +1,126 @@
+#include "bench/chaos/runs.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/chaos/measures.h"
+
+namespace ringmaster::chaos {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+std::string LogsIn(const std::string& folder) {
+  const std::string logs = folder + "/audit";
+  std::filesystem::create_directory(logs);
+  return logs;
+}
+
+runtime_test::Ran Audit(const std::string& folder) {
+  const auto audit = runtime_test::RunCommand({runtime_test::AuditProgram(), folder + "/audit"});
+  std::cout << audit.output;
+  return audit;
+}
+
+int Fail(const std::string& what, const Stage& stage, const std::string& message) {
+  std::cerr << stage.Log() << "ringmaster-bench: " << what << ": " << message << std::endl;
+  return 1;
+}
+
+}  // namespace
+
+int RunChaos(const ChaosOptions& options, const std::string& folder) {
+  const std::string seed = "seed " + std::to_string(options.seed);
+  Stage stage(options.stage, LogsIn(folder));
+  if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
+
+  // What the job does while nobody strikes, as long as between two faults.
+  const milliseconds pause(static_cast<int64_t>(options.every * 1000));
+  const Time calm_begin = steady_clock::now();
+  stage.trail().Await(pause, [](const Applied&) { return false; });
+  const Time strikes_begin = steady_clock::now();
+  const double calm = RateOf(stage.trail().steps(), calm_begin, strikes_begin);
+
+  std::vector<double> first_steps;
+  int silent = 0;
+  for (const Fault& fault :
+       MakeSchedule(options.kinds, options.stage.workers, options.count, options.seed)) {
+    const Time next = steady_clock::now() + pause;
+    const Result<Outcome> outcome = stage.Strike(fault);
+    if (!outcome.ok()) return Fail(seed, stage, outcome.error().message);
+    if (outcome->first_step >= 0) first_steps.push_back(outcome->first_step);
+    silent += IsSilent(fault.kind) ? 1 : 0;
+    std::printf(
+        "%-10s worker %d: detected %6.0f ms, first step %6.0f ms, whole again %6.0f ms, "
+        "longest gap %6.0f ms\n",
+        ToString(fault.kind), fault.worker, outcome->detected, outcome->first_step, outcome->whole,
+        outcome->longest_gap);
+    std::fflush(stdout);
+    stage.trail().Await(std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(
+                                                      next - steady_clock::now())),
+                        [](const Applied&) { return false; });
+  }
+  const Time end = steady_clock::now();
+  const double struck = RateOf(stage.trail().steps(), strikes_begin, end);
+  const int64_t steps = stage.trail().newest().step;
+  const double median = MedianStepMillis(stage.trail().steps());
+  if (auto ended = stage.End(); !ended.ok()) return Fail(seed, stage, ended.error().message);
+
+  const runtime_test::Ran audit = Audit(folder);
+  std::sort(first_steps.begin(), first_steps.end());
+  const double seconds = duration<double>(end - strikes_begin).count();
+  nlohmann::json summary{
+      {"seed", options.seed},
+      {"faults", options.count},
+      {"steps", steps},
+      {"seconds", seconds},
+      {"median_step_ms", median},
+      {"throughput_kept", calm > 0 ? struck / calm : 0},
+      {"silent_cost", static_cast<double>(silent) *
+                          static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
+      {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},
+      {"worst_first_step_ms", first_steps.empty() ? -1 : first_steps.back()},
+      {"audit", audit.exit_code == 0 ? "clean" : "not clean"}};
+  std::cout << summary.dump() << std::endl;
+  if (audit.exit_code != 0) return Fail(seed, stage, "the audit is not clean");
+  return 0;
+}
+
+int RunScale(ScaleOptions options, const std::string& folder) {
+  options.stage.at_first = options.sizes.front();
+  options.stage.workers = *std::max_element(options.sizes.begin(), options.sizes.end());
+  Stage stage(options.stage, LogsIn(folder));
+  if (auto begun = stage.Begin(); !begun.ok()) return Fail("scale", stage, begun.error().message);
+  const auto calm = [&] {
+    const int64_t step = stage.trail().newest().step;
+    return stage.trail().Await(options.stage.limit,
+                               [&](const Applied& newest) { return newest.step >= step + 50; });
+  };
+  double longest = 0;
+  for (std::size_t i = 1; i < options.sizes.size(); ++i) {
+    if (!calm()) return Fail("scale", stage, "the job stands still");
+    const Result<Outcome> outcome = stage.Scale(options.sizes[i]);
+    if (!outcome.ok()) return Fail("scale", stage, outcome.error().message);
+    std::printf("%d -> %d workers: whole after %.0f ms, longest gap %.0f ms\n",
+                options.sizes[i - 1], options.sizes[i], outcome->whole, outcome->longest_gap);
+    std::fflush(stdout);
+    longest = std::max(longest, outcome->longest_gap);
+  }
+  if (!calm()) return Fail("scale", stage, "the job stands still");
+  const double median = MedianStepMillis(stage.trail().steps());
+  if (auto ended = stage.End(); !ended.ok()) return Fail("scale", stage, ended.error().message);
+  const bool clean = Audit(folder).exit_code == 0;
+  const nlohmann::json summary{{"longest_gap_ms", longest},
+                               {"median_step_ms", median},
+                               {"audit", clean ? "clean" : "not clean"}};
+  std::cout << summary.dump() << std::endl;
+  return clean ? 0 : Fail("scale", stage, "the audit is not clean");
+}
+
+}  // namespace ringmaster::chaos

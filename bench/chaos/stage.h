@@ -1,0 +1,72 @@
+#pragma once
+
+// One job of real processes on hosts made of network namespaces, and what an operator does for it:
+// orders, replacements, the next launcher. The chaos program strikes, the stage mends.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/chaos/schedule.h"
+#include "bench/chaos/trail.h"
+#include "common/base/result.h"
+#include "tests/runtime/job.h"
+
+namespace ringmaster::chaos {
+
+struct StageOptions {
+  int workers = 3;   // hosts for them
+  int at_first = 0;  // how many train from the beginning; 0: all
+  int min_replicas = 1;
+  int64_t global_batch = 48;
+  std::chrono::milliseconds lost_after{2000};
+  std::chrono::seconds limit{60};  // for whatever has to happen next
+};
+
+// What one fault cost. Milliseconds from the strike; -1: does not apply.
+struct Outcome {
+  double detected = -1;    // until the launcher knew
+  double first_step = -1;  // until the first step of the world without the lost member
+  double whole = -1;       // until the world has all its members again
+  double longest_gap = 0;  // between two steps, from the strike until the world is whole
+};
+
+class Stage {
+ public:
+  // `folder` is empty and receives the audit logs. REQUIRES: Hosts::Possible().
+  Stage(const StageOptions& options, std::string folder);
+
+  // Returns when all workers train.
+  Result<void> Begin();
+  // Strikes, does the operator's part, and returns when the world is whole again. kTimeout says
+  // what did not happen.
+  Result<Outcome> Strike(const Fault& fault);
+  // Asks for so many of the workers (the first ones), and returns when the world is just them.
+  Result<Outcome> Scale(int workers);
+  // Shrinks the world to one worker and ends that.
+  Result<void> End();
+
+  Trail& trail() { return trail_; }
+  std::string Log() const { return job_.Log(); }
+
+ private:
+  void Order();
+  void StartWorkers(int from, int to);
+  double LongestGapSince(std::size_t known, const Applied& before) const;
+  void Replace(int worker);
+  Result<void> AwaitWhole();
+  Result<Outcome> StrikeLauncher();
+  void Act(const Fault& fault);
+
+  const StageOptions options_;
+  const std::string folder_;
+  runtime_test::Job job_;
+  Trail trail_;
+  int wanted_ = 0;
+  int term_ = 1;
+  std::vector<int> pods_;  // of each worker, how many there have been
+};
+
+}  // namespace ringmaster::chaos

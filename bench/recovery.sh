@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Figures B6 to B10: what faults and resizing cost a training of real processes on hosts made of network namespaces.
+#   recovery.sh B6    kill -9 of a rank; of an agent, which is what the loss of its Pod is: the next step of the others
+#   recovery.sh B7    a host falls silent: the next step of the others
+#   recovery.sh B8    steps lost or repeated in RUNS schedules of faults of every kind, by audit of the ranks' logs
+#   recovery.sh B9    2 → 4 → 2 workers: the longest gap between two steps
+#   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults)
+#   RUNS=5            faults of each kind; the figure is the median
+# Extra arguments go to ringmaster-bench.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-worker}
+runs=${RUNS:-5}
+figure=$1
+shift
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
+[ -f "$build/build.ninja" ] ||
+  cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_TESTS=ON -DRINGMASTER_OPERATOR=OFF >/dev/null
+cmake --build "$build" --target ringmaster-bench >&2
+bench=$build/tests/chaos/ringmaster-bench
+
+# strike KINDS ARGUMENTS... -> the summary; the lines for people go to standard output of the figure
+strike() { "$bench" chaos --faults="$1" --count="$runs" --every=1 "${@:2}" | tee /dev/stderr | tail -n 1; }
+
+case $figure in
+  B6)
+    # torchrun (torch 2.15, one host, 2 ranks) needed 2.85 s, and lost every step since its last checkpoint.
+    rank=$(strike kill-rank "$@")
+    agent=$(strike kill-agent "$@")
+    jq -cn --argjson rank "$rank" --argjson agent "$agent" '
+      ([$rank.median_first_step_ms, $agent.median_first_step_ms] | max / 1000) as $value
+      | {figure: "B6", value: $value, unit: "s from kill -9 to the next step of the survivors, the slower median of rank and agent",
+         reference: 2.85, reference_is: "torchrun 2.15, reported", goal: "<= 0.3",
+         holds: ($value <= 0.3 and $rank.audit == "clean" and $agent.audit == "clean"),
+         rank_ms: $rank.median_first_step_ms, agent_ms: $agent.median_first_step_ms,
+         worst_ms: ([$rank.worst_first_step_ms, $agent.worst_first_step_ms] | max), step_ms: $rank.median_step_ms}' ;;
+  B7)
+    # The limit is the lost limit itself: silence is no evidence before it.
+    cut=$(strike cut --lost-after=2000 "$@")
+    jq -cn --argjson cut "$cut" '($cut.median_first_step_ms / 1000) as $value
+      | {figure: "B7", value: $value, unit: "s from the cut of a host without the launcher to the next step of the survivors",
+         reference: 2.0, reference_is: "the lost limit", goal: "<= 2.5", holds: ($value <= 2.5 and $cut.audit == "clean"),
+         worst_ms: $cut.worst_first_step_ms}' ;;
+  B8)
+    # Peers lose every step since their last checkpoint.
+    wrong=0 unknown=0 steps=0
+    for seed in $(seq "$runs"); do
+      summary=$("$bench" chaos --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" \
+        "--faults=kill-rank,kill-agent,stop,cut,cut-in,launcher" | tee /dev/stderr | grep '"worlds"')
+      wrong=$((wrong + $(jq '.lost + .repeated + .disagreeing' <<<"$summary")))
+      unknown=$((unknown + $(jq .unknown <<<"$summary"))) steps=$((steps + $(jq .steps <<<"$summary")))
+    done
+    jq -cn --argjson wrong $wrong --argjson unknown $unknown --argjson steps $steps --argjson runs "$runs" '
+      {figure: "B8", value: $wrong, unit: "committed steps lost or repeated", reference: 0, goal: "0",
+       holds: ($wrong == 0 and $unknown == 0), unknown: $unknown, steps: $steps, faults: (5 * $runs)}' ;;
+  B10)
+    # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
+    "$bench" chaos --replicas=8 --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | tee /dev/stderr | tail -n 1 | jq -c '
+      {figure: "B10", value: (100 * .throughput_kept), unit: "% of the undisturbed steps per second", reference: 97.7,
+       reference_is: "torchft, reported", goal: ">= 98", holds: (.throughput_kept >= 0.98 and .audit == "clean"),
+       faults: .faults, seconds: .seconds}' ;;
+  B9)
+    "$bench" scale --sizes=2,4,2 "$@" | tee /dev/stderr | tail -n 1 | jq -c '
+      (2 * .median_step_ms + 500) as $goal
+      | {figure: "B9", value: (.longest_gap_ms / 1000), unit: "s, longest gap between two steps while 2 -> 4 -> 2 workers",
+         reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
+         holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
+esac

@@ -1,0 +1,89 @@
+#include "operator/caches.h"
+
+#include <utility>
+
+#include "operator/api/codec.h"
+#include "operator/api/names.h"
+#include "operator/job/views.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster {
+
+Caches::Caches()
+    : jobs_(api::DecodeTrainingJob),
+      pods_(job::ProjectPod),
+      services_(job::ProjectService),
+      nodes_(job::ProjectNode) {}
+
+void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
+  jobs_.OnChange(
+      [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.Key()); });
+  const auto owner = [&queue](const kube::ObjectMeta& meta, runtime::Change) {
+    if (meta.owner_kind == api::kKind) queue.Add(kube::ObjectKey(meta.ns, meta.owner_name));
+  };
+  pods_.OnChange(owner);
+  services_.OnChange(owner);
+  nodes_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
+    for (const std::string& key : node_changes_.JobsToLookAt(meta.name)) queue.Add(key);
+  });
+  freshness.Watch(kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); });
+  freshness.Watch(kube::kPods, [this] { return pods_.LastSeenVersion(); });
+  freshness.Watch(kube::kServices, [this] { return services_.LastSeenVersion(); });
+}
+
+void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
+                   runtime::Metrics& metrics, const MainEvents& events) {
+  const auto add = [&](const kube::Resource& resource, runtime::StoreWriter& store,
+                       const char* selector, bool needed) {
+    runtime::ReflectorOptions options;
+    options.resource = resource;
+    options.ns = config.watch_namespace;
+    options.label_selector = selector;
+    if (needed) {
+      options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
+    }
+    watched_.push_back(
+        {std::make_unique<runtime::Reflector>(client, clock, store, watch_list_, std::move(options),
+                                              &metrics.reflector()),
+         needed});
+  };
+  add(kube::kTrainingJobs, jobs_, "", true);
+  add(kube::kPods, pods_, api::kManagedBySelector, true);
+  add(kube::kServices, services_, api::kManagedBySelector, true);
+  // Cluster-scoped: an operator that was confined to a namespace may not see them.
+  add(kube::kNodes, nodes_, "", false);
+}
+
+void Caches::Start() {
+  for (const Watched& watched : watched_) watched.reflector->Start();
+}
+
+void Caches::Stop() {
+  for (const Watched& watched : watched_) watched.reflector->Stop();
+}
+
+bool Caches::Synced() const {
+  for (const Watched& watched : watched_) {
+    if (watched.needed && !watched.reflector->Synced()) return false;
+  }
+  return true;
+}
+
+std::string Caches::Problems() const {
+  std::string problems;
+  for (const Watched& watched : watched_) {
+    if (!watched.needed) continue;
+    const std::string problem = watched.reflector->Problem();
+    if (!problem.empty()) problems += problem + "\n";
+  }
+  return problems;
+}
+
+bool Caches::Healthy(std::chrono::milliseconds limit) const {
+  for (const Watched& watched : watched_) {
+    if (!watched.reflector->Healthy(limit)) return false;
+  }
+  return true;
+}
+
+}  // namespace ringmaster

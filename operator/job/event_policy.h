@@ -1,0 +1,14 @@
+#pragma once
+
+// What of a plan people are told as events, beyond what its other policies tell themselves: changes
+// from the old status to the new one. Pure.
+
+#include "operator/job/plan.h"
+#include "operator/job/status_policy.h"
+
+namespace ringmaster::job {
+
+// To plan.events. REQUIRES: plan.status is final.
+void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan);
+
+}  // namespace ringmaster::job

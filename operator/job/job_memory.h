@@ -1,0 +1,55 @@
+#pragma once
+
+// What the process remembers of a job between reconciles. All of it may be lost at any time: a
+// restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
+// replaces by its own. Kept by the reconciler, read by the plan.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/membership.h"
+#include "operator/job/launcher_view.h"
+#include "operator/job/observe.h"
+
+namespace ringmaster::job {
+
+// Why the last creates failed, until when not to try again.
+struct Refusal {
+  std::string reason;   // a condition reason of api/names.h
+  std::string message;  // the API server's words
+  bool user_error =
+      false;         // the objects we make from the spec are invalid: trying again cannot help
+  int failures = 0;  // in a row
+  Clock::Time retry_at{};
+};
+
+// A worker Pod that was seen and whose object is gone: it certainly ended.
+struct GoneWorker {
+  std::string pod_uid;
+  std::optional<control::Epoch>
+      epoch;  // the launcher's when it was missed, as soon as one is known
+};
+
+struct JobMemory {
+  std::optional<Refusal> refusal;
+  int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
+  std::set<std::string> taken_names;
+  std::optional<Clock::Time> progress_written;
+  std::optional<Clock::Time> ended_since;  // since when we know that the job is over
+
+  std::set<std::string> workers;                     // UIDs of the worker Pods that exist
+  std::set<std::string> nodes;                       // of this job's Pods, seen to exist
+  std::vector<GoneWorker> gone;                      // oldest first
+  std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
+  bool told_of_nodes = false;  // the event NodesUnreachable was sent for the present trouble
+};
+
+// Takes in what is seen now; before every plan.
+void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,
+              Clock::Time now, JobMemory& memory);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,37 @@
+#pragma once
+
+// Workers that have to go while the job goes on: which ones, and when their Pods may be deleted.
+// One that was chosen carries a mark (api::kAnnotationLeaving) before anybody is told, so that an
+// operator that starts anew never chooses a second one; then it is left out of the order, finishes
+// its step, and its Pod goes when the launcher reports it drained. Pure.
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "operator/job/plan.h"
+#include "operator/job/reports.h"
+
+namespace ringmaster::job {
+
+// From its mark on; then the Pod is deleted all the same, and the launcher counts it as lost.
+inline constexpr std::chrono::seconds kDrainLimit{30};
+
+// `count` of the candidates, first those that do nothing for the job: Pods that do not run, workers
+// that are not ready, workers that are not members; then the youngest, which has the highest index.
+std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
+                                  std::size_t count);
+
+enum class Leave {
+  kWait,    // its ranks still train, or hand over
+  kGo,      // nothing of it is needed any more
+  kOverdue  // it had its time
+};
+
+// REQUIRES: the Pod is marked.
+Leave JudgeLeaver(const PodView& pod, const PlanInput& input, const Reports& reports);
+
+// How long a marked Pod may still take; zero once it is overdue.
+std::chrono::milliseconds DrainTimeLeft(const PodView& pod, const PlanInput& input);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,286 @@
+#include "operator/job/live_plan.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+#include "operator/job/event_policy.h"
+#include "operator/job/launcher_policy.h"
+#include "operator/job/leave_policy.h"
+#include "operator/job/loss_policy.h"
+#include "operator/job/node_policy.h"
+#include "operator/job/pods.h"
+#include "operator/job/replacement_policy.h"
+#include "operator/job/reports.h"
+#include "operator/job/status_policy.h"
+#include "operator/job/verdict_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+std::string HowItEnded(const PodView& pod) {
+  const ContainerView& container = pod.container;
+  std::string text = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) + " ended";
+  if (container.terminated) {
+    text += container.signal > 0 ? " by signal " + std::to_string(container.signal)
+                                 : " with exit code " + std::to_string(container.exit_code);
+    if (!container.ended_reason.empty()) text += " (" + container.ended_reason + ")";
+  } else if (!pod.reason.empty()) {
+    text += " (" + pod.reason + (pod.message.empty() ? "" : ": " + pod.message) + ")";
+  }
+  return text;
+}
+
+// One concern after the other.
+class LivePlanner {
+ public:
+  explicit LivePlanner(const PlanInput& input)
+      : in_(input),
+        job_(input.job),
+        seen_(input.observed),
+        reports_(input),
+        now_text_(FormatTime(input.wall_now)) {}
+
+  Plan Make();
+
+ private:
+  void RecordEndedPods();
+  void PlanLauncher();
+  void ReplaceLauncher();
+  void SortWorkers();
+  void PlanLeaver(const PodPtr& worker);
+  void ReplaceLost(const LostWorker& lost);
+  void ShrinkOrGrow();
+  void PlanServices();
+  void PlanOrder();
+
+  // Workers that finished under the present launcher: it told them to end, and its verdict is on
+  // the way.
+  bool FinishedUnderPresentLauncher(const PodView& worker) const;
+  // Its agent was asked to end by somebody else, and the job goes on without it.
+  bool LeftEarly(const PodView& worker) const;
+  // Creates wait for what refused them the last time.
+  bool MayCreate() const { return !in_.memory.refusal || in_.memory.refusal->retry_at <= in_.now; }
+  void WaitForBackOff(std::chrono::milliseconds delay) {
+    outlook_.back_off = std::max(outlook_.back_off, delay);
+    plan_.RequeueWithin(delay);
+  }
+
+  const PlanInput& in_;
+  const api::TrainingJob& job_;
+  const Observed& seen_;
+  const Reports reports_;
+  const std::string now_text_;
+  Plan plan_;
+  PodsOutlook outlook_;
+  bool launcher_ok_ = false;
+  int64_t term_ = 0;  // that the launcher has, or will have after this plan
+  // Workers that count: live ones that stay, and finished ones that wait for the verdict.
+  std::vector<PodPtr> kept_;
+  int missing_ = 0;
+};
+
+bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
+  return launcher_ok_ && worker.container.finished_at > seen_.launcher->created_at;
+}
+
+bool LivePlanner::LeftEarly(const PodView& worker) const {
+  const control::LauncherStatus* answer = AnswerOf(in_);
+  const control::WorkerReport* report = reports_.Find(worker.uid);
+  return report != nullptr && (report->drained || report->lost) &&
+         answer->phase != control::LauncherPhase::kFinished;
+}
+
+void LivePlanner::RecordEndedPods() {
+  const PodPtr& launcher = seen_.launcher;
+  if (launcher != nullptr && launcher->Ended()) {
+    api::Failure failure = FailureOf(*launcher, now_text_);
+    failure.reason = api::kReasonLauncherLost;
+    if (AddFailure(plan_.status.failures, std::move(failure))) {
+      plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
+                 HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
+    }
+  }
+  for (const PodPtr& worker : seen_.failed) {
+    if (AddFailure(plan_.status.failures, FailureOf(*worker, now_text_))) {
+      outlook_.worker_lost = true;
+      plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
+                 HowItEnded(*worker) + "; another worker takes its place");
+    }
+    plan_.Delete(*worker);
+  }
+}
+
+void LivePlanner::PlanLauncher() {
+  const PodPtr& launcher = seen_.launcher;
+  launcher_ok_ = launcher != nullptr && !launcher->deleting && !launcher->Ended();
+  term_ = job_.status.launcher_term;
+  // The first term's Pod may exist before the status names its term.
+  if (launcher != nullptr) term_ = std::max(term_, launcher->term);
+  // Launchers of earlier terms have nothing to say any more. One that is being deleted already
+  // needs no second order.
+  for (const PodPtr& old : seen_.old_launchers) {
+    if (!old->deleting && !old->Ended()) plan_.Delete(*old);
+  }
+  const LauncherCheck check = CheckLauncher(in_);
+  if (check.again) plan_.RequeueWithin(*check.again);
+  if (launcher_ok_ && check.lost.empty()) return;
+  const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kLauncher, in_.wall_now);
+  outlook_.launcher_lost = !launcher_ok_;
+  // A silent one may still come back while its successor has to wait.
+  if (delay.count() > 0) return WaitForBackOff(delay);
+  if (!MayCreate()) return;
+  if (launcher_ok_) {
+    launcher_ok_ = false;
+    outlook_.launcher_lost = true;
+    api::Failure failure = FailureOf(*launcher, now_text_);
+    failure.reason = api::kReasonLauncherLost;
+    failure.last_lines = {check.lost};
+    AddFailure(plan_.status.failures, std::move(failure));
+    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
+               check.lost + "; a new launcher takes over");
+    plan_.Delete(*launcher);
+  }
+  ReplaceLauncher();
+}
+
+void LivePlanner::ReplaceLauncher() {
+  const bool unused = seen_.launcher == nullptr && in_.memory.unused_term > 0 &&
+                      in_.memory.unused_term == job_.status.launcher_term;
+  if (!unused) {
+    plan_.raise_term = seen_.next_term;
+    term_ = seen_.next_term;
+  }
+  plan_.create_launcher = term_;
+}
+
+void LivePlanner::SortWorkers() {
+  const std::vector<LostWorker> lost = FindLost(in_, reports_);
+  auto next_lost = lost.begin();
+  for (const PodPtr& worker : seen_.live) {
+    if (next_lost != lost.end() && next_lost->pod == worker) {
+      ReplaceLost(*next_lost++);
+    } else if (!worker->leaving.empty()) {
+      PlanLeaver(worker);
+    } else {
+      kept_.push_back(worker);
+    }
+  }
+  for (const PodPtr& worker : seen_.completed) {
+    if (!LeftEarly(*worker) && (!launcher_ok_ || FinishedUnderPresentLauncher(*worker))) {
+      kept_.push_back(worker);
+    } else {
+      plan_.Delete(*worker);
+    }
+  }
+  outlook_.unreachable = ManyUnreachable(seen_);
+  plan_.nodes_unreachable = !outlook_.unreachable.empty();
+}
+
+void LivePlanner::ReplaceLost(const LostWorker& lost) {
+  api::Failure failure = FailureOf(*lost.pod, now_text_);
+  failure.reason = lost.reason;
+  failure.last_lines = {lost.text};
+  if (AddFailure(plan_.status.failures, std::move(failure))) {
+    outlook_.worker_lost = true;
+    plan_.Tell(true, api::kEventWorkerLost, api::kActionReplace,
+               lost.text + "; another worker takes its place");
+  }
+  plan_.Delete(*lost.pod);
+}
+
+void LivePlanner::PlanLeaver(const PodPtr& worker) {
+  switch (JudgeLeaver(*worker, in_, reports_)) {
+    case Leave::kWait:
+      return plan_.RequeueWithin(DrainTimeLeft(*worker, in_));
+    case Leave::kOverdue:
+      plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
+                 worker->name + " " + WherePodRuns(*worker, seen_.nodes) + " was not drained in " +
+                     std::to_string(kDrainLimit.count()) + " s; it is deleted and counts as lost");
+      break;
+    case Leave::kGo:
+      break;
+  }
+  plan_.Delete(*worker);
+}
+
+void LivePlanner::ShrinkOrGrow() {
+  missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
+  if (missing_ < 0) {
+    std::vector<PodPtr> live = kept_;
+    std::erase_if(live, [](const PodPtr& pod) { return pod->Ended(); });
+    const auto leavers =
+        ChooseLeavers(std::move(live), reports_, static_cast<std::size_t>(-missing_));
+    const bool drained = LaunchSpecOf(job_.spec).IsManagedTrainer();
+    for (const PodPtr& pod : leavers) {
+      if (drained) {
+        plan_.marks.push_back({.name = pod->name,
+                               .uid = pod->uid,
+                               .resource_version = pod->resource_version,
+                               .reason = api::kReasonScalingDown});
+      } else {
+        plan_.Delete(*pod);
+        std::erase(kept_, pod);
+      }
+    }
+    missing_ = 0;
+  }
+  if (missing_ == 0) return;
+  const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kWorker, in_.wall_now);
+  if (delay.count() > 0) return WaitForBackOff(delay);
+  if (!MayCreate()) return;
+  const auto count = std::min(static_cast<std::size_t>(missing_), seen_.free_indices.size());
+  plan_.create_workers.assign(seen_.free_indices.begin(),
+                              seen_.free_indices.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void LivePlanner::PlanServices() {
+  const bool missing = seen_.worker_service == nullptr || seen_.launcher_service == nullptr;
+  plan_.create_services = missing && MayCreate();
+  if (seen_.launcher_service != nullptr && seen_.launcher_service->term != term_) {
+    plan_.point_service_at = term_;
+  }
+  outlook_.complete = !missing && launcher_ok_ && missing_ == 0;
+  if (in_.memory.refusal && !MayCreate()) {
+    plan_.RequeueWithin(
+        std::chrono::ceil<std::chrono::milliseconds>(in_.memory.refusal->retry_at - in_.now));
+  }
+}
+
+void LivePlanner::PlanOrder() {
+  if (!launcher_ok_ || seen_.launcher->ip.empty()) return;
+  control::Order order;
+  order.replicas = job_.spec.worker.replicas;
+  order.min_replicas = job_.spec.MinReplicas();
+  for (const PodPtr& worker : kept_) {
+    order.workers.push_back({.pod_uid = worker->uid,
+                             .pod = worker->name,
+                             .node = worker->node,
+                             .index = worker->index});
+  }
+  order.dead = CertainlyDead(in_, kept_);
+  plan_.order = std::move(order);
+}
+
+Plan LivePlanner::Make() {
+  plan_.status = job_.status;
+  RecordEndedPods();
+  if (const auto* answer = AnswerOf(in_)) {
+    AddRankFailures(answer->failures, now_text_, plan_.status.failures);
+  }
+  PlanLauncher();
+  SortWorkers();
+  ShrinkOrGrow();
+  PlanServices();
+  PlanOrder();
+  plan_.status.launcher_term = term_;
+  DescribeLive(in_, outlook_, plan_.status);
+  AddEvents(in_, outlook_, plan_);
+  return std::move(plan_);
+}
+
+}  // namespace
+
+Plan MakeLivePlan(const PlanInput& input) { return LivePlanner(input).Make(); }
+
+}  // namespace ringmaster::job

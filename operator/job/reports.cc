@@ -1,0 +1,26 @@
+#include "operator/job/reports.h"
+
+namespace ringmaster::job {
+
+const control::LauncherStatus* AnswerOf(const PlanInput& input) {
+  if (!input.launcher || !input.launcher->status || input.observed.launcher == nullptr ||
+      input.launcher->pod_uid != input.observed.launcher->uid) {
+    return nullptr;
+  }
+  return &*input.launcher->status;
+}
+
+Reports::Reports(const PlanInput& input) {
+  const control::LauncherStatus* answer = AnswerOf(input);
+  if (answer == nullptr) return;
+  current_ = !input.launcher->silent_since;
+  by_uid_.reserve(answer->workers.size());
+  for (const control::WorkerReport& worker : answer->workers) by_uid_[worker.pod_uid] = &worker;
+}
+
+const control::WorkerReport* Reports::Find(std::string_view pod_uid) const {
+  const auto found = by_uid_.find(pod_uid);
+  return found == by_uid_.end() ? nullptr : found->second;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,31 @@
+#pragma once
+
+// What the job's present launcher says about its workers, by Pod UID. Answers of an earlier
+// launcher's Pod count for nothing. Made for one plan; points into its input.
+
+#include <string_view>
+#include <unordered_map>
+
+#include "common/control/launcher_api.h"
+#include "operator/job/plan.h"
+
+namespace ringmaster::job {
+
+// Null when the present launcher has not answered yet. Lives as long as `input`.
+const control::LauncherStatus* AnswerOf(const PlanInput& input);
+
+class Reports {
+ public:
+  explicit Reports(const PlanInput& input);
+
+  // Null when the launcher says nothing about the Pod.
+  const control::WorkerReport* Find(std::string_view pod_uid) const;
+  // True when the launcher answered the last question.
+  bool current() const { return current_; }
+
+ private:
+  std::unordered_map<std::string_view, const control::WorkerReport*> by_uid_;
+  bool current_ = false;
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,45 @@
+#include "operator/rights.h"
+
+#include <string>
+
+#include "operator/api/names.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster {
+
+std::vector<runtime::AccessRule> NeededRights(const Config& config) {
+  std::vector<runtime::AccessRule> rules;
+  const auto add = [&](const kube::Resource& resource, std::initializer_list<const char*> verbs,
+                       const std::string& subresource = {}) {
+    for (const char* verb : verbs) {
+      rules.push_back({.verb = verb,
+                       .resource = resource,
+                       .subresource = subresource,
+                       .ns = config.watch_namespace});
+    }
+  };
+  add(kube::kTrainingJobs, {"list", "watch"});
+  add(kube::kTrainingJobs, {"patch"}, "status");
+  add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion
+  add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});
+  add(kube::kServices, {"get", "list", "watch", "create", "patch"});
+  add(kube::kSecrets, {"create"});
+  add(kube::kEvents, {"create", "patch"});
+  for (const char* verb : {"list", "watch"}) {
+    rules.push_back({.verb = verb,
+                     .resource = kube::kNodes,
+                     .without = "the loss of a node is seen by its workers' silence alone"});
+  }
+  rules.push_back(
+      {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});
+  rules.push_back({.verb = "create", .resource = kube::kSecrets, .ns = config.ns});
+  if (!config.leader_elect) return rules;
+  rules.push_back({.verb = "create", .resource = kube::kLeases, .ns = config.ns});
+  for (const char* verb : {"get", "update"}) {
+    rules.push_back(
+        {.verb = verb, .resource = kube::kLeases, .ns = config.ns, .name = config.lease_name});
+  }
+  return rules;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# One training goes on through everything: a Pod deleted, a rank, an agent, the launcher and the operator killed, 2 → 4 → 2
+# workers, a drained node, a cut node. After each fault steps go on; at the end ringmaster-audit proves from the ranks' logs that
+# no sample was lost or used twice, and the model is as good as without faults.
+. "$(dirname "$0")/lib.sh"
+audit=${RINGMASTER_AUDIT:?the path of ringmaster-audit}
+new_namespace elastic
+
+# The ranks' logs outlive their Pods on a volume that all nodes see.
+logs=$(mktemp -d)
+chmod 1777 "$logs"
+heal_nodes() {
+  for node in $(kubectl get nodes -o name); do
+    cluster heal "${node#node/}" >/dev/null 2>&1 || true
+    kubectl uncordon "${node#node/}" >/dev/null 2>&1 || true
+  done
+}
+trap 'code=$?; heal_nodes; [ $code -ne 0 ] || rm -rf "$logs"; (exit $code); end_namespace' EXIT
+kubectl apply -f - >/dev/null <<Y
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: elastic-audit}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: ""
+  hostPath: {path: $logs}
+  claimRef: {namespace: $namespace, name: audit}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: audit, namespace: $namespace}
+spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: elastic-audit, resources: {requests: {storage: 1Gi}}}
+Y
+
+steps=${ELASTIC_STEPS:-9000}
+as_user apply -f - <<Y
+apiVersion: ringmaster.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: digits}
+spec:
+  image: $WORKER_IMAGE
+  command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$steps, --seed=7, --log-every=100, --audit-log=/audit]
+  worker:
+    replicas: 3
+    minReplicas: 1
+    template:
+      spec:
+        containers: [{name: worker, volumeMounts: [{name: audit, mountPath: /audit}]}]
+        volumes: [{name: audit, persistentVolumeClaim: {claimName: audit}}]
+Y
+
+members_are() { [ "$(status_field digits workers.members)" = "$1" ] && [ "$(status_field digits worldSize)" = "$1" ]; }
+# went_on WHAT MEMBERS: the world is whole again and steps are committed in it.
+went_on() {
+  wait_for "$1: a world of $2" 60 members_are "$2"
+  local step
+  step=$(status_field digits progress.step)
+  wait_for "$1: steps after it" 60 at_step digits $((step + 1))
+  echo "$1: went on at step $(status_field digits progress.step), epoch $(status_field digits epoch), last recovery $(status_field digits lastRecovery)"
+}
+uid_of() { as_user get "$1" -o jsonpath='{.metadata.uid}'; }
+# processes PROGRAM POD: pids of a program in a Pod, seen from outside.
+processes() {
+  local uid pid
+  uid=$(uid_of "$2")
+  for pid in $(pgrep -x "$1"); do
+    tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^RINGMASTER_POD_UID=$uid$" && echo "$pid"
+  done
+}
+last_worker() { worker_pods digits | tail -1; }
+
+wait_for "a world of 3" 60 members_are 3
+wait_for "the first steps" 60 at_step digits 1
+
+as_user delete "$(last_worker)" --wait=false >/dev/null
+went_on "a deleted Pod" 3
+
+victim=$(last_worker)
+before=$(processes ringmaster-trai "$victim")
+kill -9 $before
+rank_restarted() { local now; now=$(processes ringmaster-trai "$victim"); [ -n "$now" ] && [ "$now" != "$before" ]; }
+wait_for "the killed rank to be started again on its own Pod" 30 rank_restarted
+went_on "a killed rank" 3
+
+victim=$(last_worker)
+uid=$(uid_of "$victim")
+kill -9 $(processes ringmaster-agen "$victim")
+replaced() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep -q "$1"; }
+wait_for "the Pod of the killed agent to be replaced" 60 replaced "$uid"
+went_on "a killed agent" 3
+
+as_user scale trainingjob/digits --replicas=2 >/dev/null
+went_on "three to two workers" 2
+as_user scale trainingjob/digits --replicas=4 >/dev/null
+went_on "two to four workers" 4
+as_user scale trainingjob/digits --replicas=2 >/dev/null
+went_on "four to two workers" 2
+two_workers() { [ "$(worker_pods digits | wc -l)" = 2 ]; }
+wait_for "the drained Pods to go" 60 two_workers
+
+ranks() { local pod; for pod in $(worker_pods digits); do processes ringmaster-trai "$pod"; done | sort; }
+before=$(ranks)
+term=$(status_field digits launcherTerm)
+kill -9 $(processes ringmaster-laun "$(launcher_pod digits)")
+next_term() { [ "$(status_field digits launcherTerm)" -gt "$term" ]; }
+wait_for "the next launcher" 30 next_term
+went_on "a killed launcher" 2
+assert_equal "the ranks across the launcher's death" "$before" "$(ranks)"
+
+kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
+kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=60s >/dev/null
+went_on "a killed operator" 2
+assert_equal "the ranks across the operator's death" "$before" "$(ranks)"
+
+node_of() { as_user get "$1" -o jsonpath='{.spec.nodeName}'; }
+operator_node() { kubectl -n ringmaster-system get pods -o jsonpath='{.items[0].spec.nodeName}'; }
+as_user scale trainingjob/digits --replicas=3 >/dev/null
+went_on "two to three workers" 3
+drained=$(node_of "$(last_worker)")
+kubectl drain "$drained" --ignore-daemonsets --delete-emptydir-data --force --pod-selector=ringmaster.dev/role=worker --timeout=60s >/dev/null
+went_on "a drained node" 3
+none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.items[*].spec.nodeName}' | grep -qw "$drained"; }
+wait_for "the drained node to be empty" 30 none_there
+kubectl uncordon "$drained" >/dev/null
+
+# A node falls silent: one that holds a worker, but neither the launcher nor the operator.
+launcher_node=$(node_of "$(launcher_pod digits)")
+for pod in $(worker_pods digits); do
+  node=$(node_of "$pod")
+  [ "$node" = "$launcher_node" ] || [ "$node" = "$(operator_node)" ] || silent=$node
+done
+if [ -n "${silent:-}" ]; then
+  cluster cut "$silent" >/dev/null
+  went_on "a cut node" 3
+  cluster heal "$silent" >/dev/null
+fi
+
+wait_condition digits Succeeded True 300
+accuracy=$(status_field digits progress.accuracy)
+awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.97)}' || fail "held-out accuracy $accuracy is below 0.97"
+"$audit" "$logs" --expect-steps="$steps"
+leftovers() { as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Running -o name; }
+none_left() { [ -z "$(leftovers)" ]; }
+wait_for "worker Pods to end" 60 none_left

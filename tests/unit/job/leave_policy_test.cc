@@ -1,0 +1,203 @@
+#include "operator/job/leave_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::DeletedNames;
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::OrderedNames;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+using Strings = std::vector<std::string>;
+
+Strings MarkedNames(const Plan& plan) {
+  Strings names;
+  for (const PodMark& mark : plan.marks) names.push_back(mark.name);
+  return names;
+}
+
+Scene Shrinking(int workers, int replicas) {
+  const api::TrainingJob job = RunningJob(replicas);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(workers).Build()};
+  scene.Answers(RunningWorld(workers));
+  return scene;
+}
+
+TEST(LeavePolicy, TheLeastNeededGoFirst) {
+  struct Row {
+    const char* why;
+    std::function<void(control::LauncherStatus&)> change;
+    Strings marked;  // two of four
+  };
+  const Row table[] = {
+      {"the youngest", [](auto&) {}, {"digits-worker-3", "digits-worker-2"}},
+      {"not ready",
+       [](auto& answer) { answer.workers[0].ready = false; },
+       {"digits-worker-0", "digits-worker-3"}},
+      {"no report",
+       [](auto& answer) { answer.workers.erase(answer.workers.begin() + 1); },
+       {"digits-worker-1", "digits-worker-3"}},
+      {"a fault",
+       [](auto& answer) {
+         answer.workers[1].faults = {{"sshd", "none"}};
+       },
+       {"digits-worker-1", "digits-worker-3"}},
+      {"no members yet",
+       [](auto& answer) { answer.workers[0].member = answer.workers[1].member = false; },
+       {"digits-worker-1", "digits-worker-0"}},
+      {"not ready before no member",
+       [](auto& answer) {
+         answer.workers[0].ready = false;
+         answer.workers[1].member = false;
+       },
+       {"digits-worker-0", "digits-worker-1"}},
+  };
+  for (const Row& row : table) {
+    Scene scene = Shrinking(4, 2);
+    row.change(*scene.launcher->status);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(MarkedNames(plan), row.marked) << row.why;
+    EXPECT_TRUE(plan.deletes.empty()) << row.why;
+  }
+}
+
+TEST(LeavePolicy, APodThatDoesNotRunGoesBeforeAllOthers) {
+  const api::TrainingJob job = RunningJob(1);
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job)
+                              .Launcher()
+                              .With(PodBuilder::Worker(0).Phase(PodPhase::kPending))
+                              .With(PodBuilder::Worker(1))
+                              .Build()};
+
+  EXPECT_EQ(MarkedNames(scene.Make()), Strings{"digits-worker-0"});
+}
+
+TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
+  const Plan choosing = Shrinking(3, 2).Make();
+  Scene scene = Shrinking(2, 2);
+  scene.observed = SceneBuilder(scene.job)
+                       .Launcher()
+                       .Workers(2)
+                       .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                       .Build();
+  scene.Answers(RunningWorld(3));
+  const Plan marked = scene.Make();
+
+  ASSERT_EQ(choosing.marks.size(), 1u);
+  EXPECT_EQ(choosing.marks[0].uid, "uid-worker-2");
+  EXPECT_EQ(choosing.marks[0].resource_version, "50");
+  EXPECT_EQ(choosing.marks[0].reason, api::kReasonScalingDown);
+  EXPECT_EQ(OrderedNames(choosing).size(), 3u);
+  EXPECT_TRUE(marked.marks.empty()) << "no second one";
+  EXPECT_EQ(OrderedNames(marked), (Strings{"digits-worker-0", "digits-worker-1"}));
+  EXPECT_TRUE(marked.deletes.empty()) << "it is not drained";
+}
+
+TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
+  struct Row {
+    const char* why;
+    std::function<void(Scene&)> change;
+    Leave judged;
+  };
+  const auto report = [](Scene& scene) -> control::WorkerReport& {
+    return scene.launcher->status->workers[2];
+  };
+  const Row table[] = {
+      {"a member that was not told", [](Scene&) {}, Leave::kWait},
+      {"a member that was told",
+       [](Scene& s) {
+         s.Ordered({0, 1});
+       },
+       Leave::kWait},
+      {"drained", [&](Scene& s) { report(s).drained = true; }, Leave::kGo},
+      {"lost", [&](Scene& s) { report(s).lost = true; }, Leave::kGo},
+      {"never ready, and the launcher knows",
+       [&](Scene& s) {
+         report(s).ready = report(s).member = false;
+         s.Ordered({0, 1});
+       },
+       Leave::kGo},
+      {"never ready, but still ordered",
+       [&](Scene& s) {
+         report(s).ready = report(s).member = false;
+         s.Ordered({0, 1, 2});
+       },
+       Leave::kWait},
+      {"unknown to the launcher",
+       [](Scene& s) {
+         s.launcher->status->workers.pop_back();
+         s.Ordered({0, 1});
+       },
+       Leave::kGo},
+      {"no world yet and no launcher", [](Scene& s) { s.launcher.reset(); }, Leave::kGo},
+      {"the launcher is being replaced",
+       [](Scene& s) {
+         s.launcher.reset();
+         s.job.status.epoch = 4;
+       },
+       Leave::kWait},
+      {"another program", [](Scene& s) { s.job.spec.command = {"solver"}; }, Leave::kGo},
+      {"29 s after its mark",
+       [](Scene& s) { s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::seconds(29); },
+       Leave::kWait},
+      {"30 s after its mark",
+       [](Scene& s) { s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::seconds(30); },
+       Leave::kOverdue},
+  };
+  for (const Row& row : table) {
+    Scene scene = Shrinking(2, 2);
+    scene.observed = SceneBuilder(scene.job)
+                         .Launcher()
+                         .Workers(2)
+                         .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                         .Build();
+    scene.Answers(RunningWorld(3));
+    row.change(scene);
+
+    const Plan plan = scene.Make();
+
+    const PlanInput input = scene.Input();
+    EXPECT_EQ(JudgeLeaver(*scene.observed.live[2], input, Reports(input)), row.judged) << row.why;
+    EXPECT_EQ(plan.deletes.empty(), row.judged == Leave::kWait) << row.why;
+    const Strings events = EventReasons(plan);
+    EXPECT_EQ(std::count(events.begin(), events.end(), api::kEventNotDrained),
+              row.judged == Leave::kOverdue ? 1 : 0)
+        << row.why;
+    EXPECT_EQ(OrderedNames(plan), (Strings{"digits-worker-0", "digits-worker-1"})) << row.why;
+    if (row.judged == Leave::kWait) {
+      EXPECT_TRUE(plan.requeue_after && *plan.requeue_after <= kDrainLimit) << row.why;
+    }
+  }
+}
+
+TEST(LeavePolicy, GrowingAgainMakesANewOneBesideTheMarkedOne) {
+  const api::TrainingJob job = RunningJob(3);
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job)
+                              .Launcher()
+                              .Workers(2)
+                              .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                              .Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
+  EXPECT_TRUE(plan.deletes.empty());
+  EXPECT_TRUE(plan.marks.empty());
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,163 @@
+#include "operator/job/resizing_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/conditions.h"
+#include "tests/builders/job_builder.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using control::LauncherPhase;
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+
+std::string Resizing(const api::TrainingJobStatus& status) {
+  const api::Condition* condition = api::FindCondition(status.conditions, api::kResizing);
+  if (condition == nullptr) return "";
+  return (condition->status == api::ConditionStatus::kTrue ? "True " : "False ") +
+         condition->reason;
+}
+
+// Three workers of three, and a status that says so already.
+Scene Stable() {
+  const api::TrainingJob job = RunningJob(3);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+  scene.job.status = scene.Make().status;
+  return scene;
+}
+
+void LoseMember(Scene& scene, LauncherPhase phase) {
+  scene.launcher->status->workers[2].member = false;
+  scene.launcher->status->phase = phase;
+}
+
+TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
+  struct Row {
+    const char* condition;
+    std::function<void(Scene&)> change;
+  };
+  const Row table[] = {
+      {"False Stable", [](Scene&) {}},
+      {"True WorkerLost", [](Scene& s) { LoseMember(s, LauncherPhase::kRunning); }},
+      {"True WorkerLost", [](Scene& s) { s.launcher->status->phase = LauncherPhase::kForming; }},
+      {"True WorkerLost",
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Ended(137, "Error"))
+                          .Build();
+         LoseMember(s, LauncherPhase::kRunning);
+       }},
+      {"True ScalingUp", [](Scene& s) { s.job.spec.worker.replicas = 4; }},
+      {"True ScalingDown", [](Scene& s) { s.job.spec.worker.replicas = 2; }},
+      {"True Draining",
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Deleting())
+                          .Build();
+         LoseMember(s, LauncherPhase::kRunning);
+       }},
+      {"True NoQuorum",
+       [](Scene& s) {
+         LoseMember(s, LauncherPhase::kPaused);
+         s.launcher->status->pause_reason = control::kPauseNoQuorum;
+       }},
+      {"True BelowMinReplicas",
+       [](Scene& s) {
+         LoseMember(s, LauncherPhase::kPaused);
+         s.launcher->status->pause_reason = control::kPauseBelowMinReplicas;
+       }},
+      {"True LauncherReplaced",
+       [](Scene& s) { s.launcher->status->phase = LauncherPhase::kAdopting; }},
+      // Nobody can say: what was said stands.
+      {"False Stable", [](Scene& s) { s.launcher.reset(); }},
+  };
+  for (const Row& row : table) {
+    Scene scene = Stable();
+    ASSERT_EQ(Resizing(scene.job.status), "False Stable");
+    row.change(scene);
+
+    EXPECT_EQ(Resizing(scene.Make().status), row.condition);
+  }
+}
+
+TEST(ResizingPolicy, NothingIsSaidBeforeTheFirstWorld) {
+  const api::TrainingJob job = RunningJob(3);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers({});
+  scene.launcher->status->phase = LauncherPhase::kWaitingForAgents;
+
+  EXPECT_EQ(Resizing(scene.Make().status), "");
+}
+
+TEST(ResizingPolicy, TheReasonLastsUntilTheWorldIsComplete) {
+  Scene scene = Stable();
+  scene.job.spec.worker.replicas = 4;
+  scene.job.status = scene.Make().status;
+  scene.launcher->status->phase = LauncherPhase::kForming;
+
+  const api::TrainingJobStatus forming = scene.Make().status;
+  scene.job.status = forming;
+  scene.Answers(RunningWorld(4));
+
+  EXPECT_EQ(Resizing(forming), "True ScalingUp");
+  EXPECT_EQ(Resizing(scene.Make().status), "False Stable");
+}
+
+TEST(ResizingPolicy, StateInOneWord) {
+  Scene scene = Stable();
+  EXPECT_EQ(scene.Make().status.state, api::kStateRunning);
+  for (const LauncherPhase phase : {LauncherPhase::kForming, LauncherPhase::kAdopting}) {
+    scene.launcher->status->phase = phase;
+    EXPECT_EQ(scene.Make().status.state, api::kStateRunning) << control::ToString(phase);
+  }
+  scene.launcher->status->phase = LauncherPhase::kPaused;
+  scene.launcher->status->pause_reason = control::kPauseNoQuorum;
+  scene.launcher->status->message = "waits for 2 of 3 workers";
+
+  const Plan paused = scene.Make();
+
+  EXPECT_EQ(paused.status.state, api::kStatePaused);
+  EXPECT_FALSE(api::IsTrue(paused.status.conditions, api::kRunning));
+  EXPECT_EQ(EventReasons(paused), std::vector<std::string>{control::kPauseNoQuorum});
+}
+
+TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
+  Scene scene = Stable();
+  control::Recovery recovery;
+  recovery.epoch = {1, 2};
+  recovery.cause = "RankKilled";
+  recovery.pod = "digits-worker-1";
+  recovery.node = "node-1";
+  recovery.detected_millis = 12;
+  recovery.resumed_millis = 90;
+  scene.launcher->status->last_recovery = recovery;
+
+  const Plan first = scene.Make();
+  scene.job.status = first.status;
+  const Plan second = scene.Make();
+
+  ASSERT_TRUE(first.status.last_recovery.has_value());
+  EXPECT_EQ(first.status.last_recovery->worker, "digits-worker-1");
+  EXPECT_EQ(first.status.last_recovery->resumed_millis, 90);
+  ASSERT_EQ(first.events.size(), 1u);
+  EXPECT_EQ(first.events[0].reason, api::kEventRecovered);
+  EXPECT_EQ(first.events[0].note,
+            "training goes on in epoch 2 after the loss of digits-worker-1 on node node-1 "
+            "(RankKilled): noticed after 12 ms, training again 90 ms later; no step was lost");
+  EXPECT_TRUE(second.events.empty());
+  EXPECT_FALSE(second.write_status);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,65 @@
+// What the launcher reads from its environment.
+
+#include "worker/launcher/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Environment Whole() {
+  control::LaunchSpec spec;
+  spec.command = {"ringmaster-train"};
+  return {{control::kEnvJobUid, "job"},
+          {control::kEnvTerm, "3"},
+          {control::kEnvLaunchSpec, control::EncodeLaunchSpec(spec)}};
+}
+
+TEST(LauncherConfig, HasTheDocumentedLimits) {
+  const auto config = ReadConfig(Whole());
+
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->heartbeat, 100ms);
+  EXPECT_EQ(config->lost_after, 2000ms);
+  EXPECT_EQ(config->restart_limit, 10);
+}
+
+TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
+  Environment environment = Whole();
+  environment[control::kEnvHeartbeatMillis] = "50";
+  environment[control::kEnvLostAfterMillis] = "300";
+  environment[control::kEnvRestartLimit] = "0";
+
+  const auto config = ReadConfig(environment);
+
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->heartbeat, 50ms);
+  EXPECT_EQ(config->lost_after, 300ms);
+  EXPECT_EQ(config->restart_limit, 0);
+}
+
+TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
+  struct Case {
+    const char* name;
+    const char* value;
+  };
+  for (const Case& c :
+       {Case{control::kEnvLostAfterMillis, "199"}, Case{control::kEnvLostAfterMillis, "soon"},
+        Case{control::kEnvHeartbeatMillis, "0"}, Case{control::kEnvHeartbeatMillis, "-1"},
+        Case{control::kEnvRestartLimit, "many"}}) {
+    Environment environment = Whole();
+    environment[c.name] = c.value;
+    const auto config = ReadConfig(environment);
+    ASSERT_FALSE(config.ok()) << c.name << "=" << c.value;
+    EXPECT_THAT(config.error().message, HasSubstr("RINGMASTER_"));
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

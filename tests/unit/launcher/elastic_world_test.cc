@@ -1,0 +1,738 @@
+// One world of our own trainer after another: losses, growth, drain, pauses, broken links.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ElasticWorld : public testing::Test {
+ protected:
+  // A running world of these many workers, whose first step is committed.
+  void Run(int workers, int min_replicas = 1, int slots = 1) {
+    MembershipOptions options = World::Options(slots, true);
+    world = std::make_unique<World>(options);
+    everyone.clear();
+    for (int i = 0; i < workers; ++i) everyone.push_back(i);
+    world->Order(everyone, workers, min_replicas);
+    for (const int worker : everyone) world->Arrive(worker);
+    world->AttachAll();
+    ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+    world->Commit(0, 10);
+    world->actions.clear();
+  }
+  // As if the launcher had slept for longer than any slot cools down.
+  void CoolDown() {
+    world->now += 61s;
+    world->Pass(100ms, everyone);
+  }
+  control::LauncherStatus Status() const { return world->membership.Status(world->now); }
+  control::WorkerReport ReportOf(int worker) const {
+    for (const control::WorkerReport& report : Status().workers) {
+      if (report.pod_uid == World::Uid(worker)) return report;
+    }
+    ADD_FAILURE() << "no report of worker " << worker;
+    return {};
+  }
+
+  std::unique_ptr<World> world;
+  std::vector<int> everyone;
+};
+
+TEST_F(ElasticWorld, NamesTheProcessesThatHadLoaded) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0, 1});
+  world->Arrive(0);
+  world->Arrive(1);
+  world->AttachAll();
+  world->Reload(1, "b");
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
+  EXPECT_THAT(Status().message, HasSubstr("load"));
+  world->Pass(120s, {0, 1});  // data take their time
+  EXPECT_FALSE(world->Decided());
+
+  world->Reload(0, "a");
+
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.members()[0].start, "a");
+  EXPECT_EQ(world->membership.members()[1].start, "b");
+}
+
+TEST_F(ElasticWorld, ARankThatFailsWhileItLoadsFailsTheFirstStart) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0, 1});
+  world->Arrive(0);
+  world->Arrive(1);
+  control::RankExited exited;
+  exited.exit.start = "a";
+  exited.exit.exit_code = 2;
+  exited.exit.last_lines = {"the data are no data"};
+  world->Say(1, exited);
+  world->Pass(1s, {0, 1});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "UserError");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("the data are no data"));
+}
+
+TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0});
+  world->Arrive(0);
+  world->starts[{0, 0}] = "a";
+  world->Exit(0, 0, 9);
+  world->AttachAll();
+  world->Pass(5s, {0});
+  EXPECT_FALSE(world->Decided());
+
+  world->Reload(0, "b");
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
+  Run(3);
+  const control::Epoch before = world->membership.epoch();
+  world->Exit(1, 0, 9);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  EXPECT_GT(world->Prepared(), before);
+  EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+  world->Accept({0});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+
+  world->Accept({2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.epoch(), world->Prepared());
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+  EXPECT_EQ(world->Sent<control::StartEpoch>(0), 1);
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 0);
+  EXPECT_TRUE(world->All<StopMpirun>().empty());
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
+  EXPECT_FALSE(ReportOf(1).lost);
+}
+
+TEST_F(ElasticWorld, SaysWhatARecoveryTook) {
+  Run(3);
+  world->Pass(500ms, {0, 1, 2});
+  world->Exit(1, 0, 9);
+  world->Accept({0, 2});
+  world->now += 40ms;
+  EXPECT_FALSE(Status().last_recovery);
+
+  world->Commit(0, 12);
+
+  const auto recovery = Status().last_recovery;
+  ASSERT_TRUE(recovery);
+  EXPECT_EQ(recovery->cause, "RankKilled");
+  EXPECT_EQ(recovery->pod, "digits-worker-1");
+  EXPECT_EQ(recovery->node, "node-1");
+  EXPECT_EQ(recovery->epoch, world->membership.epoch());
+  EXPECT_EQ(recovery->detected_millis, 0);
+  EXPECT_EQ(recovery->resumed_millis, 40);
+  EXPECT_EQ(recovery->steps_lost, 0);
+}
+
+TEST_F(ElasticWorld, PreparesAHigherEpochAtOnceWhenItLosesAnotherWhileForming) {
+  Run(4);
+  world->Exit(1, 0, 9);
+  const control::Epoch first = world->Prepared();
+  world->Accept({0, 2});
+  world->Exit(3, 0, 9);
+  EXPECT_GT(world->Prepared(), first);
+  world->Say(0, control::EpochAccepted{first});
+  world->Say(2, control::EpochAccepted{first});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+
+  world->Accept({0, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+}
+
+TEST_F(ElasticWorld, TakesARestartedRankBackAtABoundary) {
+  Run(2);
+  world->Exit(1, 0, 9);
+  world->Accept({0, 1});
+  world->Commit(0, 12);
+  world->Reload(1, "second");
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 1);
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  world->AllAtBoundary(13);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+
+  world->Accept({0, 1});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_EQ(world->membership.members()[1].start, "second");
+}
+
+struct LossCase {
+  const char* what;
+  void (*happen)(World&);
+  const char* cause;
+  bool known_dead;
+};
+
+class Losses : public ElasticWorld, public testing::WithParamInterface<LossCase> {};
+
+// Of worker 2 of three.
+TEST_P(Losses, AreSeenAndFenced) {
+  const LossCase& c = GetParam();
+  Run(3);
+  world->Pass(100ms, {0, 1, 2});
+  c.happen(*world);
+  ASSERT_EQ(world->phase(), LauncherPhase::kForming) << c.what;
+  world->Accept({0, 1});
+  world->Commit(0, 11);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1)) << c.what;
+  EXPECT_EQ(Status().last_recovery->cause, c.cause) << c.what;
+  EXPECT_EQ(Status().last_recovery->steps_lost, 0) << c.what;
+  EXPECT_TRUE(ReportOf(2).lost) << c.what;
+  const auto refused = world->All<Refuse>().size();
+  world->Dial(2, 902);
+  EXPECT_EQ(world->All<Refuse>().size(), refused + 1) << c.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Losses,
+                         testing::Values(LossCase{"silence",
+                                                  [](World& w) {
+                                                    w.Pass(2200ms, {0, 1});
+                                                  },
+                                                  "Silence", false},
+                                         LossCase{"no redial",
+                                                  [](World& w) {
+                                                    w.Close(2);
+                                                    w.Pass(300ms, {0, 1});
+                                                  },
+                                                  "AgentLost", false},
+                                         LossCase{"refused",
+                                                  [](World& w) {
+                                                    w.Close(2);
+                                                    w.Take(w.membership.OnProbe(
+                                                        w.now, World::Uid(2), true));
+                                                  },
+                                                  "AgentLost", true},
+                                         LossCase{"dead by the operator's word",
+                                                  [](World& w) {
+                                                    w.Bury({2}, {0, 1}, 3, 1);
+                                                  },
+                                                  "PodGone", true},
+                                         LossCase{"unwanted and gone",
+                                                  [](World& w) {
+                                                    w.Order({0, 1}, 3, 1);
+                                                    w.Close(2);
+                                                  },
+                                                  "AgentLeft", false}));
+
+TEST_F(ElasticWorld, AsksThePortOfAWorkerWhoseConnectionBroke) {
+  Run(3);
+  world->Close(1);
+
+  ASSERT_EQ(world->All<Probe>().size(), 1U);
+  EXPECT_EQ(world->All<Probe>()[0].pod_uid, "uid-1");
+  EXPECT_EQ(world->All<Probe>()[0].address, "10.0.0.2");
+  EXPECT_EQ(world->All<Probe>()[0].port, 2201);
+}
+
+TEST_F(ElasticWorld, APortThatDoesNotRefuseProvesNothing) {
+  Run(3);
+  world->Close(1);
+  world->Take(world->membership.OnProbe(world->now, World::Uid(1), false));
+  world->Dial(1, 901);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // it may have missed it
+}
+
+TEST_F(ElasticWorld, APortRefusedBeforeARedialIsOldNews) {
+  Run(3);
+  world->Close(1);
+  world->Dial(1, 901);
+  world->Take(world->membership.OnProbe(world->now, World::Uid(1), true));
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(ElasticWorld, FullRestartWhenAllMembersDied) {
+  Run(2);
+  world->Exit(0, 0, 9);
+  world->Exit(1, 0, 9);
+  world->MpirunEnds(1);
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);  // with another mpirun
+  ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
+  world->Reload(0, "again");
+  world->Reload(1, "again");
+  world->AttachAll();
+
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  world->Commit(0, 1);
+  EXPECT_EQ(Status().last_recovery->steps_lost, 10);
+  EXPECT_FALSE(world->Decided());
+}
+
+TEST_F(ElasticWorld, ExitTwoFailsTheJob) {
+  Run(3);
+  world->Exit(0, 75);
+  world->Exit(1, 2, 0, 0, {"no such flag"});
+  world->Pass(1s, {0, 1, 2});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "UserError");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("rank 1"));
+  EXPECT_EQ(world->Verdict()->exit_code, 2);
+}
+
+TEST_F(ElasticWorld, OtherCodesCountUntilTheLimit) {
+  Run(2);
+  for (int i = 0; i < 10; ++i) {
+    world->Exit(1, 3, 0, 0, {"a", "b", "c", "out of luck"});
+    world->Accept({0, 1});
+    CoolDown();
+    world->Reload(1, "start " + std::to_string(i));
+    world->AllAtBoundary(20 + i);
+    world->Accept({0, 1});
+    ASSERT_EQ(world->Members().size(), 2U) << i;
+  }
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(Status().failures.size(), 10U);
+  EXPECT_EQ(Status().failures.back().last_lines.size(), 3U);
+
+  world->Exit(1, 3, 0, 0, {"out of luck"});
+  world->Pass(1s, {0, 1});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+  EXPECT_EQ(world->Verdict()->exit_code, 3);
+}
+
+TEST_F(ElasticWorld, SignalsNeverFailTheJobAndTheNewestSixteenAreTold) {
+  Run(2);
+  for (int i = 0; i < 30; ++i) {
+    world->Exit(1, 0, 9);
+    world->Accept({0, 1});
+    CoolDown();
+    world->Reload(1, "start " + std::to_string(i));
+    world->AllAtBoundary(20 + i);
+    world->Accept({0, 1});
+    ASSERT_EQ(world->Members().size(), 2U) << i;
+  }
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(Status().failures.size(), 16U);
+}
+
+TEST_F(ElasticWorld, ASlotThatCrashedTwiceCoolsDown) {
+  Run(2);
+  for (const char* start : {"b", "c"}) {
+    world->Exit(1, 0, 9);
+    world->Accept({0, 1});
+    world->Reload(1, start);
+    if (std::string(start) == "c") break;
+    world->AllAtBoundary(20);
+    world->Accept({0, 1});
+  }
+  world->Pass(900ms, {0, 1});
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 1);  // only for "b"
+
+  world->Pass(200ms, {0, 1});
+
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 2);
+}
+
+TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
+  Run(3);
+  world->Close(1);
+  world->Dial(1, 901);
+  world->starts[{1, 0}] = "third";  // the reports of the first and second were lost
+  world->Ready(1);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 1, 2});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2, 1));
+  EXPECT_EQ(world->membership.members()[2].start, "third");
+}
+
+TEST_F(ElasticWorld, ARepeatedExitCountsOnce) {
+  Run(3);
+  world->Exit(1, 3);
+  world->Accept({0, 2});
+  world->Exit(1, 3);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(Status().failures.size(), 1U);
+}
+
+TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
+  Run(2, 2);
+  world->Bury({1}, {0, 2}, 2, 2);
+  EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
+  EXPECT_EQ(Status().pause_reason, "BelowMinReplicas");
+  EXPECT_THAT(Status().message, HasSubstr("1 of at least 2 workers"));
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // its rank leaves, and waits
+  world->Accept({0});
+  world->Pass(5s, {0});
+  EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+
+  world->Arrive(2);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+  EXPECT_EQ(Status().pause_reason, "");
+}
+
+TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
+  Run(4);
+  world->Pass(2200ms, {0});
+  EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
+  EXPECT_EQ(Status().pause_reason, "NoQuorum");
+  EXPECT_THAT(Status().message, HasSubstr("digits-worker-1 (node-1)"));
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
+  EXPECT_FALSE(ReportOf(1).lost);  // it may come back
+
+  world->Bury({1, 2}, {0, 3}, 4, 1);
+  world->Accept({0});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those not known dead, and ours
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
+TEST_F(ElasticWorld, PausesWithoutAQuorumUntilAMemberReturns) {
+  Run(3);
+  world->Pass(2200ms, {0});
+  ASSERT_EQ(Status().pause_reason, "NoQuorum");
+  world->Dial(2, 902);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+  EXPECT_TRUE(ReportOf(1).lost);
+}
+
+TEST_F(ElasticWorld, HalfIsEnoughForTheLauncherThatFormedTheWorld) {
+  Run(2);
+  world->Pass(2200ms, {0});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
+TEST_F(ElasticWorld, DoesNotGoOnWithoutTheOnlyMemberThatHasTheState) {
+  Run(1);
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(1);
+  world->AllAtBoundary(11);
+  world->Accept({0, 1});
+  ASSERT_THAT(world->Members(), ElementsAre(0, 1));
+  world->Pass(2200ms, {1});  // before the first step: the joiner has nothing yet
+  EXPECT_EQ(Status().pause_reason, "NoQuorum");
+
+  world->Dial(0, 900);
+  world->Accept({0, 1});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+}
+
+TEST_F(ElasticWorld, GrowsAtABoundaryWhenAllWantedHaveLoaded) {
+  Run(2);
+  world->Order({0, 1, 2, 3}, 4, 1);
+  world->Arrive(3);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+  world->loads = false;
+  world->Arrive(2);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+  world->Reload(2, "x");
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 2);
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
+  world->AllAtBoundary(30);
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 4);
+
+  world->Accept({0, 1, 2, 3});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2, 3));
+  EXPECT_FALSE(Status().last_recovery);
+}
+
+TEST_F(ElasticWorld, KeepsJoinersWaitingForASecondAtMost) {
+  Run(1);
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(1);
+  world->Pass(900ms, {0, 1});
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+
+  world->Pass(200ms, {0, 1});
+
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
+}
+
+TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
+  Run(2);
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+  world->AllAtBoundary(30);
+  world->Accept({0, 1});
+  world->Close(2);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 1});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_FALSE(ReportOf(2).lost);
+}
+
+TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
+  Run(2);
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+  world->AllAtBoundary(30);
+  world->Accept({0, 1});
+  world->Pass(2200ms, {0, 1, 2});
+  world->Accept({0, 1});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+}
+
+TEST_F(ElasticWorld, ALossDuringASwitchIsALoss) {
+  Run(3);
+  world->Order({0, 1, 2, 3}, 4, 1);
+  world->Arrive(3);
+  ASSERT_EQ(world->Sent<control::SwitchEpoch>(0), 1);
+  world->Exit(1, 0, 9);
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 2, 3});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2, 3));
+}
+
+TEST_F(ElasticWorld, ABoundaryReportThatWasLostHoldsNobodyUpForLong) {
+  Run(2);
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+  world->Say(0, control::RankAtBoundary{world->membership.epoch(), 0, 30});
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  world->Pass(2700ms, {0, 1, 2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+}
+
+TEST_F(ElasticWorld, ALeaverIsDrainedOnceTheNextWorldRunsAndItsRankHasEnded) {
+  Run(3);
+  world->Order({0, 1}, 2, 1);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(2), 1);
+  EXPECT_FALSE(ReportOf(2).drained);
+  world->AllAtBoundary(30);
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(2), 1);  // it has a say
+  world->Accept({0, 1});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_EQ(world->Sent<control::StopEpoch>(2), 1);
+  EXPECT_EQ(world->Sent<control::StopEpoch>(0), 0);
+  EXPECT_FALSE(ReportOf(2).drained);
+
+  world->Exit(2, 0, 15);
+
+  EXPECT_TRUE(ReportOf(2).drained);
+  EXPECT_FALSE(ReportOf(2).lost);
+  EXPECT_THAT(Status().failures, IsEmpty());
+  EXPECT_FALSE(Status().last_recovery);
+}
+
+TEST_F(ElasticWorld, ALeaverWhoseConnectionIsGoneIsDrained) {
+  Run(3);
+  world->Say(2, control::AgentLeaving{"SIGTERM"});
+  world->AllAtBoundary(30);
+  world->Accept({0, 1});
+  world->Close(2);
+
+  EXPECT_TRUE(ReportOf(2).drained);
+}
+
+TEST_F(ElasticWorld, ShrinksFromFourToOne) {
+  Run(4);
+  world->Order({2}, 1, 1);
+  world->AllAtBoundary(30);
+  world->Accept({2});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // the leavers have a say
+
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(2));
+}
+
+TEST_F(ElasticWorld, LeaversStayUntilSomebodyElseHasTheState) {
+  Run(1);
+  world->Order({1}, 1, 1);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+  world->Arrive(1);
+  world->AllAtBoundary(11);
+  world->Accept({0, 1});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  world->Commit(0, 12);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 2);
+  world->AllAtBoundary(13);
+
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(1));
+  EXPECT_EQ(world->Sent<control::StopEpoch>(0), 1);
+}
+
+TEST_F(ElasticWorld, NoWorkersWantedEndsTheWorld) {
+  Run(2);
+  world->Order({}, 0, 0);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kStopping);
+  EXPECT_EQ(world->Sent<control::StopEpoch>(), 2);
+}
+
+TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {
+  Run(3);
+  for (int i = 0; i < 3; ++i) {
+    world->Say(0, control::RankBroken{world->membership.epoch(), 0, 2, "reset"});
+    world->Pass(2400ms, {0, 1, 2});
+    EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+    world->Pass(200ms, {0, 1, 2});
+    EXPECT_EQ(world->phase(), LauncherPhase::kForming) << i;
+    world->Accept({0, 1, 2});
+    EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2)) << i;
+  }
+
+  world->Say(0, control::RankBroken{world->membership.epoch(), 0, 2, "reset"});
+  world->Say(1, control::RankBroken{world->membership.epoch(), 1, 2, "reset"});
+  world->Pass(2600ms, {0, 1, 2});
+  world->Accept({0, 1});
+  world->Commit(0, 11);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_EQ(Status().last_recovery->cause, "CannotReachPeers");
+  EXPECT_TRUE(ReportOf(2).lost);
+}
+
+TEST_F(ElasticWorld, ABrokenRankWhosePeerIsLostIsNoNewsOfItsOwn) {
+  Run(3);
+  world->Say(0, control::RankBroken{world->membership.epoch(), 0, 2, "reset"});
+  world->Pass(2200ms, {0, 1});
+  world->Accept({0, 1});
+  world->Pass(5s, {0, 1});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+}
+
+TEST_F(ElasticWorld, ALossBeforeReleaseAsksTheRanksAgain) {
+  Run(3);
+  const control::Epoch before = world->membership.epoch();
+  world->Say(0, control::RankDone{before, 0});
+  world->Say(1, control::RankDone{before, 1});
+  world->Exit(2, 0, 9);
+  world->Accept({0, 1, 2});
+  world->Say(0, control::RankDone{before, 0});
+  EXPECT_EQ(world->Sent<control::Release>(), 0);
+
+  world->Say(0, control::RankDone{world->membership.epoch(), 0});
+  world->Say(1, control::RankDone{world->membership.epoch(), 1});
+
+  EXPECT_EQ(world->Sent<control::Release>(), 2);
+}
+
+TEST_F(ElasticWorld, ARestartedAgentHasLostItsRanksAndMayComeBack) {
+  Run(2);
+  world->Dial(1, 901, "second nonce");
+  world->Accept({0});
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+  EXPECT_FALSE(ReportOf(1).lost);
+  world->Commit(0, 11);
+  world->starts.clear();
+  world->starts[{1, 0}] = "anew";
+  world->Ready(1);
+  world->AllAtBoundary(12);
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+}
+
+TEST_F(ElasticWorld, ASlotOfALivingPodLeavesAndComesBackAlone) {
+  Run(2, 1, 2);
+  world->Exit(0, 0, 9, 1);
+  world->Accept({0, 1});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 1));
+  world->Reload(0, "again", 1);
+  world->AllAtBoundary(20);
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 1, 0));
+}
+
+TEST_F(ElasticWorld, AJoinerBringsAllOfItsSlots) {
+  Run(1, 1, 2);
+  world->Order({0, 1}, 2, 1);
+  world->loads = false;
+  world->Arrive(1);
+  world->Reload(1, "a", 0);
+  world->Pass(3s, {0, 1});
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+
+  world->Reload(1, "a", 1);
+
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
+}
+
+TEST_F(ElasticWorld, AJoinerOfAnotherBuildIsNotTakenIn) {
+  Run(1);
+  world->Order({0, 1}, 2, 1);
+  world->Dial(1);
+  world->Say(1, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "5.0.7"}}});
+  world->Reload(1, "a");
+  world->Pass(3s, {0, 1});
+
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+  EXPECT_FALSE(world->Decided());
+  ASSERT_FALSE(ReportOf(1).faults.empty());
+  EXPECT_THAT(ReportOf(1).faults[0].message, HasSubstr("5.0.7"));
+}
+
+TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
+  Run(1);
+  world->Say(0, control::SlotOutput{0, 0, true, "hello\n"});
+
+  ASSERT_EQ(world->All<Print>().size(), 1U);
+  EXPECT_EQ(world->All<Print>()[0].data, "hello\n");
+  EXPECT_TRUE(world->All<Print>()[0].is_stderr);
+}
+
+TEST_F(ElasticWorld, LeavesItsRanksToTheNextLauncherWhenItIsAskedToEnd) {
+  Run(2);
+  world->Take(world->membership.OnTerminate(world->now));
+
+  EXPECT_EQ(world->Sent<control::StopEpoch>(), 0);
+  EXPECT_FALSE(world->Decided());
+}
+
+TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {
+  Run(2);
+  world->Order({0, 1, 7}, 3, 1);
+  world->Order({0, 1}, 2, 1);
+
+  EXPECT_TRUE(ReportOf(7).drained);  // nothing of it was ever needed
+  world->Pass(61s, {0, 1});
+  EXPECT_EQ(Status().workers.size(), 2U);
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

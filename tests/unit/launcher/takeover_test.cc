@@ -1,0 +1,302 @@
+// A launcher of a higher term, and the world that it finds.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <optional>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::ElementsAre;
+
+// This launcher has term 3; the world was formed by term 2.
+class Takeover : public testing::Test {
+ public:
+  static constexpr control::Epoch kOld{2, 7};
+
+  static std::vector<control::Member> Members(int workers) {
+    std::vector<control::Member> members;
+    for (int i = 0; i < workers; ++i) {
+      members.push_back({World::Uid(i), "digits-worker-" + std::to_string(i),
+                         "node-" + std::to_string(i), "10.0.0." + std::to_string(i + 1), 0, "first",
+                         i});
+    }
+    return members;
+  }
+
+  // The agent dials, and repeats what holds; its highest epoch may be above what it reports.
+  void Return(int worker, int size, const control::Epoch& epoch = kOld, bool runs = true,
+              std::optional<control::Epoch> highest = {}) {
+    control::AgentHello hello = world->MakeHello(worker);
+    hello.highest_epoch = highest.value_or(epoch);
+    world->connections[worker] = World::Connection(worker);
+    world->Take(world->membership.OnHello(world->now, World::Connection(worker), hello));
+    world->Ready(worker);
+    control::WorldReport report{epoch, Members(size), {}};
+    if (runs) report.running = {"first"};
+    world->Say(worker, report);
+  }
+
+  // Messages after which a rank would not go on as before.
+  int Disturbances() const {
+    return world->Sent<control::PrepareEpoch>() + world->Sent<control::StartEpoch>() +
+           world->Sent<control::StopEpoch>() + world->Sent<control::SwitchEpoch>() +
+           static_cast<int>(world->All<StartMpirun>().size());
+  }
+
+  std::unique_ptr<World> world = std::make_unique<World>();
+};
+
+TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(1, 3);
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+  Return(0, 3);
+  world->Pass(1s, {0, 1});
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+  Return(2, 3);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.epoch(), kOld);
+  world->Commit(0, 55);
+  world->Pass(10s, {0, 1, 2});
+  EXPECT_EQ(Disturbances(), 0);
+  EXPECT_EQ(world->membership.Status(world->now).progress->step, 55);
+  EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
+}
+
+TEST_F(Takeover, WaitsForTheOrderFirst) {
+  Return(0, 1);
+  EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForOrder);
+
+  world->Order({0}, 1, 1);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(Disturbances(), 0);
+}
+
+TEST_F(Takeover, GoesOnWithoutWhoHasNotComeWithinFiveSeconds) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(0, 3);
+  Return(1, 3);
+  world->Pass(4900ms, {0, 1});
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+  world->Pass(200ms, {0, 1});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 8}));
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  world->Commit(0, 20);
+  EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
+}
+
+TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
+  struct Case {
+    const char* what;
+    void (*happen)(Takeover&);
+  };
+  const Case cases[] = {
+      {"its agent reports that its rank ended", [](Takeover& t) { t.Return(2, 3, kOld, false); }},
+      {"its agent has nothing to report",
+       [](Takeover& t) {
+         t.world->Dial(2);
+         t.world->Ready(2);
+         t.world->Say(2, control::Heartbeat{});
+       }},
+      {"the operator knows",
+       [](Takeover& t) {
+         t.world->Bury({2}, {0, 1}, 3, 1);
+       }},
+  };
+  for (const Case& c : cases) {
+    world = std::make_unique<World>();
+    world->Order({0, 1, 2}, 3, 1);
+    Return(0, 3);
+    Return(1, 3);
+    ASSERT_EQ(world->phase(), LauncherPhase::kAdopting) << c.what;
+
+    c.happen(*this);
+
+    EXPECT_EQ(world->phase(), LauncherPhase::kForming) << c.what;
+  }
+}
+
+TEST_F(Takeover, TheHighestWorldReportedWins) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(2, 3, {2, 5});
+  Return(0, 2);
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+  Return(1, 2, {2, 5}, true, kOld);  // accepted the newer one, was not started in it
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 8}));
+
+  world->Accept({0, 1, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(Takeover, RanksThatWereToldToLeaveAreFormedAnew) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2, kOld, true, control::Epoch{2, 8});
+  Return(1, 2);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 9}));
+}
+
+TEST_F(Takeover, RanksAtABoundaryAreFormedAnew) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  world->Say(0, control::RankAtBoundary{kOld, 0, 30});
+  Return(1, 2);
+  world->Say(1, control::RankAtBoundary{kOld, 1, 30});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+}
+
+TEST_F(Takeover, RanksThatAreDoneAreReleased) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  world->Say(0, control::RankDone{kOld, 0});
+  Return(1, 2);
+  world->Say(1, control::RankDone{kOld, 1});
+
+  EXPECT_EQ(world->Sent<control::Release>(), 2);
+}
+
+TEST_F(Takeover, AJobThatHadEndedWellIsASuccess) {
+  world->Order({0}, 1, 1);
+  control::AgentHello hello = world->MakeHello(0);
+  hello.highest_epoch = kOld;
+  world->connections[0] = World::Connection(0);
+  world->Take(world->membership.OnHello(world->now, World::Connection(0), hello));
+  world->Say(0, control::RankDone{kOld, 0});
+  control::RankExited exited;
+  exited.epoch = kOld;
+  exited.exit.start = "first";
+  exited.exit.exit_code = 0;
+  world->Say(0, exited);
+  world->Say(0, control::WorldReport{kOld, Members(1), {}});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+}
+
+TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  world->Pass(6s, {0});
+  EXPECT_EQ(world->membership.Status(world->now).pause_reason, "NoQuorum");
+  EXPECT_EQ(Disturbances(), 0);
+
+  world->Bury({1}, {0}, 2, 1);
+  world->Accept({0});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
+TEST_F(Takeover, WhoPromisedALaterEpochToAnotherHasNoVote) {
+  // Term 2 may have started (2, 8) with worker 0 alone; worker 1 has only accepted it.
+  world->Order({0, 1, 2}, 3, 1);
+  Return(1, 3, kOld, true, control::Epoch{2, 8});
+  Return(2, 3);
+  world->Pass(6s, {1, 2});
+  EXPECT_EQ(world->membership.Status(world->now).pause_reason, "NoQuorum");
+
+  Return(0, 3);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // now nobody is missing
+}
+
+TEST_F(Takeover, AFreshJobStartsAtOnce) {
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(0);
+  world->Arrive(1);
+
+  EXPECT_EQ(world->All<StartMpirun>().size(), 1U);
+}
+
+TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
+  world->Order({0}, 1, 1);
+  control::AgentHello hello = world->MakeHello(0);
+  hello.highest_epoch = kOld;
+  world->connections[0] = World::Connection(0);
+  world->Take(world->membership.OnHello(world->now, World::Connection(0), hello));
+  world->Ready(0);
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
+
+  world->Say(0, control::Heartbeat{});  // it had nothing to report
+
+  ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
+  EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));
+}
+
+TEST_F(Takeover, AnEndFromBeforeTheWorldIsNotItsMembers) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  Return(1, 2);
+  control::RankExited old;
+  old.epoch = {2, 3};
+  old.exit.start = "a process before the first";
+  old.exit.signal = 9;
+  world->Say(1, old);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(Disturbances(), 0);
+}
+
+TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
+  world->Order({0, 1, 2}, 3, 1);
+  for (const int worker : {0, 1, 2}) Return(worker, 3);
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  Return(0, 2, {2, 9});
+  EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 9}));
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all of it is known to run
+
+  world->Accept({0, 1, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(Takeover, WaitsForAPodThatAnEarlierOrderNamedBeforeItStartsAfresh) {
+  world->Order({0, 1}, 2, 1);
+  world->Order({1}, 1, 1);
+  world->Arrive(1);
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
+
+  Return(0, 1);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.epoch(), kOld);
+}
+
+TEST_F(Takeover, AReportStopsAStartOfItsOwn) {
+  world->Order({0, 1}, 2, 2);
+  world->Arrive(0);
+  world->Arrive(1);
+  ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
+  world->Close(1);
+  Return(1, 1, {2, 1});
+  world->MpirunEnds(143);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+}
+
+TEST_F(Takeover, AnAdoptedWorldLosesMembersLikeAnyOther) {
+  world->Order({0, 1, 2}, 3, 1);
+  for (const int worker : {0, 1, 2}) Return(worker, 3);
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  world->Exit(1, 0, 9);
+  world->Accept({0, 2});
+
+  EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,274 @@
+#pragma once
+
+// Launcher and agents of one process: a test scripts which worlds form, ranks are threads that ask
+// their FakeMembership. Every wait of a test ends by the event it waits for, or fails after kLimit.
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// A world's store, in memory; ends when the world does.
+class EndingStore final : public Store {
+ public:
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+    return {};
+  }
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    const auto all = [&] {
+      return std::all_of(keys.begin(), keys.end(),
+                         [&](const std::string& key) { return values_.contains(key); });
+    };
+    changed_.wait_until(lock, deadline, [&] { return ended_ || all(); });
+    if (ended_) return Error{ErrorKind::kCancelled, "the world is over"};
+    if (!all()) return Error{ErrorKind::kTimeout, "not everybody came"};
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(values_[key]);
+    return values;
+  }
+  void End() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+  bool ended_ = false;
+};
+
+// Thread-safe.
+class FakeLauncher {
+ public:
+  static constexpr std::chrono::seconds kLimit{60};
+  using Names = std::vector<std::string>;
+
+  // Gives the present world up: its ranks wait.
+  void Prepare() {
+    std::unique_lock lock(mutex_);
+    if (world_.store) std::static_pointer_cast<EndingStore>(world_.store)->End();
+    below_ = {.term = 1, .number = world_.epoch.number + 1};
+    TellWatchers(lock);
+  }
+
+  // Starts the next world: `names` by rank. Names that nobody plays are members that never come.
+  std::shared_ptr<Store> Form(const Names& names) {
+    Prepare();
+    std::unique_lock lock(mutex_);
+    world_.epoch = {.term = 1, .number = world_.epoch.number + 1};
+    world_.size = static_cast<int>(names.size());
+    world_.ranks_on_host = world_.size;
+    world_.store = std::make_shared<EndingStore>();
+    names_ = names;
+    world_.members.clear();
+    for (const std::string& name : names) world_.members.push_back(name + "/0/1");
+    done_.clear();
+    switching_ = false;
+    boundary_.clear();
+    broken_.clear();
+    changed_.notify_all();
+    return world_.store;
+  }
+
+  // The ranks of the present world shall leave it at a boundary.
+  void Switch() {
+    const std::lock_guard lock(mutex_);
+    switching_ = true;
+    changed_.notify_all();
+  }
+
+  // No world comes any more: ranks that wait for one end.
+  void Close() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    TellWatchers(lock);
+  }
+
+  // Whether ranks that are all done are released at once.
+  void HoldRelease(bool hold) {
+    const std::lock_guard lock(mutex_);
+    hold_ = hold;
+    changed_.notify_all();
+  }
+
+  // What ranks said or do, waited for. The last is the step of a boundary, of all its ranks.
+  void AwaitBroken(const Names& names) {
+    Await("broken", [&] { return Contains(broken_, names); });
+  }
+  void AwaitWaiting(const Names& names) {
+    Await("waiting for a world", [&] { return Contains(waiting_, names); });
+  }
+  void AwaitDone(const Names& names) {
+    Await("done", [&] { return Contains(done_, names); });
+  }
+  int64_t AwaitBoundary(const Names& names) {
+    Await("at the boundary", [&] { return boundary_.size() == names.size(); });
+    const std::lock_guard lock(mutex_);
+    for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
+    return boundary_.begin()->second;
+  }
+  std::vector<std::pair<control::Epoch, int64_t>> reports() {
+    const std::lock_guard lock(mutex_);
+    return reports_;
+  }
+
+  std::unique_ptr<MembershipSource> Member(const std::string& name);
+
+ private:
+  friend class FakeMembership;
+  struct Watch {
+    control::Epoch epoch;
+    MembershipSource::OverCallback over;
+  };
+
+  template <typename Set>
+  static bool Contains(const Set& set, const Names& names) {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return set.contains(name); });
+  }
+  void Await(const char* what, const std::function<bool()>& happened) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, kLimit, happened)) << "nobody was " << what;
+  }
+  bool Over(control::Epoch epoch) const {
+    return closed_ || epoch < below_ || epoch < world_.epoch;
+  }
+  bool Released() const { return !hold_ && done_.size() == names_.size(); }
+  // Runs the callbacks under watch_mutex_: Unwatch() waits for them.
+  void TellWatchers(std::unique_lock<std::mutex>& lock) {
+    changed_.notify_all();
+    lock.unlock();
+    const std::lock_guard watching(watch_mutex_);
+    for (auto it = watches_.begin(); it != watches_.end();) {
+      lock.lock();
+      const bool over = Over(it->second.epoch);
+      lock.unlock();
+      if (over) it->second.over("the world was given up");
+      it = over ? watches_.erase(it) : std::next(it);
+    }
+    lock.lock();
+  }
+
+  std::mutex watch_mutex_;
+  std::map<std::string, Watch> watches_;  // guarded by watch_mutex_
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  World world_;
+  Names names_;
+  control::Epoch below_;
+  bool switching_ = false;
+  bool closed_ = false;
+  bool hold_ = false;
+  std::set<std::string> broken_, waiting_, done_;
+  std::map<std::string, int64_t> boundary_;
+  std::vector<std::pair<control::Epoch, int64_t>> reports_;
+};
+
+class FakeMembership final : public MembershipSource {
+ public:
+  FakeMembership(FakeLauncher& launcher, std::string name)
+      : launcher_(launcher), name_(std::move(name)) {}
+
+  Result<World> AwaitWorld(control::Epoch after) override {
+    std::unique_lock lock(launcher_.mutex_);
+    const auto place = [&] {
+      return std::find(launcher_.names_.begin(), launcher_.names_.end(), name_);
+    };
+    const auto ready = [&] {
+      return after < launcher_.world_.epoch && !(launcher_.world_.epoch < launcher_.below_) &&
+             place() != launcher_.names_.end();
+    };
+    launcher_.waiting_.insert(name_);
+    launcher_.changed_.notify_all();
+    launcher_.changed_.wait(lock, [&] { return launcher_.closed_ || ready(); });
+    launcher_.waiting_.erase(name_);
+    if (launcher_.closed_) return Error{ErrorKind::kUnavailable, "the launcher closed"};
+    World world = launcher_.world_;
+    world.rank = static_cast<int>(place() - launcher_.names_.begin());
+    return world;
+  }
+
+  void Watch(control::Epoch epoch, OverCallback over) override {
+    std::unique_lock lock(launcher_.mutex_);
+    lock.unlock();
+    {
+      const std::lock_guard watching(launcher_.watch_mutex_);
+      launcher_.watches_[name_] = {epoch, std::move(over)};
+    }
+    lock.lock();
+    launcher_.TellWatchers(lock);
+  }
+  void Unwatch() override {
+    const std::lock_guard watching(launcher_.watch_mutex_);
+    launcher_.watches_.erase(name_);
+  }
+
+  bool SwitchWanted(control::Epoch epoch) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    return launcher_.switching_ && launcher_.world_.epoch == epoch;
+  }
+  void Broken(const World& world, int, const std::string&) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    if (world.epoch == launcher_.world_.epoch) launcher_.broken_.insert(name_);
+    launcher_.changed_.notify_all();
+  }
+  void AtBoundary(const World&, int64_t step) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    launcher_.boundary_[name_] = step;
+    launcher_.changed_.notify_all();
+  }
+  void Report(const World& world, const control::Progress& progress) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    launcher_.reports_.emplace_back(world.epoch, progress.step);
+  }
+  Result<bool> Finish(const World& world, const control::Progress& progress) override {
+    std::unique_lock lock(launcher_.mutex_);
+    if (world.epoch == launcher_.world_.epoch) launcher_.done_.insert(name_);
+    launcher_.changed_.notify_all();
+    bool told = false;
+    for (;;) {
+      const bool current = world.epoch == launcher_.world_.epoch;
+      if (current && launcher_.Released()) return true;
+      if (launcher_.closed_) return Error{ErrorKind::kUnavailable, "the launcher closed"};
+      if (launcher_.Over(world.epoch)) return false;
+      if (launcher_.switching_ && !told) {
+        launcher_.boundary_[name_] = progress.step;
+        launcher_.changed_.notify_all();
+        told = true;
+      }
+      launcher_.changed_.wait(lock);
+    }
+  }
+
+ private:
+  FakeLauncher& launcher_;
+  const std::string name_;
+};
+
+inline std::unique_ptr<MembershipSource> FakeLauncher::Member(const std::string& name) {
+  return std::make_unique<FakeMembership>(*this, name);
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,182 @@
+// Epochs: what a launcher asks for, and what each of them means for the ranks that run.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/agent/managed_slots.h"
+
+namespace ringmaster::agent {
+
+void ManagedSlots::RepeatToLauncher(std::int64_t term) {
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (!slot.connected || slot.stopping || ending_) continue;
+    actions_->SendToLauncher(control::RankReady{index, slot.start});
+  }
+  if (!world_.members.empty()) {
+    control::WorldReport report{world_.epoch, world_.members, {}};
+    for (const Slot& slot : slots_) {
+      // Also one that is only loaded: it may be a member of a newer world, not told here yet.
+      const bool counts = slot.connected || slot.wanted.has_value();
+      if (counts && !slot.stopping && !ending_) report.running.push_back(slot.start);
+    }
+    actions_->SendToLauncher(report);
+  }
+  if (prepared_.number != 0 && prepared_.term == term) {
+    actions_->SendToLauncher(control::EpochAccepted{prepared_});
+  }
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    for (const control::Message& request : slot.said.store) actions_->SendToLauncher(request);
+    if (slot.said.broken.has_value()) actions_->SendToLauncher(*slot.said.broken);
+    if (slot.said.boundary.has_value()) actions_->SendToLauncher(*slot.said.boundary);
+    if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
+    if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
+    Route(index);
+  }
+}
+
+void ManagedSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
+  if (!Accept(prepare.epoch, "PrepareEpoch")) return;
+  prepared_ = prepare.epoch;
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch < prepare.epoch) slot.wanted.reset();
+    if (slot.connected && slot.given.has_value() && slot.given->epoch < prepare.epoch) {
+      actions_->SendToRank(index, control::RankLeave{prepare.epoch});
+    }
+  }
+  actions_->SendToLauncher(control::EpochAccepted{prepare.epoch});
+}
+
+void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
+  if (switch_epoch.epoch < highest_epoch_) return;
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (slot.connected && slot.given.has_value() && slot.given->epoch == switch_epoch.epoch) {
+      actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch});
+    }
+  }
+}
+
+void ManagedSlots::OnStartEpoch(const control::StartEpoch& start) {
+  if (ending_ || !Accept(start.epoch, "StartEpoch")) return;
+  std::vector<const control::Member*> ours;
+  for (int index = 0; index < options_.slots; ++index) {
+    ours.push_back(FindMember(start.members, index));
+  }
+  if (std::any_of(ours.begin(), ours.end(), [](const auto* member) { return member != nullptr; })) {
+    world_ = start;
+  }
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch < start.epoch) slot.wanted.reset();
+    const control::Member* const member = ours[static_cast<std::size_t>(index)];
+    if (member != nullptr) Join(index, *member);
+    if (slot.exit_report.has_value() && slot.exit_report->epoch < start.epoch && !slot.given_up) {
+      slot.exit_report.reset();
+    }
+  }
+}
+
+void ManagedSlots::Join(int index, const control::Member& member) {
+  Slot& slot = At(index);
+  const auto there = [&](const std::optional<Place>& place) {
+    return place.has_value() && place->epoch == world_.epoch;
+  };
+  if (there(slot.given) || there(slot.wanted)) return;  // the same epoch again
+  slot.gate_open = true;
+  // Without a start it is whoever is in the slot, or comes next: the gate of the first world.
+  const bool itself = member.start.empty() || member.start == slot.start;
+  const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
+  if ((slot.running && itself) || to_come) {
+    slot.wanted = Place{world_.epoch, world_.cohort, member.rank};
+    SendAttachGo(index, *slot.wanted);
+    Route(index);
+    return Give(index);
+  }
+  JoinTooLate(index, member);
+}
+
+// The process that the launcher means has ended, which it cannot have known: that is its end in
+// this epoch.
+void ManagedSlots::JoinTooLate(int index, const control::Member& member) {
+  Slot& slot = At(index);
+  const bool known = slot.exit_report.has_value() &&
+                     (member.start.empty() || member.start == slot.exit_report->exit.start);
+  if (!known) {
+    LogWarn("An epoch names a rank process that this agent never started",
+            {{"epoch", ToText(world_.epoch)}, {"slot", index}, {"start", member.start}});
+    return;
+  }
+  if (slot.exit_report->epoch == world_.epoch) return;
+  slot.exit_report->epoch = world_.epoch;
+  slot.exit_report->exit.rank = member.rank;
+  actions_->SendToLauncher(*slot.exit_report);
+  if (!slot.given_up) return;
+  SendAttachGo(index, {world_.epoch, world_.cohort, member.rank});
+  EndAttaches(index, slot.exit_report->exit);
+}
+
+// Tells the slot's rank its newest epoch, once there is a rank to tell.
+void ManagedSlots::Give(int index) {
+  Slot& slot = At(index);
+  if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
+  slot.given = std::exchange(slot.wanted, std::nullopt);
+  slot.said = {};
+  slot.released = false;
+  actions_->SendToRank(index,
+                       control::RankEpoch{slot.given->epoch, slot.given->rank, world_.members});
+  Route(index);
+}
+
+void ManagedSlots::SendAttachGo(int index, const Place& place) {
+  for (const auto& [id, attach] : attaches_) {
+    if (attach.hello.slot != index || attach.hello.cohort != place.cohort) continue;
+    actions_->SendToAttach(id, control::AttachGo{place.epoch, place.rank});
+  }
+}
+
+void ManagedSlots::OnStopEpoch(const control::StopEpoch& stop) {
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch <= stop.epoch) slot.wanted.reset();
+    if (slot.running) {
+      if (!slot.given.has_value() || slot.given->epoch > stop.epoch) continue;
+      slot.stopping = true;
+      actions_->StopRank(index, std::chrono::milliseconds(stop.grace_millis));
+    } else if (slot.given_up && !slot.released && leaving_.empty() &&
+               slot.exit_report->epoch <= stop.epoch) {
+      slot.restart.Forget();
+      StartFresh(index);
+    }
+  }
+}
+
+void ManagedSlots::OnRelease(const control::Release& release) {
+  if (release.epoch < highest_epoch_) return;
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (!slot.running || !slot.given.has_value() || slot.given->epoch != release.epoch) continue;
+    slot.released = true;
+    actions_->SendToRank(index, release);
+  }
+}
+
+void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (!slot.given.has_value() || slot.given->epoch != values.epoch ||
+        slot.given->rank != values.rank) {
+      continue;
+    }
+    std::erase_if(slot.said.store, [&](const control::Message& request) {
+      const auto* get = std::get_if<control::StoreGet>(&request);
+      return get != nullptr && get->id == values.id;
+    });
+    actions_->SendToRank(index, values);
+  }
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,61 @@
+#pragma once
+
+// The rank processes of this worker's slots: starts them with their environment, reads what they
+// print, tells how they ended and how long they had lived. Decides nothing (slots.h does).
+// Single-threaded.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/result.h"
+#include "worker/agent/captured_process.h"
+#include "worker/agent/child_reaper.h"
+#include "worker/agent/config.h"
+#include "worker/agent/slots.h"
+
+namespace ringmaster::agent {
+
+class RankProcesses {
+ public:
+  struct Handlers {
+    std::function<void(int slot, bool is_stderr, std::string_view data)> on_output;
+    std::function<void(int slot, const RankEnd& end)> on_end;
+    std::function<void(int slot)> on_due;  // CallAfter
+  };
+
+  // `io`, `reaper` and `config` outlive this.
+  RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
+                Handlers handlers);
+
+  // REQUIRES: the slot's last process has ended. The error says why the program cannot be executed.
+  Result<void> Start(int slot);
+  void Stop(int slot, std::chrono::milliseconds grace);
+  // Runs on_due for the slot once, unless it is called again before.
+  void CallAfter(int slot, std::chrono::milliseconds delay);
+  // Stops or resumes reading what the slot's process prints.
+  void PauseOutput(int slot, bool paused);
+  // The process group of the slot's process, or -1.
+  pid_t Group(int slot) const;
+
+ private:
+  struct Rank {
+    std::shared_ptr<CapturedProcess> process;
+    std::chrono::steady_clock::time_point started;
+  };
+
+  boost::asio::io_context& io_;
+  ChildReaper& reaper_;
+  const Config& config_;
+  const int cpus_;
+  const Handlers handlers_;
+  std::map<int, Rank> ranks_;                                      // by slot
+  std::map<int, std::unique_ptr<boost::asio::steady_timer>> due_;  // by slot
+};
+
+}  // namespace ringmaster::agent

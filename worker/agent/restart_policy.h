@@ -1,0 +1,28 @@
+#pragma once
+
+// Whether a rank of our own trainer that ended by itself is started again, and when. Pure; used by
+// managed_slots.h.
+
+#include <chrono>
+#include <optional>
+
+#include "worker/agent/child_reaper.h"
+
+namespace ringmaster::agent {
+
+class RestartPolicy {
+ public:
+  // The delay before the next start, or nothing where another start would end the same way: the
+  // user's error, a program that cannot be executed, a rank that was content before it had a world.
+  // A death soon after the start is answered at once the first time, then after 1 s, 2 s, … 30 s.
+  std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
+                                                 std::chrono::milliseconds lived, bool had_world);
+
+  // What follows is no repetition of what went before.
+  void Forget() { quick_deaths_ = 0; }
+
+ private:
+  int quick_deaths_ = 0;  // in a row
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,100 @@
+#pragma once
+
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated.
+//
+// The worlds are gone through in the order of their epochs. Each adopts the state after some step
+// of an earlier one; the steps up to there are committed, what lies beyond is dropped. What is left
+// at the end is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
+// committed when a later world adopted it, when a rank applied the next one, or when all ranks of
+// its world applied it. Every claim is either shown by the logs, contradicted by them (lost,
+// repeated, disagreeing), or left open because a log ends too early or is missing (unknown).
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/audit/audit_line.h"
+
+namespace ringmaster::audit {
+
+struct Findings {
+  int64_t lost = 0;         // steps or parts of them that were committed and are not in the lineage
+  int64_t repeated = 0;     // steps or samples that were used twice
+  int64_t disagreeing = 0;  // ranks that say different things, or a state that is not what it was
+  int64_t unknown = 0;      // what the logs neither show nor contradict
+  std::vector<std::string> sentences;  // one each, the first kMostSentences
+
+  static constexpr std::size_t kMostSentences = 100;
+};
+
+// Consecutive committed steps of one world.
+struct Segment {
+  int64_t first = 0;
+  int64_t last = 0;
+  Epoch epoch;
+  std::vector<std::string> members;
+};
+
+struct Report {
+  int64_t steps = 0;  // committed
+  int64_t worlds = 0;
+  Findings findings;
+  std::vector<Segment> schedule;
+};
+
+// Thread-safety: one thread.
+class Audit {
+ public:
+  using LogId = std::size_t;
+
+  LogId NewLog(const std::string& name);
+
+  // The next line of a log. kInvalid: no rank writes such a log (a step outside of the world that
+  // the log is in, another rank's line, two logs of one member).
+  Result<void> Add(LogId log, const AuditLine& line);
+
+  // The log's last line was cut off.
+  void Torn(LogId log);
+
+  // `expected_steps`: how many must have been committed; less is unknown, more disagrees.
+  Report Conclude(std::optional<int64_t> expected_steps) const;
+
+ private:
+  friend class Conclusion;
+
+  // A rank's part of a step that it began.
+  struct RankStep {
+    Samples samples;
+    std::optional<uint64_t> applied;  // the checksum after it
+  };
+  using RankSteps = std::map<int, RankStep>;  // by rank, of those whose logs have it
+  struct WorldRecord {
+    WorldLine line;  // the first one read; the others must say the same, but for their rank
+    std::map<int64_t, RankSteps> steps;
+  };
+  struct Log {
+    std::string name;
+    std::string member;  // empty before its first world
+    Epoch epoch;
+    int rank = 0;
+  };
+  // How far a member's log reaches.
+  struct Reach {
+    Epoch epoch;
+    int64_t step = 0;
+  };
+
+  Result<void> AddWorld(Log& log, const WorldLine& line);
+  Result<void> AddStep(const Log& log, const StepLine& line);
+
+  std::vector<Log> logs_;
+  std::map<std::string, Reach> reach_;  // by member
+  std::map<Epoch, WorldRecord> worlds_;
+  Findings found_;  // while reading
+};
+
+}  // namespace ringmaster::audit

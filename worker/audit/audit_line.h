@@ -1,0 +1,58 @@
+#pragma once
+
+// One line of a rank's audit log, as worker/trainer/audit_log.h writes it. The files are untrusted:
+// whatever they hold, a line parses or says what is wrong with it.
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::audit {
+
+using control::Epoch;
+
+inline constexpr std::size_t kMaxLineBytes = 4 << 20;
+inline constexpr int64_t kMostRanks = 1 << 14;
+
+// [begin, end) of a global batch.
+struct Samples {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  friend auto operator<=>(const Samples&, const Samples&) = default;
+};
+
+// The rank entered a world, with the state that all its ranks adopted.
+struct WorldLine {
+  Epoch epoch;
+  int rank = 0;
+  int64_t global_batch = 0;
+  std::vector<std::string> members;  // "pod/slot/start", by rank
+  Epoch adopted_epoch;               // {0, 0} with step 0: as initialised
+  int64_t adopted_step = 0;
+  uint64_t checksum = 0;
+};
+
+// The rank began a step (no checksum), or applied it.
+struct StepLine {
+  Epoch epoch;
+  int64_t step = 0;
+  int rank = 0;
+  Samples samples;
+  std::optional<uint64_t> checksum;
+};
+
+using AuditLine = std::variant<WorldLine, StepLine>;
+
+// kInvalid names what is wrong. Fields that are not known are ignored.
+Result<AuditLine> ParseLine(std::string_view text);
+
+}  // namespace ringmaster::audit

@@ -1,0 +1,45 @@
+#pragma once
+
+// What an Audit concludes once all logs are read. Private to audit.cc.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/audit/audit.h"
+
+namespace ringmaster::audit {
+
+// Counts one finding under `kind` and keeps its sentence while there is room.
+void Note(Findings& findings, int64_t Findings::*kind, const std::string& sentence,
+          int64_t count = 1);
+
+// "term.number".
+std::string Text(Epoch epoch);
+
+class Conclusion {
+ public:
+  // `audit` outlives the object.
+  explicit Conclusion(const Audit& audit);
+
+  Report Draw(std::optional<int64_t> expected_steps);
+
+ private:
+  // False: the logs do not show how the lineage reached this world; nothing after it can be judged.
+  bool Adopt(const Audit::WorldRecord& world);
+  void CheckAdopted(const Audit::WorldRecord& world);
+  void Follow(Epoch epoch, const Audit::WorldRecord& world);
+  void CheckStep(int64_t step, Epoch epoch);
+  void CheckSamples(const std::string& name, const Audit::WorldRecord& world,
+                    const Audit::RankSteps& ranks, int64_t step);
+  void CheckEnd(std::optional<int64_t> expected_steps);
+  std::vector<Segment> Schedule() const;
+
+  const Audit& audit_;
+  Findings findings_;
+  std::vector<Epoch> lineage_;       // of step 1, 2, …
+  int64_t committed_ = 0;            // of the lineage's steps, from the first
+  std::optional<uint64_t> initial_;  // checksum of the state before step 1
+};
+
+}  // namespace ringmaster::audit

@@ -1,0 +1,43 @@
+#include "worker/audit/report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ringmaster::audit {
+namespace {
+
+// Bytes that are no UTF-8 are replaced, so that it cannot fail.
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+int ExitCodeOf(const Findings& findings) {
+  if (findings.lost + findings.repeated + findings.disagreeing > 0) return kExitViolation;
+  return findings.unknown > 0 ? kExitUnknown : kExitClean;
+}
+
+std::string SummaryLine(const Report& report) {
+  const Findings& findings = report.findings;
+  return Dump({{"steps", report.steps},
+               {"worlds", report.worlds},
+               {"lost", findings.lost},
+               {"repeated", findings.repeated},
+               {"disagreeing", findings.disagreeing},
+               {"unknown", findings.unknown},
+               {"ok", ExitCodeOf(findings) == kExitClean}});
+}
+
+std::string ScheduleText(const Report& report) {
+  std::string text;
+  for (const Segment& segment : report.schedule) {
+    nlohmann::ordered_json line;
+    line["steps"] = {segment.first, segment.last};
+    line["epoch"] = {segment.epoch.term, segment.epoch.number};
+    line["members"] = segment.members;
+    text += Dump(line) + "\n";
+  }
+  return text;
+}
+
+}  // namespace ringmaster::audit

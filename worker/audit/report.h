@@ -1,0 +1,26 @@
+#pragma once
+
+// A Report as text: for people, for programs, and as a membership schedule.
+
+#include <string>
+
+#include "worker/audit/audit.h"
+
+namespace ringmaster::audit {
+
+inline constexpr int kExitClean = 0;
+inline constexpr int kExitViolation = 1;
+inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitUnknown = 3;
+
+int ExitCodeOf(const Findings& findings);
+
+// One JSON object in one line, without the newline: {"steps", "worlds", "lost", "repeated",
+// "disagreeing", "unknown", "ok"}.
+std::string SummaryLine(const Report& report);
+
+// A line for each run of committed steps that one world computed:
+// {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…]}
+std::string ScheduleText(const Report& report);
+
+}  // namespace ringmaster::audit

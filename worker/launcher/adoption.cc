@@ -1,0 +1,33 @@
+#include "worker/launcher/adoption.h"
+
+#include <algorithm>
+
+namespace ringmaster::launcher {
+
+void Adoption::Report(const std::string& pod_uid, const control::WorldReport& report) {
+  reports_[pod_uid] = report;
+}
+
+const control::WorldReport& Adoption::Newest() const {
+  return std::max_element(
+             reports_.begin(), reports_.end(),
+             [](const auto& a, const auto& b) { return a.second.epoch < b.second.epoch; })
+      ->second;
+}
+
+std::optional<bool> Adoption::Runs(const control::Member& member) const {
+  const auto report = reports_.find(member.pod_uid);
+  if (report == reports_.end()) return std::nullopt;
+  const std::vector<std::string>& running = report->second.running;
+  return std::find(running.begin(), running.end(), member.start) != running.end();
+}
+
+bool Adoption::StartedEverywhere() const {
+  const control::WorldReport& newest = Newest();
+  return std::all_of(newest.members.begin(), newest.members.end(), [&](const auto& member) {
+    const auto report = reports_.find(member.pod_uid);
+    return report != reports_.end() && report->second.epoch == newest.epoch;
+  });
+}
+
+}  // namespace ringmaster::launcher

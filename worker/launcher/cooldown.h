@@ -1,0 +1,44 @@
+#pragma once
+
+// How soon a slot whose process ended may come back. Per slot first: one whose process ended n
+// times recently waits min(60 s, 1 s * 2^(n-2)) for n >= 2, and n halves every ten minutes. Then
+// per Pod: while two or more of its slots wait, the whole Pod does. So one crash costs nothing, a
+// slot that crashes in a loop costs its neighbours little, and nothing is banned for ever. Pure;
+// used by Membership alone.
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace ringmaster::launcher {
+
+class Cooldown {
+ public:
+  using Time = Clock::Time;
+  static constexpr std::chrono::seconds kLongest{60};
+  static constexpr std::chrono::minutes kHalving{10};
+
+  // For a count of recent ends.
+  static std::chrono::milliseconds Delay(int ends);
+
+  void Ended(Time now, const std::string& pod_uid, int slot);
+
+  // From when on this slot may join a world; not after `now`: at once.
+  Time Until(Time now, const std::string& pod_uid, int slot) const;
+
+  // The Pod is gone for good.
+  void Forget(const std::string& pod_uid) { pods_.erase(pod_uid); }
+
+ private:
+  struct Slot {
+    int ends = 0;
+    Time halved_at{};  // `ends` holds as of then
+    Time until{};
+  };
+
+  std::map<std::string, std::map<int, Slot>> pods_;
+};
+
+}  // namespace ringmaster::launcher

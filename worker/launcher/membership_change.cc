@@ -1,0 +1,377 @@
+// One world of our own trainer after another, in place: members are lost, join and leave, and the
+// ranks that stay keep process, model and state. common/control/README.md, "How a world changes".
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+
+bool Membership::Elastic() const {
+  return options_.managed &&
+         (phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kForming ||
+          phase_ == LauncherPhase::kPaused);
+}
+
+// Whatever has become possible or necessary; decided from the state alone, so that it does not
+// matter which event led here.
+void Membership::AdvanceWorld(Time now) {
+  JudgeFailures(now);
+  if (must_fail_ || phase_ == LauncherPhase::kFinished) return;
+  if (ShouldAdopt()) return BeginAdopting(now);
+  if (order_->replicas == 0) return Stop(now, "no workers are wanted");
+  for (const std::string& pod_uid : member_pods_) {
+    Worker& worker = workers_.at(pod_uid);
+    if (worker.connection || worker.silent || worker.lost || !Leaving(pod_uid)) continue;
+    LoseWorker(now, worker, "AgentLeft", "it was to leave and its connection is gone");
+  }
+  if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
+  if (phase_ == LauncherPhase::kPaused) {
+    const bool changed = PauseReason(Next(now)) != pause_reason_;
+    if (changed || Survivors().empty()) Form(now);
+    return;
+  }
+  if (AllEndedWell()) {
+    released_at_ = now;
+    return FinishIfReleased(now);
+  }
+  const bool loss = std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    const auto exit = exits_.find({member.pod_uid, member.slot});
+    const bool well =
+        exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
+    return Gone(member) && !well;
+  });
+  if (loss || AllAtBoundary(now)) return Form(now);
+  JudgeBroken(now);
+  if (phase_ == LauncherPhase::kRunning && !switching_ && ChangeWanted(now)) BeginSwitch();
+}
+
+void Membership::AdvanceForming(Time now) {
+  const bool broken = std::any_of(
+      proposal_->members().begin(), proposal_->members().end(), [&](const Member& member) {
+        const Worker& worker = workers_.at(member.pod_uid);
+        const bool survivor = std::any_of(members_.begin(), members_.end(), [&](const Member& old) {
+          return IdOf(old) == IdOf(member);
+        });
+        if (survivor) return Gone(member);
+        const auto process = worker.processes.find(member.slot);
+        return !worker.connection || worker.lost || process == worker.processes.end() ||
+               process->second.loaded != member.start;
+      });
+  if (broken || !PauseReason(proposal_->members()).empty()) return Form(now);
+  const bool agreed = proposal_->AllAccepted() && QuorumOf([&](const std::string& pod_uid) {
+                        return proposal_->Accepted(pod_uid);
+                      });
+  if (agreed) return StartProposal(now);
+  DropTheUnanswering(now);
+}
+
+// A member is gone by evidence, or because its Pod has been given up.
+bool Membership::Gone(const Member& member) const {
+  const Worker& worker = workers_.at(member.pod_uid);
+  return worker.lost || worker.dead || worker.silent || ended_.contains(IdOf(member));
+}
+
+// By evidence: nobody of this Pod's members can take part in any world.
+bool Membership::KnownDead(const std::string& pod_uid) const {
+  if (workers_.at(pod_uid).dead) return true;
+  return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.pod_uid != pod_uid || ended_.contains(IdOf(member));
+  });
+}
+
+bool Membership::Leaving(const std::string& pod_uid) const {
+  return workers_.at(pod_uid).leaving || !InOrder(pod_uid);
+}
+
+std::vector<Member> Membership::Survivors() const {
+  std::vector<Member> survivors;
+  for (const Member& member : members_) {
+    if (!Gone(member)) survivors.push_back(member);
+  }
+  return survivors;
+}
+
+// Loaded processes in slots that have no living member, by worker and slot. A worker brings all of
+// its slots at once.
+std::vector<Member> Membership::Joiners(Time now) const {
+  const std::vector<Member> survivors = Survivors();
+  std::set<Slot> taken;
+  for (const Member& member : survivors) taken.insert({member.pod_uid, member.slot});
+  std::vector<control::DesiredWorker> wanted = order_->workers;
+  std::sort(wanted.begin(), wanted.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
+  std::vector<Member> joiners;
+  for (const control::DesiredWorker& one : wanted) {
+    const auto found = workers_.find(one.pod_uid);
+    if (found == workers_.end() || !IsReady(found->second)) continue;
+    const Worker& worker = found->second;
+    std::vector<Member> of_this_worker;
+    bool complete = true;
+    for (int slot = 0; slot < options_.slots; ++slot) {
+      if (taken.contains({one.pod_uid, slot})) continue;
+      const auto process = worker.processes.find(slot);
+      complete = process != worker.processes.end() && !process->second.loaded.empty() &&
+                 !ended_.contains({one.pod_uid, slot, process->second.loaded}) &&
+                 cooldown_.Until(now, one.pod_uid, slot) <= now;
+      if (!complete) break;
+      of_this_worker.push_back({one.pod_uid, worker.hello.pod, worker.hello.node,
+                                worker.ready->address, slot, process->second.loaded, -1});
+    }
+    if (!complete || of_this_worker.empty()) continue;
+    std::vector<Member> others = survivors;
+    others.insert(others.end(), joiners.begin(), joiners.end());
+    if (!UnfitText(one.pod_uid, others).empty()) continue;
+    for (Member& member : of_this_worker) {
+      taken.insert({member.pod_uid, member.slot});
+      joiners.push_back(std::move(member));
+    }
+  }
+  return joiners;
+}
+
+// Why this worker cannot be in one world with these members; empty when it can.
+std::string Membership::UnfitText(const std::string& pod_uid,
+                                  const std::vector<Member>& others) const {
+  std::vector<std::string> pods = {pod_uid};
+  for (const std::string& other : PodsOf(others)) {
+    if (other != pod_uid && workers_.at(other).ready) pods.push_back(other);
+  }
+  return MixedText(pods);
+}
+
+std::vector<Member> Membership::Next(Time now) const {
+  NextWorldInput input{Survivors(), {}, stateful_, Joiners(now)};
+  for (const Member& member : input.survivors) {
+    if (Leaving(member.pod_uid)) input.leavers.insert(member.pod_uid);
+  }
+  return NextWorld(input);
+}
+
+// Leavers can go, or joiners have come: all that are wanted, or some that waited long enough.
+bool Membership::ChangeWanted(Time now) const {
+  if (!done_.empty()) return false;  // it is nearly over
+  const std::vector<Member> next = Next(now);
+  std::set<MemberId> present;
+  for (const Member& member : members_) present.insert(IdOf(member));
+  Time oldest = now;
+  std::size_t stay = 0;
+  for (const Member& member : next) {
+    if (present.contains(IdOf(member))) {
+      ++stay;
+      continue;
+    }
+    const Worker& worker = workers_.at(member.pod_uid);
+    oldest =
+        std::min(oldest, std::max(worker.ready_since, worker.processes.at(member.slot).loaded_at));
+  }
+  if (stay < members_.size()) return true;
+  if (stay == next.size()) return false;
+  const std::set<std::string> pods = PodsOf(next);
+  const bool complete =
+      static_cast<int>(pods.size()) >= order_->replicas &&
+      next.size() == pods.size() * static_cast<std::size_t>(options_.slots) &&
+      std::all_of(order_->workers.begin(), order_->workers.end(),
+                  [&](const auto& wanted) { return pods.contains(wanted.pod_uid); });
+  return complete || now - oldest >= options_.join_window;
+}
+
+void Membership::BeginSwitch() {
+  switching_ = true;
+  LogInfo("Asked the ranks to stop after a step", {{"epoch", epoch_.number}});
+  SendToPods(member_pods_, control::SwitchEpoch{epoch_});
+}
+
+// All ranks have stopped after the same step. One of them proves that all will: so a report that
+// was lost with a connection does not hold the world up.
+bool Membership::AllAtBoundary(Time now) const {
+  if (at_boundary_.empty()) return false;
+  std::set<int> arrived = at_boundary_;
+  arrived.insert(done_.begin(), done_.end());
+  return static_cast<int>(arrived.size()) == WorldSize() ||
+         now - *first_at_boundary_ > options_.lost_after + options_.broken_settle;
+}
+
+// Ranks say that they cannot go on, and nobody has been lost: first the same members again, then
+// without those whom the others cannot reach.
+void Membership::JudgeBroken(Time now) {
+  if (!first_broken_at_ || now - *first_broken_at_ < options_.lost_after + options_.broken_settle) {
+    return;
+  }
+  if (same_world_attempts_ < options_.same_world_attempts) {
+    ++same_world_attempts_;
+    LogWarn("Ranks lost each other and nobody is lost", {{"epoch", epoch_.number}});
+    return Form(now);
+  }
+  same_world_attempts_ = 0;
+  std::set<std::pair<int, int>> pairs;
+  for (const auto& [rank, peer] : broken_) {
+    if (peer >= 0 && peer < WorldSize() && peer != rank) {
+      pairs.insert({std::min(rank, peer), std::max(rank, peer)});
+    }
+  }
+  for (const int rank : SmallestCover(pairs)) {
+    Worker& worker = workers_.at(members_[static_cast<std::size_t>(rank)].pod_uid);
+    if (worker.lost || PodsOf(Survivors()).size() < 2) continue;
+    NoteLoss(now, worker, "CannotReachPeers", now);
+    Fence(worker);
+  }
+  Form(now);
+}
+
+// `with_us` says of a Pod of the newest world whether it takes part in the next one's forming.
+template <typename WithUs>
+bool Membership::QuorumOf(WithUs with_us) const {
+  Quorum quorum;
+  quorum.pods = static_cast<int>(member_pods_.size());
+  quorum.formed_here = formed_here_;
+  quorum.all_accounted = true;
+  for (const std::string& pod_uid : member_pods_) {
+    const control::Epoch& promised = workers_.at(pod_uid).hello.highest_epoch;
+    const bool to_another = promised > epoch_ && promised.term != options_.term;
+    if (KnownDead(pod_uid)) {
+      ++quorum.known_dead;
+    } else if (!with_us(pod_uid)) {
+      quorum.all_accounted = false;
+    } else if (!to_another) {
+      ++quorum.accepted;
+    }
+  }
+  if (formed_here_) return HasQuorum(quorum);
+  // A launcher before us may have taken in Pods that we have not heard of.
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    if (wanted.node.empty() || member_pods_.contains(wanted.pod_uid)) continue;
+    const auto worker = workers_.find(wanted.pod_uid);
+    const bool heard =
+        worker != workers_.end() && (worker->second.connection || worker->second.dead);
+    if (!heard) quorum.all_accounted = false;
+  }
+  return HasQuorum(quorum);
+}
+
+// Somebody in the next world has the training's state, or nobody who may be alive has.
+bool Membership::StateReachable(const std::vector<Member>& next) const {
+  const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
+    return stateful_.contains(IdOf(member));
+  });
+  return carried || std::all_of(stateful_.begin(), stateful_.end(), [&](const MemberId& id) {
+           return ended_.contains(id) || workers_.at(std::get<0>(id)).dead;
+         });
+}
+
+// Why the next world cannot start; empty when it can.
+std::string Membership::PauseReason(const std::vector<Member>& next) const {
+  const bool majority = QuorumOf([&](const std::string& pod_uid) {
+    const Worker& worker = workers_.at(pod_uid);
+    return !worker.lost && !worker.silent && !worker.dead;
+  });
+  if (next.empty() || !majority || !StateReachable(next)) return control::kPauseNoQuorum;
+  const int pods = static_cast<int>(PodsOf(next).size());
+  return pods < std::max(1, order_->min_replicas) ? control::kPauseBelowMinReplicas : "";
+}
+
+void Membership::Form(Time now) {
+  ForgetWorldChanges();
+  const std::vector<Member> next = Next(now);
+  if (next.empty() && std::all_of(member_pods_.begin(), member_pods_.end(),
+                                  [&](const std::string& pod_uid) { return KnownDead(pod_uid); })) {
+    return Stop(now, "all members were lost");
+  }
+  pause_reason_ = PauseReason(next);
+  phase_ = pause_reason_.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
+  if (!pause_reason_.empty()) LogWarn("Paused the training", {{"reason", pause_reason_}});
+  // Without a quorum nothing is prepared: what a worker promises to us it cannot promise to others.
+  if (pause_reason_ != control::kPauseNoQuorum) Prepare(now, next);
+}
+
+// To every worker of the next world, and to those of the last one that have a say in it.
+void Membership::Prepare(Time now, const std::vector<Member>& next) {
+  const control::Epoch epoch{options_.term, ++highest_number_};
+  proposal_.emplace(epoch, next);
+  prepared_at_ = now;
+  LogInfo("Prepared an epoch", {{"epoch", epoch.number}, {"ranks", next.size()}});
+  std::set<std::string> asked = proposal_->pods();
+  for (const std::string& pod_uid : member_pods_) {
+    if (!workers_.at(pod_uid).lost) asked.insert(pod_uid);
+  }
+  for (const std::string& pod_uid : asked) workers_.at(pod_uid).prepared = epoch;
+  SendToPods(asked, control::PrepareEpoch{epoch});
+}
+
+// Connected, and yet no answer: nobody holds the others up for longer than silence would.
+void Membership::DropTheUnanswering(Time now) {
+  std::set<std::string> asked = proposal_->pods();
+  asked.insert(member_pods_.begin(), member_pods_.end());
+  bool dropped = false;
+  for (const std::string& pod_uid : asked) {
+    Worker& worker = workers_.at(pod_uid);
+    if (!worker.connection || proposal_->Accepted(pod_uid)) continue;
+    if (now - std::max(prepared_at_, worker.welcomed_at) <= options_.lost_after) continue;
+    dropped = true;
+    if (IsMember(pod_uid)) LoseWorker(now, worker, "NoAnswer", "it did not accept the next epoch");
+    for (int slot = 0; slot < options_.slots; ++slot) cooldown_.Ended(now, pod_uid, slot);
+    actions_.push_back(Drop{*worker.connection, "it did not accept the next epoch"});
+    Hangup(now, worker);
+  }
+  if (dropped) Form(now);
+}
+
+void Membership::StartProposal(Time now) {
+  const Proposal next = *proposal_;
+  for (const std::string& pod_uid : member_pods_) {
+    Worker& worker = workers_.at(pod_uid);
+    if (next.Contains(pod_uid) || worker.lost) continue;
+    if (!worker.connection) {
+      Fence(worker);
+      continue;
+    }
+    if (!Leaving(pod_uid)) continue;
+    for (const Member& member : members_) {
+      if (member.pod_uid == pod_uid && !Gone(member)) worker.stopping.insert(IdOf(member));
+    }
+  }
+  const std::set<std::string> before = member_pods_;
+  epoch_ = known_epoch_ = next.epoch();
+  members_ = next.members();
+  member_pods_ = next.pods();
+  formed_here_ = true;
+  ++epochs_run_;
+  started_at_ = now;
+  std::set<MemberId> ids;
+  seniority_.clear();
+  for (const Member& member : members_) {
+    ids.insert(IdOf(member));
+    if (std::find(seniority_.begin(), seniority_.end(), member.pod_uid) == seniority_.end()) {
+      seniority_.push_back(member.pod_uid);
+    }
+    workers_.at(member.pod_uid).stopping.clear();
+  }
+  std::erase_if(stateful_, [&](const MemberId& id) { return !ids.contains(id); });
+  std::erase_if(ended_, [&](const MemberId& id) { return !ids.contains(id); });
+  exits_.clear();
+  done_.clear();
+  store_.Reset(epoch_);
+  ForgetWorldChanges();
+  phase_ = LauncherPhase::kRunning;
+  LogInfo("Started an epoch", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
+  SendToPods(member_pods_, control::StartEpoch{epoch_, cohort_, members_});
+  for (const std::string& pod_uid : before) {
+    const Worker& worker = workers_.at(pod_uid);
+    if (worker.stopping.empty()) continue;
+    Send(worker, control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
+  }
+}
+
+void Membership::NoteLoss(Time now, const Worker& worker, const std::string& cause,
+                          Time last_sign) {
+  LogWarn("Lost a member",
+          {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"cause", cause}});
+  recovery_.Lost(now, {cause, worker.hello.pod, worker.hello.node, last_sign, epoch_,
+                       progress_ ? progress_->step : 0});
+}
+
+}  // namespace ringmaster::launcher

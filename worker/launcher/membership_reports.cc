@@ -1,0 +1,203 @@
+// What ranks report through their agents: that they are loaded, where they stand, how they ended.
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using control::Member;
+
+constexpr std::size_t kMaxFailures = 16;  // in the status
+constexpr std::size_t kMaxFailureLines = 3;
+constexpr std::size_t kMaxEarly = 4096;
+
+}  // namespace
+
+void Membership::On(Time now, Worker& worker, const control::RankReady& ready) {
+  if (ready.slot < 0 || ready.slot >= options_.slots || ready.start.empty()) return;
+  Process& process = worker.processes[ready.slot];
+  if (process.exit && process.exit->start == ready.start) return;
+  if (process.loaded != ready.start) process.loaded_at = now;
+  process.loaded = ready.start;
+  NoteReplaced(now, worker, ready.slot, ready.start);
+}
+
+// A slot runs one process: when another than the member's has loaded, the member has ended, also
+// where the report of that was lost.
+void Membership::NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start) {
+  for (const Member& member : members_) {
+    if (member.pod_uid != worker.hello.pod_uid || member.slot != slot) continue;
+    if (member.start.empty() || member.start == start) continue;
+    const bool news = ended_.insert(IdOf(member)).second;
+    if (news && Elastic() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
+  }
+}
+
+void Membership::On(Time now, Worker& worker, const control::RankExited& exited) {
+  if (options_.managed) return OnManagedExit(now, worker, exited);
+  if (exited.epoch != epoch_ || !IsMember(worker.hello.pod_uid)) return;
+  if (phase_ != LauncherPhase::kRunning && phase_ != LauncherPhase::kStopping) return;
+  const Slot slot{worker.hello.pod_uid, exited.exit.slot};
+  const auto member = std::find_if(members_.begin(), members_.end(), [&](const auto& m) {
+    return Slot{m.pod_uid, m.slot} == slot;
+  });
+  if (member == members_.end()) return;
+  control::RankExit exit = exited.exit;
+  exit.rank = member->rank;
+  exit.pod_uid = member->pod_uid;
+  exit.pod = member->pod;
+  exit.node = member->node;
+  exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
+}
+
+// What is said of a world that we have yet to learn of is heard again when we have.
+bool Membership::KeptForLater(const Worker& worker, const control::Message& message) {
+  const bool unknown =
+      options_.managed &&
+      (phase_ == LauncherPhase::kWaitingForOrder || phase_ == LauncherPhase::kWaitingForAgents ||
+       phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting);
+  if (unknown && early_.size() < kMaxEarly) early_.emplace_back(worker.hello.pod_uid, message);
+  return unknown;
+}
+
+// Of our own trainer: who ended is (Pod UID, slot, start), whatever epoch its agent names.
+void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExited& exited) {
+  control::RankExit exit = exited.exit;
+  if (exit.slot < 0 || exit.slot >= options_.slots) return;
+  exit.rank = -1;
+  exit.pod_uid = worker.hello.pod_uid;
+  exit.pod = worker.hello.pod;
+  exit.node = worker.hello.node;
+  const auto member = std::find_if(members_.begin(), members_.end(), [&](const auto& m) {
+    return m.pod_uid == exit.pod_uid && m.slot == exit.slot && !m.start.empty() &&
+           (m.start == exit.start || (exit.start.empty() && exited.epoch == epoch_));
+  });
+  const bool is_member = member != members_.end();
+  if (is_member) {
+    exit.rank = member->rank;
+    exit.start = member->start;
+  }
+  Process& process = worker.processes[exit.slot];
+  if (process.exit && process.exit->start == exit.start) return;  // said again
+  if (process.loaded == exit.start) process.loaded.clear();
+  process.exit = exit;
+  const MemberId id{exit.pod_uid, exit.slot, exit.start};
+  ended_.insert(id);
+  if (is_member) {
+    exits_.try_emplace({exit.pod_uid, exit.slot}, ReportedExit{exit, exits_.size()});
+  }
+  const bool was_told = worker.stopping.erase(id) > 0 || worker.leaving || released_at_ ||
+                        phase_ == LauncherPhase::kStopping;
+  if (was_told) return;
+  cooldown_.Ended(now, exit.pod_uid, exit.slot);
+  if (!Elastic()) {
+    // Before the first world JudgeEarlyExits decides.
+    if (phase_ == LauncherPhase::kStarting && epochs_run_ > 0) NoteFailure(now, exit);
+    return;
+  }
+  if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
+  NoteFailure(now, exit);
+  if (is_member) NoteLoss(now, worker, exit.signal > 0 ? "RankKilled" : "RankExited", now);
+}
+
+// A rank ended by itself while the job goes on: for the status, and for the limit. A signal is the
+// machine's doing, but it may be what the others' ends come from.
+void Membership::NoteFailure(Time now, const control::RankExit& exit) {
+  failures_.push_back(exit);
+  std::vector<std::string>& lines = failures_.back().last_lines;
+  if (lines.size() > kMaxFailureLines) {
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxFailureLines));
+  }
+  if (failures_.size() > kMaxFailures) failures_.pop_front();
+
+  if (!first_failure_at_) first_failure_at_ = now;
+  failing_.push_back(exit);
+  if (exit.exit_code == control::kExitUserError) {
+    must_fail_ = true;
+  } else if (exit.signal == 0 && !restarts_.Count(now)) {
+    must_fail_ = true;
+  }
+}
+
+void Membership::On(Time now, Worker& worker, const control::RankProgress& progress) {
+  if (progress.epoch != epoch_ || phase_ != LauncherPhase::kRunning ||
+      !IsMember(worker.hello.pod_uid)) {
+    return;
+  }
+  progress_ = progress.progress;
+  NoteCommitted();
+  recovery_.Progressed(now, epoch_, progress.progress.step);
+}
+
+void Membership::On(Time now, Worker& worker, const control::RankDone& done) {
+  if (KeptForLater(worker, done)) return;
+  if (done.epoch != epoch_ || phase_ != LauncherPhase::kRunning || released_at_) return;
+  if (done.rank < 0 || done.rank >= WorldSize() ||
+      members_[static_cast<std::size_t>(done.rank)].pod_uid != worker.hello.pod_uid) {
+    return;
+  }
+  NoteCommitted();
+  done_.insert(done.rank);
+  if (static_cast<int>(done_.size()) < WorldSize()) return;
+  const bool someone_missing =
+      Elastic() && std::any_of(members_.begin(), members_.end(), [&](const auto& member) {
+        const auto exit = exits_.find({member.pod_uid, member.slot});
+        return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
+      });
+  if (someone_missing) return;  // the next world asks them again
+  released_at_ = now;
+  SendToPods(member_pods_, control::Release{epoch_});
+}
+
+void Membership::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
+  if (KeptForLater(worker, boundary)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || boundary.epoch != epoch_) return;
+  if (boundary.rank < 0 || boundary.rank >= WorldSize() ||
+      members_[static_cast<std::size_t>(boundary.rank)].pod_uid != worker.hello.pod_uid) {
+    return;
+  }
+  NoteCommitted();  // the step before the boundary was everybody's
+  at_boundary_.insert(boundary.rank);
+  if (!first_at_boundary_) first_at_boundary_ = now;
+}
+
+void Membership::On(Time now, Worker& worker, const control::RankBroken& broken) {
+  if (KeptForLater(worker, broken)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || broken.epoch != epoch_) return;
+  if (broken.rank < 0 || broken.rank >= WorldSize() ||
+      members_[static_cast<std::size_t>(broken.rank)].pod_uid != worker.hello.pod_uid) {
+    return;
+  }
+  if (!first_broken_at_) first_broken_at_ = now;
+  broken_[broken.rank] = broken.peer;
+}
+
+void Membership::On(Time /*now*/, Worker& worker, const control::EpochAccepted& accepted) {
+  if (proposal_ && accepted.epoch == proposal_->epoch()) {
+    proposal_->Accept(worker.hello.pod_uid);
+  }
+}
+
+void Membership::On(Time /*now*/, Worker& worker, const control::WorldReport& report) {
+  highest_number_ = std::max(highest_number_, report.epoch.number);
+  if (!options_.managed || report.epoch.term > options_.term || report.members.empty()) return;
+  adoption_.Report(worker.hello.pod_uid, report);
+}
+
+void Membership::On(Time /*now*/, Worker& /*worker*/, const control::SlotOutput& output) {
+  actions_.push_back(Print{std::max(-1, output.rank), output.is_stderr, output.data});
+}
+
+// A step of the newest world is committed: each of its members has adopted the state.
+void Membership::NoteCommitted() {
+  same_world_attempts_ = 0;
+  if (!Elastic()) return;
+  for (const control::Member& member : members_) stateful_.insert(IdOf(member));
+}
+
+}  // namespace ringmaster::launcher

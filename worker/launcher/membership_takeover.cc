@@ -1,0 +1,132 @@
+// The world that a launcher before us left: agents report it, and if all of its members still run
+// it goes on without noticing us. No message reaches a rank before everybody is accounted for.
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "worker/launcher/membership.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+
+// Some agent has accepted an epoch that we do not know: before a first world starts, whoever may
+// have a world to report has had the time to.
+bool Membership::ReportsMayCome(Time now) const {
+  if (!options_.managed || !first_hello_at_) return false;
+  if (now - *first_hello_at_ >= options_.adopt_within) return false;
+  bool world_existed = false;
+  bool all_repeated = true;
+  for (const auto& [pod_uid, worker] : workers_) {
+    if (worker.hello.highest_epoch.number > 0 && worker.hello.highest_epoch > known_epoch_) {
+      world_existed = true;
+    }
+    if (!worker.lost && (!worker.connection || !worker.repeated)) all_repeated = false;
+  }
+  // Whoever an order before this one named may be in a world of a launcher before us.
+  for (const auto& [pod_uid, since] : unwanted_since_) {
+    const auto worker = workers_.find(pod_uid);
+    const bool heard =
+        worker != workers_.end() &&
+        (worker->second.lost || worker->second.repeated ||
+         (worker->second.connection && worker->second.hello.highest_epoch.number == 0));
+    if (options_.term > 1 && !heard) return true;
+  }
+  return world_existed && !all_repeated;
+}
+
+bool Membership::ShouldAdopt() const {
+  return !adoption_.empty() && adoption_.Newest().epoch > known_epoch_ && order_.has_value();
+}
+
+void Membership::BeginAdopting(Time now) {
+  const control::WorldReport& newest = adoption_.Newest();
+  LogInfo("Heard of a world that runs already", {{"term", newest.epoch.term},
+                                                 {"epoch", newest.epoch.number},
+                                                 {"ranks", newest.members.size()}});
+  ForgetWorldChanges();
+  phase_ = LauncherPhase::kAdopting;
+  adopting_since_ = now;
+  AdvanceAdopting(now);
+}
+
+void Membership::AdvanceAdopting(Time now) {
+  bool waits = false;
+  std::vector<Member> gone;
+  std::set<std::string> unheard;
+  for (const Member& member : adoption_.Newest().members) {
+    Worker& worker = workers_[member.pod_uid];
+    if (worker.hello.pod_uid.empty()) {
+      worker.hello.pod_uid = member.pod_uid;
+      worker.hello.pod = member.pod;
+      worker.hello.node = member.node;
+    }
+    const std::optional<bool> runs = adoption_.Runs(member);
+    if (worker.lost || worker.dead || ended_.contains(IdOf(member))) continue;
+    if (runs.has_value() ? !*runs : worker.connection && worker.repeated) {
+      gone.push_back(member);
+    } else if (!runs.has_value()) {
+      waits = true;
+      unheard.insert(member.pod_uid);
+    }
+  }
+  if (waits && now - adopting_since_ < options_.adopt_within) return;
+  for (const Member& member : gone) ended_.insert(IdOf(member));
+  for (const std::string& pod_uid : unheard) workers_.at(pod_uid).silent = true;
+  Adopt(now);
+}
+
+void Membership::Adopt(Time now) {
+  const control::WorldReport newest = adoption_.Newest();
+  epoch_ = known_epoch_ = newest.epoch;
+  members_ = newest.members;
+  for (std::size_t i = 0; i < members_.size(); ++i) members_[i].rank = static_cast<int>(i);
+  member_pods_ = PodsOf(members_);
+  formed_here_ = false;
+  stateful_.clear();
+  exits_.clear();
+  done_.clear();
+  released_at_.reset();
+  store_.Reset(epoch_);
+  seniority_.assign(member_pods_.begin(), member_pods_.end());
+  ++epochs_run_;
+  phase_ = LauncherPhase::kRunning;
+  for (const auto& [pod_uid, message] : std::exchange(early_, {})) {
+    const auto worker = workers_.find(pod_uid);
+    std::visit(
+        [&](const auto& typed) {
+          if constexpr (requires { On(now, worker->second, typed); }) {
+            if (worker != workers_.end()) On(now, worker->second, typed);
+          }
+        },
+        message);
+  }
+  bool undisturbed = adoption_.StartedEverywhere();
+  for (const Member& member : members_) {
+    const Worker& worker = workers_.at(member.pod_uid);
+    const auto process = worker.processes.find(member.slot);
+    if (process != worker.processes.end() && process->second.exit &&
+        process->second.exit->start == member.start) {
+      control::RankExit exit = *process->second.exit;
+      exit.rank = member.rank;
+      exits_.try_emplace({member.pod_uid, member.slot}, ReportedExit{exit, exits_.size()});
+      if (!released_at_ && !(exit.Clean() && done_.contains(exit.rank))) NoteFailure(now, exit);
+    }
+    // Ranks that were told to leave this epoch are no longer in it.
+    const bool told_to_leave = worker.hello.highest_epoch > epoch_ || worker.prepared > epoch_;
+    if (Gone(member) || told_to_leave) undisturbed = false;
+    if (Gone(member)) NoteLoss(now, worker, worker.silent ? "Silence" : "RankExited", now);
+  }
+  LogInfo("Took over a world", {{"epoch", epoch_.number},
+                                {"ranks", WorldSize()},
+                                {"undisturbed", undisturbed ? "yes" : "no"}});
+  if (!undisturbed && !released_at_ && !AllEndedWell()) {
+    JudgeFailures(now);
+    if (!must_fail_ && phase_ == LauncherPhase::kRunning) Form(now);
+    return;
+  }
+  Advance(now);
+}
+
+}  // namespace ringmaster::launcher

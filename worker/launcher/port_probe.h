@@ -1,0 +1,31 @@
+#pragma once
+
+// Asks whether a port refuses: the Pod's network answers and nothing listens, so its agent is dead
+// for certain. Silence, or any other error, says nothing. At most kMaxAtOnce at a time; beyond that
+// the answer is "not refused". On one io_context's thread.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+namespace ringmaster::launcher {
+
+class PortProbe {
+ public:
+  static constexpr std::chrono::milliseconds kLimit{100};
+  static constexpr int kMaxAtOnce = 64;
+
+  explicit PortProbe(boost::asio::io_context& io) : io_(io) {}
+
+  // `answer` is called once, later, unless this object has gone by then.
+  void Ask(const std::string& address, int port, std::function<void(bool refused)> answer);
+
+ private:
+  boost::asio::io_context& io_;
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // outlived by no answer
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,43 @@
+#pragma once
+
+// Measures one recovery after the other: from the first loss to the first step that the members
+// after it have committed. Pure; used by Membership alone.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+
+namespace ringmaster::launcher {
+
+class RecoveryWatch {
+ public:
+  using Time = Clock::Time;
+
+  struct Loss {
+    std::string cause;
+    std::string pod;
+    std::string node;
+    Time last_sign{};       // of life
+    control::Epoch epoch;   // that ran
+    int64_t last_step = 0;  // known to be committed
+  };
+
+  // Members were lost. The first loss counts until training goes on.
+  void Lost(Time now, const Loss& loss);
+
+  // Rank 0 committed a step in `epoch`.
+  void Progressed(Time now, const control::Epoch& epoch, int64_t step);
+
+  const std::optional<control::Recovery>& last() const { return last_; }
+
+ private:
+  std::optional<Loss> open_;
+  Time declared_at_{};
+  std::optional<control::Recovery> last_;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,33 @@
+#pragma once
+
+// How many ranks may end by themselves before the job gives up: at most `limit` within a sliding
+// window. Signals are not counted, they are the machine's doing. Pure.
+
+#include <chrono>
+#include <deque>
+
+#include "common/base/clock.h"
+
+namespace ringmaster::launcher {
+
+class RestartLimit {
+ public:
+  RestartLimit(int limit, std::chrono::milliseconds window) : limit_(limit), window_(window) {}
+
+  // One more; false when that is one too many.
+  bool Count(Clock::Time now) {
+    while (!ends_.empty() && now - ends_.front() >= window_) ends_.pop_front();
+    if (static_cast<int>(ends_.size()) >= limit_) return false;
+    ends_.push_back(now);
+    return true;
+  }
+
+  int counted() const { return static_cast<int>(ends_.size()); }
+
+ private:
+  int limit_;
+  std::chrono::milliseconds window_;
+  std::deque<Clock::Time> ends_;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,52 @@
+#pragma once
+
+// The start gate of one cohort: which of mpirun's processes have attached, and whether they are
+// exactly the expected set, each once. A count would pass an mpirun that starts everything on one
+// host. Pure; used by Membership alone.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ringmaster::launcher {
+
+class StartGate {
+ public:
+  using Slot = std::pair<std::string, int>;  // Pod UID, slot
+
+  // What is wrong with the set as a whole; `slot` and `world_size` where they say more.
+  struct Fault {
+    enum class Kind { kAttachedTwice, kNotExpected, kOtherWorldSize, kSameRank };
+    Kind kind = Kind::kAttachedTwice;
+    Slot slot;
+    int world_size = 0;
+  };
+
+  // A new attempt: forgets everything.
+  void Expect(std::set<Slot> slots);
+
+  // An agent that redials says again what it said before; that changes nothing.
+  void Attach(const Slot& slot, int mpi_rank, int mpi_world_size);
+
+  // Every expected slot has attached once, and nothing else has.
+  bool Complete() const { return !fault_ && attached_.size() == expected_.size(); }
+  const std::optional<Fault>& fault() const { return fault_; }
+
+  std::size_t expected() const { return expected_.size(); }
+  std::size_t attached() const { return attached_.size(); }
+  std::set<Slot> AttachedSlots() const;
+
+ private:
+  struct Process {
+    int mpi_rank = 0;
+    int mpi_world_size = 0;
+  };
+
+  std::set<Slot> expected_;
+  std::map<Slot, Process> attached_;
+  std::optional<Fault> fault_;  // the first; nothing mends it
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,17 @@
+#pragma once
+
+// Keeps a status within the size that the operator reads (launcher_api.h). What is left
+// out first: old failures, then the reports of workers about whom there is nothing to say, then
+// the others'.
+
+#include <string>
+
+#include "common/control/launcher_api.h"
+
+namespace ringmaster::launcher {
+
+// `status` on the wire, at most control::MaxStatusBytes(status.ordered). Words beyond 2,000 bytes
+// are cut.
+std::string EncodeWithin(control::LauncherStatus status);
+
+}  // namespace ringmaster::launcher

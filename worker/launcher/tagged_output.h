@@ -1,0 +1,17 @@
+#pragma once
+
+// What ranks print, on the launcher's own streams: with the tag that mpirun --tag-output gives.
+
+#include <string>
+#include <string_view>
+
+namespace ringmaster::launcher {
+
+// Every line of `data` with "[1,<rank>]<stdout>: " or "<stderr>" in front; a last line without its
+// newline gets one.
+std::string TagLines(int rank, bool is_stderr, std::string_view data);
+
+// Writes to our stdout or stderr. Gives up silently when nobody reads: training goes on.
+void PassThrough(bool is_stderr, std::string_view data);
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,75 @@
+#pragma once
+
+// The rules by which one world of ranks follows another, as values and pure functions: who is a
+// member, who is in the next world, whether enough Pods of the last one agree, which members
+// cannot reach each other. Membership asks; nothing here knows of connections or time.
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::launcher {
+
+// Who a member is: Pod UID, slot, start.
+using MemberId = std::tuple<std::string, int, std::string>;
+MemberId IdOf(const control::Member& member);
+
+// The Pods of these members, each once.
+std::set<std::string> PodsOf(const std::vector<control::Member>& members);
+
+struct NextWorldInput {
+  std::vector<control::Member> survivors;  // of the last world, in its order
+  std::set<std::string> leavers;           // Pods that are to go
+  std::set<MemberId> stateful;             // members that certainly hold the training's state
+  std::vector<control::Member> joiners;    // in their order
+};
+
+// Survivors in their order, then joiners, ranks from 0. Leavers are left out once somebody who
+// stays certainly holds the state; until then they stay, since theirs may be the only copy. Empty
+// without survivors: joiners alone have no state to go on with.
+std::vector<control::Member> NextWorld(const NextWorldInput& input);
+
+// What is known of the last started world's Pods when the next one is to form.
+struct Quorum {
+  int pods = 0;
+  int known_dead = 0;        // by evidence
+  int accepted = 0;          // with us, and have promised no epoch after that world to anybody else
+  bool formed_here = false;  // that world, by this launcher
+  bool all_accounted = false;  // nobody is missing: each is with us or known dead
+};
+
+// More than half of the Pods that are not known dead, or exactly half for the launcher that formed
+// that world. A launcher that did not form it counts the dead ones too: they may have been members
+// of later worlds that it has not heard of. When nobody is missing there is nobody to disagree.
+bool HasQuorum(const Quorum& quorum);
+
+// A world on its way: who has accepted its epoch so far.
+class Proposal {
+ public:
+  Proposal(control::Epoch epoch, std::vector<control::Member> members);
+
+  void Accept(const std::string& pod_uid) { accepted_.insert(pod_uid); }
+  bool Accepted(const std::string& pod_uid) const { return accepted_.contains(pod_uid); }
+  bool AllAccepted() const;
+  bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
+
+  const control::Epoch& epoch() const { return epoch_; }
+  const std::vector<control::Member>& members() const { return members_; }
+  const std::set<std::string>& pods() const { return pods_; }
+
+ private:
+  control::Epoch epoch_;
+  std::vector<control::Member> members_;
+  std::set<std::string> pods_;
+  std::set<std::string> accepted_;
+};
+
+// The fewest ranks without which no pair is left, youngest (highest) first where there is a choice.
+// Exact for up to two ranks; beyond that by the most pairs first.
+std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,53 @@
+#pragma once
+
+// What a rank leaves behind so that ringmaster-audit (worker/audit) can prove, from the logs of all
+// ranks, that no step was lost or repeated. One JSON object a line, one write(2) a line:
+//
+//   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
+//             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
+//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
+//   leave
+//   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
+//
+// A step that completed anywhere has thus been begun in the logs of all its ranks, even of one that
+// is killed between its last reduction and its next line.
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/levelling.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
+// goes on, and the audit finds the missing tail.
+class AuditLog {
+ public:
+  // `path` is a folder (made if it is missing), in which the file is named after the rank's member,
+  // pod-slot-start.jsonl; or a file, whose name ends in ".jsonl"; or empty: no log. kInvalid when
+  // it cannot be written.
+  static Result<AuditLog> Open(const std::string& path);
+  AuditLog() = default;
+  AuditLog(AuditLog&& other) noexcept;
+  AuditLog& operator=(AuditLog&& other) noexcept;
+  ~AuditLog();
+
+  bool on() const { return !path_.empty(); }
+
+  void Entered(const World& world, int64_t global_batch, const Adopted& adopted);
+  void Begun(const World& world, int64_t step, Share samples);
+  void Applied(const World& world, int64_t step, Share samples, uint64_t checksum);
+
+ private:
+  void OpenFile(const World& world);
+  void Write(const std::string& line);
+  void End(const char* doing);
+
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace ringmaster::trainer

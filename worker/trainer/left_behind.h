@@ -1,0 +1,42 @@
+#pragma once
+
+// Threads that still connect with the ranks of a world that is over. A peer that published its
+// address and vanished can hold a thread in Gloo until the deadline, with nothing to wake it by; it
+// is left here, and the rank goes on in the next world. They are few: more than a handful mean that
+// something is wrong with this process or its network.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safe. Destruction waits for all of them, up to their deadlines.
+class LeftBehind {
+ public:
+  static constexpr int kMost = 8;
+
+  // kInternal when kMost still hang: this process should end, and be started anew.
+  Result<void> Room();
+
+  // `ended` becomes true as the last thing that `thread` does.
+  void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
+
+  // How many have not ended.
+  int Hanging();
+
+ private:
+  struct Entry {
+    std::shared_ptr<const std::atomic<bool>> ended;
+    std::jthread thread;
+  };
+
+  std::mutex mutex_;
+  std::vector<Entry> entries_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::trainer

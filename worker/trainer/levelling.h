@@ -1,0 +1,77 @@
+#pragma once
+
+// How the ranks of a new world come to one state. Each states what it has; the highest version
+// wins, and the lowest rank that has it sends it to those behind, in bounded pieces. They receive
+// into memory of their own and take it over only when all of it has come and its checksum is right:
+// an attempt that breaks half-way changes nothing.
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/checksum.h"
+#include "worker/trainer/communicator.h"
+
+namespace ringmaster::trainer {
+
+// What a rank's state is: its last applied step, and the epoch that computed it. A step of a higher
+// epoch wins over any of a lower one. {0, 0} and 0: as initialised.
+struct StateVersion {
+  control::Epoch epoch;
+  int64_t step = 0;
+
+  friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
+};
+
+// What all ranks have after levelling.
+struct Adopted {
+  StateVersion version;
+  uint64_t checksum = 0;
+  int source = -1;       // the rank that sent it; -1: nobody was behind
+  bool changed = false;  // this rank was behind
+};
+
+// One attempt. Owns the memory that its operations work on: after a failure it lives until the
+// communicator has ended. Thread-safety: one thread.
+class Levelling {
+ public:
+  struct Options {
+    uint64_t fingerprint = 0;  // of what must be the same on all ranks, beside the state
+    std::chrono::milliseconds timeout{30'000};  // of each operation
+    std::size_t piece_bytes = 4 << 20;
+  };
+
+  Levelling(TrainableState state, StateVersion version, const Clock& clock, const Options& options);
+
+  // On every rank of the communicator. kInvalid, on all ranks alike: they cannot train together
+  // (other flags, or another state of the same version), and which rank differs. Other errors are
+  // the communicator's, or kUnavailable for a state that arrived damaged; the state is untouched.
+  Result<Adopted> Run(Communicator& communicator);
+
+ private:
+  struct Statement {
+    uint64_t fingerprint = 0;
+    uint64_t checksum = 0;
+    StateVersion version;
+  };
+
+  Result<void> Gather(Communicator& communicator);
+  // The lowest rank of the highest version; kInvalid as above.
+  Result<std::size_t> Winner() const;
+  Result<void> Send(Communicator& communicator, int source);
+  Result<void> Receive(Communicator& communicator, int source);
+  Result<void> Broadcast(Communicator& communicator, std::span<std::byte> bytes, int source);
+
+  const TrainableState state_;
+  const Clock& clock_;
+  const Options options_;
+  const Statement mine_;
+  std::vector<Statement> all_;  // by rank
+  std::vector<std::vector<float>> staged_;
+};
+
+}  // namespace ringmaster::trainer

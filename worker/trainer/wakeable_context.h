@@ -1,0 +1,37 @@
+#pragma once
+
+// A Gloo transport whose waits can be ended from another thread. Gloo tells an operation that waits
+// to receive when its connection closes, but not one that waits to send what the socket did not
+// take at once (Pair::signalException skips unbound buffers that are being transmitted): it would
+// wait for its whole timeout. Private to gloo_mesh.cc.
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <memory>
+#include <mutex>
+#include <set>
+
+namespace ringmaster::trainer {
+
+// The buffers of one context that exist now. Thread-safe.
+class WakeableBuffers {
+ public:
+  // Ends every wait with an exception, those under way and all later ones.
+  void Wake();
+
+  // Throws once woken.
+  void Add(gloo::transport::UnboundBuffer* buffer);
+  void Remove(gloo::transport::UnboundBuffer* buffer);
+
+ private:
+  std::mutex mutex_;
+  bool woken_ = false;                                 // guarded by mutex_
+  std::set<gloo::transport::UnboundBuffer*> buffers_;  // guarded by mutex_
+};
+
+// Wraps a connected transport: everything goes to `inner`, buffers through `buffers`.
+std::shared_ptr<gloo::transport::Context> MakeWakeable(
+    std::shared_ptr<gloo::transport::Context> inner, std::shared_ptr<WakeableBuffers> buffers);
+
+}  // namespace ringmaster::trainer
