@@ -138,6 +138,7 @@ class Operator {
   runtime::RequestPool pool_;
   job::Keyring keyring_;
   job::LauncherPoller launchers_;
+  const int64_t alone_;                              // stamps our orders where there is no elector
   std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
   job::Reconciler reconciler_;
   runtime::Controller controller_;
@@ -154,6 +155,7 @@ Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& m
       recorder_(*connections.requests.kube, clock, {.reporting_instance = config.instance}),
       keyring_(*connections.requests.kube, clock, config.ns),
       launchers_(clock, [this](const std::string& job) { queue_.Add(job); }),
+      alone_(runtime::FirstTransitions(clock)),
       elector_(config.leader_elect
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
                                                               ElectionOptions(config), OnElection())
@@ -166,7 +168,7 @@ Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& m
            .nodes = caches_.nodes(),
            .keyring = keyring_,
            .launchers = launchers_,
-           .leader_transitions = [this] { return elector_ ? elector_->transitions() : 0; }}),
+           .leader_transitions = [this] { return elector_ ? elector_->transitions() : alone_; }}),
       controller_(
           clock, queue_, freshness_,
           [this](const std::string& key) { return reconciler_.Reconcile(key); },

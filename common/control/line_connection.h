@@ -65,6 +65,10 @@ class LineConnection {
   // closed too or after one second. Messages that still arrive are dropped.
   virtual void Finish(const std::string& reason) = 0;
 
+  // For lines from here on, both ways: a stranger's may be shorter than those of a peer that has
+  // said who it is.
+  virtual void SetMaxLineBytes(std::size_t bytes) = 0;
+
   virtual bool open() const = 0;
   virtual std::size_t queued_bytes() const = 0;
 

@@ -79,6 +79,8 @@ class LineStream final : public LineConnection,
     if (!writing_) EndSending();
   }
 
+  void SetMaxLineBytes(std::size_t bytes) override { limits_.max_line_bytes = bytes; }
+
   bool open() const override { return state_ == State::kOpen; }
   std::size_t queued_bytes() const override { return queued_bytes_; }
   const std::string& peer() const override { return peer_; }
@@ -191,7 +193,7 @@ class LineStream final : public LineConnection,
   Stream stream_;
   boost::asio::steady_timer linger_;
   const std::string peer_;
-  const LineLimits limits_;
+  LineLimits limits_;
 
   Handlers handlers_;
   State state_ = State::kOpen;

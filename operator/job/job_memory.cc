@@ -64,6 +64,8 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
     if (workers.contains(uid)) continue;
     memory.gone.push_back({.pod_uid = uid, .epoch = std::nullopt});
   }
+  std::erase_if(memory.gone,
+                [&](const GoneWorker& worker) { return workers.contains(worker.pod_uid); });
   memory.workers = std::move(workers);
   memory.leaving_since = std::move(leaving_since);
   memory.nodes = std::move(nodes);

@@ -45,7 +45,10 @@ struct JobMemory {
   std::set<std::string> nodes;                       // of this job's Pods, seen to exist
   std::vector<GoneWorker> gone;                      // oldest first
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
-  bool told_of_nodes = false;  // the event NodesUnreachable was sent for the present trouble
+  // What was said about the present trouble, so that it is said once.
+  bool told_of_nodes = false;      // the event NodesUnreachable
+  bool told_of_drain = false;      // the event NotDrained, of workers that are waited for
+  bool told_of_launchers = false;  // that silent launchers are not replaced
 };
 
 // Takes in what is seen now; before every plan.

@@ -14,6 +14,32 @@ bool HasAnswered(const PlanInput& input) {
   return input.launcher->status.has_value() || input.job.status.world_size > 0;
 }
 
+LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool node_not_ready) {
+  const auto silence = input.now - *input.launcher->unheard_since;
+  const LaunchersHeard& all = input.launchers;
+  const bool many = all.unheard >= 2 && 2 * all.unheard > all.watched;
+  const bool witnessed = node_not_ready || (all.other_heard && !many);
+  if (silence >= kLauncherSilenceLimit && many && !witnessed) {
+    return {.lost = {},
+            .held = std::to_string(all.unheard) + " of " + std::to_string(all.watched) +
+                    " launchers do not answer at once, which is more likely the operator's own "
+                    "network than the launchers: none is replaced",
+            .again = {}};  // the next failure is news
+  }
+  const std::chrono::seconds limit =
+      witnessed || many ? kLauncherSilenceLimit : kUnwitnessedSilenceLimit;
+  if (silence < limit) {
+    return {.lost = {},
+            .held = {},
+            .again = std::chrono::ceil<std::chrono::milliseconds>(limit - silence)};
+  }
+  if (input.launcher->unheard_times < kLeastUnanswered) return {};  // the next failure is news
+  return {
+      .lost = who + " has not answered the operator for " + std::to_string(limit.count()) + " s",
+      .held = {},
+      .again = {}};
+}
+
 }  // namespace
 
 LauncherCheck CheckLauncher(const PlanInput& input) {
@@ -22,25 +48,20 @@ LauncherCheck CheckLauncher(const PlanInput& input) {
   const NodeFate fate = FateOfNode(*launcher, input.observed.nodes, input.memory);
   const std::string who = launcher->name + " " + WherePodRuns(*launcher, input.observed.nodes);
   if (fate == NodeFate::kGone) {
-    return {.lost = launcher->name + " is lost with its node " + launcher->node, .again = {}};
+    return {.lost = launcher->name + " is lost with its node " + launcher->node,
+            .held = {},
+            .again = {}};
   }
   if (fate == NodeFate::kNotReady && !ManyUnreachable(input.observed).empty()) return {};
   const bool asked = input.launcher && input.launcher->pod_uid == launcher->uid;
   if (asked && HasAnswered(input)) {
     if (!input.launcher->unheard_since) return {};
-    const auto left = *input.launcher->unheard_since + kLauncherSilenceLimit - input.now;
-    if (left.count() > 0) {
-      return {.lost = {}, .again = std::chrono::ceil<std::chrono::milliseconds>(left)};
-    }
-    if (input.launcher->unheard_times < kLeastUnanswered) return {};  // the next failure is news
-    return {.lost = who + " has not answered the operator for " +
-                    std::to_string(kLauncherSilenceLimit.count()) + " s",
-            .again = {}};
+    return JudgeSilence(input, who, fate == NodeFate::kNotReady);
   }
   const bool silent =
       asked ? input.launcher->unheard_times >= kLeastUnanswered : launcher->ip.empty();
   if (fate == NodeFate::kNotReady && silent) {
-    return {.lost = who + ", has never answered the operator", .again = {}};
+    return {.lost = who + ", has never answered the operator", .held = {}, .again = {}};
   }
   return {};
 }

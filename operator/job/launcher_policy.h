@@ -1,8 +1,11 @@
 #pragma once
 
 // Is the present launcher lost although its Pod looks alive? One that had answered and then says
-// nothing for five seconds is replaced under the next term; ranks train on meanwhile. One that has
-// never answered this operator may still be starting and is left alone, unless its node is not
+// nothing for five seconds is replaced under the next term; ranks train on meanwhile. It takes a
+// second witness, since silence may be the operator's own: its node is not ready either, or another
+// launcher is heard; without one it takes eight seconds. Where two or more, and more than half, of
+// all launchers are not heard, only a launcher whose node is not ready either is replaced. One that
+// has never answered this operator may still be starting and is left alone, unless its node is not
 // heard either. Pure.
 
 #include <chrono>
@@ -14,9 +17,11 @@
 namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
+inline constexpr std::chrono::seconds kUnwitnessedSilenceLimit{8};
 
 struct LauncherCheck {
   std::string lost;  // why it is lost, as a sentence; empty: it is not
+  std::string held;  // why it is not replaced although it is silent, as a sentence; empty: no
   std::optional<std::chrono::milliseconds> again;  // when to judge again; unset: on news
 };
 

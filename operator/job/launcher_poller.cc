@@ -68,6 +68,19 @@ class LauncherPoller::Impl {
     return found->second;
   }
 
+  LaunchersHeard Heard(const std::string& job_uid) const {
+    LaunchersHeard all;
+    const Clock::Time lately = clock_.Now() - kHeardLately;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [uid, view] : views_) {
+      if (!view.status && !view.answered_before) continue;  // it may still be starting
+      ++all.watched;
+      all.unheard += view.unheard_since ? 1 : 0;
+      all.other_heard = all.other_heard || (uid != job_uid && view.heard_at >= lately);
+    }
+    return all;
+  }
+
  private:
   void Run() {
     for (;;) {
@@ -123,6 +136,9 @@ void LauncherPoller::Watch(LauncherTarget target) { impl_->Watch(std::move(targe
 void LauncherPoller::Forget(const std::string& job_uid) { impl_->Forget(job_uid); }
 std::optional<LauncherView> LauncherPoller::Latest(const std::string& job_uid) const {
   return impl_->Latest(job_uid);
+}
+LaunchersHeard LauncherPoller::Heard(const std::string& job_uid) const {
+  return impl_->Heard(job_uid);
 }
 
 }  // namespace ringmaster::job

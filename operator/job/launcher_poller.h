@@ -32,6 +32,7 @@ struct LauncherTarget {
   std::string pod_ip;
   std::shared_ptr<const Credentials> credentials;
   control::Order order;
+  bool answered_before = false;  // an earlier operator wrote down a world of it
 };
 
 struct LauncherPollerOptions {
@@ -58,6 +59,8 @@ class LauncherPoller {
 
   // Nothing before the first exchange with the job's present launcher ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
+  // How the others do: is it that launcher, or we?
+  LaunchersHeard Heard(const std::string& job_uid) const;
 
  private:
   class Impl;

@@ -42,6 +42,7 @@ class Session final : public LauncherSession {
         timer_(io),
         order_text_(control::EncodeOrder(target_.order)) {
     view_.pod_uid = target_.pod_uid;
+    view_.answered_before = target_.answered_before;
   }
 
   const LauncherTarget& target() const override { return target_; }
@@ -199,6 +200,7 @@ void Session::Accept(control::LauncherStatus status, const std::string& text) {
   last_answer_ = text;
   MeasurePace(status);
   view_.status = std::move(status);
+  if (!view_.answered_since) view_.answered_since = clock_.Now();
   view_.silent_since.reset();
   Heard();
   told_of_silence_ = false;
@@ -207,6 +209,7 @@ void Session::Accept(control::LauncherStatus status, const std::string& text) {
 }
 
 void Session::Heard() {
+  view_.heard_at = clock_.Now();
   view_.unheard_since.reset();
   view_.unheard_times = 0;
 }

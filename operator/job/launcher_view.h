@@ -1,8 +1,10 @@
 #pragma once
 
 // What the poller knows of a job's launcher: its newest answer, what it had been told by then, and
-// its silence. A value; made by launcher_session.cc, read by the plan.
+// its silence; and how all launchers do together. Values; made by launcher_session.cc and
+// launcher_poller.cc, read by the plan.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +19,23 @@ struct LauncherView {
   std::optional<control::LauncherStatus> status;
   // What it had confirmed when it gave `status`; null before the first.
   std::shared_ptr<const control::Order> order;
-  std::optional<Clock::Time> silent_since;   // unset: the last exchange brought a status
-  std::optional<Clock::Time> unheard_since;  // the same, where a refusal is an answer, too
-  int unheard_times = 0;                     // exchanges in a row without an answer
-  double steps_per_second = 0;               // 0: unknown
+  // What it says is known from an earlier operator: it had formed a world.
+  bool answered_before = false;
+  std::optional<Clock::Time> answered_since;  // when it gave its first status
+  Clock::Time heard_at{};                     // when it last answered anything
+  std::optional<Clock::Time> silent_since;    // unset: the last exchange brought a status
+  std::optional<Clock::Time> unheard_since;   // the same, where a refusal is an answer, too
+  int unheard_times = 0;                      // exchanges in a row without an answer
+  double steps_per_second = 0;                // 0: unknown
 };
+
+// Of all launchers that are watched and have answered, this operator or an earlier one.
+struct LaunchersHeard {
+  int watched = 0;
+  int unheard = 0;           // did not answer the last time
+  bool other_heard = false;  // one besides this job's answered within kHeardLately
+};
+
+inline constexpr std::chrono::seconds kHeardLately{5};
 
 }  // namespace ringmaster::job

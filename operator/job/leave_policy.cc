@@ -22,6 +22,15 @@ bool Ordered(const control::Order& order, const std::string& pod_uid) {
       [&](const control::DesiredWorker& worker) { return worker.pod_uid == pod_uid; });
 }
 
+// Its ranks are not the last ones that have the state of the training.
+bool OthersTrain(const PlanInput& input, const Reports& reports) {
+  const auto& live = input.observed.live;
+  return reports.current() && std::any_of(live.begin(), live.end(), [&](const PodPtr& pod) {
+           const control::WorkerReport* report = reports.Find(pod->uid);
+           return pod->leaving.empty() && report != nullptr && report->member && report->ready;
+         });
+}
+
 }  // namespace
 
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
@@ -39,17 +48,21 @@ Leave JudgeLeaver(const PodView& pod, const PlanInput& input, const Reports& rep
   // Other programs cannot hand anything over: their world begins anew anyway.
   if (!LaunchSpecOf(input.job.spec).IsManagedTrainer()) return Leave::kGo;
   const control::LauncherStatus* answer = AnswerOf(input);
-  if (answer == nullptr) {
-    // A new launcher adopts the world as it is, and lets the leaver go in its own time.
-    if (input.job.status.epoch == 0) return Leave::kGo;
-  } else {
+  const bool had_world = input.job.status.epoch > 0;
+  const bool has_world = answer != nullptr && answer->epoch.number > 0 &&
+                         answer->phase != control::LauncherPhase::kAdopting;
+  if (answer == nullptr && !had_world) return Leave::kGo;
+  // A new launcher adopts the world as it is: until then it does not know whom it needs.
+  if (answer != nullptr && (has_world || !had_world)) {
     const control::WorkerReport* report = reports.Find(pod.uid);
     if (report != nullptr && (report->drained || report->lost)) return Leave::kGo;
     const bool told = input.launcher->order != nullptr && !Ordered(*input.launcher->order, pod.uid);
     const bool needed = report != nullptr && (report->ready || report->member);
     if (told && !needed) return Leave::kGo;
   }
-  return DrainTimeLeft(pod, input).count() > 0 ? Leave::kWait : Leave::kOverdue;
+  if (DrainTimeLeft(pod, input).count() > 0) return Leave::kWait;
+  const bool nothing_to_lose = !had_world && !has_world;
+  return nothing_to_lose || OthersTrain(input, reports) ? Leave::kOverdue : Leave::kHeld;
 }
 
 std::chrono::milliseconds DrainTimeLeft(const PodView& pod, const PlanInput& input) {

@@ -14,7 +14,8 @@
 
 namespace ringmaster::job {
 
-// From its mark on; then the Pod is deleted all the same, and the launcher counts it as lost.
+// From its mark on; then the Pod is deleted all the same, and the launcher counts it as lost,
+// provided that others train on: the last ranks with the state of the training are waited for.
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
 // `count` of the candidates, first those that do nothing for the job: Pods that do not run, workers
@@ -23,9 +24,10 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
                                   std::size_t count);
 
 enum class Leave {
-  kWait,    // its ranks still train, or hand over
-  kGo,      // nothing of it is needed any more
-  kOverdue  // it had its time
+  kWait,     // its ranks still train, or hand over
+  kGo,       // nothing of it is needed any more
+  kOverdue,  // it had its time
+  kHeld      // it had its time, but nobody is known to have what its ranks have
 };
 
 // REQUIRES: the Pod is marked.

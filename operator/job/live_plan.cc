@@ -18,6 +18,11 @@ namespace ringmaster::job {
 
 namespace {
 
+// While nothing may be done: what ends the wait is not always news about this job.
+constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
+// Until the launcher says again who is needed.
+constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
+
 std::string HowItEnded(const PodView& pod) {
   const ContainerView& container = pod.container;
   std::string text = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) + " ended";
@@ -120,10 +125,11 @@ void LivePlanner::PlanLauncher() {
   // Launchers of earlier terms have nothing to say any more. One that is being deleted already
   // needs no second order.
   for (const PodPtr& old : seen_.old_launchers) {
-    if (!old->deleting && !old->Ended()) plan_.Delete(*old);
+    if (!old->deleting && !old->Over()) plan_.Delete(*old);
   }
   const LauncherCheck check = CheckLauncher(in_);
   if (check.again) plan_.RequeueWithin(*check.again);
+  plan_.launcher_held = outlook_.launcher_held = check.held;
   if (launcher_ok_ && check.lost.empty()) return;
   const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kLauncher, in_.wall_now);
   outlook_.launcher_lost = !launcher_ok_;
@@ -173,8 +179,11 @@ void LivePlanner::SortWorkers() {
       plan_.Delete(*worker);
     }
   }
+  if (const auto again = JudgeNodesAgainIn(in_)) plan_.RequeueWithin(*again);
   outlook_.unreachable = ManyUnreachable(seen_);
   plan_.nodes_unreachable = !outlook_.unreachable.empty();
+  // The nodes of other jobs count too, and their news do not reach this one.
+  if (plan_.nodes_unreachable) plan_.RequeueWithin(kLookAgainWhileHeld);
 }
 
 void LivePlanner::ReplaceLost(const LostWorker& lost) {
@@ -198,6 +207,15 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
                  worker->name + " " + WherePodRuns(*worker, seen_.nodes) + " was not drained in " +
                      std::to_string(kDrainLimit.count()) + " s; it is deleted and counts as lost");
       break;
+    case Leave::kHeld:
+      plan_.drain_held = true;
+      if (!in_.memory.told_of_drain) {
+        plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
+                   worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                       " was not drained in " + std::to_string(kDrainLimit.count()) +
+                       " s; it is kept until the launcher reports another worker that trains");
+      }
+      return plan_.RequeueWithin(kLookAgainWhileHeld);
     case Leave::kGo:
       break;
   }
@@ -207,11 +225,16 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
 void LivePlanner::ShrinkOrGrow() {
   missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
   if (missing_ < 0) {
+    const bool drained = LaunchSpecOf(job_.spec).IsManagedTrainer();
+    // Without the launcher's word a member could be chosen before one that does nothing yet.
+    if (drained && job_.status.epoch > 0 && !reports_.current()) {
+      missing_ = 0;
+      return plan_.RequeueWithin(kAskAgainForLeavers);
+    }
     std::vector<PodPtr> live = kept_;
     std::erase_if(live, [](const PodPtr& pod) { return pod->Ended(); });
     const auto leavers =
         ChooseLeavers(std::move(live), reports_, static_cast<std::size_t>(-missing_));
-    const bool drained = LaunchSpecOf(job_.spec).IsManagedTrainer();
     for (const PodPtr& pod : leavers) {
       if (drained) {
         plan_.marks.push_back({.name = pod->name,

@@ -11,6 +11,23 @@ namespace ringmaster::job {
 
 namespace {
 
+// After a launcher's first answer: agents of ranks that train on need so long to find it.
+constexpr std::chrono::seconds kTimeToDial{5};
+
+// Of a launcher that has only just begun, nobody can be said to be missing there.
+std::chrono::milliseconds TimeToDialLeft(const PlanInput& input) {
+  const Clock::Time since = input.launcher->answered_since.value_or(input.now);
+  return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - input.now);
+}
+
+bool KnowsItsWorkers(const PlanInput& input) {
+  using Phase = control::LauncherPhase;
+  const control::LauncherStatus* answer = AnswerOf(input);
+  return answer != nullptr && answer->phase != Phase::kWaitingForOrder &&
+         answer->phase != Phase::kWaitingForAgents && answer->phase != Phase::kAdopting &&
+         TimeToDialLeft(input).count() <= 0;
+}
+
 std::optional<LostWorker> JudgeWorker(const PlanInput& input, const PodPtr& pod,
                                       const Reports& reports, bool hold) {
   const NodesSeen& nodes = input.observed.nodes;
@@ -27,7 +44,7 @@ std::optional<LostWorker> JudgeWorker(const PlanInput& input, const PodPtr& pod,
     return LostWorker{pod, api::kReasonWorkerLost, who + " is not heard any more"};
   }
   const bool heard = report != nullptr && report->ready;
-  if (fate == NodeFate::kNotReady && reports.current() && !heard) {
+  if (fate == NodeFate::kNotReady && reports.current() && !heard && KnowsItsWorkers(input)) {
     return LostWorker{pod, api::kReasonNodeNotReady, who + ", is not connected"};
   }
   return std::nullopt;
@@ -44,6 +61,27 @@ std::vector<LostWorker> FindLost(const PlanInput& input, const Reports& reports)
   return lost;
 }
 
+std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const PlanInput& input) {
+  if (input.observed.nodes.not_ready == 0 || AnswerOf(input) == nullptr) return std::nullopt;
+  const auto left = TimeToDialLeft(input);
+  return left.count() > 0 ? std::optional(left) : std::nullopt;
+}
+
+std::vector<std::string> MissingMembers(const PlanInput& input) {
+  const control::LauncherStatus* answer = AnswerOf(input);
+  if (answer == nullptr) return {};
+  const Observed& seen = input.observed;
+  std::set<std::string_view> exist;
+  for (const auto* bucket : {&seen.live, &seen.completed, &seen.failed, &seen.deleting}) {
+    for (const PodPtr& pod : *bucket) exist.insert(pod->uid);
+  }
+  std::vector<std::string> missing;
+  for (const control::WorkerReport& worker : answer->workers) {
+    if (worker.member && !exist.contains(worker.pod_uid)) missing.push_back(worker.pod_uid);
+  }
+  return missing;
+}
+
 std::vector<std::string> CertainlyDead(const PlanInput& input, const std::vector<PodPtr>& kept) {
   const Observed& seen = input.observed;
   std::set<std::string> dead;
@@ -54,6 +92,7 @@ std::vector<std::string> CertainlyDead(const PlanInput& input, const std::vector
     }
   }
   for (const PodPtr& pod : kept) dead.erase(pod->uid);
+  for (const std::string& uid : MissingMembers(input)) dead.insert(uid);
   for (const GoneWorker& worker : input.memory.gone) dead.insert(worker.pod_uid);
   return {dead.begin(), dead.end()};
 }

@@ -4,6 +4,8 @@
 // deleted and replaced at once: a launcher never lets a ghost in again. What is certain goes into
 // the order, where it counts as evidence (docs/decisions.md, D3). Pure.
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,14 @@ struct LostWorker {
 
 // Of observed.live, in its order.
 std::vector<LostWorker> FindLost(const PlanInput& input, const Reports& reports);
+
+// A launcher that has only just answered is given time before workers on nodes that are not ready
+// are missed there: how long still. Nothing when no such node waits for it.
+std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const PlanInput& input);
+
+// UIDs that the launcher calls members and that no Pod of the job has: whoever watched them go may
+// have been another operator.
+std::vector<std::string> MissingMembers(const PlanInput& input);
 
 // UIDs of worker Pods that certainly ended, sorted. Workers that finished their job are none:
 // `kept` are those that still count.

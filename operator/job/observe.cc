@@ -12,9 +12,9 @@ namespace {
 void SortWorker(PodPtr pod, Observed& observed) {
   if (pod->deleting) {
     observed.deleting.push_back(std::move(pod));
-  } else if (pod->phase == PodPhase::kSucceeded) {
+  } else if (pod->Completed()) {
     observed.completed.push_back(std::move(pod));
-  } else if (pod->phase == PodPhase::kFailed) {
+  } else if (pod->Ended()) {
     observed.failed.push_back(std::move(pod));
   } else {
     observed.live.push_back(std::move(pod));

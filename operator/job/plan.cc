@@ -21,14 +21,17 @@ std::chrono::milliseconds CeilMillis(Clock::Time::duration duration) {
   return std::chrono::ceil<std::chrono::milliseconds>(duration);
 }
 
-// What is left of a job that has ended: Pods that still run are deleted, ended ones stay for their
-// logs.
+// What is left of a job that has ended: Pods of which anything still runs are deleted, the others
+// stay for their logs.
 void PlanCleanUp(const PlanInput& input, Plan& plan) {
   std::vector<PodPtr> running = input.observed.live;
+  for (const auto* ended : {&input.observed.completed, &input.observed.failed}) {
+    running.insert(running.end(), ended->begin(), ended->end());
+  }
   if (input.observed.launcher != nullptr) running.push_back(input.observed.launcher);
   running.insert(running.end(), input.observed.old_launchers.begin(),
                  input.observed.old_launchers.end());
-  std::erase_if(running, [](const PodPtr& pod) { return pod->deleting || pod->Ended(); });
+  std::erase_if(running, [](const PodPtr& pod) { return pod->deleting || pod->Over(); });
   if (running.empty()) return;
   const auto waited = input.memory.ended_since ? input.now - *input.memory.ended_since
                                                : Clock::Time::duration::zero();

@@ -35,6 +35,7 @@ struct PlanInput {
   const JobMemory& memory;
   Clock::Time now;
   Clock::WallTime wall_now;
+  LaunchersHeard launchers{};  // counted only while this job's launcher is not heard
 };
 
 struct PodDelete {
@@ -77,6 +78,9 @@ struct Plan {
   // The first term needs no compare-and-set before its Pod: the Pod's name is as good.
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
   bool nodes_unreachable = false;  // nothing is done about nodes that are not ready: too many
+  bool drain_held = false;         // a worker had its time to leave, and is waited for all the same
+  std::string launcher_held;  // why a silent launcher is not replaced, as a sentence; empty: it is
+                              // not silent, or replaced
 
   void Delete(const PodView& pod) { deletes.push_back({.name = pod.name, .uid = pod.uid}); }
   void Tell(bool warning, std::string reason, const char* action, std::string note) {

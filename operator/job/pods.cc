@@ -234,6 +234,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
   json pod;
   json& container = FillPod(context, kind, pod);
   pod["metadata"]["labels"][api::kLabelTerm] = std::to_string(term);
+  pod["metadata"]["annotations"][api::kAnnotationSeedId] = context.credentials.seed_id;
   Default(container, "resources",
           {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
            {"limits", {{"cpu", "1"}, {"memory", "512Mi"}}}});

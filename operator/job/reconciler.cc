@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/log.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/refusal.h"
@@ -12,6 +13,15 @@ namespace {
 
 // After a refusal, or when somebody else changed an object first: the stores show more in a moment.
 constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
+
+void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory) {
+  memory.told_of_nodes = plan.nodes_unreachable;
+  memory.told_of_drain = plan.drain_held;
+  if (!plan.launcher_held.empty() && !memory.told_of_launchers) {
+    LogWarn("A silent launcher is not replaced", {{"job", key}, {"reason", plan.launcher_held}});
+  }
+  memory.told_of_launchers = !plan.launcher_held.empty();
+}
 
 }  // namespace
 
@@ -32,21 +42,25 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   const Observed observed =
       Observe(*job, {.pods = parts_.pods, .services = parts_.services, .nodes = parts_.nodes},
               known.memory.taken_names);
-  auto credentials = NeedCredentials(*job, observed, known.memory);
+  const Clock::Time now = clock.Now();
+  auto credentials = NeedCredentials(*job, observed, known.memory, now);
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
-  Remember(observed, launcher, clock.Now(), known.memory);
-  Plan plan = MakePlan({.job = *job,
-                        .violations = known.violations,
-                        .observed = observed,
-                        .launcher = launcher,
-                        .memory = known.memory,
-                        .now = clock.Now(),
-                        .wall_now = clock.WallNow()});
-  known.memory.told_of_nodes = plan.nodes_unreachable;
+  Remember(observed, launcher, now, known.memory);
+  Plan plan =
+      MakePlan({.job = *job,
+                .violations = known.violations,
+                .observed = observed,
+                .launcher = launcher,
+                .memory = known.memory,
+                .now = now,
+                .wall_now = clock.WallNow(),
+                .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard(job->uid)
+                                                                 : LaunchersHeard{}});
+  NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   if (api::IsTerminal(plan.status) && !known.memory.ended_since) {
-    known.memory.ended_since = clock.Now();
+    known.memory.ended_since = now;
   }
   TalkToLauncher(*job, observed, plan, *credentials);
   const Result<bool> done =
@@ -57,12 +71,12 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
 
 Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,
                                                                        const Observed& observed,
-                                                                       JobMemory& memory) {
+                                                                       JobMemory& memory,
+                                                                       Clock::Time now) {
   const std::shared_ptr<const Credentials> none;
   if (api::IsTerminal(job.status)) return none;
   const bool refused =
       memory.refusal && memory.refusal->reason == api::kReasonCredentialsUnavailable;
-  const Clock::Time now = parts_.tools.clock.Now();
   if (refused && now < memory.refusal->retry_at) return none;
   auto found = CredentialsOf(job, observed);
   if (found.ok()) {
@@ -79,8 +93,15 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
 Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::TrainingJob& job,
                                                                      const Observed& observed) {
   const ServicePtr& service = observed.launcher_service;
-  Result<Seed> seed =
-      service == nullptr ? parts_.keyring.Current() : parts_.keyring.Find(service->seed_id);
+  const PodPtr& launcher = observed.launcher;
+  std::string seed_id;
+  if (service != nullptr) {
+    seed_id = service->seed_id;
+  } else if (launcher != nullptr) {
+    seed_id = launcher->seed_id;  // somebody deleted the Service: running Pods keep their keys
+  }
+  Result<Seed> seed = service == nullptr && seed_id.empty() ? parts_.keyring.Current()
+                                                            : parts_.keyring.Find(seed_id);
   if (!seed.ok()) return seed.error();
   return credentials_.Get(*seed, job.name, job.uid);
 }
@@ -96,7 +117,8 @@ void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& obs
                           .pod_uid = observed.launcher->uid,
                           .pod_ip = observed.launcher->ip,
                           .credentials = credentials,
-                          .order = std::move(order)});
+                          .order = std::move(order),
+                          .answered_before = job.status.world_size > 0});
 }
 
 Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {

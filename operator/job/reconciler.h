@@ -60,7 +60,7 @@ class Reconciler {
   // Null when the job needs none, or when there are none; the job's memory then says why.
   Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
                                                              const Observed& observed,
-                                                             JobMemory& memory);
+                                                             JobMemory& memory, Clock::Time now);
   Result<std::shared_ptr<const Credentials>> CredentialsOf(const api::TrainingJob& job,
                                                            const Observed& observed);
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,

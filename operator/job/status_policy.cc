@@ -94,7 +94,7 @@ Condition NotReady(const char* reason, std::string message) {
 
 // Why nothing is heard from the launcher. Nothing to say in the first moments after an operator's
 // start: the old condition stands until the launcher was asked.
-std::optional<Condition> Silence(const PlanInput& input) {
+std::optional<Condition> Silence(const PlanInput& input, const std::string& held) {
   const PodPtr& launcher = input.observed.launcher;
   if (launcher == nullptr || launcher->phase != PodPhase::kRunning) {
     return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
@@ -105,7 +105,8 @@ std::optional<Condition> Silence(const PlanInput& input) {
     return NotReady(api::kReasonLauncherUnreachable,
                     launcher->name + " at " + launcher->ip +
                         " does not answer the operator; look at its log, and at NetworkPolicies "
-                        "between the operator and port 8471 of the Pod");
+                        "between the operator and port 8471 of the Pod" +
+                        (held.empty() ? std::string() : ". " + held));
   }
   const Condition* old = api::FindCondition(input.job.status.conditions, api::kReady);
   const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
@@ -129,7 +130,7 @@ std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook
   }
   const control::LauncherStatus* answer = AnswerOf(input);
   if (answer == nullptr || input.launcher->silent_since) {
-    auto silence = Silence(input);
+    auto silence = Silence(input, outlook.launcher_held);
     if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
       return silence;
     }
@@ -206,10 +207,8 @@ api::JobProgress DescribeProgress(const control::Progress& progress, double step
 void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answer,
                     api::TrainingJobStatus& status, const std::string& now) {
   const bool had_world = answer.epoch.number > 0 || input.job.status.epoch > 0;
-  // A launcher that adopts a world does not know its number from the first moment.
-  if (answer.phase != control::LauncherPhase::kAdopting || answer.epoch.number > 0) {
-    status.epoch = answer.epoch.number;
-  }
+  // A launcher without a world says nothing about the one that its predecessor formed.
+  if (answer.epoch.number > 0) status.epoch = answer.epoch.number;
   status.world_size = answer.world_size;
   Condition running = DescribeRunning(answer, status.workers.members, had_world);
   running.observed_generation = input.job.generation;

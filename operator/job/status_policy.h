@@ -19,7 +19,8 @@ struct PodsOutlook {
   bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
   std::chrono::milliseconds back_off{0};  // creates wait this long after failures
   bool worker_lost = false;               // at least one was found lost or ended just now
-  std::string unreachable;  // why nothing is done about nodes that are not ready; empty: nothing
+  std::string launcher_held;  // why a silent launcher is not replaced; empty: it is none, or it is
+  std::string unreachable;    // why nothing is done about nodes that are not ready; empty: nothing
 };
 
 // Status of a job that goes on, on top of the old one in `status`.

@@ -108,6 +108,8 @@ Result<PodView> ProjectPod(const json& object) {
       leaving != annotations.end()) {
     pod.leaving = leaving->second.empty() ? api::kReasonDraining : leaving->second;
   }
+  const auto pod_seed = annotations.find(api::kAnnotationSeedId);
+  if (pod_seed != annotations.end()) pod.seed_id = pod_seed->second;
   pod.role = RoleOf(labels);
   pod.index = static_cast<int>(NumberOr(labels, api::kLabelIndex, -1));
   pod.term = NumberOr(labels, api::kLabelTerm, 0);

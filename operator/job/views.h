@@ -42,6 +42,7 @@ struct PodView {
   int index = -1;         // workers
   int64_t term = 0;       // launchers
   bool deleting = false;  // deletionTimestamp is set
+  std::string seed_id;    // launchers: of the keyring, whose keys it has
   std::string leaving;    // api::kAnnotationLeaving: why it has to go; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
@@ -49,7 +50,15 @@ struct PodView {
   std::string unschedulable;  // the scheduler's message while no node fits; else empty
   ContainerView container;
 
-  bool Ended() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+  // The managed container has ended, whatever others of the Pod do, or the Pod has as a whole.
+  bool Ended() const { return container.terminated || Over(); }
+  // It ended, with success. A Pod that was taken away (evicted, preempted) has not.
+  bool Completed() const {
+    if (!container.terminated) return phase == PodPhase::kSucceeded;
+    return container.exit_code == 0 && (phase != PodPhase::kFailed || reason.empty());
+  }
+  // Nothing of it runs any more.
+  bool Over() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
 };
 
 struct ServiceView {

@@ -23,6 +23,11 @@ int64_t WholeSeconds(milliseconds duration) {
 
 }  // namespace
 
+int64_t FirstTransitions(const Clock& clock) {
+  const auto since_1970 = clock.WallNow().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
+}
+
 Result<void> Validate(const LeaderElectorOptions& options) {
   const auto retry = std::chrono::duration_cast<milliseconds>(options.retry_period * kRetryJitter);
   if (options.retry_period.count() <= 0)
@@ -145,7 +150,8 @@ Result<void> LeaderElector::CreateLease() {
   const Clock::Time started = clock_.Now();
   const std::string now = FormatMicroTime(clock_.WallNow());
   const auto created = client_.Create(
-      kube::kLeases, options_.ns, LeaseJson(options_.identity, options_.lease_duration, 1, now));
+      kube::kLeases, options_.ns,
+      LeaseJson(options_.identity, options_.lease_duration, FirstTransitions(clock_), now));
   if (!created.ok()) {
     return created.error().kind == ErrorKind::kAlreadyExists ? Result<void>()
                                                              : Result<void>(created.error());

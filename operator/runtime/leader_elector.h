@@ -36,6 +36,11 @@ struct LeaderElectorOptions {
 // kInvalid with a sentence unless lease_duration > renew_deadline > 1.2 * retry_period > 0.
 Result<void> Validate(const LeaderElectorOptions& options);
 
+// What a leader counts from that knows of none before it: seconds since 1970. Launchers may have
+// the orders of a lease that was deleted, and refuse lower stamps. The field of the lease is an
+// int32, which lasts until 2038.
+int64_t FirstTransitions(const Clock& clock);
+
 class LeaderElector {
  public:
   struct Callbacks {

@@ -94,6 +94,7 @@ std::function<void()> RequestPool::TakeLocked(Kind& kind) {
     lanes_.erase(lane->key);
   } else {
     turns_.lanes.push_back(std::move(lane));
+    changed_.notify_all();  // whoever was woken for it may have found no lane
   }
   return closure;
 }

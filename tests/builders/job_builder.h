@@ -181,9 +181,9 @@ class SceneBuilder {
     taken_.insert(pod->index);
     if (pod->deleting) {
       scene_.deleting.push_back(pod);
-    } else if (pod->phase == job::PodPhase::kSucceeded) {
+    } else if (pod->Completed()) {
       scene_.completed.push_back(pod);
-    } else if (pod->phase == job::PodPhase::kFailed) {
+    } else if (pod->Ended()) {
       scene_.failed.push_back(pod);
     } else {
       scene_.live.push_back(pod);

@@ -22,6 +22,8 @@ struct Scene {
   std::vector<job::Violation> violations{};
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
+  // Another job's launcher is heard.
+  job::LaunchersHeard launchers{.watched = 2, .unheard = 1, .other_heard = true};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =
       std::chrono::system_clock::from_time_t(1'795'168'800);  // 2026-11-20T10:00:00Z
@@ -33,7 +35,8 @@ struct Scene {
             .launcher = launcher,
             .memory = memory,
             .now = now,
-            .wall_now = wall_now};
+            .wall_now = wall_now,
+            .launchers = launchers};
   }
   job::Plan Make() const { return job::MakePlan(Input()); }
 
@@ -42,6 +45,7 @@ struct Scene {
     launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);
     launcher->status = std::move(status);
+    launcher->answered_since = now - std::chrono::minutes(1);
   }
   // It has not been heard for so long.
   void Silent(std::chrono::milliseconds silence, int times = 3) {

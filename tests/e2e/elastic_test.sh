@@ -15,7 +15,17 @@ heal_nodes() {
     kubectl uncordon "${node#node/}" >/dev/null 2>&1 || true
   done
 }
-trap 'code=$?; heal_nodes; [ $code -ne 0 ] || rm -rf "$logs"; (exit $code); end_namespace' EXIT
+end_elastic() {
+  local code=$?
+  set +e
+  heal_nodes
+  kubectl delete persistentvolume elastic-audit --wait=false >/dev/null 2>&1
+  [ $code -ne 0 ] || rm -rf "$logs"
+  (exit $code)
+  end_namespace
+}
+trap end_elastic EXIT
+kubectl delete persistentvolume elastic-audit --ignore-not-found --wait >/dev/null
 kubectl apply -f - >/dev/null <<Y
 apiVersion: v1
 kind: PersistentVolume
@@ -34,7 +44,7 @@ metadata: {name: audit, namespace: $namespace}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: elastic-audit, resources: {requests: {storage: 1Gi}}}
 Y
 
-steps=${ELASTIC_STEPS:-9000}
+steps=${ELASTIC_STEPS:-8000}
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -52,8 +62,10 @@ spec:
 Y
 
 members_are() { [ "$(status_field digits workers.members)" = "$1" ] && [ "$(status_field digits worldSize)" = "$1" ]; }
-# went_on WHAT MEMBERS: the world is whole again and steps are committed in it.
+newer_epoch() { [ "$(status_field digits epoch)" -gt "$1" ]; }
+# went_on WHAT MEMBERS [EPOCH]: the world is whole again, newer than EPOCH, and steps are committed in it.
 went_on() {
+  [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
   wait_for "$1: a world of $2" 60 members_are "$2"
   local step
   step=$(status_field digits progress.step)
@@ -66,7 +78,7 @@ processes() {
   local uid pid
   uid=$(uid_of "$2")
   for pid in $(pgrep -x "$1"); do
-    tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^RINGMASTER_POD_UID=$uid$" && echo "$pid"
+    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^RINGMASTER_POD_UID=$uid$"; then echo "$pid"; fi
   done
 }
 last_worker() { worker_pods digits | tail -1; }
@@ -74,22 +86,25 @@ last_worker() { worker_pods digits | tail -1; }
 wait_for "a world of 3" 60 members_are 3
 wait_for "the first steps" 60 at_step digits 1
 
+epoch=$(status_field digits epoch)
 as_user delete "$(last_worker)" --wait=false >/dev/null
-went_on "a deleted Pod" 3
+went_on "a deleted Pod" 3 "$epoch"
 
 victim=$(last_worker)
 before=$(processes ringmaster-trai "$victim")
-kill -9 $before
+epoch=$(status_field digits epoch)
+kill -9 "$before"
 rank_restarted() { local now; now=$(processes ringmaster-trai "$victim"); [ -n "$now" ] && [ "$now" != "$before" ]; }
 wait_for "the killed rank to be started again on its own Pod" 30 rank_restarted
-went_on "a killed rank" 3
+went_on "a killed rank" 3 "$epoch"
 
 victim=$(last_worker)
 uid=$(uid_of "$victim")
-kill -9 $(processes ringmaster-agen "$victim")
+epoch=$(status_field digits epoch)
+kill -9 "$(processes ringmaster-agen "$victim")"
 replaced() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep -q "$1"; }
 wait_for "the Pod of the killed agent to be replaced" 60 replaced "$uid"
-went_on "a killed agent" 3
+went_on "a killed agent" 3 "$epoch"
 
 as_user scale trainingjob/digits --replicas=2 >/dev/null
 went_on "three to two workers" 2
@@ -103,7 +118,7 @@ wait_for "the drained Pods to go" 60 two_workers
 ranks() { local pod; for pod in $(worker_pods digits); do processes ringmaster-trai "$pod"; done | sort; }
 before=$(ranks)
 term=$(status_field digits launcherTerm)
-kill -9 $(processes ringmaster-laun "$(launcher_pod digits)")
+kill -9 "$(processes ringmaster-laun "$(launcher_pod digits)")"
 next_term() { [ "$(status_field digits launcherTerm)" -gt "$term" ]; }
 wait_for "the next launcher" 30 next_term
 went_on "a killed launcher" 2
@@ -118,9 +133,10 @@ node_of() { as_user get "$1" -o jsonpath='{.spec.nodeName}'; }
 operator_node() { kubectl -n ringmaster-system get pods -o jsonpath='{.items[0].spec.nodeName}'; }
 as_user scale trainingjob/digits --replicas=3 >/dev/null
 went_on "two to three workers" 3
+epoch=$(status_field digits epoch)
 drained=$(node_of "$(last_worker)")
 kubectl drain "$drained" --ignore-daemonsets --delete-emptydir-data --force --pod-selector=ringmaster.dev/role=worker --timeout=60s >/dev/null
-went_on "a drained node" 3
+went_on "a drained node" 3 "$epoch"
 none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.items[*].spec.nodeName}' | grep -qw "$drained"; }
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
@@ -132,8 +148,9 @@ for pod in $(worker_pods digits); do
   [ "$node" = "$launcher_node" ] || [ "$node" = "$(operator_node)" ] || silent=$node
 done
 if [ -n "${silent:-}" ]; then
+  epoch=$(status_field digits epoch)
   cluster cut "$silent" >/dev/null
-  went_on "a cut node" 3
+  went_on "a cut node" 3 "$epoch"
   cluster heal "$silent" >/dev/null
 fi
 

@@ -199,6 +199,10 @@ void ClusterTest::RunJob(const std::string& name, int replicas) {
   if (kubelet_ == nullptr) StartKubelet();
   ASSERT_NO_FATAL_FAILURE(CreateJob(name, replicas));
   ASSERT_NO_FATAL_FAILURE(WaitCondition(name, "Running", "True"));
+  WaitFor("all workers to be ready members", [&] {
+    const json workers = At(Job(name), "/status/workers");
+    return workers.value("ready", 0) == replicas && workers.value("members", 0) == replicas;
+  });
 }
 
 control::Verdict ClusterTest::Success(int world_size) {

@@ -175,12 +175,14 @@ TEST_F(ElasticTest, TheOrderNamesPodsThatAreCertainlyGone) {
 }
 
 TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
+  RunJob("witness", 1);  // its launcher is heard: it is not the operator who is cut off
   RunJob("digits", 2);
   const Strings workers{Uid("digits-worker-0"), Uid("digits-worker-1")};
   Launcher()->Stop();
 
   WaitFor("the next launcher in charge", [&] {
-    return Names("pods") == Strings{"digits-launcher-2", "digits-worker-0", "digits-worker-1"};
+    return Names("pods") == Strings{"digits-launcher-2", "digits-worker-0", "digits-worker-1",
+                                    "witness-launcher-1", "witness-worker-0"};
   });
   WaitCondition("digits", "Running", "True");
   EXPECT_EQ((Strings{Uid("digits-worker-0"), Uid("digits-worker-1")}), workers);

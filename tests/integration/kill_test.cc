@@ -78,6 +78,17 @@ class KillTest : public ClusterTest {
         std::chrono::seconds(240));
   }
 
+  // Until a process has written all that it had to, and was ready for a while.
+  void AwaitLastingProcess() {
+    int kills = -1;
+    auto since = std::chrono::steady_clock::now();
+    LiveUntil("a process that lives on", [&] {
+      const auto now = std::chrono::steady_clock::now();
+      if (std::exchange(kills, Kills()) != kills || op().Probe("/readyz") != 200) since = now;
+      return now - since > std::chrono::seconds(2);
+    });
+  }
+
   int Kills() {
     const std::lock_guard lock(mutex_);
     return kills_;
@@ -119,13 +130,7 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
   FinishJob("digits", Success(2), std::stoll(TextAt(Job("digits"), "/status/launcherTerm")));
   LiveUntil("the job to succeed",
             [&] { return TextAt(Condition("digits", "Succeeded"), "/status") == "True"; });
-  int kills = -1;
-  auto since = std::chrono::steady_clock::now();
-  LiveUntil("a process that lives on", [&] {
-    const auto now = std::chrono::steady_clock::now();
-    if (std::exchange(kills, Kills()) != kills || op().Probe("/readyz") != 200) since = now;
-    return now - since > std::chrono::seconds(2);
-  });
+  AwaitLastingProcess();
 
   RecordProperty("kills", Kills());
   EXPECT_GE(Kills(), 2 * 8)
@@ -167,16 +172,17 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
            TextAt(Job("digits"), "/status/worldSize") == "2";
   });
 
-  EXPECT_EQ(Names("pods"),
-            (std::vector<std::string>{"digits-launcher-1", "digits-worker-0", "digits-worker-1"}));
+  AwaitLastingProcess();
+  const std::vector<std::string> pods = Names("pods");
+  EXPECT_EQ(pods.size(), 3u) << ::testing::PrintToString(pods);
+  EXPECT_EQ(pods.front(), "digits-launcher-1");
   std::map<std::string, std::set<std::string>> written;
   for (const ProxiedRequest& write : proxy().Writes()) {
     if (write.Path().find("/pods") == std::string::npos) continue;
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
-  const std::set<std::string> leavers{"digits-worker-2", "digits-worker-3"};
-  EXPECT_EQ(written["PATCH"], leavers) << "nobody else was ever chosen";
-  EXPECT_EQ(written["DELETE"], leavers);
+  // One killed before its mark was stored may be followed by one that chooses another worker.
+  EXPECT_EQ(written["DELETE"].size(), 2u) << ::testing::PrintToString(written["DELETE"]);
   EXPECT_EQ(written.count("POST"), 0u);
   EXPECT_GE(Kills(), 2 * 4) << "two marks and two deletions at least";
 }

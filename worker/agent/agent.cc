@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kShutdownGrace{1000};
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
     2000};                                         // beyond the grace period, for what does not die
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards one attach, then its rank waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
 
 constexpr int kExitRefused = 1;
 
@@ -58,6 +58,7 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                   },
               .on_end = [this](int slot, const RankEnd& end) { OnRankEnd(slot, end); },
               .on_due = [this](int slot) { slots_->OnRestartDue(slot); }}),
+      attaches_([this](int slot, bool paused) { ranks_.PauseOutput(slot, paused); }),
       peers_(io, {.on_rank = [this](PeerId peer, const control::RankHello& hello,
                                     int pid) { return OnRankHello(peer, hello, pid); },
                   .on_attach = [this](PeerId peer, const control::AttachHello& hello,
@@ -67,7 +68,7 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                         OnPeerMessage(peer, std::move(message));
                       },
                   .on_gone = [this](PeerId peer) { OnPeerGone(peer); },
-                  .on_drained = [this](PeerId peer) { OnPeerDrained(peer); }}),
+                  .on_drained = [this](PeerId peer) { attaches_.OnDrained(peer); }}),
       link_(io, *tls_, {.address = config_.launcher_address, .port = config_.launcher_port},
             {.hello = [this] { return Hello(); },
              .on_welcome = [this](std::int64_t term) { return OnWelcome(term); },
@@ -185,12 +186,12 @@ std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int
 }
 
 void Agent::OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid) {
-  attaches_[peer] = {pid, hello.slot};
+  attaches_.Add(peer, hello.slot, pid);
   slots_->OnAttach(peer, hello);
 }
 
 void Agent::OnPeerMessage(PeerId peer, control::Message message) {
-  if (attaches_.contains(peer)) {
+  if (attaches_.Contains(peer)) {
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
     slots_->OnAttachExit(peer, *exit);
@@ -212,18 +213,10 @@ void Agent::OnPeerGone(PeerId peer) {
     rank_peers_.erase(rank);
     return slots_->OnRankGone(slot);
   }
-  const auto attach = attaches_.find(peer);
-  if (attach == attaches_.end()) return;
-  OnPeerDrained(peer);
-  attaches_.erase(attach);
+  if (!attaches_.Contains(peer)) return;
+  attaches_.Remove(peer);
   slots_->OnAttachGone(peer);
   EndWhenIdle();
-}
-
-void Agent::OnPeerDrained(PeerId peer) {
-  const auto attach = attaches_.find(peer);
-  if (attach == attaches_.end()) return;
-  ranks_.PauseOutput(attach->second.slot, false);
 }
 
 void Agent::OnRankEnd(int slot, const RankEnd& end) {
@@ -246,24 +239,21 @@ void Agent::SendToRank(int slot, const control::Message& message) {
 
 void Agent::SendToAttach(AttachId attach, const control::Message& message) {
   peers_.Send(attach, message);
-  const auto peer = attaches_.find(attach);
-  if (peer == attaches_.end() || peers_.QueuedBytes(attach) < kMaxQueuedOutput) return;
-  ranks_.PauseOutput(peer->second.slot, true);
+  attaches_.OnQueued(attach, peers_.QueuedBytes(attach));
 }
 
 void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
-  const auto peer = attaches_.find(attach);
-  if (peer == attaches_.end()) return;
-  kill(peer->second.pid, SIGTERM);
+  if (!attaches_.Contains(attach)) return;
+  kill(attaches_.Pid(attach), SIGTERM);
   const auto limit = std::make_shared<boost::asio::steady_timer>(io_, grace);
   limit->async_wait([this, limit, attach](const boost::system::error_code& cancelled) {
-    const auto late = attaches_.find(attach);  // still connected, so its pid is still its own
-    if (!cancelled && late != attaches_.end()) kill(late->second.pid, SIGKILL);
+    // Still connected, so its pid is still its own.
+    if (!cancelled && attaches_.Contains(attach)) kill(attaches_.Pid(attach), SIGKILL);
   });
 }
 
 void Agent::CloseAttach(AttachId attach) {
-  attaches_.erase(attach);
+  attaches_.Remove(attach);
   peers_.Close(attach, "its launcher is gone");
 }
 

@@ -18,6 +18,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/control/tls.h"
+#include "worker/agent/attach_peers.h"
 #include "worker/agent/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/credentials.h"
@@ -45,11 +46,6 @@ class Agent final : private SlotActions {
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
  private:
-  struct AttachPeer {
-    int pid = -1;
-    int slot = 0;
-  };
-
   // SlotActions
   void SendToLauncher(const control::Message& message) override;
   bool LauncherTakesOutput() const override;
@@ -70,7 +66,6 @@ class Agent final : private SlotActions {
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
   void OnPeerGone(PeerId peer);
-  void OnPeerDrained(PeerId peer);
   void OnRankEnd(int slot, const RankEnd& end);
 
   void ReportReady();
@@ -90,7 +85,7 @@ class Agent final : private SlotActions {
   const std::unique_ptr<Slots> slots_;
   RankProcesses ranks_;
   std::map<int, PeerId> rank_peers_;  // by slot
-  std::map<AttachId, AttachPeer> attaches_;
+  AttachPeers attaches_;
   LocalPeers peers_;
   LauncherLink link_;
   WorkerReadiness readiness_;

@@ -63,17 +63,21 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
     actions_->SendToLauncher(*slot.said.boundary);
   } else if (const auto* broken = std::get_if<control::RankBroken>(&message)) {
     if (!current(broken->epoch)) return true;
+    slot.said.store.ForgetGets();
     slot.said.broken = {broken->epoch, slot.given->rank, broken->peer, broken->reason};
     actions_->SendToLauncher(*slot.said.broken);
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
     if (!current(set->epoch)) return true;
-    slot.said.store.push_back(message);
+    if (!slot.said.store.Set(*set)) {
+      LogWarn("A rank stores so much that a launcher which takes over is not told all of it",
+              {{"slot", index}, {"key", set->key}});
+    }
     actions_->SendToLauncher(message);
   } else if (const auto* get = std::get_if<control::StoreGet>(&message)) {
     if (!current(get->epoch)) return true;
     control::StoreGet request = *get;
     request.rank = slot.given->rank;
-    slot.said.store.emplace_back(request);
+    slot.said.store.Get(request);
     actions_->SendToLauncher(request);
   } else {
     return false;
@@ -170,12 +174,22 @@ void ManagedSlots::StartFresh(int index) {
   const Result<void> started = actions_->StartRank(index);
   slot.running = started.ok();
   Route(index);
-  if (started.ok()) return;
+  if (!started.ok()) OnCannotStart(index, started.error());
+}
+
+void ManagedSlots::OnCannotStart(int index, const Error& error) {
+  Slot& slot = At(index);
+  if (error.kind == ErrorKind::kUnavailable) {
+    const std::chrono::milliseconds delay = slot.restart.OnCannotStart();
+    LogWarn("Cannot start a rank now, and tries again",
+            {{"slot", index}, {"millis", delay.count()}, {"reason", error.message}});
+    return actions_->RestartRankAfter(index, delay);
+  }
   slot.given_up = true;
   control::RankExit exit;
   exit.start = slot.start;
   exit.exit_code = control::kExitCannotStart;
-  exit.last_lines = {started.error().message};
+  exit.last_lines = {error.message};
   ReportExit(index, std::move(exit));
   if (slot.wanted.has_value()) EndAttaches(index, slot.exit_report->exit);
   slot.wanted.reset();
@@ -185,13 +199,17 @@ void ManagedSlots::StartFresh(int index) {
 void ManagedSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.given.value_or(Place{}));
+  const bool ended_well = slot.released && exit.Clean();
   const control::RankExited report{place.epoch, OfThisWorker(index, place.rank, std::move(exit))};
   actions_->SendToLauncher(report);
   const bool fresh = place.rank < 0;
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;
   // The end of a member is news for longer than that of a process nobody counted on.
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
+  const std::optional<control::RankDone> done = slot.said.done;
   slot.said = {};
+  // Whoever hears of the end only later has not seen the release that it answers.
+  if (ended_well && done.has_value() && done->epoch == place.epoch) slot.said.done = done;
 }
 
 void ManagedSlots::EndAttaches(int index, const control::RankExit& exit) {

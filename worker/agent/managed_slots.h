@@ -20,6 +20,7 @@
 #include "worker/agent/restart_policy.h"
 #include "worker/agent/slot_output.h"
 #include "worker/agent/slots.h"
+#include "worker/agent/store_requests.h"
 
 namespace ringmaster::agent {
 
@@ -51,12 +52,13 @@ class ManagedSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // What a rank said in the epoch it was given, for as long as it holds there.
+  // What a rank said in the epoch it was given, for as long as it holds there. That it was done
+  // holds beyond its end, if that was the one it was released for.
   struct Said {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
-    std::vector<control::Message> store;  // StoreSets and unanswered StoreGets
+    StoreRequests store;
   };
   struct Slot {
     explicit Slot(SlotOutput slot_output) : output(std::move(slot_output)) {}
@@ -82,6 +84,7 @@ class ManagedSlots final : public Slots {
   void OnDetached(const Attach& attach) override;
   void EndRanks(std::chrono::milliseconds grace) override;
   void StartFresh(int slot);
+  void OnCannotStart(int slot, const Error& error);
   void ReportExit(int slot, control::RankExit exit);
   void EndAttaches(int slot, const control::RankExit& exit);
   AttachId AttachOf(int slot) const;

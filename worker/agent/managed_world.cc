@@ -28,7 +28,10 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    for (const control::Message& request : slot.said.store) actions_->SendToLauncher(request);
+    // Whatever the term: a launcher that takes the world over has an empty store.
+    for (const control::Message& request : slot.said.store.All()) {
+      actions_->SendToLauncher(request);
+    }
     if (slot.said.broken.has_value()) actions_->SendToLauncher(*slot.said.broken);
     if (slot.said.boundary.has_value()) actions_->SendToLauncher(*slot.said.boundary);
     if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
@@ -111,6 +114,7 @@ void ManagedSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
+  slot.said.done.reset();  // of another epoch than its end is told in from here on
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);
@@ -171,10 +175,7 @@ void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
         slot.given->rank != values.rank) {
       continue;
     }
-    std::erase_if(slot.said.store, [&](const control::Message& request) {
-      const auto* get = std::get_if<control::StoreGet>(&request);
-      return get != nullptr && get->id == values.id;
-    });
+    slot.said.store.Answered(values.id);
     actions_->SendToRank(index, values);
   }
 }

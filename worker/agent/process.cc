@@ -108,11 +108,19 @@ int ReadExecError(int error_fd) {
   return got == static_cast<ssize_t>(sizeof reason) ? reason : 0;
 }
 
-Error SystemError(const std::string& doing, int reason) {
-  return {ErrorKind::kInternal, "while " + doing + ": " + std::strerror(reason)};
+Error CannotStartNow(const std::string& program, int reason) {
+  return {ErrorKind::kUnavailable,
+          "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
+}
+
+// What has nothing to do with the program, or only with who writes to it at the moment.
+bool MayPass(int reason) {
+  return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
+         reason == ETXTBSY;
 }
 
 Error CannotExecute(const std::string& program, int reason) {
+  if (MayPass(reason)) return CannotStartNow(program, reason);
   const bool missing = reason == ENOENT;
   return {missing ? ErrorKind::kNotFound : ErrorKind::kForbidden,
           "cannot execute \"" + program + "\": " + std::strerror(reason) +
@@ -178,7 +186,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   if (pid < 0 || exec_error != 0) {
     output.CloseRead();
     errors.CloseRead();
-    if (pid < 0) return SystemError("starting " + spec.argv[0], fork_error);
+    if (pid < 0) return CannotStartNow(file, fork_error);
     waitpid(pid, nullptr, 0);
     return CannotExecute(file, exec_error);
   }

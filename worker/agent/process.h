@@ -27,9 +27,9 @@ struct StartedProcess {
   int stderr_fd = -1;
 };
 
-// kNotFound or kForbidden with a sentence when the program cannot be executed: no process remains
-// then. REQUIRES: called from a thread that lives as long as the program shall (the program dies
-// with it).
+// kNotFound or kForbidden with a sentence when the program cannot be executed, kUnavailable when
+// the machine lacks processes, memory or descriptors for it now: no process remains then. REQUIRES:
+// called from a thread that lives as long as the program shall (the program dies with it).
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
 // The file that `program` means: itself when it has a slash, else the first executable of that name

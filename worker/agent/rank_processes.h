@@ -33,7 +33,7 @@ class RankProcesses {
   RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                 Handlers handlers);
 
-  // REQUIRES: the slot's last process has ended. The error says why the program cannot be executed.
+  // REQUIRES: the slot's last process has ended. Errors as of SlotActions::StartRank.
   Result<void> Start(int slot);
   void Stop(int slot, std::chrono::milliseconds grace);
   // Runs on_due for the slot once, unless it is called again before.

@@ -1,5 +1,7 @@
 #include "worker/agent/restart_policy.h"
 
+#include <algorithm>
+
 #include "common/base/backoff.h"
 #include "common/control/pod_contract.h"
 
@@ -20,6 +22,11 @@ std::optional<std::chrono::milliseconds> RestartPolicy::OnEnd(const ProcessEnd& 
   if (hopeless || (end.exit_code == 0 && !had_world)) return std::nullopt;
   quick_deaths_ = lived < kQuick ? quick_deaths_ + 1 : 0;
   if (quick_deaths_ < 2) return std::chrono::milliseconds(0);
+  return BackoffDelay(kDelays, quick_deaths_ - 1, 0);
+}
+
+std::chrono::milliseconds RestartPolicy::OnCannotStart() {
+  quick_deaths_ = std::max(quick_deaths_ + 1, 2);
   return BackoffDelay(kDelays, quick_deaths_ - 1, 0);
 }
 

@@ -18,6 +18,10 @@ class RestartPolicy {
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);
 
+  // The delay before the next try where the machine could not start one now. Counts as a death soon
+  // after the start, and is never answered at once.
+  std::chrono::milliseconds OnCannotStart();
+
   // What follows is no repetition of what went before.
   void Forget() { quick_deaths_ = 0; }
 

@@ -29,7 +29,8 @@ class SlotActions {
   // period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
-  // The error says why the program cannot be executed.
+  // kUnavailable: the machine cannot start it now, and may later. Any other error says why the
+  // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
   // Slots::OnRestartDue after this delay; at most one is under way per slot.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;

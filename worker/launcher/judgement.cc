@@ -183,9 +183,16 @@ void Membership::JudgeMpirun(Time now) {
 void Membership::JudgeEarlyExits(Time now) {
   if (!options_.managed) return;
   for (const control::Member& member : members_) {
-    const Process& process = workers_.at(member.pod_uid).processes[member.slot];
-    if (!process.loaded.empty() || !process.exit || process.exit->signal > 0) continue;
-    if (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError) continue;
+    Worker& worker = workers_.at(member.pod_uid);
+    if (!worker.connection || !worker.repeated) continue;  // it may say that another one has loaded
+    const Process& process = worker.processes[member.slot];
+    if (!process.loaded.empty() || !process.exit || process.replaced) continue;
+    const bool may_load_again =
+        process.exit->signal > 0 ||
+        (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
+    const bool too_late = gate_.Complete() && now - std::max(started_at_, process.ended_at) >=
+                                                  options_.load_again_within;
+    if (may_load_again && !too_late) continue;
     const bool listed = std::any_of(failing_.begin(), failing_.end(), [&](const RankExit& exit) {
       return exit.pod_uid == member.pod_uid && exit.slot == member.slot;
     });
@@ -213,12 +220,15 @@ void Membership::JudgeFailures(Time now) {
   first_failure_at_.reset();
 }
 
-// Every member of our own trainer's world is past its last step and ended with code 0.
+// A member of our own trainer's world that is past its last step and ended with code 0.
+bool Membership::EndedWell(const control::Member& member) const {
+  const auto exit = exits_.find({member.pod_uid, member.slot});
+  return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
+}
+
 bool Membership::AllEndedWell() const {
-  return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
-    const auto exit = exits_.find({member.pod_uid, member.slot});
-    return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
-  });
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](const auto& member) { return EndedWell(member); });
 }
 
 // A program that is not our trainer, while the gate is open.

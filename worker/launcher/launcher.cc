@@ -33,6 +33,7 @@ using Items = std::map<std::string, std::string>;
 constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::seconds kEndLimit{4};
 constexpr std::size_t kMaxUnknown = 1024;  // connections that have not said hello
+constexpr std::size_t kMaxHelloBytes = 16 << 10;
 constexpr int kExitTerminated = 143;
 
 // One connection of an agent, or of somebody who has not said yet who it is.
@@ -98,12 +99,14 @@ class Launcher {
   }
 
   Result<void> Listen() {
+    control::ListenOptions strangers;
+    strangers.limits.max_line_bytes = kMaxHelloBytes;
     auto agents = control::ListenTls(
-        io_, "::", config_.control_port, *tls_, {},
+        io_, "::", config_.control_port, *tls_, strangers,
         [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
     if (!agents.ok()) {  // a host without IPv6
       agents = control::ListenTls(
-          io_, "0.0.0.0", config_.control_port, *tls_, {},
+          io_, "0.0.0.0", config_.control_port, *tls_, strangers,
           [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
     }
     if (!agents.ok()) return agents.error();
@@ -163,7 +166,17 @@ class Launcher {
     peer.greeted = true;
     ++greeted_;
     LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
-    Apply(membership_.OnHello(clock_.Now(), id, *hello));
+    Actions actions = membership_.OnHello(clock_.Now(), id, *hello);
+    if (Accepts(actions, id)) peer.connection->SetMaxLineBytes(control::kMaxLineBytes);
+    Apply(std::move(actions));
+  }
+
+  static bool Accepts(const Actions& actions, ConnectionId id) {
+    return std::any_of(actions.begin(), actions.end(), [id](const Action& action) {
+      const auto* send = std::get_if<SendTo>(&action);
+      return send != nullptr && send->connection == id &&
+             std::holds_alternative<control::Welcome>(send->message);
+    });
   }
 
   void OnClosed(ConnectionId id, const std::string& reason) {
@@ -248,7 +261,7 @@ class Launcher {
     LogInfo("Asked to end by a signal");
     if (ending_) return;
     Apply(membership_.OnTerminate(clock_.Now()));
-    BeginEnd(kExitTerminated);
+    if (!ending_) BeginEnd(kExitTerminated);  // else there was a verdict
   }
 
   // What was sent goes out and mpirun ends, within limits; then the loop has nothing left to do.

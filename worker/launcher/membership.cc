@@ -357,6 +357,11 @@ void Membership::Advance(Time now) {
 }
 
 Actions Membership::OnTerminate(Time /*now*/) {
+  if (phase_ == LauncherPhase::kFinished) return {};
+  if (released_at_) {  // nothing is left that a next launcher could do better
+    Succeed();
+    return std::exchange(actions_, {});
+  }
   const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
   if (!ranks_wait) {
     SendToPods(member_pods_,

@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,8 @@ class Membership {
     std::string loaded;  // Member::start of the one that can join a world; empty: none
     Time loaded_at{};
     std::optional<control::RankExit> exit;  // of the newest that ended
+    Time ended_at{};
+    bool replaced = false;  // another one has loaded since
   };
   // A worker Pod that has said hello, or that another launcher's world named; for as long as the
   // launcher lives.
@@ -125,7 +128,9 @@ class Membership {
   void On(Time now, Worker& worker, const control::RankBroken& broken);
   void On(Time now, Worker& worker, const control::RankAtBoundary& boundary);
   void On(Time now, Worker& worker, const control::SlotOutput& output);
-  bool KeptForLater(const Worker& worker, const control::Message& message);
+  void KeepFailure(control::RankExit exit);
+  template <typename OfRank>
+  bool KeptForLater(const Worker& worker, const OfRank& message);
   void OnManagedExit(Time now, Worker& worker, const control::RankExited& exited);
   void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
   void Welcome(const Worker& worker);
@@ -146,6 +151,9 @@ class Membership {
   bool IsMember(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
+  std::set<std::string> Unaccounted() const;
+  bool EnoughAfterAWhile(Time now, int ready) const;
+  bool HeldByAnOlderWorld(Time now) const;
   void TryStart(Time now);
   void Start(Time now, const std::vector<std::string>& pod_uids);
   void TryOpenGate(Time now);
@@ -172,6 +180,7 @@ class Membership {
   void BeginSwitch();
   bool AllAtBoundary(Time now) const;
   void JudgeBroken(Time now);
+  void LeaveOut(Time now, const control::Member& member, bool stalled);
   template <typename WithUs>
   bool QuorumOf(WithUs with_us) const;
   bool StateReachable(const std::vector<control::Member>& next) const;
@@ -198,6 +207,7 @@ class Membership {
   void JudgeExits(Time now);
   void NoteFailure(Time now, const control::RankExit& exit);
   void JudgeFailures(Time now);
+  bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
   void FailBy(const control::RankExit& exit);
   bool EveryMemberHeardSince(Time since) const;
@@ -268,12 +278,13 @@ class Membership {
   bool switching_ = false;     // SwitchEpoch was sent
   std::set<int> at_boundary_;  // ranks
   std::optional<Time> first_at_boundary_;
-  std::map<int, int> broken_;  // rank → the peer it could not reach, -1: unknown
+  std::map<int, control::RankBroken> broken_;  // by rank
   std::optional<Time> first_broken_at_;
   int same_world_attempts_ = 0;  // in a row without a committed step
   Adoption adoption_;
   Time adopting_since_{};
-  std::vector<std::pair<std::string, control::Message>> early_;  // told before the world is known
+  // Told before the world is known, the newest of each: by Pod UID, rank, type.
+  std::map<std::tuple<std::string, int, std::size_t>, control::Message> early_;
   Cooldown cooldown_;
   RestartLimit restarts_;
   RecoveryWatch recovery_;

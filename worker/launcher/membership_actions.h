@@ -45,7 +45,9 @@ struct MembershipOptions {
   std::chrono::milliseconds adopt_within{5000};  // for the members of a world that runs already
   std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
   int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
-  int restart_limit = 10;                        // ranks that end by themselves, not by a signal
+  std::chrono::milliseconds load_again_within{
+      300'000};            // of the first start: a rank whose slot's process ended loads again
+  int restart_limit = 10;  // ranks that end by themselves, not by a signal
   std::chrono::milliseconds restart_window{3'600'000};
 };
 

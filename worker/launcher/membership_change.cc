@@ -40,10 +40,7 @@ void Membership::AdvanceWorld(Time now) {
     return FinishIfReleased(now);
   }
   const bool loss = std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
-    const auto exit = exits_.find({member.pod_uid, member.slot});
-    const bool well =
-        exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
-    return Gone(member) && !well;
+    return Gone(member) && !EndedWell(member);
   });
   if (loss || AllAtBoundary(now)) return Form(now);
   JudgeBroken(now);
@@ -207,20 +204,33 @@ void Membership::JudgeBroken(Time now) {
     LogWarn("Ranks lost each other and nobody is lost", {{"epoch", epoch_.number}});
     return Form(now);
   }
-  same_world_attempts_ = 0;
-  std::set<std::pair<int, int>> pairs;
-  for (const auto& [rank, peer] : broken_) {
-    if (peer >= 0 && peer < WorldSize() && peer != rank) {
-      pairs.insert({std::min(rank, peer), std::max(rank, peer)});
-    }
-  }
-  for (const int rank : SmallestCover(pairs)) {
-    Worker& worker = workers_.at(members_[static_cast<std::size_t>(rank)].pod_uid);
-    if (worker.lost || PodsOf(Survivors()).size() < 2) continue;
-    NoteLoss(now, worker, "CannotReachPeers", now);
-    Fence(worker);
+  std::map<int, int> peers;
+  for (const auto& [rank, said] : broken_) peers[rank] = said.peer;
+  const Blame blame = WhoHoldsUp(WorldSize(), peers, done_);
+  for (const int rank : blame.ranks) {
+    LeaveOut(now, members_[static_cast<std::size_t>(rank)], blame.stalled);
   }
   Form(now);
+}
+
+void Membership::LeaveOut(Time now, const Member& member, bool stalled) {
+  Worker& worker = workers_.at(member.pod_uid);
+  if (worker.lost || PodsOf(Survivors()).size() < 2) return;
+  control::RankExit failure;
+  failure.rank = member.rank;
+  failure.pod_uid = member.pod_uid;
+  failure.pod = member.pod;
+  failure.node = member.node;
+  failure.slot = member.slot;
+  failure.start = member.start;
+  failure.last_lines = {stalled ? "it said nothing while the other ranks could not go on"
+                                : "the world goes on without it, as ranks could not reach each "
+                                  "other; rank " +
+                                      std::to_string(broken_.begin()->first) +
+                                      " said: " + broken_.begin()->second.reason};
+  KeepFailure(std::move(failure));
+  NoteLoss(now, worker, stalled ? "Stalled" : "CannotReachPeers", now);
+  Fence(worker);
 }
 
 // `with_us` says of a Pod of the newest world whether it takes part in the next one's forming.

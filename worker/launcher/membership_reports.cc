@@ -1,6 +1,8 @@
 // What ranks report through their agents: that they are loaded, where they stand, how they ended.
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
@@ -24,6 +26,7 @@ void Membership::On(Time now, Worker& worker, const control::RankReady& ready) {
   if (process.exit && process.exit->start == ready.start) return;
   if (process.loaded != ready.start) process.loaded_at = now;
   process.loaded = ready.start;
+  process.replaced = true;
   NoteReplaced(now, worker, ready.slot, ready.start);
 }
 
@@ -56,13 +59,17 @@ void Membership::On(Time now, Worker& worker, const control::RankExited& exited)
 }
 
 // What is said of a world that we have yet to learn of is heard again when we have.
-bool Membership::KeptForLater(const Worker& worker, const control::Message& message) {
+template <typename OfRank>
+bool Membership::KeptForLater(const Worker& worker, const OfRank& message) {
   const bool unknown =
       options_.managed &&
       (phase_ == LauncherPhase::kWaitingForOrder || phase_ == LauncherPhase::kWaitingForAgents ||
        phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting);
-  if (unknown && early_.size() < kMaxEarly) early_.emplace_back(worker.hello.pod_uid, message);
-  return unknown;
+  if (!unknown) return false;
+  const control::Message kept = message;
+  const std::tuple key(worker.hello.pod_uid, message.rank, kept.index());
+  if (early_.size() < kMaxEarly || early_.contains(key)) early_[key] = kept;
+  return true;
 }
 
 // Of our own trainer: who ended is (Pod UID, slot, start), whatever epoch its agent names.
@@ -86,6 +93,8 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   if (process.exit && process.exit->start == exit.start) return;  // said again
   if (process.loaded == exit.start) process.loaded.clear();
   process.exit = exit;
+  process.ended_at = now;
+  process.replaced = false;
   const MemberId id{exit.pod_uid, exit.slot, exit.start};
   ended_.insert(id);
   if (is_member) {
@@ -108,13 +117,7 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
 // A rank ended by itself while the job goes on: for the status, and for the limit. A signal is the
 // machine's doing, but it may be what the others' ends come from.
 void Membership::NoteFailure(Time now, const control::RankExit& exit) {
-  failures_.push_back(exit);
-  std::vector<std::string>& lines = failures_.back().last_lines;
-  if (lines.size() > kMaxFailureLines) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxFailureLines));
-  }
-  if (failures_.size() > kMaxFailures) failures_.pop_front();
-
+  KeepFailure(exit);
   if (!first_failure_at_) first_failure_at_ = now;
   failing_.push_back(exit);
   if (exit.exit_code == control::kExitUserError) {
@@ -122,6 +125,16 @@ void Membership::NoteFailure(Time now, const control::RankExit& exit) {
   } else if (exit.signal == 0 && !restarts_.Count(now)) {
     must_fail_ = true;
   }
+}
+
+// For the status.
+void Membership::KeepFailure(control::RankExit exit) {
+  std::vector<std::string>& lines = exit.last_lines;
+  if (lines.size() > kMaxFailureLines) {
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxFailureLines));
+  }
+  failures_.push_back(std::move(exit));
+  if (failures_.size() > kMaxFailures) failures_.pop_front();
 }
 
 void Membership::On(Time now, Worker& worker, const control::RankProgress& progress) {
@@ -174,7 +187,7 @@ void Membership::On(Time now, Worker& worker, const control::RankBroken& broken)
     return;
   }
   if (!first_broken_at_) first_broken_at_ = now;
-  broken_[broken.rank] = broken.peer;
+  broken_[broken.rank] = broken;
 }
 
 void Membership::On(Time /*now*/, Worker& worker, const control::EpochAccepted& accepted) {

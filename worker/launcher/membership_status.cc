@@ -22,6 +22,10 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.progress = progress_;
   status.last_recovery = recovery_.last();
   if (phase_ == LauncherPhase::kPaused) status.pause_reason = pause_reason_;
+  if (HeldByAnOlderWorld(now)) {
+    status.phase = LauncherPhase::kPaused;
+    status.pause_reason = control::kPauseNoQuorum;
+  }
   status.failures.assign(failures_.begin(), failures_.end());
   status.message = WaitingText(now);
   const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
@@ -144,14 +148,24 @@ std::string Membership::WaitingForAgentsText(Time now) const {
   if (ReportsMayCome(now)) {
     return "waits for workers to report whether a world runs already";
   }
+  const std::set<std::string> unaccounted = Unaccounted();
+  if (HeldByAnOlderWorld(now)) {
+    std::string names;
+    for (const std::string& pod_uid : unaccounted) {
+      names += (names.empty() ? "" : ", ") + NameOf(pod_uid);
+      if (names.size() > 300) break;
+    }
+    return "does not start a world while another one of this job may train: waits for " + names +
+           " to dial or to be certainly gone";
+  }
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
     const auto worker = workers_.find(wanted.pod_uid);
     if (worker != workers_.end() && IsReady(worker->second)) ++ready;
   }
   const int missing = std::max(0, order_->replicas - ready);
-  const bool partial =
-      order_->min_replicas < order_->replicas && now - waiting_since_ < options_.partial_after;
+  const bool partial = unaccounted.empty() && order_->min_replicas < order_->replicas &&
+                       now - waiting_since_ < options_.partial_after;
   std::string text = "waits for " + std::to_string(missing) + " of " +
                      std::to_string(order_->replicas) + " workers";
   const bool all_ready =

@@ -63,7 +63,11 @@ void Membership::AdvanceAdopting(Time now) {
       worker.hello.node = member.node;
     }
     const std::optional<bool> runs = adoption_.Runs(member);
-    if (worker.lost || worker.dead || ended_.contains(IdOf(member))) continue;
+    if (worker.lost || worker.dead) continue;
+    // How a rank ended is said after who runs.
+    const bool more_to_come = worker.connection && !worker.repeated;
+    if (more_to_come) waits = true;
+    if (ended_.contains(IdOf(member))) continue;
     if (runs.has_value() ? !*runs : worker.connection && worker.repeated) {
       gone.push_back(member);
     } else if (!runs.has_value()) {
@@ -92,8 +96,20 @@ void Membership::Adopt(Time now) {
   seniority_.assign(member_pods_.begin(), member_pods_.end());
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
-  for (const auto& [pod_uid, message] : std::exchange(early_, {})) {
-    const auto worker = workers_.find(pod_uid);
+  // Ends first: whether a RankDone is the last one needed depends on them.
+  for (const Member& member : members_) {
+    const Worker& worker = workers_.at(member.pod_uid);
+    const auto process = worker.processes.find(member.slot);
+    if (process == worker.processes.end() || !process->second.exit ||
+        process->second.exit->start != member.start) {
+      continue;
+    }
+    control::RankExit exit = *process->second.exit;
+    exit.rank = member.rank;
+    exits_.try_emplace({member.pod_uid, member.slot}, ReportedExit{exit, exits_.size()});
+  }
+  for (const auto& [key, message] : std::exchange(early_, {})) {
+    const auto worker = workers_.find(std::get<0>(key));
     std::visit(
         [&](const auto& typed) {
           if constexpr (requires { On(now, worker->second, typed); }) {
@@ -105,18 +121,14 @@ void Membership::Adopt(Time now) {
   bool undisturbed = adoption_.StartedEverywhere();
   for (const Member& member : members_) {
     const Worker& worker = workers_.at(member.pod_uid);
-    const auto process = worker.processes.find(member.slot);
-    if (process != worker.processes.end() && process->second.exit &&
-        process->second.exit->start == member.start) {
-      control::RankExit exit = *process->second.exit;
-      exit.rank = member.rank;
-      exits_.try_emplace({member.pod_uid, member.slot}, ReportedExit{exit, exits_.size()});
-      if (!released_at_ && !(exit.Clean() && done_.contains(exit.rank))) NoteFailure(now, exit);
-    }
+    if (EndedWell(member)) continue;
+    const auto exit = exits_.find({member.pod_uid, member.slot});
+    if (exit != exits_.end() && !released_at_) NoteFailure(now, exit->second.exit);
     // Ranks that were told to leave this epoch are no longer in it.
     const bool told_to_leave = worker.hello.highest_epoch > epoch_ || worker.prepared > epoch_;
     if (Gone(member) || told_to_leave) undisturbed = false;
-    if (Gone(member)) NoteLoss(now, worker, worker.silent ? "Silence" : "RankExited", now);
+    if (Gone(member) && !released_at_)
+      NoteLoss(now, worker, worker.silent ? "Silence" : "RankExited", now);
   }
   LogInfo("Took over a world", {{"epoch", epoch_.number},
                                 {"ranks", WorldSize()},

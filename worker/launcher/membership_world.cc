@@ -49,14 +49,50 @@ bool Membership::EveryoneReady(const std::vector<std::string>& ready) const {
          });
 }
 
+// Ordered Pods that may be in a world of a launcher before us: from a fresh one two would train
+// at the same time.
+std::set<std::string> Membership::Unaccounted() const {
+  std::set<std::string> pod_uids;
+  if (!options_.managed) return pod_uids;
+  // What we formed ourselves we have seen end.
+  const bool world_existed =
+      !formed_here_ &&
+      (options_.term > 1 || std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+         return entry.second.hello.highest_epoch.number > 0;
+       }));
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto found = workers_.find(wanted.pod_uid);
+    const Worker* worker = found == workers_.end() ? nullptr : &found->second;
+    if (worker != nullptr && (worker->dead || worker->lost)) continue;
+    const bool heard = worker != nullptr && worker->connection.has_value();
+    const bool may_report = heard && worker->hello.highest_epoch.number > 0 &&
+                            worker->hello.highest_epoch > known_epoch_;
+    const bool just_dialled = heard && !worker->ready && world_existed;
+    if ((may_report || just_dialled) && !worker->repeated) pod_uids.insert(wanted.pod_uid);
+    // A Pod without a node runs nothing.
+    if (!heard && world_existed && !wanted.node.empty()) pod_uids.insert(wanted.pod_uid);
+  }
+  return pod_uids;
+}
+
+bool Membership::EnoughAfterAWhile(Time now, int ready) const {
+  return ready >= std::max(1, order_->min_replicas) &&
+         now - waiting_since_ >= options_.partial_after;
+}
+
+// It would start with fewer, were there nobody who may train already.
+bool Membership::HeldByAnOlderWorld(Time now) const {
+  return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
+         EnoughAfterAWhile(now, static_cast<int>(ReadyInRankOrder().size())) &&
+         !Unaccounted().empty();
+}
+
 void Membership::TryStart(Time now) {
   const std::vector<std::string> ready = ReadyInRankOrder();
   const int count = static_cast<int>(ready.size());
   if (count == 0 || openmpi_version_.empty()) return;
-  const bool enough =
-      count >= std::max(1, order_->min_replicas) && now - waiting_since_ >= options_.partial_after;
-  if (!EveryoneReady(ready) && !enough) return;
-  if (ReportsMayCome(now)) return;
+  if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
+  if (ReportsMayCome(now) || !Unaccounted().empty()) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
     return Fail(control::kReasonPreflightFailed, mixed, 1);
   }
@@ -77,6 +113,8 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
   done_.clear();
   failing_.clear();
   first_failure_at_.reset();
+  must_fail_ = false;
+  early_.clear();
   released_at_.reset();
   mpirun_exit_.reset();
   store_.Reset(epoch_);

@@ -32,6 +32,7 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
     const Asker& asker = waiting_.at(key);
     if (Complete(asker.get)) {
       answers.push_back(AnswerTo(asker));
+      bytes_ -= BytesOf(asker.get);
       waiting_.erase(key);
     } else {
       const auto missing =
@@ -48,13 +49,19 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::str
   if (get.epoch != epoch_) return std::vector<Answer>{};
   const Asker asker{pod_uid, get};
   const AskerKey key{pod_uid, {get.rank, get.id}};
-  if (waiting_.erase(key) > 0) {
+  if (const auto before = waiting_.extract(key); !before.empty()) {
+    bytes_ -= BytesOf(before.mapped().get);
     for (auto& [name, askers] : waiting_by_key_) askers.erase(key);
   }
   if (Complete(get)) return std::vector<Answer>{AnswerTo(asker)};
   if (waiting_.size() >= kMaxWaiting) {
     return Error{ErrorKind::kThrottled, "too many ranks wait at the rendezvous store"};
   }
+  if (bytes_ + BytesOf(get) > kMaxBytes) {
+    return Error{ErrorKind::kThrottled, "the rendezvous store is full: it holds " +
+                                            std::to_string(bytes_) + " bytes already"};
+  }
+  bytes_ += BytesOf(get);
   const auto missing =
       std::find_if(get.keys.begin(), get.keys.end(),
                    [this](const std::string& name) { return !values_.contains(name); });
@@ -66,6 +73,13 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::str
 bool RendezvousStore::Complete(const control::StoreGet& get) const {
   return std::all_of(get.keys.begin(), get.keys.end(),
                      [this](const std::string& name) { return values_.contains(name); });
+}
+
+// An empty key takes room too.
+std::size_t RendezvousStore::BytesOf(const control::StoreGet& get) {
+  std::size_t bytes = 0;
+  for (const std::string& name : get.keys) bytes += sizeof(name) + name.size();
+  return bytes;
 }
 
 RendezvousStore::Answer RendezvousStore::AnswerTo(const Asker& asker) const {

@@ -17,7 +17,7 @@ namespace ringmaster::launcher {
 
 class RendezvousStore {
  public:
-  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys and values together
+  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys, values and questions together
   static constexpr std::size_t kMaxWaiting = 1 << 16;
 
   // An answer, and the worker whose rank asked.
@@ -35,7 +35,7 @@ class RendezvousStore {
 
   // Answers at once if every key exists, else as soon as it does. Asking again with the same
   // (worker, rank, id) replaces the first question. Other epochs are ignored. kThrottled when too
-  // many wait.
+  // many wait or the store is full.
   Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
 
  private:
@@ -47,6 +47,7 @@ class RendezvousStore {
 
   bool Complete(const control::StoreGet& get) const;
   Answer AnswerTo(const Asker& asker) const;
+  static std::size_t BytesOf(const control::StoreGet& get);
 
   control::Epoch epoch_;
   std::map<std::string, std::string> values_;

@@ -89,4 +89,21 @@ std::vector<int> SmallestCover(const Pairs& pairs) {
   return cover;
 }
 
+Blame WhoHoldsUp(int world_size, const std::map<int, int>& peers, const std::set<int>& done) {
+  Pairs pairs;
+  for (const auto& [rank, peer] : peers) {
+    if (peer >= 0 && peer < world_size && peer != rank) {
+      pairs.insert({std::min(rank, peer), std::max(rank, peer)});
+    }
+  }
+  if (!pairs.empty()) return {SmallestCover(pairs), false};
+  Blame silent{{}, true};
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!peers.contains(rank) && !done.contains(rank)) silent.ranks.push_back(rank);
+  }
+  const int count = static_cast<int>(silent.ranks.size());
+  if (count > 0 && 2 * count < world_size) return silent;
+  return {{peers.rbegin()->first}, false};
+}
+
 }  // namespace ringmaster::launcher

@@ -4,6 +4,7 @@
 // member, who is in the next world, whether enough Pods of the last one agree, which members
 // cannot reach each other. Membership asks; nothing here knows of connections or time.
 
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -71,5 +72,17 @@ class Proposal {
 // The fewest ranks without which no pair is left, youngest (highest) first where there is a choice.
 // Exact for up to two ranks; beyond that by the most pairs first.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
+
+// Who is to be left out, when ranks of one world cannot go on together.
+struct Blame {
+  std::vector<int> ranks;
+  bool stalled = false;  // they said nothing while the others did
+};
+
+// `peers`: those who say that they cannot go on, with the rank that each could not reach, -1 where
+// it does not know; not empty. `done`: ranks past their last step. The fewest ranks that explain
+// all pairs; without pairs those who say nothing, if they are few; else the youngest of those who
+// say it, as somebody has to go.
+Blame WhoHoldsUp(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

@@ -70,6 +70,10 @@ class Communicator {
   // Breaks the communicator: what is under way, connecting included, ends within milliseconds with
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
+
+  // Once an operation has failed: the rank that could not be reached, -1 where nobody knows. Not
+  // known of a connection that breaks later: a rank that lost another one closes all of its own.
+  virtual int LostPeer() const { return -1; }
 };
 
 // Makes the communicator of a world; returns at once, the operations wait until it is connected.

@@ -63,7 +63,9 @@ class GlooCommunicator::Engine {
   WorkHandle Enqueue(const char* name, Deadline deadline, Run run);
 
   // The first error counts: every operation that has not ended ends with it, within milliseconds.
-  void Break(Error error);
+  void Break(Error error, int lost_peer = -1);
+
+  int LostPeer();
 
   // Nothing starts any more. True when the thread is about to end, false while it still connects.
   bool Stop();
@@ -71,7 +73,8 @@ class GlooCommunicator::Engine {
  private:
   void Connect(Deadline deadline);
   void Execute(const Operation& operation);
-  void Fail(const std::string& doing, const std::string& reason, Deadline deadline);
+  void Fail(const std::string& doing, const std::string& reason, Deadline deadline,
+            int lost_peer = -1);
 
   // Constant.
   const World world_;
@@ -87,6 +90,7 @@ class GlooCommunicator::Engine {
   std::condition_variable wake_;
   std::deque<Operation> queue_;
   std::optional<Error> broken_;  // set once; no operation runs after it
+  int lost_peer_ = -1;           // with broken_
   bool connecting_ = true;
   bool stopping_ = false;
 };
@@ -114,9 +118,10 @@ void GlooCommunicator::Engine::Connect(Deadline deadline) {
       "connecting rank " + std::to_string(world_.rank) + " of " + std::to_string(world_.size);
   try {
     const Result<void> connected = mesh_.Connect(world_, deadline);
-    if (!connected.ok()) Fail(connecting, connected.error().message, deadline);
+    if (connected.ok()) return;
+    Fail(connecting, connected.error().message, deadline, mesh_.missing());
   } catch (const std::exception& error) {
-    Fail(connecting, error.what(), deadline);
+    Fail(connecting, error.what(), deadline, mesh_.missing());
   }
 }
 
@@ -141,15 +146,24 @@ void GlooCommunicator::Engine::Execute(const Operation& operation) {
 }
 
 void GlooCommunicator::Engine::Fail(const std::string& doing, const std::string& reason,
-                                    Deadline deadline) {
+                                    Deadline deadline, int lost_peer) {
   const bool late = std::chrono::steady_clock::now() >= deadline;
-  Break(Error{late ? ErrorKind::kTimeout : ErrorKind::kUnavailable, reason}.WithContext(doing));
+  Break(Error{late ? ErrorKind::kTimeout : ErrorKind::kUnavailable, reason}.WithContext(doing),
+        lost_peer);
 }
 
-void GlooCommunicator::Engine::Break(Error error) {
+int GlooCommunicator::Engine::LostPeer() {
+  const std::lock_guard lock(mutex_);
+  return broken_ ? lost_peer_ : mesh_.missing();  // not yet broken: whoever waits lost patience
+}
+
+void GlooCommunicator::Engine::Break(Error error, int lost_peer) {
   {
     const std::lock_guard lock(mutex_);
-    if (!broken_) broken_ = std::move(error);
+    if (!broken_) {
+      broken_ = std::move(error);
+      lost_peer_ = lost_peer;
+    }
     for (const Operation& operation : queue_) operation.work->Complete(*broken_);
     queue_.clear();
   }
@@ -197,6 +211,8 @@ int GlooCommunicator::size() const { return engine_->world().size; }
 void GlooCommunicator::Abort(const std::string& reason) {
   engine_->Break(Error{ErrorKind::kCancelled, reason});
 }
+
+int GlooCommunicator::LostPeer() const { return engine_->LostPeer(); }
 
 WorkHandle GlooCommunicator::AllReduce(std::span<float> values, Deadline deadline) {
   return engine_->Enqueue(

@@ -32,6 +32,7 @@ class GlooCommunicator final : public Communicator {
   WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
   WorkHandle Barrier(Deadline deadline) override;
   void Abort(const std::string& reason) override;
+  int LostPeer() const override;
 
  private:
   class Engine;  // shared with the thread, which may outlive this object

@@ -46,8 +46,22 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
   return false;
 }
 
+// Newer releases of Gloo accept all of a device's connections at one listening socket, and end the
+// process when that fails; in older ones each pair listens by itself, and waits for its peer there.
+#if __has_include(<gloo/transport/tcp/listener.h>)
+constexpr bool kSharedListener = true;
+#else
+constexpr bool kSharedListener = false;
+#endif
+
+bool IsListening(int fd) {
+  int listening = 0;
+  socklen_t size = sizeof(listening);
+  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
+}
+
 // The open descriptors of this process that are sockets with a local or remote end among
-// `addresses`.
+// `addresses`, but no listener that all pairs share.
 std::vector<int> SocketsAt(const std::vector<sockaddr_storage>& addresses) {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
@@ -64,12 +78,28 @@ std::vector<int> SocketsAt(const std::vector<sockaddr_storage>& addresses) {
     socklen_t local_size = sizeof(local);
     socklen_t remote_size = sizeof(remote);
     if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) continue;
+    if (kSharedListener && IsListening(fd)) continue;
     const bool connected =
         ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0;
     if (known(local) || (connected && known(remote))) found.push_back(fd);
   }
   ::closedir(folder);
   return found;
+}
+
+// For a store that is asked when its answer is at hand.
+constexpr std::chrono::milliseconds kProbe{200};
+
+// The only rank of `peers` whose key does not exist, or -1. The keys are in the order of the peers.
+int OnlyMissing(Store& store, const std::vector<std::string>& keys, const std::vector<int>& peers) {
+  int missing = -1;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = store.Get({keys[i]}, std::chrono::steady_clock::now() + kProbe);
+    if (found.ok()) continue;
+    if (missing >= 0 || found.error().kind != ErrorKind::kTimeout) return -1;
+    missing = peers[i];
+  }
+  return missing;
 }
 
 }  // namespace
@@ -100,7 +130,11 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
     peers.push_back(peer);
   }
   const Result<std::vector<std::string>> found = store.Get(keys, deadline);
-  if (!found.ok()) return found.error().WithContext("looking for the other ranks' addresses");
+  if (!found.ok()) {
+    const bool late = found.error().kind == ErrorKind::kTimeout;
+    missing_ = late && !down_ ? OnlyMissing(store, keys, peers) : -1;
+    return found.error().WithContext("looking for the other ranks' addresses");
+  }
 
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (down_)
@@ -109,7 +143,9 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
     const std::vector<char> peer_address(bytes.begin(), bytes.end());
     Remember(peer_address);
     auto& pair = transport->getPair(peers[i]);
+    missing_ = peers[i];  // should it throw
     pair->connect(peer_address);
+    missing_ = -1;
     Remember(pair->address().bytes());
   }
   auto context = std::make_shared<OpenContext>(world);

@@ -22,8 +22,13 @@ std::chrono::milliseconds Left(Deadline deadline);
 class GlooMesh {
  public:
   // Connects `world.rank` with every other rank, through the world's store. May throw what Gloo
-  // throws. Blocks at most about until the deadline.
+  // throws. Blocks about until the deadline; several times as long where a peer's address does not
+  // answer, since Gloo tries again.
   Result<void> Connect(const World& world, Deadline deadline);
+
+  // The rank that a Connect() under way tries to reach, or that it failed for; -1 where it may be
+  // several or none. Thread-safe.
+  int missing() const { return missing_; }
 
   // REQUIRES: Connect() succeeded.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
@@ -38,6 +43,7 @@ class GlooMesh {
 
   const std::shared_ptr<WakeableBuffers> buffers_ = std::make_shared<WakeableBuffers>();
   std::shared_ptr<gloo::Context> context_;
+  std::atomic<int> missing_ = -1;
   std::atomic<bool> down_ = false;
   std::mutex mutex_;
   std::vector<sockaddr_storage>

@@ -91,15 +91,19 @@ Result<void> Session::Recover(const Error& cause) {
 
 // The world is over for this rank because of `cause`.
 void Session::Leave(const Error& cause) {
+  const int lost_peer = communicator_->LostPeer();
   communicator_->Abort(cause.message);
   CloseWorld();
   LogWarn("Left a world", {{"term", world_.epoch.term},
                            {"number", world_.epoch.number},
                            {"rank", world_.rank},
                            {"step", version_.step},
+                           {"lost_peer", lost_peer},
                            {"reason", cause.message}});
   const bool told = cause.kind == ErrorKind::kCancelled;  // whoever decides gave it up
-  if (!told && cause.kind != ErrorKind::kInvalid) membership_.Broken(world_, -1, cause.message);
+  if (!told && cause.kind != ErrorKind::kInvalid) {
+    membership_.Broken(world_, lost_peer, cause.message);
+  }
 }
 
 void Session::CloseWorld() {

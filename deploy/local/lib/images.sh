@@ -148,6 +148,8 @@ give_image() { # node cache-entry
     fi
     parent=$chain
   done <"$2/layers"
+  # Under a name that it knows containerd's Kubernetes side would go on with the image it had.
+  image_is_listed "$(cat "$2/config")" "${control[@]}" || "${control[@]}" image rm --sync "$(cat "$2/image")" >/dev/null 2>&1 || true
   "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
   # containerd's Kubernetes side hears of the image a moment later and then also lists it by its config; a Pod created
   # before that would wait for kubelet's next try.

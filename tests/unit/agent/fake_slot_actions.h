@@ -31,7 +31,7 @@ class FakeSlotActions final : public SlotActions {
   }
   void CloseAttach(AttachId attach) override { closed_attaches.push_back(attach); }
   Result<void> StartRank(int slot) override {
-    if (!start_error.empty()) return Error{ErrorKind::kNotFound, start_error};
+    if (!start_error.empty()) return Error{start_error_kind, start_error};
     Note("start");
     started.push_back(slot);
     return {};
@@ -73,6 +73,7 @@ class FakeSlotActions final : public SlotActions {
   std::vector<int> stopped;
   std::vector<std::chrono::milliseconds> restart_delays;
   std::string start_error;
+  ErrorKind start_error_kind = ErrorKind::kNotFound;
   std::string printed;
   bool launcher_takes_output = true;
 

@@ -162,6 +162,27 @@ TEST_F(ManagedSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
   EXPECT_THAT(exits.back().exit.last_lines, ElementsAre("there is no program"));
 }
 
+TEST_F(ManagedSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyIsToldOfAnEnd) {
+  OpenGate();
+  actions.start_error = "no more processes";
+  actions.start_error_kind = ErrorKind::kUnavailable;
+  Exit({-1, SIGKILL});
+  EXPECT_THAT(actions.restart_delays, ElementsAre(milliseconds(1000)));
+  slots.OnStartEpoch(TestStart({1, 2}, 1, {""}));
+  slots.OnRestartDue(0);
+  EXPECT_THAT(actions.restart_delays, ElementsAre(milliseconds(1000), milliseconds(2000)));
+
+  actions.start_error = "";
+  slots.OnRestartDue(0);
+  slots.OnRankHello(0);
+
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U) << "only of the one that was killed";
+  EXPECT_EQ(FakeSlotActions::Of<control::RankEpoch>(actions.to_rank[0]).back().epoch,
+            (control::Epoch{1, 2}));
+  EXPECT_THAT(AttachExits(), IsEmpty());
+}
+
 TEST_F(ManagedSlotsTest, TheAttachEndsWithARankThatWasReleased) {
   OpenGate();
   slots.OnRelease({{1, 1}});

@@ -162,7 +162,6 @@ TEST_F(ManagedWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 5, 1, {"answered"}}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
   slots.OnStoreValues({{1, 2}, 5, 1, {"yes"}});
-  ASSERT_TRUE(slots.OnRankMessage(0, control::RankBroken{{1, 2}, 1, 0, "reset"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 1, 40}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
   slots.OnPrepareEpoch({{1, 3}});
@@ -173,12 +172,85 @@ TEST_F(ManagedWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
 
   EXPECT_EQ(actions.Done(),
             "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:EpochAccepted 1.3, "
-            "launcher:StoreSet 1.2, launcher:StoreGet 1.2, launcher:RankBroken 1.2, "
-            "launcher:RankAtBoundary 1.2, launcher:RankDone 1.2");
+            "launcher:StoreSet 1.2, launcher:StoreGet 1.2, launcher:RankAtBoundary 1.2, "
+            "launcher:RankDone 1.2");
   EXPECT_EQ(actions.Told<control::StoreGet>()[0].id, 6);
   const WorldReport report = actions.Told<WorldReport>()[0];
   EXPECT_EQ(report.members.size(), 2U);
   EXPECT_THAT(report.running, ElementsAre("n-1"));
+}
+
+TEST_F(ManagedWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorldItTakesOver) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:StoreSet 1.2, "
+            "launcher:StoreGet 1.2");
+  slots.OnStoreValues({{1, 2}, 6, 1, {"yes"}});
+  EXPECT_EQ(actions.Done(), "rank:StoreValues 1.2");
+}
+
+TEST_F(ManagedWorld, ARankThatLeftItsBrokenWorldAsksNothingAnyMore) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"too late"}}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankBroken{{1, 2}, 1, 0, "nobody came"}));
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:StoreSet 1.2, "
+            "launcher:RankBroken 1.2");
+}
+
+TEST_F(ManagedWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "old"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "new"}));
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  const auto sets = actions.Told<control::StoreSet>();
+  ASSERT_EQ(sets.size(), 1U);
+  EXPECT_EQ(sets[0].value, "new");
+}
+
+TEST_F(ManagedWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
+  slots.OnRankGone(0);
+  slots.OnRankExit(0, {{0, 0}, seconds(60), {}});
+  actions.Done();
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:WorldReport 1.2, launcher:RankDone 1.2, launcher:RankExited 1.2 code 0");
+  EXPECT_THAT(actions.Told<WorldReport>()[0].running, IsEmpty());
+  ASSERT_EQ(actions.Told<control::RankDone>().size(), 1U);
+  EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
+}
+
+TEST_F(ManagedWorld, AReleasedRankThatEndedBadlyIsNotDone) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
+  slots.OnRankExit(0, {{1, 0}, seconds(60), {}});
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_THAT(actions.Told<control::RankDone>(), IsEmpty());
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
 TEST_F(ManagedWorld, WhatHeldInOneEpochDoesNotInTheNext) {

@@ -1,6 +1,7 @@
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -107,6 +108,22 @@ TEST(StartProcess, SaysWhyAProgramCannotRun) {
   ASSERT_FALSE(forbidden.ok());
   EXPECT_EQ(forbidden.error().kind, ErrorKind::kForbidden);
   EXPECT_THAT(forbidden.error().message, HasSubstr("/etc/passwd"));
+}
+
+TEST(StartProcess, SaysThatTheMachineLacksWhatItTakesNow) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ProcessSpec spec;
+  spec.environment = {"PATH=/usr/bin:/bin"};
+  spec.argv = {"true"};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto started = StartProcess(spec);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().kind, ErrorKind::kUnavailable);
+  EXPECT_THAT(started.error().message, HasSubstr("true"));
 }
 
 TEST(FindProgram, LooksInPathInOrder) {

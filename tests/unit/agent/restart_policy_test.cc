@@ -41,5 +41,12 @@ TEST(RestartPolicy, WaitsLongerForOneThatDiesSoonAgainAndAgain) {
   EXPECT_EQ(policy.OnEnd(kKilled, seconds(1), true), milliseconds(0));
 }
 
+TEST(RestartPolicy, AMachineThatCannotStartOneIsAskedAgainButNotAtOnce) {
+  RestartPolicy policy;
+  EXPECT_EQ(policy.OnCannotStart(), milliseconds(1000));
+  EXPECT_EQ(policy.OnCannotStart(), milliseconds(2000));
+  EXPECT_EQ(policy.OnEnd(kKilled, seconds(1), true), milliseconds(4000));
+}
+
 }  // namespace
 }  // namespace ringmaster::agent

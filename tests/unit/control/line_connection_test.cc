@@ -173,6 +173,15 @@ TEST_F(LineConnections, CloseOnALineWithoutEnd) {
   EXPECT_THAT(server.closed, HasSubstr("longer than 1000 bytes"));
 }
 
+TEST_F(LineConnections, TakeLongerLinesOnceTheyAreAllowed) {
+  ConnectUnix({.handshake_timeout = 5s, .max_handshakes = 1, .limits = {1000, 1 << 20}});
+  server.connection->SetMaxLineBytes(kMaxLineBytes);
+  client.connection->Send(RankOutput{false, std::string(5000, 'x')});
+  server.connection->Send(RankOutput{false, std::string(5000, 'x')});
+
+  EXPECT_TRUE(Until([this] { return server.messages.size() == 1 && client.messages.size() == 1; }));
+}
+
 TEST_F(LineConnections, TellThePeerWhyBeforeTheyFinish) {
   ConnectUnix();
   server.connection->Send(Refused{"wrong token"});

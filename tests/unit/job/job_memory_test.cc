@@ -63,6 +63,18 @@ TEST(JobMemory, EvidenceFromBeforeTheFirstAnswerIsKept) {
   EXPECT_EQ(Gone(memory), std::vector<std::string>{"uid-worker-2"});
 }
 
+TEST(JobMemory, APodThatIsSeenAgainIsNotGone) {
+  const api::TrainingJob job = RunningJob(3);
+  const Observed three = SceneBuilder(job).Workers(3).Build();
+  JobMemory memory;
+  Remember(three, std::nullopt, kStart, memory);
+  Remember(SceneBuilder(job).Workers(2).Build(), std::nullopt, kStart, memory);
+
+  Remember(three, std::nullopt, kStart, memory);
+
+  EXPECT_TRUE(memory.gone.empty());
+}
+
 TEST(JobMemory, AMarkKeepsItsFirstTime) {
   const api::TrainingJob job = RunningJob(1);
   const Observed marked =

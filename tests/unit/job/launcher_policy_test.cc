@@ -88,6 +88,56 @@ TEST(LauncherPolicy, WhoIsReplaced) {
        [](Scene& s) { s.observed = SceneBuilder(s.job).Launcher().Workers(3).Node("x").Build(); },
        true,
        {}},
+      {"alone and silent for 5 s",
+       [](Scene& s) {
+         s.launchers = {.watched = 1, .unheard = 1};
+         s.Silent(seconds(5));
+       },
+       false, seconds(3)},
+      {"alone and silent for 8 s",
+       [](Scene& s) {
+         s.launchers = {.watched = 1, .unheard = 1};
+         s.Silent(seconds(8));
+       },
+       true,
+       {}},
+      {"alone and silent for 5 s on a node that is not ready",
+       [](Scene& s) {
+         s.launchers = {.watched = 1, .unheard = 1};
+         s.Silent(seconds(5));
+         s.observed = NodeNotReady(SceneBuilder(s.job)).Build();
+       },
+       true,
+       {}},
+      {"half of all are silent",
+       [](Scene& s) {
+         s.launchers = {.watched = 4, .unheard = 2, .other_heard = true};
+         s.Silent(seconds(5));
+       },
+       true,
+       {}},
+      {"most of all are silent",
+       [](Scene& s) {
+         s.launchers = {.watched = 4, .unheard = 3, .other_heard = true};
+         s.Silent(seconds(60));
+       },
+       false,
+       {}},
+      {"both are silent",
+       [](Scene& s) {
+         s.launchers = {.watched = 2, .unheard = 2};
+         s.Silent(seconds(60));
+       },
+       false,
+       {}},
+      {"both are silent, this one's node is not ready",
+       [](Scene& s) {
+         s.launchers = {.watched = 2, .unheard = 2};
+         s.Silent(seconds(5));
+         s.observed = NodeNotReady(SceneBuilder(s.job)).Build();
+       },
+       true,
+       {}},
       {"silent while most nodes are not ready",
        [](Scene& s) {
          s.Silent(seconds(60));
@@ -128,6 +178,23 @@ TEST(LauncherPolicy, ASilentOneIsDeletedAndTheNextTermMadeAtOnce) {
   EXPECT_FALSE(plan.order.has_value());
   ASSERT_EQ(plan.status.failures.size(), 1u);
   EXPECT_EQ(plan.status.failures[0].reason, api::kReasonLauncherLost);
+}
+
+TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
+  Scene scene = Running();
+  scene.launchers = {.watched = 4, .unheard = 3, .other_heard = true};
+  scene.Silent(seconds(6));
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(plan.raise_term.has_value());
+  EXPECT_TRUE(plan.deletes.empty());
+  EXPECT_NE(plan.launcher_held.find("3 of 4 launchers"), std::string::npos);
+  const auto ready = std::find_if(plan.status.conditions.begin(), plan.status.conditions.end(),
+                                  [](const auto& c) { return c.type == api::kReady; });
+  ASSERT_NE(ready, plan.status.conditions.end());
+  EXPECT_EQ(ready->reason, api::kReasonLauncherUnreachable);
+  EXPECT_NE(ready->message.find("3 of 4 launchers"), std::string::npos) << ready->message;
 }
 
 TEST(LauncherPolicy, ASilentOneKeepsItsPlaceWhileTheNextHasToWait) {

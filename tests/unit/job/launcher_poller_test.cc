@@ -221,6 +221,28 @@ TEST(LauncherPoller, SilenceIsNewsAndCounted) {
   EXPECT_TRUE(poller.Latest(kJobUid)->status.has_value()) << "its last words stay";
 }
 
+TEST(LauncherPoller, TellsHowTheOthersDo) {
+  const auto keys = Keys("a");
+  Launcher launcher(*keys);
+  const SystemClock clock;
+  News news;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  poller.Watch(Target(keys, 3));
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+
+  const LaunchersHeard by_another = poller.Heard("another-job");
+  const LaunchersHeard by_itself = poller.Heard(kJobUid);
+  launcher.End();
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid)->unheard_since.has_value(); }));
+
+  EXPECT_EQ(by_another.watched, 1);
+  EXPECT_EQ(by_another.unheard, 0);
+  EXPECT_TRUE(by_another.other_heard);
+  EXPECT_FALSE(by_itself.other_heard);
+  EXPECT_EQ(poller.Heard(kJobUid).unheard, 1);
+}
+
 TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {
   Launcher impostor(*Keys("b"));
   const SystemClock clock;

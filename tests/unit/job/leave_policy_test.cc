@@ -105,6 +105,16 @@ TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
   EXPECT_TRUE(marked.deletes.empty()) << "it is not drained";
 }
 
+void Overdue(Scene& scene) { scene.memory.leaving_since["uid-worker-2"] = scene.now - kDrainLimit; }
+
+// The next term's launcher, which nobody has dialled yet.
+void TakesOver(Scene& scene, control::LauncherPhase phase) {
+  scene.job.status.epoch = 4;
+  scene.launcher->status->phase = phase;
+  scene.launcher->status->epoch = {};
+  scene.launcher->status->workers.clear();
+}
+
 TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
   struct Row {
     const char* why;
@@ -155,6 +165,57 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
       {"30 s after its mark",
        [](Scene& s) { s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::seconds(30); },
        Leave::kOverdue},
+      {"a new launcher has no world yet",
+       [](Scene& s) {
+         TakesOver(s, control::LauncherPhase::kWaitingForAgents);
+         s.Ordered({0, 1});
+       },
+       Leave::kWait},
+      {"a new launcher adopts a world",
+       [](Scene& s) {
+         TakesOver(s, control::LauncherPhase::kAdopting);
+         s.launcher->status->epoch = {2, 5};
+         s.Ordered({0, 1});
+       },
+       Leave::kWait},
+      {"there has never been a world",
+       [](Scene& s) {
+         TakesOver(s, control::LauncherPhase::kWaitingForAgents);
+         s.job.status.epoch = 0;
+         s.Ordered({0, 1});
+       },
+       Leave::kGo},
+      {"overdue, and a new launcher has no world yet",
+       [](Scene& s) {
+         TakesOver(s, control::LauncherPhase::kWaitingForAgents);
+         Overdue(s);
+       },
+       Leave::kHeld},
+      {"overdue, and it is the only one that trains",
+       [](Scene& s) {
+         for (std::size_t other : {0u, 1u}) s.launcher->status->workers[other].member = false;
+         Overdue(s);
+       },
+       Leave::kHeld},
+      {"overdue, and the other members are not heard",
+       [](Scene& s) {
+         for (std::size_t other : {0u, 1u}) s.launcher->status->workers[other].ready = false;
+         Overdue(s);
+       },
+       Leave::kHeld},
+      {"overdue, and the launcher is not heard",
+       [](Scene& s) {
+         s.Silent(std::chrono::seconds(2));
+         Overdue(s);
+       },
+       Leave::kHeld},
+      {"overdue, and there has never been a world",
+       [](Scene& s) {
+         s.launcher->status->epoch = {};
+         for (auto& worker : s.launcher->status->workers) worker.member = false;
+         Overdue(s);
+       },
+       Leave::kOverdue},
   };
   for (const Row& row : table) {
     Scene scene = Shrinking(2, 2);
@@ -170,14 +231,65 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
 
     const PlanInput input = scene.Input();
     EXPECT_EQ(JudgeLeaver(*scene.observed.live[2], input, Reports(input)), row.judged) << row.why;
-    EXPECT_EQ(plan.deletes.empty(), row.judged == Leave::kWait) << row.why;
+    const bool stays = row.judged == Leave::kWait || row.judged == Leave::kHeld;
+    EXPECT_EQ(plan.deletes.empty(), stays) << row.why;
     const Strings events = EventReasons(plan);
     EXPECT_EQ(std::count(events.begin(), events.end(), api::kEventNotDrained),
-              row.judged == Leave::kOverdue ? 1 : 0)
+              row.judged == Leave::kOverdue || row.judged == Leave::kHeld ? 1 : 0)
         << row.why;
     EXPECT_EQ(OrderedNames(plan), (Strings{"digits-worker-0", "digits-worker-1"})) << row.why;
-    if (row.judged == Leave::kWait) {
+    EXPECT_EQ(plan.drain_held, row.judged == Leave::kHeld) << row.why;
+    if (stays) {
       EXPECT_TRUE(plan.requeue_after && *plan.requeue_after <= kDrainLimit) << row.why;
+    }
+  }
+}
+
+TEST(LeavePolicy, ThatALeaverIsWaitedForIsSaidOnce) {
+  Scene scene = Shrinking(2, 2);
+  scene.observed = SceneBuilder(scene.job)
+                       .Launcher()
+                       .Workers(2)
+                       .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                       .Build();
+  scene.Silent(std::chrono::seconds(2));
+  Overdue(scene);
+  scene.memory.told_of_drain = true;
+
+  const Strings events = EventReasons(scene.Make());
+
+  EXPECT_EQ(std::count(events.begin(), events.end(), api::kEventNotDrained), 0);
+}
+
+TEST(LeavePolicy, NobodyIsChosenWithoutTheLaunchersWord) {
+  struct Row {
+    const char* why;
+    std::function<void(Scene&)> change;
+    Strings marked;
+  };
+  const Row table[] = {
+      {"it answers", [](Scene&) {}, {"digits-worker-2"}},
+      {"it is silent", [](Scene& s) { s.Silent(std::chrono::seconds(2)); }, {}},
+      {"it has not answered yet", [](Scene& s) { s.launcher.reset(); }, {}},
+      {"there is no world to lose",
+       [](Scene& s) {
+         s.launcher.reset();
+         s.job.status.epoch = 0;
+       },
+       {"digits-worker-2"}},
+  };
+  for (const Row& row : table) {
+    Scene scene = Shrinking(3, 2);
+    scene.job.status.epoch = 1;
+    row.change(scene);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(MarkedNames(plan), row.marked) << row.why;
+    EXPECT_TRUE(plan.deletes.empty()) << row.why;
+    if (row.marked.empty()) {
+      EXPECT_LE(plan.requeue_after, std::chrono::seconds(1)) << row.why;
+      EXPECT_TRUE(plan.requeue_after.has_value()) << row.why;
     }
   }
 }

@@ -49,6 +49,12 @@ Scene FourWorkers(const Machines& machines) {
   return scene;
 }
 
+// Worker 2 has not dialled its launcher.
+void NotConnected(Scene& scene, control::LauncherPhase phase) {
+  scene.launcher->status->phase = phase;
+  scene.launcher->status->workers[2].ready = false;
+}
+
 TEST(LossPolicy, WhoIsReplacedAtOnce) {
   struct Row {
     const char* why;
@@ -72,6 +78,32 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
        {.not_ready = {2}},
        [&](Scene& s) {
          s.launcher->status->workers.erase(s.launcher->status->workers.begin() + 2);
+       },
+       api::kReasonNodeNotReady},
+      {"not connected, but its launcher waits for an order",
+       {.not_ready = {2}},
+       [&](Scene& s) { NotConnected(s, control::LauncherPhase::kWaitingForOrder); },
+       nullptr},
+      {"not connected, but its launcher waits for agents",
+       {.not_ready = {2}},
+       [&](Scene& s) { NotConnected(s, control::LauncherPhase::kWaitingForAgents); },
+       nullptr},
+      {"not connected, but its launcher adopts a world",
+       {.not_ready = {2}},
+       [&](Scene& s) { NotConnected(s, control::LauncherPhase::kAdopting); },
+       nullptr},
+      {"not connected 4 s after its launcher's first answer",
+       {.not_ready = {2}},
+       [&](Scene& s) {
+         NotConnected(s, control::LauncherPhase::kForming);
+         s.launcher->answered_since = s.now - std::chrono::seconds(4);
+       },
+       nullptr},
+      {"not connected 5 s after its launcher's first answer",
+       {.not_ready = {2}},
+       [&](Scene& s) {
+         NotConnected(s, control::LauncherPhase::kForming);
+         s.launcher->answered_since = s.now - std::chrono::seconds(5);
        },
        api::kReasonNodeNotReady},
       {"not connected, but the launcher is not heard either",
@@ -156,6 +188,20 @@ TEST(LossPolicy, ManyUnreachableNodesAreSaidOnce) {
   EXPECT_NE(ready->message.find("3 of 4 nodes"), std::string::npos) << ready->message;
 }
 
+TEST(LossPolicy, ManyUnreachableNodesAreLookedAtAgain) {
+  const Plan plan = FourWorkers({.not_ready = {0, 2, 3}}).Make();
+
+  EXPECT_EQ(plan.requeue_after, std::chrono::seconds(5));
+}
+
+TEST(LossPolicy, ANewLaunchersWorkersAreLookedAtAgainWhenTheyHadTheirTime) {
+  Scene scene = FourWorkers({.not_ready = {2}, .cluster_not_ready = 1});
+  NotConnected(scene, control::LauncherPhase::kForming);
+  scene.launcher->answered_since = scene.now - std::chrono::seconds(2);
+
+  EXPECT_EQ(scene.Make().requeue_after, std::chrono::seconds(3));
+}
+
 TEST(LossPolicy, OneNodeIsNeverMany) {
   const api::TrainingJob job = RunningJob(1);
   Scene scene{.job = job,
@@ -190,6 +236,16 @@ TEST(LossPolicy, TheOrderSaysWhoseEndIsCertain) {
   ASSERT_TRUE(plan.order.has_value());
   EXPECT_EQ(plan.order->dead,
             (Strings{"uid-gone", "uid-worker-1", "uid-worker-3", "uid-worker-4"}));
+}
+
+TEST(LossPolicy, MembersWithoutAPodAreDeadWhoeverSawThemGo) {
+  Scene scene = FourWorkers({});
+  scene.Answers(RunningWorld(6));
+  scene.launcher->status->workers[5].member = false;
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.order->dead, Strings{"uid-worker-4"});
 }
 
 TEST(LossPolicy, WorkersThatFinishedTheJobAreNotCalledDead) {

@@ -82,6 +82,37 @@ TEST(Observe, SortsChildrenIntoBuckets) {
   EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 6, 7}));
 }
 
+json Terminated(json pod, int exit_code) {
+  pod["status"]["containerStatuses"] =
+      json::array({{{"name", "worker"}, {"state", {{"terminated", {{"exitCode", exit_code}}}}}}});
+  return pod;
+}
+
+TEST(Observe, AWorkerEndsWithItsManagedContainer) {
+  struct Row {
+    const char* why;
+    json pod;
+    std::vector<PodPtr> Observed::*bucket;
+  };
+  json evicted = Terminated(Worker(0, kJobUid, "Failed"), 0);
+  evicted["status"]["reason"] = "Evicted";
+  const Row table[] = {
+      {"a sidecar runs on, success", Terminated(Worker(0), 0), &Observed::completed},
+      {"a sidecar runs on, failure", Terminated(Worker(0), 1), &Observed::failed},
+      {"a sidecar failed", Terminated(Worker(0, kJobUid, "Failed"), 0), &Observed::completed},
+      {"evicted", evicted, &Observed::failed},
+      {"it runs", Worker(0), &Observed::live},
+  };
+  for (const Row& row : table) {
+    Cluster cluster;
+    Cluster::Put(cluster.pods, row.pod);
+
+    const Observed seen = cluster.See(JobBuilder().Build());
+
+    EXPECT_EQ((seen.*row.bucket).size(), 1u) << row.why;
+  }
+}
+
 TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
   Cluster cluster;
   Cluster::Put(cluster.pods, Worker(0, "old-uid"));

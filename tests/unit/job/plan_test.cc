@@ -98,6 +98,7 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
 TEST(Plan, OtherProgramsShrinkAtOnce) {
   api::TrainingJob job = RunningJob(1);
   job.spec.command = {"mpi-solver"};
+  job.status.epoch = 4;
   const auto observed = SceneBuilder(job).Launcher().Workers(3).Build();
 
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
@@ -119,6 +120,8 @@ TEST(Plan, LauncherLostWithoutAVerdictGetsTheNextTerm) {
   const LostLauncher table[] = {
       {"crashed", PodBuilder::Launcher(1).Ended(139, "Error", "segmentation fault")},
       {"ended with success but said nothing", PodBuilder::Launcher(1).Ended(0, "Completed")},
+      {"crashed while a sidecar runs on",
+       PodBuilder::Launcher(1).Ended(139, "Error").Phase(PodPhase::kRunning)},
       {"being deleted", PodBuilder::Launcher(1).Deleting()},
   };
   for (const LostLauncher& row : table) {
@@ -178,6 +181,36 @@ TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
   EXPECT_TRUE(first.requeue_after.has_value());
   EXPECT_EQ(DeletedNames(later), std::vector<std::string>{"digits-worker-1"});
   EXPECT_FALSE(later.CreatesPods());
+}
+
+TEST(Plan, CleanUpEndsPodsOfWhichOnlyTheSidecarsRun) {
+  const api::TrainingJob job = JobBuilder().Term(1).Condition(api::kFailed, "RankFailed").Build();
+  const auto half = [](PodBuilder pod) { return pod.Phase(PodPhase::kRunning); };
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job)
+                              .With(half(PodBuilder::Launcher(1).Ended(1, "Error")))
+                              .With(half(PodBuilder::Worker(0).Ended(0, "Completed")))
+                              .With(half(PodBuilder::Worker(1).Ended(1, "Error")))
+                              .With(PodBuilder::Worker(2).Ended(0, "Completed"))
+                              .Build()};
+  scene.memory.ended_since = scene.now - std::chrono::seconds(4);
+
+  EXPECT_EQ(DeletedNames(scene.Make()),
+            (std::vector<std::string>{"digits-worker-0", "digits-worker-1", "digits-launcher-1"}));
+}
+
+TEST(Plan, AnEarlierLauncherOfWhichOnlyASidecarRunsIsDeleted) {
+  const api::TrainingJob job = JobBuilder().Term(2).Condition(api::kCreated, "PodsCreated").Build();
+  const auto observed =
+      SceneBuilder(job)
+          .Launcher()
+          .With(PodBuilder::Launcher(1).Ended(1, "Error").Phase(PodPhase::kRunning))
+          .Workers(3)
+          .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-launcher-1"});
 }
 
 TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {

@@ -144,11 +144,10 @@ TEST(Pods, KeepDollarSignsOfTheCommandFromTheKubelet) {
 }
 
 TEST(Pods, WorkersKnowTheirGpus) {
-  const api::TrainingJob with_gpus =
-      JobBuilder()
-          .WorkerTemplate(R"({"spec": {"containers": [
+  const api::TrainingJob with_gpus = JobBuilder()
+                                         .WorkerTemplate(R"({"spec": {"containers": [
              {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})")
-          .Build();
+                                         .Build();
 
   EXPECT_EQ(Variable(Managed(Worker(with_gpus)), control::kEnvGpus), "8");
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvGpus), "");
@@ -162,6 +161,7 @@ TEST(Pods, BelongToTheJob) {
   EXPECT_EQ(owner["controller"], true);
   EXPECT_EQ(owner["blockOwnerDeletion"], true);
   EXPECT_EQ(pod["metadata"]["labels"][api::kLabelTerm], "1");
+  EXPECT_EQ(pod["metadata"]["annotations"][api::kAnnotationSeedId], "s1");
   EXPECT_EQ(pod["metadata"]["labels"][api::kLabelManagedBy], api::kManagedBy);
 }
 

@@ -309,6 +309,26 @@ TEST(Reconciler, LostKeyringIsToldAndNothingIsMade) {
   EXPECT_EQ(api.Count(kPodsPath), 3u);
 }
 
+TEST(Reconciler, ADeletedServiceComesBackWithTheKeysOfTheRunningPods) {
+  FakeApi api;
+  Operator(api).Settle();
+  const std::string service = std::string(kServicesPath) + "/digits-launcher";
+  const auto seed = [&] {
+    return kube::GetString(api.objects[service],
+                           {"metadata", "annotations", api::kAnnotationSeedId});
+  };
+  const std::string first = seed();
+  json& keyring = api.objects.at("/api/v1/namespaces/ringmaster-system/secrets/ringmaster-keyring");
+  keyring["data"]["s2"] = keyring["data"][first];
+  keyring["data"]["current"] = "czI=";  // "s2"
+  api.objects.erase(service);
+
+  Operator(api).Settle();
+
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(seed(), first);
+}
+
 TEST(Reconciler, JobOfTheSameNameIsANewJob) {
   FakeApi api;
   Operator op(api);

@@ -133,6 +133,18 @@ TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {
   EXPECT_EQ(stopping.state, api::kStateStarting);
 }
 
+TEST(StatusPolicy, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
+  using Phase = control::LauncherPhase;
+  for (const Phase phase : {Phase::kWaitingForOrder, Phase::kWaitingForAgents, Phase::kAdopting}) {
+    Situation situation = Complete();
+    situation.job.status.epoch = 4;
+    situation.launcher->status->term = 2;
+    situation.launcher->status->phase = phase;
+
+    EXPECT_EQ(situation.Describe().epoch, 4) << control::ToString(phase);
+  }
+}
+
 TEST(StatusPolicy, AnswersOfAnEarlierLauncherCountForNothing) {
   Situation situation = Complete();
   situation.launcher->pod_uid = "uid-of-an-earlier-one";

@@ -19,6 +19,7 @@ TEST(Views, ReadTheManagedContainersEnd) {
   const PodView pod = Project(R"({
     "metadata": {"name": "d-launcher-2", "namespace": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
                  "labels": {"ringmaster.dev/role": "launcher", "ringmaster.dev/term": "2"},
+                 "annotations": {"ringmaster.dev/seed-id": "s1"},
                  "ownerReferences": [{"kind": "TrainingJob", "name": "d", "uid": "o", "controller": true}]},
     "spec": {"nodeName": "n"},
     "status": {"phase": "Failed", "podIP": "10.0.0.1", "containerStatuses": [
@@ -28,6 +29,7 @@ TEST(Views, ReadTheManagedContainersEnd) {
 
   EXPECT_EQ(pod.role, Role::kLauncher);
   EXPECT_EQ(pod.term, 2);
+  EXPECT_EQ(pod.seed_id, "s1");
   EXPECT_EQ(pod.owner_uid, "o");
   EXPECT_EQ(pod.phase, PodPhase::kFailed);
   EXPECT_TRUE(pod.container.terminated);

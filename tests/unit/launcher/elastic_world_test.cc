@@ -33,6 +33,22 @@ class ElasticWorld : public testing::Test {
     world->now += 61s;
     world->Pass(100ms, everyone);
   }
+  // These ranks say that they cannot go on, and not why.
+  void Break(const std::vector<int>& ranks) {
+    for (const int rank : ranks) {
+      const int worker = world->Members().at(static_cast<std::size_t>(rank));
+      world->Say(worker, control::RankBroken{world->membership.epoch(), rank, -1, "no keys"});
+    }
+    world->Pass(2600ms, everyone);
+  }
+  void BreakUntilGivenUp(const std::vector<int>& ranks) {
+    for (int i = 0; i < 3; ++i) {
+      Break(ranks);
+      world->Accept(everyone);
+      ASSERT_EQ(world->Members(), everyone) << i;
+    }
+    Break(ranks);
+  }
   control::LauncherStatus Status() const { return world->membership.Status(world->now); }
   control::WorkerReport ReportOf(int worker) const {
     for (const control::WorkerReport& report : Status().workers) {
@@ -98,6 +114,85 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
   world->Reload(0, "b");
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0});
+  world->Arrive(0);
+  world->starts[{0, 0}] = "a";
+  world->Exit(0, 0, 9);
+  world->AttachAll();
+  world->Pass(290s, {0});
+  EXPECT_FALSE(world->Decided());
+
+  world->Pass(20s, {0});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("killed by signal 9"));
+}
+
+TEST_F(ElasticWorld, ARepairedDeathIsNoNewsAfterARedial) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0, 1});
+  world->Dial(0);
+  world->starts[{0, 0}] = "a";
+  world->Exit(0, 1);
+  world->Ready(0);
+  world->Reload(0, "b");
+  world->Arrive(1);
+  ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
+  world->AttachAll();
+  world->Close(0);
+  world->Dial(0, 901);
+  world->Pass(2s, {0, 1});
+  EXPECT_FALSE(world->Decided());
+  world->Reload(0, "b");
+  world->Reload(1, "c");
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(ElasticWorld, NobodyIsJudgedBeforeItsAgentHasRepeatedEverything) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0});
+  world->Dial(0);
+  world->starts[{0, 0}] = "a";
+  world->Exit(0, 1);
+  world->Ready(0);
+  ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
+  world->Pass(1s, {});
+  EXPECT_FALSE(world->Decided());
+
+  world->Pass(1s, {0});
+
+  EXPECT_TRUE(world->Decided());
+}
+
+TEST_F(ElasticWorld, AFailureThatCostOneStartDoesNotHauntTheNext) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(0);
+  world->Arrive(1);
+  world->Pass(100ms, {0, 1});
+  world->starts[{1, 0}] = "a";
+  world->Exit(1, 1);
+  world->Bury({1}, {0, 2}, 2, 1);
+  world->MpirunEnds(143);
+  world->loads = true;
+  world->Ready(0);
+  world->Arrive(2);
+  world->AttachAll();
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  world->Exit(2, 0, 9);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
 }
 
 TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
@@ -624,6 +719,47 @@ TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {
   EXPECT_TRUE(ReportOf(2).lost);
 }
 
+TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
+  Run(3);
+  BreakUntilGivenUp({0, 2});
+  world->Accept({0, 2});
+  world->Commit(0, 11);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+  EXPECT_EQ(Status().last_recovery->cause, "Stalled");
+  EXPECT_EQ(Status().last_recovery->pod, "digits-worker-1");
+  ASSERT_EQ(Status().failures.size(), 1U);
+  EXPECT_EQ(Status().failures[0].pod, "digits-worker-1");
+  EXPECT_TRUE(ReportOf(1).lost);
+}
+
+TEST_F(ElasticWorld, LosesTheYoungestWhenEverybodySaysTheSame) {
+  Run(3);
+  BreakUntilGivenUp({0, 1, 2});
+  world->Accept({0, 1});
+  world->Commit(0, 11);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_EQ(Status().last_recovery->cause, "CannotReachPeers");
+  ASSERT_EQ(Status().failures.size(), 1U);
+  EXPECT_THAT(Status().failures[0].last_lines, testing::Contains(HasSubstr("no keys")));
+}
+
+TEST_F(ElasticWorld, OnlyACommittedStepBuysNewAttempts) {
+  Run(4);
+  BreakUntilGivenUp({0, 1, 2, 3});
+  world->Accept({0, 1, 2});
+  ASSERT_THAT(world->Members(), ElementsAre(0, 1, 2));
+  Break({0, 1, 2});
+  world->Accept({0, 1});
+  ASSERT_THAT(world->Members(), ElementsAre(0, 1));
+  world->Commit(0, 11);
+  Break({0, 1});
+  world->Accept({0, 1});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+}
+
 TEST_F(ElasticWorld, ABrokenRankWhosePeerIsLostIsNoNewsOfItsOwn) {
   Run(3);
   world->Say(0, control::RankBroken{world->membership.epoch(), 0, 2, "reset"});
@@ -722,6 +858,19 @@ TEST_F(ElasticWorld, LeavesItsRanksToTheNextLauncherWhenItIsAskedToEnd) {
 
   EXPECT_EQ(world->Sent<control::StopEpoch>(), 0);
   EXPECT_FALSE(world->Decided());
+}
+
+TEST_F(ElasticWorld, AReleasedJobIsASuccessAlsoWhenTheLauncherIsAskedToEnd) {
+  Run(2);
+  for (const int rank : {0, 1}) {
+    world->Say(rank, control::RankDone{world->membership.epoch(), rank});
+  }
+  ASSERT_EQ(world->Sent<control::Release>(), 2);
+  world->Take(world->membership.OnTerminate(world->now));
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->exit_code, 0);
 }
 
 TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {

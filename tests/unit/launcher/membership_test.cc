@@ -39,7 +39,9 @@ TEST(Membership, WaitsForPodsThatTheOrderCannotNameYet) {
 }
 
 TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
-  World world;
+  MembershipOptions options = World::Options(1, true);
+  options.term = 1;  // no launcher before it can have left a world
+  World world(options);
   world.Order({0, 1, 2}, 3, 2);
   world.Arrive(0);
   world.Arrive(2);

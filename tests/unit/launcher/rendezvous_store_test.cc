@@ -84,5 +84,18 @@ TEST_F(Store, KeepsAtMostSixteenMebibytes) {
   EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
 }
 
+TEST_F(Store, CountsTheKeysThatAreAskedFor) {
+  const std::string half(1 << 19, 'x');
+  for (int id = 0; id < 15; ++id) Get(0, id, {half + "a", half + "b"});
+  EXPECT_FALSE(store.Get("uid-0", {kEpoch, 15, 0, {half + "a", half + "b"}}).ok());
+  EXPECT_FALSE(store.Set({kEpoch, "c", std::string(2 << 20, 'x')}).ok());
+
+  Get(0, 3, {"small"});  // a replaced question gives its room back
+  EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
+  EXPECT_EQ(Set(half + "a", "").size(), 0U);
+  EXPECT_EQ(Set(half + "b", "").size(), 14U);  // and so does an answered one
+  EXPECT_TRUE(store.Set({kEpoch, "d", std::string(12 << 20, 'x')}).ok());
+}
+
 }  // namespace
 }  // namespace ringmaster::launcher

@@ -39,6 +39,24 @@ class Takeover : public testing::Test {
     control::WorldReport report{epoch, Members(size), {}};
     if (runs) report.running = {"first"};
     world->Say(worker, report);
+    world->Say(worker, control::Heartbeat{});
+  }
+
+  // The agent dials whose rank was released and has ended; in the order in which agents repeat.
+  void ReturnReleased(int worker, int size) {
+    control::AgentHello hello = world->MakeHello(worker);
+    hello.highest_epoch = kOld;
+    world->connections[worker] = World::Connection(worker);
+    world->Take(world->membership.OnHello(world->now, World::Connection(worker), hello));
+    world->Say(worker, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "4.1.4"}}});
+    world->Say(worker, control::WorldReport{kOld, Members(size), {}});
+    world->Say(worker, control::RankDone{kOld, worker});
+    control::RankExited exited;
+    exited.epoch = kOld;
+    exited.exit.start = "first";
+    exited.exit.exit_code = 0;
+    world->Say(worker, exited);
+    world->Say(worker, control::Heartbeat{});
   }
 
   // Messages after which a rank would not go on as before.
@@ -170,21 +188,104 @@ TEST_F(Takeover, RanksThatAreDoneAreReleased) {
 }
 
 TEST_F(Takeover, AJobThatHadEndedWellIsASuccess) {
-  world->Order({0}, 1, 1);
+  for (const int size : {1, 2, 3}) {
+    world = std::make_unique<World>();
+    std::vector<int> workers;
+    for (int i = 0; i < size; ++i) workers.push_back(i);
+    world->Order(workers, size, 1);
+    for (const int worker : workers) ReturnReleased(worker, size);
+
+    ASSERT_TRUE(world->Decided()) << size;
+    EXPECT_TRUE(world->Verdict()->verdict.succeeded) << size;
+    EXPECT_EQ(world->Verdict()->verdict.clean_exits, size);
+    EXPECT_TRUE(world->membership.Status(world->now).failures.empty()) << size;
+    EXPECT_EQ(Disturbances(), 0) << size;
+  }
+}
+
+TEST_F(Takeover, OneOfTheReleasedRanksStillRuns) {
+  for (const bool ended_first : {true, false}) {
+    world = std::make_unique<World>();
+    world->Order({0, 1}, 2, 1);
+    if (ended_first) ReturnReleased(0, 2);
+    Return(1, 2);
+    if (!ended_first) ReturnReleased(0, 2);
+    world->Say(1, control::RankDone{kOld, 1});
+    EXPECT_EQ(world->Sent<control::Release>(1), 1);
+
+    world->Exit(1, 0);
+
+    ASSERT_TRUE(world->Decided());
+    EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+    EXPECT_TRUE(world->membership.Status(world->now).failures.empty());
+    EXPECT_EQ(Disturbances(), 0);
+  }
+}
+
+TEST_F(Takeover, WhoRepeatsItselfCrowdsNobodyOut) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(0, 3);
+  for (int i = 0; i < 5000; ++i) world->Say(0, control::RankDone{kOld, 0});
+  Return(1, 3);
+  world->Say(1, control::RankDone{kOld, 1});
+  Return(2, 3);
+  world->Say(2, control::RankDone{kOld, 2});
+
+  EXPECT_EQ(world->Sent<control::Release>(), 3);
+}
+
+TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
+  world->Order({0, 1, 2}, 3, 2);
+  world->Arrive(0);
+  world->Arrive(1);
+  world->Pass(40s, {0, 1});
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
+  const control::LauncherStatus status = world->membership.Status(world->now);
+  EXPECT_EQ(status.phase, LauncherPhase::kPaused);
+  EXPECT_EQ(status.pause_reason, "NoQuorum");
+  EXPECT_THAT(status.message, testing::HasSubstr("digits-worker-2 (node-2)"));
+
+  world->Bury({2}, {0, 1, 2}, 3, 2);
+
+  EXPECT_EQ(world->LastStart().world_size, 2);
+  EXPECT_EQ(world->membership.Status(world->now).pause_reason, "");
+}
+
+TEST_F(Takeover, NoPartStartsInTheFirstTermEitherOnceAWorldExisted) {
+  MembershipOptions options = World::Options(1, true);
+  options.term = 1;
+  world = std::make_unique<World>(options);
+  world->Order({0, 1}, 2, 1);
   control::AgentHello hello = world->MakeHello(0);
-  hello.highest_epoch = kOld;
+  hello.highest_epoch = {1, 4};
   world->connections[0] = World::Connection(0);
   world->Take(world->membership.OnHello(world->now, World::Connection(0), hello));
-  world->Say(0, control::RankDone{kOld, 0});
-  control::RankExited exited;
-  exited.epoch = kOld;
-  exited.exit.start = "first";
-  exited.exit.exit_code = 0;
-  world->Say(0, exited);
-  world->Say(0, control::WorldReport{kOld, Members(1), {}});
+  world->Ready(0);
+  world->Pass(40s, {0});
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
 
-  ASSERT_TRUE(world->Decided());
-  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  world->Arrive(1);
+
+  EXPECT_EQ(world->LastStart().world_size, 2);
+}
+
+TEST_F(Takeover, AReportThatIsOnItsWayIsWaitedForHoweverLateItsAgentDials) {
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(0);
+  world->Pass(6s, {0});
+  control::AgentHello hello = world->MakeHello(1);
+  hello.highest_epoch = kOld;
+  world->connections[1] = World::Connection(1);
+  world->Take(world->membership.OnHello(world->now, World::Connection(1), hello));
+  world->Ready(1);
+  EXPECT_TRUE(world->All<StartMpirun>().empty());
+  control::WorldReport report{kOld, Members(2), {"first"}};
+  report.members.erase(report.members.begin());
+  world->Say(1, report);
+  world->Say(1, control::Heartbeat{});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world->membership.epoch(), kOld);
 }
 
 TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {

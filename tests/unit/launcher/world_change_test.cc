@@ -173,5 +173,32 @@ TEST(RecoveryWatch, CountsTheStepsOfARollBack) {
   EXPECT_EQ(watch.last()->steps_lost, 40);
 }
 
+TEST(WhoHoldsUp, PairsThenTheSilentFewThenTheYoungest) {
+  using Peers = std::map<int, int>;
+  struct Case {
+    const char* what;
+    int size;
+    Peers peers;
+    std::set<int> done;
+    std::vector<int> ranks;
+    bool stalled;
+  };
+  const Case cases[] = {
+      {"two name a third", 3, {{0, 1}, {2, 1}}, {}, {1}, false},
+      {"a pair counts more than silence", 4, {{0, 2}, {1, -1}, {2, -1}}, {}, {2}, false},
+      {"few are silent", 5, {{0, -1}, {2, -1}, {4, -1}}, {}, {1, 3}, true},
+      {"half is not few", 2, {{0, -1}}, {}, {0}, false},
+      {"most are silent", 3, {{1, -1}}, {}, {1}, false},
+      {"whoever is done has nothing to say", 3, {{0, -1}, {1, -1}}, {2}, {1}, false},
+      {"nobody is silent", 3, {{0, -1}, {1, -1}, {2, -1}}, {}, {2}, false},
+      {"a peer that is none", 2, {{0, 7}, {1, 1}}, {}, {1}, false},
+  };
+  for (const Case& c : cases) {
+    const Blame blame = WhoHoldsUp(c.size, c.peers, c.done);
+    EXPECT_EQ(blame.ranks, c.ranks) << c.what;
+    EXPECT_EQ(blame.stalled, c.stalled) << c.what;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::launcher

@@ -149,6 +149,7 @@ class HalfBlindCommunicator final : public Communicator {
   }
   WorkHandle Barrier(Deadline deadline) override { return inner_->Barrier(deadline); }
   void Abort(const std::string& reason) override { inner_->Abort(reason); }
+  int LostPeer() const override { return inner_->LostPeer(); }
 
  private:
   const std::unique_ptr<Communicator> inner_;

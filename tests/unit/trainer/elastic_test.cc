@@ -170,6 +170,18 @@ TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
   EXPECT_LT(took, kShort / 2);
 }
 
+TEST_F(ElasticTest, RanksThatWaitedForAMemberInVainNameIt) {
+  constexpr seconds kShort{1};
+  Start("a", {.timeout = kShort});
+  Start("b", {.timeout = kShort});
+  launcher_.Form({"a", "never comes", "b"});
+
+  launcher_.AwaitBroken({"a", "b"});
+
+  EXPECT_EQ(launcher_.LostPeerOf("a"), 1);
+  EXPECT_EQ(launcher_.LostPeerOf("b"), 1);
+}
+
 TEST_F(ElasticTest, ASilentRankIsLeftWithinMilliseconds) {
   Gate silence(10);
   std::promise<steady_clock::time_point> resumed;

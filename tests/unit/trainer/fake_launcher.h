@@ -115,6 +115,11 @@ class FakeLauncher {
   void AwaitBroken(const Names& names) {
     Await("broken", [&] { return Contains(broken_, names); });
   }
+  // The peer that a broken rank named.
+  int LostPeerOf(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return broken_.at(name);
+  }
   void AwaitWaiting(const Names& names) {
     Await("waiting for a world", [&] { return Contains(waiting_, names); });
   }
@@ -181,7 +186,8 @@ class FakeLauncher {
   bool switching_ = false;
   bool closed_ = false;
   bool hold_ = false;
-  std::set<std::string> broken_, waiting_, done_;
+  std::set<std::string> waiting_, done_;
+  std::map<std::string, int> broken_;  // and the peer it named
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
 };
@@ -229,9 +235,9 @@ class FakeMembership final : public MembershipSource {
     const std::lock_guard lock(launcher_.mutex_);
     return launcher_.switching_ && launcher_.world_.epoch == epoch;
   }
-  void Broken(const World& world, int, const std::string&) override {
+  void Broken(const World& world, int peer, const std::string&) override {
     const std::lock_guard lock(launcher_.mutex_);
-    if (world.epoch == launcher_.world_.epoch) launcher_.broken_.insert(name_);
+    if (world.epoch == launcher_.world_.epoch) launcher_.broken_[name_] = peer;
     launcher_.changed_.notify_all();
   }
   void AtBoundary(const World&, int64_t step) override {

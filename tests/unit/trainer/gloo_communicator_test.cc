@@ -6,6 +6,7 @@
 #include <latch>
 #include <vector>
 
+#include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/loopback_communicator.h"
 
@@ -101,6 +102,52 @@ TEST_F(GlooCommunicatorTest, APeerThatNeverComesEndsAtTheDeadline) {
   ASSERT_FALSE(reduced.ok());
   EXPECT_EQ(reduced.error().kind, ErrorKind::kTimeout);
   EXPECT_THAT(reduced.error().message, ::testing::HasSubstr("connecting rank 0 of 2"));
+}
+
+TEST_F(GlooCommunicatorTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
+  for (const int absent : {1, 2}) {
+    RunRanks(4, [&](const World& world) {
+      const bool comes = world.rank < 2 || (absent == 1 && world.rank == 2);
+      if (!comes) return;
+      GlooCommunicator communicator(world, In(seconds(1)), left_behind);
+
+      EXPECT_FALSE(communicator.Barrier(In(kLong))->Wait().ok());
+
+      EXPECT_EQ(communicator.LostPeer(), absent == 1 ? 3 : -1) << "on rank " << world.rank;
+    });
+  }
+}
+
+TEST_F(GlooCommunicatorTest, NamesThePeerThatPublishedItsAddressAndCannotBeReached) {
+  const BlackHole ghost;
+  RunRanks(3, [&](const World& world) {
+    if (world.rank == 2) {
+      for (const char* rank : {"0", "1"}) {
+        const auto theirs = world.store->Get({std::string("gloo/") + rank + "/2"}, In(kLong));
+        ASSERT_TRUE(theirs.ok());
+        const std::string address = ghost.AddressLike(theirs->front());
+        ASSERT_TRUE(world.store->Set(std::string("gloo/2/") + rank, address).ok());
+      }
+      return;
+    }
+    GlooCommunicator communicator(world, In(seconds(1)), left_behind);
+
+    EXPECT_FALSE(communicator.Barrier(In(seconds(1)))->Wait().ok());
+
+    EXPECT_EQ(communicator.LostPeer(), 2) << "on rank " << world.rank;
+  });
+}
+
+TEST_F(GlooCommunicatorTest, AnAbortNamesNobody) {
+  World world;
+  world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
+  GlooCommunicator communicator(world, In(milliseconds(50)), left_behind);
+  communicator.Abort("a newer epoch");
+
+  EXPECT_FALSE(communicator.Barrier(In(kLong))->Wait().ok());
+
+  EXPECT_EQ(communicator.LostPeer(), -1);
 }
 
 TEST_F(GlooCommunicatorTest, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {

@@ -1,0 +1,38 @@
+#pragma once
+
+// What one rank told and asked the rendezvous store of its epoch, for the launcher that takes over
+// and has an empty one. Bounded, whatever the rank does: what is beyond it reached the launcher of
+// its time, and is not repeated to the next. Pure; used by managed_slots.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/control/messages.h"
+
+namespace ringmaster::agent {
+
+class StoreRequests {
+ public:
+  static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
+  static constexpr std::size_t kMaxGets = 16;           // unanswered ones; the oldest goes first
+
+  // Replaces what the key was set to before. False when it is beyond kMaxSetBytes and forgotten.
+  [[nodiscard]] bool Set(const control::StoreSet& set);
+  void Get(const control::StoreGet& get);
+  void Answered(std::int64_t id);
+  // Nobody waits for an answer any more.
+  void ForgetGets() { gets_.clear(); }
+
+  // What still holds, the keys first.
+  std::vector<control::Message> All() const;
+
+ private:
+  std::map<std::string, control::StoreSet> sets_;   // by key
+  std::map<std::int64_t, control::StoreGet> gets_;  // by id, which rises
+  std::size_t set_bytes_ = 0;
+};
+
+}  // namespace ringmaster::agent
