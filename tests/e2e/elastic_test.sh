@@ -44,7 +44,7 @@ metadata: {name: audit, namespace: $namespace}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: elastic-audit, resources: {requests: {storage: 1Gi}}}
 Y
 
-steps=${ELASTIC_STEPS:-8000}
+steps=${ELASTIC_STEPS:-14000}
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob

@@ -199,9 +199,16 @@ void ClusterTest::RunJob(const std::string& name, int replicas) {
   if (kubelet_ == nullptr) StartKubelet();
   ASSERT_NO_FATAL_FAILURE(CreateJob(name, replicas));
   ASSERT_NO_FATAL_FAILURE(WaitCondition(name, "Running", "True"));
-  WaitFor("all workers to be ready members", [&] {
+  // The launcher here speaks of workers whose Pods may not have started.
+  WaitFor("all Pods to run, and all workers to be members", [&] {
+    const auto pods = List("pods");
     const json workers = At(Job(name), "/status/workers");
-    return workers.value("ready", 0) == replicas && workers.value("members", 0) == replicas;
+    return static_cast<int>(pods.size()) > replicas &&
+           std::all_of(
+               pods.begin(), pods.end(),
+               [](const auto& pod) { return !TextAt(pod.second, "/status/podIP").empty(); }) &&
+           workers.is_object() && workers.value("ready", 0) == replicas &&
+           workers.value("members", 0) == replicas;
   });
 }
 

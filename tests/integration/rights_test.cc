@@ -132,8 +132,7 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   for (const std::string& service : Names("services"))
     ASSERT_TRUE(admin().Delete(Path("services", service)).ok());
   WaitFor("the first job's Pods to go", [&] { return Names("pods").empty(); });
-  CreateJob("digits", 1);
-  WaitCondition("digits", "Running", "True");
+  RunJob("digits", 1);
   for (const auto& [name, pod] : List("pods")) {
     EXPECT_NE(PodSecret(pod), first) << name;
     EXPECT_NE(PodSecret(pod), "digits-ssh") << name;

@@ -100,7 +100,7 @@ TEST_F(TwoWorkers, AFailedRankFailsTheJobByName) {
   EXPECT_EQ(world->Verdict()->verdict.first_failure->pod, "digits-worker-1");
 }
 
-struct Blame {
+struct FailureCase {
   const char* what;
   // Exits in the order they arrive: {worker, code, signal}.
   std::vector<std::array<int, 3>> exits;
@@ -109,10 +109,10 @@ struct Blame {
   int exit_code;
 };
 
-class Blames : public TwoWorkers, public testing::WithParamInterface<Blame> {};
+class Blames : public TwoWorkers, public testing::WithParamInterface<FailureCase> {};
 
 TEST_P(Blames, TheRankThatFailedFirst) {
-  const Blame& c = GetParam();
+  const FailureCase& c = GetParam();
   Run();
   for (const auto& [worker, code, signal] : c.exits) world->Exit(worker, code, signal);
   Settle(3s);
@@ -125,22 +125,23 @@ TEST_P(Blames, TheRankThatFailedFirst) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, Blames,
-    testing::Values(Blame{"user error",
-                          {{0, 2, 0}},
-                          "UserError",
-                          "rank 0 on digits-worker-0 (node-0) exited with code 2",
-                          2},
-                    Blame{"victim first", {{0, 75, 0}, {1, 0, 11}}, "RankFailed", "rank 1", 139},
-                    Blame{"only victims", {{0, 75, 0}, {1, 75, 0}}, "RankFailed", "rank 0", 75},
-                    Blame{"first of two", {{1, 4, 0}, {0, 3, 0}}, "RankFailed", "rank 1", 4},
-                    Blame{"user error wins", {{0, 1, 0}, {1, 2, 0}}, "UserError", "rank 1", 2},
-                    Blame{"terminated victim", {{0, 0, 15}, {1, 3, 0}}, "RankFailed", "rank 1", 3},
-                    Blame{"no program", {{0, 127, 0}}, "RankFailed", "could not be started", 127},
-                    Blame{"too early",
-                          {{0, 0, 0}},
-                          "RankFailed",
-                          "ended with code 0 before the training was complete",
-                          1}));
+    testing::Values(
+        FailureCase{"user error",
+                    {{0, 2, 0}},
+                    "UserError",
+                    "rank 0 on digits-worker-0 (node-0) exited with code 2",
+                    2},
+        FailureCase{"victim first", {{0, 75, 0}, {1, 0, 11}}, "RankFailed", "rank 1", 139},
+        FailureCase{"only victims", {{0, 75, 0}, {1, 75, 0}}, "RankFailed", "rank 0", 75},
+        FailureCase{"first of two", {{1, 4, 0}, {0, 3, 0}}, "RankFailed", "rank 1", 4},
+        FailureCase{"user error wins", {{0, 1, 0}, {1, 2, 0}}, "UserError", "rank 1", 2},
+        FailureCase{"terminated victim", {{0, 0, 15}, {1, 3, 0}}, "RankFailed", "rank 1", 3},
+        FailureCase{"no program", {{0, 127, 0}}, "RankFailed", "could not be started", 127},
+        FailureCase{"too early",
+                    {{0, 0, 0}},
+                    "RankFailed",
+                    "ended with code 0 before the training was complete",
+                    1}));
 
 TEST_F(TwoWorkers, TheEarlierFailureIsTheFirst) {
   Run();
