@@ -3,20 +3,12 @@
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$here")
-build=${RINGMASTER_BENCH_BUILD:-$root/build/bench}
+. "$(dirname "$0")/lib.sh"
+here=$root/bench
 cluster=bench-$$
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 usage() { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 die() { echo "figure ${figure:-}: $*" >&2; exit 1; }
-
-programs() { # target...
-  [ -f "$build/build.ninja" ] ||
-    cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_BENCH=ON -DRINGMASTER_WORKER=OFF >/dev/null
-  cmake --build "$build" --target "$@" >&2
-}
 
 # A control plane with a scheduler and simulated nodes: 16 of them hold 3,200 Pods.
 simulated_cluster() {
@@ -31,13 +23,13 @@ figure=$1
 shift
 case $figure in
   B1 | B2)
-    programs ringmaster-operator "figure-${figure,,}"
+    operator_programs ringmaster-operator "figure-${figure,,}"
     simulated_cluster
-    "$build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$build/operator/ringmaster-operator" "$@" ;;
+    "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
   B3)
     "$root/deploy/local/build.sh" >&2
-    programs ringmaster-operator figure-b3
-    "$build/bench/figure-b3" --operator="$build/operator/ringmaster-operator" "$@" ;;
+    operator_programs ringmaster-operator figure-b3
+    "$operator_build/bench/figure-b3" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
   B5) exec "$here/first_step.sh" "$@" ;;
   B6 | B7 | B8 | B9 | B10) exec "$here/recovery.sh" "$figure" "$@" ;;
   B14) exec "$here/sizes.sh" "$@" ;;

@@ -5,22 +5,8 @@
 #   RUNS=5                  runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
-. "$root/deploy/lib.sh"
+. "$(dirname "$0")/cluster_lib.sh"
 runs=${RUNS:-5}
-name=${CLUSTER_NAME:-bench-$$}
-cluster() { "$root/deploy/local/cluster.sh" --name "$name" "$@"; }
-
-start_cluster() {
-  trap 'cluster down >&2' EXIT
-  "$root/deploy/local/build.sh" >&2
-  "$root/images/build.sh" operator worker-debian13 >&2
-  cluster up 3 >&2
-  eval "$(cluster env)"
-  # shellcheck disable=SC2046  # a list of paths
-  cluster load $("$root/images/build.sh" --archives operator worker-debian13) >&2
-  install_ringmaster >&2
-}
 
 manifest() { # name
   cat <<Y
@@ -51,9 +37,8 @@ one_run() { # name -> "milliseconds-from-start milliseconds-from-return nodes"
   kubectl -n bench wait --for=delete pods --all --timeout=60s >/dev/null 2>&1 || true
 }
 
+begin_bench_cluster
 work=$(mktemp -d)
-if [ -n "${CLUSTER_NAME:-}" ]; then eval "$(cluster env)"; else start_cluster; fi
-restricted_namespace bench
 results=()
 for run in $(seq 0 "$runs"); do
   result=$(one_run "first-step-$run") || die "run $run did not succeed: $(kubectl -n bench describe trainingjobs | tail -20)"

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSkipped = 77;  // as ctest is told
 
 struct Options {
-  std::string faults = "kill-rank,kill-agent,stop,cut,launcher";
+  std::string faults = AllFaults();
   int64_t lost_after = 2000;  // milliseconds
   std::string keep;
   StageOptions stage;
@@ -40,8 +40,7 @@ int Main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   Options options;
   CLI::App& chaos = *app.add_subcommand("chaos", "a schedule of faults against real processes");
-  chaos.add_option("--faults", options.faults,
-                   "kinds to draw from: kill-rank, kill-agent, stop, cut, cut-in, launcher");
+  chaos.add_option("--faults", options.faults, "kinds to draw from");
   chaos.add_option("--count", options.chaos.count, "how many")->check(CLI::Range(1, 100000));
   chaos.add_option("--every", options.chaos.every, "seconds from one to the next")
       ->check(CLI::Range(0.0, 3600.0));

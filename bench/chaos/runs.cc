@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -22,15 +23,21 @@ std::string LogsIn(const std::string& folder) {
   return logs;
 }
 
-runtime_test::Ran Audit(const std::string& folder) {
-  const auto audit = runtime_test::RunCommand({runtime_test::AuditProgram(), folder + "/audit"});
-  std::cout << audit.output;
-  return audit;
-}
-
 int Fail(const std::string& what, const Stage& stage, const std::string& message) {
   std::cerr << stage.Log() << "ringmaster-bench: " << what << ": " << message << std::endl;
   return 1;
+}
+
+// Ends the run: audits its logs, prints the summary with the audit's result, and chooses the exit
+// code.
+int Conclude(const std::string& what, Stage& stage, const std::string& folder,
+             nlohmann::json summary) {
+  if (auto ended = stage.End(); !ended.ok()) return Fail(what, stage, ended.error().message);
+  const auto audit = runtime_test::RunCommand({runtime_test::AuditProgram(), folder + "/audit"});
+  const bool clean = audit.exit_code == 0;
+  summary["audit"] = clean ? "clean" : "not clean";
+  std::cout << audit.output << summary.dump() << std::endl;
+  return clean ? 0 : Fail(what, stage, "the audit is not clean");
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   // What the job does while nobody strikes, as long as between two faults.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
   const Time calm_begin = steady_clock::now();
-  stage.trail().Await(pause, [](const Applied&) { return false; });
+  std::this_thread::sleep_for(pause);
   const Time strikes_begin = steady_clock::now();
   const double calm = RateOf(stage.trail().steps(), calm_begin, strikes_begin);
 
@@ -57,39 +64,30 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
     if (outcome->first_step >= 0) first_steps.push_back(outcome->first_step);
     silent += IsSilent(fault.kind) ? 1 : 0;
     std::printf(
-        "%-10s worker %d: detected %6.0f ms, first step %6.0f ms, whole again %6.0f ms, "
-        "longest gap %6.0f ms\n",
-        ToString(fault.kind), fault.worker, outcome->detected, outcome->first_step, outcome->whole,
-        outcome->longest_gap);
+        "%-10s worker %d: detected %6.0f ms, re-formed %6.0f ms, first step %6.0f ms, whole again "
+        "%6.0f ms, longest gap %6.0f ms, steps lost %d\n",
+        ToString(fault.kind), fault.worker, outcome->detected, outcome->reformed,
+        outcome->first_step, outcome->whole, outcome->longest_gap,
+        static_cast<int>(outcome->steps_lost));
     std::fflush(stdout);
-    stage.trail().Await(std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(
-                                                      next - steady_clock::now())),
-                        [](const Applied&) { return false; });
+    std::this_thread::sleep_until(next);
   }
   const Time end = steady_clock::now();
   const double struck = RateOf(stage.trail().steps(), strikes_begin, end);
-  const int64_t steps = stage.trail().newest().step;
-  const double median = MedianStepMillis(stage.trail().steps());
-  if (auto ended = stage.End(); !ended.ok()) return Fail(seed, stage, ended.error().message);
-
-  const runtime_test::Ran audit = Audit(folder);
   std::sort(first_steps.begin(), first_steps.end());
   const double seconds = duration<double>(end - strikes_begin).count();
-  nlohmann::json summary{
-      {"seed", options.seed},
-      {"faults", options.count},
-      {"steps", steps},
-      {"seconds", seconds},
-      {"median_step_ms", median},
-      {"throughput_kept", calm > 0 ? struck / calm : 0},
-      {"silent_cost", static_cast<double>(silent) *
-                          static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
-      {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},
-      {"worst_first_step_ms", first_steps.empty() ? -1 : first_steps.back()},
-      {"audit", audit.exit_code == 0 ? "clean" : "not clean"}};
-  std::cout << summary.dump() << std::endl;
-  if (audit.exit_code != 0) return Fail(seed, stage, "the audit is not clean");
-  return 0;
+  return Conclude(
+      seed, stage, folder,
+      {{"seed", options.seed},
+       {"faults", options.count},
+       {"steps", stage.trail().newest().step},
+       {"seconds", seconds},
+       {"median_step_ms", MedianStepMillis(stage.trail().steps())},
+       {"throughput_kept", calm > 0 ? struck / calm : 0},
+       {"silent_cost", static_cast<double>(silent) *
+                           static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
+       {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},
+       {"worst_first_step_ms", first_steps.empty() ? -1 : first_steps.back()}});
 }
 
 int RunScale(ScaleOptions options, const std::string& folder) {
@@ -113,14 +111,9 @@ int RunScale(ScaleOptions options, const std::string& folder) {
     longest = std::max(longest, outcome->longest_gap);
   }
   if (!calm()) return Fail("scale", stage, "the job stands still");
-  const double median = MedianStepMillis(stage.trail().steps());
-  if (auto ended = stage.End(); !ended.ok()) return Fail("scale", stage, ended.error().message);
-  const bool clean = Audit(folder).exit_code == 0;
-  const nlohmann::json summary{{"longest_gap_ms", longest},
-                               {"median_step_ms", median},
-                               {"audit", clean ? "clean" : "not clean"}};
-  std::cout << summary.dump() << std::endl;
-  return clean ? 0 : Fail("scale", stage, "the audit is not clean");
+  return Conclude(
+      "scale", stage, folder,
+      {{"longest_gap_ms", longest}, {"median_step_ms", MedianStepMillis(stage.trail().steps())}});
 }
 
 }  // namespace ringmaster::chaos

@@ -27,6 +27,12 @@ const char* ToString(FaultKind kind) {
   return "";
 }
 
+std::string AllFaults() {
+  std::string all;
+  for (const auto& [kind, name] : kNames) all += (all.empty() ? "" : ",") + std::string(name);
+  return all;
+}
+
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
   std::vector<FaultKind> kinds;
   std::istringstream words(comma_separated);
@@ -38,9 +44,7 @@ Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
       found = true;
     }
     if (!found) {
-      return Error{ErrorKind::kInvalid, "'" + word +
-                                            "' is no fault; there are kill-rank, kill-agent, stop, "
-                                            "cut, cut-in and launcher"};
+      return Error{ErrorKind::kInvalid, "'" + word + "' is no fault; there are " + AllFaults()};
     }
   }
   if (kinds.empty()) return Error{ErrorKind::kInvalid, "no fault is named"};

@@ -20,8 +20,10 @@ enum class FaultKind {
   kLauncher    // SIGKILL to the launcher; the next term takes over
 };
 
-// As --faults names them: kill-rank, kill-agent, stop, cut, cut-in, launcher.
+// As --faults names them.
 const char* ToString(FaultKind kind);
+// Every kind there is, separated by commas.
+std::string AllFaults();
 // kInvalid names the word that is no fault.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 

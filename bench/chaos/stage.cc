@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
-#include <utility>
+#include <numeric>
 
 #include "common/control/pod_contract.h"
 
@@ -12,6 +12,8 @@ namespace {
 using runtime_test::Hosts;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+constexpr char kTrainer[] = "ringmaster-train";
 
 control::LaunchSpec Trainer(const StageOptions& options, const std::string& folder) {
   control::LaunchSpec spec;
@@ -33,43 +35,52 @@ double MillisSince(Time begin, Time end) {
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-Error Late(const std::string& what, const Fault* fault = nullptr) {
-  const std::string after = fault == nullptr ? ""
-                                             : std::string(" after ") + ToString(fault->kind) +
-                                                   " of worker " + std::to_string(fault->worker);
-  return {ErrorKind::kTimeout, what + " did not happen in time" + after};
+Error Late(const std::string& what) {
+  return {ErrorKind::kTimeout, what + " did not happen in time"};
 }
 
 }  // namespace
 
 Stage::Stage(const StageOptions& options, std::string folder)
     : options_(options),
-      folder_(std::move(folder)),
-      job_(1 + options.workers, Trainer(options_, folder_)),
-      trail_(folder_),
+      job_(1 + options.workers, Trainer(options_, folder)),
+      trail_(folder),
       wanted_(options.at_first > 0 ? options.at_first : options.workers),
       pods_(static_cast<std::size_t>(options.workers), 1) {
   job_.launcher_extra[control::kEnvLostAfterMillis] = std::to_string(options_.lost_after.count());
 }
 
-void Stage::Order() {
-  std::vector<int> all;
-  for (int worker = 0; worker < wanted_; ++worker) all.push_back(worker);
-  (void)job_.SendOrder(all, options_.min_replicas);
-}
-
 Result<void> Stage::Begin() {
   job_.StartLauncher(term_);
   StartWorkers(0, wanted_);
-  Order();
+  Order(wanted_);
   if (!trail_.Await(options_.limit, [](const Applied& newest) { return newest.step >= 5; })) {
     return Late("the first step");
   }
   return {};
 }
 
-void Stage::StartWorkers(int from, int to) {
-  for (int worker = from; worker < to; ++worker) job_.StartAgent(worker);
+Result<Outcome> Stage::Strike(const Fault& fault) {
+  const std::size_t known = trail_.steps().size();
+  const Applied before = trail_.newest();
+  const Time struck = steady_clock::now();
+  Act(fault);
+  Result<Outcome> outcome = fault.kind == FaultKind::kLauncher ? ReplaceLauncher(before)
+                                                               : ReplaceLost(fault, before, struck);
+  const Result<void> whole = outcome.ok() ? AwaitWorldOf(wanted_) : Result<void>(outcome.error());
+  if (!whole.ok()) {
+    return whole.error().WithContext(std::string("recovering from ") + ToString(fault.kind) +
+                                     " of worker " + std::to_string(fault.worker));
+  }
+  outcome->whole = MillisSince(struck, steady_clock::now());
+  outcome->longest_gap = LongestGapSince(known, before);
+  const auto recovery = job_.Status().last_recovery;
+  if (recovery && recovery->epoch > before.epoch) {
+    outcome->detected = static_cast<double>(recovery->detected_millis);
+    outcome->reformed = static_cast<double>(recovery->resumed_millis);
+    outcome->steps_lost = recovery->steps_lost;
+  }
+  return outcome;
 }
 
 Result<Outcome> Stage::Scale(int workers) {
@@ -78,49 +89,47 @@ Result<Outcome> Stage::Scale(int workers) {
   const Time asked = steady_clock::now();
   StartWorkers(wanted_, workers);
   wanted_ = workers;
-  Order();
-  if (auto whole = AwaitWhole(); !whole.ok()) return whole.error();
+  Order(wanted_);
+  if (auto whole = AwaitWorldOf(wanted_); !whole.ok()) return whole.error();
   Outcome outcome;
   outcome.whole = MillisSince(asked, steady_clock::now());
   outcome.longest_gap = LongestGapSince(known, before);
   return outcome;
 }
 
-void Stage::Replace(int worker) {
-  int& pods = pods_[static_cast<std::size_t>(worker)];
-  ++pods;
-  job_.StartAgent(worker, "uid-" + std::to_string(worker) + "-" + std::to_string(pods));
-  Order();
+Result<void> Stage::End() {
+  // The others leave after a step that all of them did, and one rank alone cannot stop half-way:
+  // so the logs end where the training did.
+  Order(1);
+  if (auto alone = AwaitWorldOf(1); !alone.ok()) return alone;
+  for (int worker = 0; worker < wanted_; ++worker) {
+    Hosts::Signal(job_.agent(worker), SIGKILL);
+    (void)job_.agent(worker).Wait(options_.limit);
+  }
+  job_.launcher().Kill();
+  return {};
 }
 
-Result<void> Stage::AwaitWhole() {
-  const Time until = steady_clock::now() + options_.limit;
-  while (steady_clock::now() < until) {
-    const control::LauncherStatus status = job_.Status();
-    if (status.phase == control::LauncherPhase::kRunning && status.world_size == wanted_) {
-      const control::Epoch whole = status.epoch;
-      if (trail_.Await(options_.limit,
-                       [&](const Applied& newest) { return newest.epoch >= whole; })) {
-        return {};
-      }
-      return Late("a step of the whole world");
-    }
-  }
-  return Late("a world of " + std::to_string(wanted_) + " (" + job_.Status().message + ")");
+void Stage::Order(int workers) {
+  std::vector<int> all(static_cast<std::size_t>(workers));
+  std::iota(all.begin(), all.end(), 0);
+  (void)job_.SendOrder(all, std::min(workers, options_.min_replicas));
+}
+
+void Stage::StartWorkers(int from, int to) {
+  for (int worker = from; worker < to; ++worker) job_.StartAgent(worker);
 }
 
 void Stage::Act(const Fault& fault) {
-  runtime_test::Process& agent = job_.agent(fault.worker);
   switch (fault.kind) {
     case FaultKind::kKillRank:
-      for (const pid_t rank : Hosts::Find(agent, "ringmaster-train")) kill(rank, SIGKILL);
+      for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), kTrainer)) kill(rank, SIGKILL);
       return;
     case FaultKind::kKillAgent:
-      Hosts::Signal(agent, SIGKILL);
+      Hosts::Signal(job_.agent(fault.worker), SIGKILL);
       return;
     case FaultKind::kStop:
-      for (const pid_t rank : Hosts::Find(agent, "ringmaster-train")) kill(rank, SIGSTOP);
-      Hosts::Signal(agent, SIGSTOP);
+      SignalWorker(fault.worker, SIGSTOP);
       return;
     case FaultKind::kCut:
       job_.hosts().SetCut(1 + fault.worker, true);
@@ -134,64 +143,56 @@ void Stage::Act(const Fault& fault) {
   }
 }
 
-Result<Outcome> Stage::StrikeLauncher() {
-  const Applied before = trail_.newest();
-  const Time struck = steady_clock::now();
-  Act({FaultKind::kLauncher, 0});
-  (void)job_.launcher().Wait(options_.limit);
+void Stage::SignalWorker(int worker, int signal) {
+  for (const pid_t rank : Hosts::Find(job_.agent(worker), kTrainer)) kill(rank, signal);
+  Hosts::Signal(job_.agent(worker), signal);
+}
+
+Result<Outcome> Stage::ReplaceLauncher(const Applied& before) {
+  if (!job_.launcher().Wait(options_.limit)) return Late("the launcher's end");
   job_.StartLauncher(++term_);
-  Order();
-  if (auto whole = AwaitWhole(); !whole.ok()) return whole.error();
-  Outcome outcome;
-  outcome.whole = MillisSince(struck, steady_clock::now());
+  Order(wanted_);
   const bool went_on = trail_.Await(
       options_.limit, [&](const Applied& newest) { return newest.step > before.step + 1; });
   if (!went_on) return Late("a step under the new launcher");
+  return Outcome{};
+}
+
+Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Time struck) {
+  const auto is_next = [&](const Applied& applied) { return applied.epoch > before.epoch; };
+  if (!trail_.Await(options_.limit, is_next)) return Late("a step of the next world");
+  Outcome outcome;
+  const auto steps = trail_.steps();
+  outcome.first_step = MillisSince(struck, std::find_if(steps.begin(), steps.end(), is_next)->seen);
+  // The agent of a killed rank starts it again by itself.
+  if (fault.kind == FaultKind::kKillRank) return outcome;
+
+  // A ghost comes back before its place is taken: nobody may let it in.
+  if (fault.kind == FaultKind::kStop) SignalWorker(fault.worker, SIGCONT);
+  if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutIn) {
+    job_.hosts().SetCut(1 + fault.worker, false);
+  }
+  if (!job_.agent(fault.worker).Wait(options_.limit)) return Late("the ghost's end");
+  const int pod = ++pods_[static_cast<std::size_t>(fault.worker)];
+  job_.StartAgent(fault.worker, "uid-" + std::to_string(fault.worker) + "-" + std::to_string(pod));
+  Order(wanted_);
   return outcome;
 }
 
-Result<Outcome> Stage::Strike(const Fault& fault) {
-  const std::size_t known = trail_.steps().size();
-  const Applied before = trail_.newest();
-  Result<Outcome> outcome = Outcome{};
-  const Time struck = steady_clock::now();
-  if (fault.kind == FaultKind::kLauncher) {
-    outcome = StrikeLauncher();
-    if (!outcome.ok()) return outcome;
-  } else {
-    Act(fault);
-    const bool went_on = trail_.Await(
-        options_.limit, [&](const Applied& newest) { return newest.epoch > before.epoch; });
-    if (!went_on) return Late("a step of the next world", &fault);
-    const auto steps = trail_.steps();
-    const auto first = std::find_if(steps.begin(), steps.end(), [&](const Applied& applied) {
-      return applied.epoch > before.epoch;
-    });
-    outcome->first_step = MillisSince(struck, first->seen);
-    if (const auto recovery = job_.Status().last_recovery) {
-      outcome->detected = static_cast<double>(recovery->detected_millis);
-    }
-    if (fault.kind != FaultKind::kKillRank) {
-      // The ghost comes back before its place is taken: nobody may let it in.
-      if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutIn) {
-        job_.hosts().SetCut(1 + fault.worker, false);
-      }
-      if (fault.kind == FaultKind::kStop) {
-        for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), "ringmaster-train")) {
-          kill(rank, SIGCONT);
-        }
-        Hosts::Signal(job_.agent(fault.worker), SIGCONT);
-      }
-      if (!job_.agent(fault.worker).Wait(options_.limit)) return Late("the ghost's end", &fault);
-      Replace(fault.worker);
-    }
-    if (auto whole = AwaitWhole(); !whole.ok()) {
-      return whole.error().WithContext(std::string("after ") + ToString(fault.kind));
-    }
-    outcome->whole = MillisSince(struck, steady_clock::now());
+Result<void> Stage::AwaitWorldOf(int members) {
+  control::LauncherStatus status;
+  const bool formed = runtime_test::WaitUntil(options_.limit, [&] {
+    status = job_.Status();
+    return status.phase == control::LauncherPhase::kRunning && status.world_size == members;
+  });
+  if (!formed) {
+    return Late("a world of " + std::to_string(members) + " (" + status.message + ")");
   }
-  outcome->longest_gap = LongestGapSince(known, before);
-  return outcome;
+  if (!trail_.Await(options_.limit,
+                    [&](const Applied& newest) { return newest.epoch >= status.epoch; })) {
+    return Late("a step of the world of " + std::to_string(members));
+  }
+  return {};
 }
 
 double Stage::LongestGapSince(std::size_t known, const Applied& before) const {
@@ -203,27 +204,6 @@ double Stage::LongestGapSince(std::size_t known, const Applied& before) const {
     last = steps[i].seen;
   }
   return longest;
-}
-
-Result<void> Stage::End() {
-  // The others leave after a step that all of them did, and one rank alone cannot stop half-way:
-  // so the logs end where the training did.
-  (void)job_.SendOrder({0}, 1);
-  const bool alone = runtime_test::WaitUntil(options_.limit, [&] {
-    const control::LauncherStatus status = job_.Status();
-    return status.phase == control::LauncherPhase::kRunning && status.world_size == 1;
-  });
-  if (!alone) return Late("a world of one worker");
-  const control::Epoch last = job_.Status().epoch;
-  if (!trail_.Await(options_.limit, [&](const Applied& newest) { return newest.epoch >= last; })) {
-    return Late("a step of one worker");
-  }
-  for (int worker = 0; worker < wanted_; ++worker) {
-    Hosts::Signal(job_.agent(worker), SIGKILL);
-    (void)job_.agent(worker).Wait(options_.limit);
-  }
-  job_.launcher().Kill();
-  return {};
 }
 
 }  // namespace ringmaster::chaos

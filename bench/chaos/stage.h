@@ -25,12 +25,15 @@ struct StageOptions {
   std::chrono::seconds limit{60};  // for whatever has to happen next
 };
 
-// What one fault cost. Milliseconds from the strike; -1: does not apply.
+// What one fault cost, in milliseconds, from the strike where nothing else is said; -1: does not
+// apply.
 struct Outcome {
-  double detected = -1;    // until the launcher knew
+  double detected = -1;    // from the last sign of life until the launcher knew
+  double reformed = -1;    // from then until the first step of the next world was committed
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // between two steps, from the strike until the world is whole
+  int64_t steps_lost = 0;  // as the launcher says; the audit proves it
 };
 
 class Stage {
@@ -52,16 +55,17 @@ class Stage {
   std::string Log() const { return job_.Log(); }
 
  private:
-  void Order();
+  void Order(int workers);
   void StartWorkers(int from, int to);
-  double LongestGapSince(std::size_t known, const Applied& before) const;
-  void Replace(int worker);
-  Result<void> AwaitWhole();
-  Result<Outcome> StrikeLauncher();
   void Act(const Fault& fault);
+  void SignalWorker(int worker, int signal);
+  // Both return when the training goes on without what was struck, and its successor was started.
+  Result<Outcome> ReplaceLauncher(const Applied& before);
+  Result<Outcome> ReplaceLost(const Fault& fault, const Applied& before, Time struck);
+  Result<void> AwaitWorldOf(int members);
+  double LongestGapSince(std::size_t known, const Applied& before) const;
 
   const StageOptions options_;
-  const std::string folder_;
   runtime_test::Job job_;
   Trail trail_;
   int wanted_ = 0;

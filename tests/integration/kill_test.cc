@@ -181,7 +181,11 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
     if (write.Path().find("/pods") == std::string::npos) continue;
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
-  // One killed before its mark was stored may be followed by one that chooses another worker.
+  // One killed before its mark was stored may be followed by one that chooses another worker; but
+  // whoever was marked has left, and nobody else.
+  for (const auto& [name, pod] : List("pods")) {
+    EXPECT_EQ(TextAt(pod, "/metadata/annotations/ringmaster.dev~1leaving"), "") << name;
+  }
   EXPECT_EQ(written["DELETE"].size(), 2u) << ::testing::PrintToString(written["DELETE"]);
   EXPECT_EQ(written.count("POST"), 0u);
   EXPECT_GE(Kills(), 2 * 4) << "two marks and two deletions at least";
