@@ -17,27 +17,22 @@ bool HasAnswered(const PlanInput& input) {
 LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool node_not_ready) {
   const auto silence = input.now - *input.launcher->unheard_since;
   const LaunchersHeard& all = input.launchers;
-  const bool many = all.unheard >= 2 && 2 * all.unheard > all.watched;
-  const bool witnessed = node_not_ready || (all.other_heard && !many);
-  if (silence >= kLauncherSilenceLimit && many && !witnessed) {
+  if (silence < kLauncherSilenceLimit) {
+    const auto left = kLauncherSilenceLimit - silence;
+    return {.lost = {}, .held = {}, .again = std::chrono::ceil<std::chrono::milliseconds>(left)};
+  }
+  if (all.unheard >= 2 && 2 * all.unheard > all.watched && !node_not_ready) {
     return {.lost = {},
             .held = std::to_string(all.unheard) + " of " + std::to_string(all.watched) +
                     " launchers do not answer at once, which is more likely the operator's own "
                     "network than the launchers: none is replaced",
             .again = {}};  // the next failure is news
   }
-  const std::chrono::seconds limit =
-      witnessed || many ? kLauncherSilenceLimit : kUnwitnessedSilenceLimit;
-  if (silence < limit) {
-    return {.lost = {},
-            .held = {},
-            .again = std::chrono::ceil<std::chrono::milliseconds>(limit - silence)};
-  }
   if (input.launcher->unheard_times < kLeastUnanswered) return {};  // the next failure is news
-  return {
-      .lost = who + " has not answered the operator for " + std::to_string(limit.count()) + " s",
-      .held = {},
-      .again = {}};
+  return {.lost = who + " has not answered the operator for " +
+                  std::to_string(kLauncherSilenceLimit.count()) + " s",
+          .held = {},
+          .again = {}};
 }
 
 }  // namespace

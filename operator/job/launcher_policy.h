@@ -1,12 +1,11 @@
 #pragma once
 
 // Is the present launcher lost although its Pod looks alive? One that had answered and then says
-// nothing for five seconds is replaced under the next term; ranks train on meanwhile. It takes a
-// second witness, since silence may be the operator's own: its node is not ready either, or another
-// launcher is heard; without one it takes eight seconds. Where two or more, and more than half, of
-// all launchers are not heard, only a launcher whose node is not ready either is replaced. One that
-// has never answered this operator may still be starting and is left alone, unless its node is not
-// heard either. Pure.
+// nothing for five seconds is replaced under the next term; ranks train on meanwhile, and one that
+// was only unreachable from here costs them nothing. Where two or more, and more than half, of all
+// launchers are not heard, the silence is more likely the operator's own: only a launcher whose
+// node is not ready either is replaced. One that has never answered this operator may still be
+// starting and is left alone, unless its node is not heard either. Pure.
 
 #include <chrono>
 #include <optional>
@@ -17,7 +16,6 @@
 namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
-inline constexpr std::chrono::seconds kUnwitnessedSilenceLimit{8};
 
 struct LauncherCheck {
   std::string lost;  // why it is lost, as a sentence; empty: it is not

@@ -68,15 +68,13 @@ class LauncherPoller::Impl {
     return found->second;
   }
 
-  LaunchersHeard Heard(const std::string& job_uid) const {
+  LaunchersHeard Heard() const {
     LaunchersHeard all;
-    const Clock::Time lately = clock_.Now() - kHeardLately;
     const std::lock_guard lock(mutex_);
     for (const auto& [uid, view] : views_) {
       if (!view.status && !view.answered_before) continue;  // it may still be starting
       ++all.watched;
       all.unheard += view.unheard_since ? 1 : 0;
-      all.other_heard = all.other_heard || (uid != job_uid && view.heard_at >= lately);
     }
     return all;
   }
@@ -137,8 +135,6 @@ void LauncherPoller::Forget(const std::string& job_uid) { impl_->Forget(job_uid)
 std::optional<LauncherView> LauncherPoller::Latest(const std::string& job_uid) const {
   return impl_->Latest(job_uid);
 }
-LaunchersHeard LauncherPoller::Heard(const std::string& job_uid) const {
-  return impl_->Heard(job_uid);
-}
+LaunchersHeard LauncherPoller::Heard() const { return impl_->Heard(); }
 
 }  // namespace ringmaster::job

@@ -60,7 +60,7 @@ class LauncherPoller {
   // Nothing before the first exchange with the job's present launcher ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
   // How the others do: is it that launcher, or we?
-  LaunchersHeard Heard(const std::string& job_uid) const;
+  LaunchersHeard Heard() const;
 
  private:
   class Impl;

@@ -209,7 +209,6 @@ void Session::Accept(control::LauncherStatus status, const std::string& text) {
 }
 
 void Session::Heard() {
-  view_.heard_at = clock_.Now();
   view_.unheard_since.reset();
   view_.unheard_times = 0;
 }

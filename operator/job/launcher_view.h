@@ -22,7 +22,6 @@ struct LauncherView {
   // What it says is known from an earlier operator: it had formed a world.
   bool answered_before = false;
   std::optional<Clock::Time> answered_since;  // when it gave its first status
-  Clock::Time heard_at{};                     // when it last answered anything
   std::optional<Clock::Time> silent_since;    // unset: the last exchange brought a status
   std::optional<Clock::Time> unheard_since;   // the same, where a refusal is an answer, too
   int unheard_times = 0;                      // exchanges in a row without an answer
@@ -32,10 +31,7 @@ struct LauncherView {
 // Of all launchers that are watched and have answered, this operator or an earlier one.
 struct LaunchersHeard {
   int watched = 0;
-  int unheard = 0;           // did not answer the last time
-  bool other_heard = false;  // one besides this job's answered within kHeardLately
+  int unheard = 0;  // did not answer the last time
 };
-
-inline constexpr std::chrono::seconds kHeardLately{5};
 
 }  // namespace ringmaster::job

@@ -47,16 +47,15 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
   Remember(observed, launcher, now, known.memory);
-  Plan plan =
-      MakePlan({.job = *job,
-                .violations = known.violations,
-                .observed = observed,
-                .launcher = launcher,
-                .memory = known.memory,
-                .now = now,
-                .wall_now = clock.WallNow(),
-                .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard(job->uid)
-                                                                 : LaunchersHeard{}});
+  Plan plan = MakePlan({.job = *job,
+                        .violations = known.violations,
+                        .observed = observed,
+                        .launcher = launcher,
+                        .memory = known.memory,
+                        .now = now,
+                        .wall_now = clock.WallNow(),
+                        .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard()
+                                                                         : LaunchersHeard{}});
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   if (api::IsTerminal(plan.status) && !known.memory.ended_since) {

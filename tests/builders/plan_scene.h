@@ -23,7 +23,7 @@ struct Scene {
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
   // Another job's launcher is heard.
-  job::LaunchersHeard launchers{.watched = 2, .unheard = 1, .other_heard = true};
+  job::LaunchersHeard launchers{.watched = 2, .unheard = 1};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =
       std::chrono::system_clock::from_time_t(1'795'168'800);  // 2026-11-20T10:00:00Z

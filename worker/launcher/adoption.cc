@@ -1,6 +1,8 @@
 #include "worker/launcher/adoption.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace ringmaster::launcher {
 
@@ -20,6 +22,15 @@ std::optional<bool> Adoption::Runs(const control::Member& member) const {
   if (report == reports_.end()) return std::nullopt;
   const std::vector<std::string>& running = report->second.running;
   return std::find(running.begin(), running.end(), member.start) != running.end();
+}
+
+bool Adoption::HeardFromMost() const {
+  std::set<std::string> pods;
+  for (const control::Member& member : Newest().members) pods.insert(member.pod_uid);
+  const auto heard = std::count_if(pods.begin(), pods.end(), [&](const std::string& pod_uid) {
+    return reports_.contains(pod_uid);
+  });
+  return 2 * heard > std::ssize(pods);
 }
 
 bool Adoption::StartedEverywhere() const {

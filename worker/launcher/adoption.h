@@ -26,6 +26,9 @@ class Adoption {
   // What its Pod said of this member; nothing where the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
+  // More than half of the newest world's Pods have reported.
+  bool HeardFromMost() const;
+
   // Every member's Pod names the newest epoch: it has started everywhere.
   bool StartedEverywhere() const;
 

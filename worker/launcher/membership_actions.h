@@ -43,6 +43,9 @@ struct MembershipOptions {
   // Our own trainer, whose ranks outlive changes of the world.
   std::chrono::milliseconds join_window{1000};   // a joiner waits so long for the others wanted
   std::chrono::milliseconds adopt_within{5000};  // for the members of a world that runs already
+  // The same once most of its Pods have reported: they noticed the last launcher's silence, and
+  // found this one, when the others should have.
+  std::chrono::milliseconds adopt_rest_within{2000};
   std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
   int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
   std::chrono::milliseconds load_again_within{

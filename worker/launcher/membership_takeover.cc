@@ -75,7 +75,8 @@ void Membership::AdvanceAdopting(Time now) {
       unheard.insert(member.pod_uid);
     }
   }
-  if (waits && now - adopting_since_ < options_.adopt_within) return;
+  const auto limit = adoption_.HeardFromMost() ? options_.adopt_rest_within : options_.adopt_within;
+  if (waits && now - adopting_since_ < limit) return;
   for (const Member& member : gone) ended_.insert(IdOf(member));
   for (const std::string& pod_uid : unheard) workers_.at(pod_uid).silent = true;
   Adopt(now);

@@ -174,7 +174,7 @@ struct Start {
 MembershipOptions ShortLimits(bool managed) {
   MembershipOptions options = World::Options(1, managed);
   options.lost_after = options.join_window = options.broken_settle = 300ms;
-  options.adopt_within = options.stop_within = 700ms;
+  options.adopt_within = options.adopt_rest_within = options.stop_within = 700ms;
   options.settle = options.peer_lost_settle = 200ms;
   return options;
 }

@@ -15,6 +15,7 @@ MembershipOptions OptionsOf(int64_t term) {
   options.lost_after = std::chrono::milliseconds(250);
   options.redial_within = std::chrono::milliseconds(150);
   options.adopt_within = std::chrono::milliseconds(500);
+  options.adopt_rest_within = std::chrono::milliseconds(300);
   options.join_window = std::chrono::milliseconds(100);
   options.broken_settle = std::chrono::milliseconds(100);
   options.partial_after = std::chrono::hours(1);

@@ -97,11 +97,11 @@ TEST_F(Takeover, WaitsForTheOrderFirst) {
   EXPECT_EQ(Disturbances(), 0);
 }
 
-TEST_F(Takeover, GoesOnWithoutWhoHasNotComeWithinFiveSeconds) {
+TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 3);
   Return(1, 3);
-  world->Pass(4900ms, {0, 1});
+  world->Pass(1900ms, {0, 1});
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
   world->Pass(200ms, {0, 1});
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
@@ -111,6 +111,16 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeWithinFiveSeconds) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   world->Commit(0, 20);
   EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
+}
+
+TEST_F(Takeover, WaitsLongerWhileOnlyFewHaveCome) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(0, 3);
+  world->Pass(4900ms, {0});
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+  world->Pass(200ms, {0});
+  EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
+  EXPECT_EQ(world->membership.Status(world->now).pause_reason, control::kPauseNoQuorum);
 }
 
 TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
