@@ -72,7 +72,7 @@ void Membership::AdvanceAdopting(Time now) {
       gone.push_back(member);
     } else if (!runs.has_value()) {
       waits = true;
-      unheard.insert(member.pod_uid);
+      if (!worker.connection) unheard.insert(member.pod_uid);
     }
   }
   const auto limit = adoption_.HeardFromMost() ? options_.adopt_rest_within : options_.adopt_within;
