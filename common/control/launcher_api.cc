@@ -67,6 +67,17 @@ void Describe(A& a, typename A::template Ref<Recovery> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<Straggler> v) {
+  a.Field("podUid", v.pod_uid);
+  a.Field("pod", v.pod);
+  a.Field("node", v.node);
+  a.Field("rank", v.rank);
+  a.Field("stepMillis", v.step_millis);
+  a.Field("medianMillis", v.median_millis);
+  a.Field("forSeconds", v.for_seconds);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Field("term", v.status.term);
   a.Field("epoch", v.status.epoch);
@@ -80,6 +91,7 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Field("pauseReason", v.status.pause_reason);
   a.Field("failures", v.status.failures);
   a.Field("message", v.status.message);
+  a.Optional("stragglers", v.status.stragglers);
 }
 
 }  // namespace wire

@@ -5,8 +5,9 @@
 //
 //   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher
 //   stamp was seen GET /v1/status                         -> 200 LauncherStatus
+//   GET /metrics                        -> 200 the ranks' times, in Prometheus' text format
 //
-// Both want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
+// All want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
 // else. Bodies are JSON: of at most MaxStatusBytes() from the launcher; an order may take 1 MiB.
 
 #include <compare>
@@ -91,6 +92,18 @@ struct Recovery {
   int64_t steps_lost = 0;
 };
 
+// A rank whose own part of a step takes much longer than its peers' (straggler_watch.h).
+struct Straggler {
+  std::string pod_uid{};
+  std::string pod{};
+  std::string node{};
+  int rank = 0;
+  double step_millis = 0;    // its own part of a step: without waiting for other ranks
+  double median_millis = 0;  // the same, of the ranks of its world
+  int64_t for_seconds = 0;   // how long it has been so slow
+};
+inline constexpr std::size_t kMaxStragglers = 16;
+
 struct LauncherStatus {
   int64_t term = 0;
   Epoch epoch;
@@ -104,6 +117,7 @@ struct LauncherStatus {
   std::string pause_reason;        // while kPaused
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
+  std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
 };
 
 // What the operator reads of a status, by how many workers its order names; the launcher keeps

@@ -3,7 +3,9 @@
 // The words of membership (design: docs/decisions.md, D3), shared by all messages: epochs, members,
 // progress, exits. Values only.
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +35,40 @@ struct Member {
   int rank = 0;
 };
 
+// What a rank is doing, in the order in which a world and a step go by.
+enum class RankPhase {
+  kWait,      // for a world
+  kConnect,   // with the other ranks of a new one, and saying what state it has
+  kAdopt,     // takes the state over, or sends it
+  kData,      // of the step
+  kCompute,   // forward and backward
+  kReduce,    // waits for the other ranks' gradients
+  kUpdate,    // of the parameters
+  kEvaluate,  // after the last step
+  kDone       // waits for the release of all
+};
+inline constexpr std::array<const char*, 9> kRankPhaseNames = {
+    "wait", "connect", "adopt", "data", "compute", "reduce", "update", "evaluate", "done"};
+
+// Where a rank stands, as its agent read it. Times are durations until that moment.
+struct RankPosition {
+  int rank = 0;
+  int slot = 0;
+  bool entered = false;  // it stands in the epoch it is reported for, not in an earlier one
+  bool stopped = false;  // its process is held by a signal or a debugger
+  int64_t step = 0;      // steps applied
+  int bucket = 0;        // of the step, or piece of the state, that it waits for
+  RankPhase phase = RankPhase::kWait;
+  int peer = -1;                // the rank it waits for, where it is known
+  int64_t still_millis = 0;     // since it came there
+  int64_t step_micros = 0;      // its newest step, from begin to update; 0: none yet
+  int64_t own_micros = 0;       // the same without waiting for other ranks
+  int64_t applied_millis = -1;  // since that step; -1: none yet
+};
+
+// Of a stack that travels, or stands in a record.
+inline constexpr std::size_t kMaxStackBytes = 3072;
+
 // How a rank ended. Exactly one of exit_code (0 … 255) and signal (> 0) says why; the other is -1
 // or 0.
 struct RankExit {
@@ -46,6 +82,8 @@ struct RankExit {
   int signal = 0;
   std::vector<std::string> last_lines;  // what it printed last, both streams, oldest first; at most
                                         // 10 lines of 300 bytes
+  std::string stack{};  // where its threads were, of a rank that was ended because it hung; at most
+                        // kMaxStackBytes
 
   bool Clean() const { return exit_code == 0 && signal == 0; }
 };

@@ -220,18 +220,42 @@ void Describe(A& a, typename A::template Ref<RankSwitch> v) {
   a.Field("epoch", v.epoch);
 }
 
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankPositions> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("ranks", v.ranks);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankStack> v) {
+  a.Field("slot", v.slot);
+  a.Field("start", v.start);
+  a.Field("reason", v.reason);
+  a.Field("text", v.text);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<EndStalledRank> v) {
+  a.Field("slot", v.slot);
+  a.Field("start", v.start);
+  a.Field("reason", v.reason);
+}
+
 }  // namespace wire
 
 namespace {
 
 // By the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
-    "AgentHello",    "AgentReady",   "Heartbeat",  "SlotAttached",   "RankExited",  "RankProgress",
-    "RankDone",      "AgentLeaving", "Welcome",    "Refused",        "StartEpoch",  "StopEpoch",
-    "Release",       "Shutdown",     "StoreSet",   "StoreGet",       "StoreValues", "AttachHello",
-    "AttachGo",      "RankOutput",   "AttachExit", "RankHello",      "RankEpoch",   "RankReady",
-    "EpochAccepted", "WorldReport",  "RankBroken", "RankAtBoundary", "SlotOutput",  "PrepareEpoch",
-    "SwitchEpoch",   "RankLeave",    "RankSwitch"};
+    "AgentHello",    "AgentReady",  "Heartbeat",      "SlotAttached",  "RankExited",
+    "RankProgress",  "RankDone",    "AgentLeaving",   "Welcome",       "Refused",
+    "StartEpoch",    "StopEpoch",   "Release",        "Shutdown",      "StoreSet",
+    "StoreGet",      "StoreValues", "AttachHello",    "AttachGo",      "RankOutput",
+    "AttachExit",    "RankHello",   "RankEpoch",      "RankReady",     "EpochAccepted",
+    "WorldReport",   "RankBroken",  "RankAtBoundary", "SlotOutput",    "PrepareEpoch",
+    "SwitchEpoch",   "RankLeave",   "RankSwitch",     "RankPositions", "RankStack",
+    "EndStalledRank"};
+static_assert(std::is_same_v<std::variant_alternative_t<35, Message>, EndStalledRank>);
 static_assert(std::is_same_v<std::variant_alternative_t<32, Message>, RankSwitch>);
 static_assert(std::is_same_v<std::variant_alternative_t<22, Message>, RankEpoch>);
 static_assert(std::is_same_v<std::variant_alternative_t<13, Message>, Shutdown>);

@@ -129,6 +129,21 @@ struct RankDone {
   int rank = 0;
 };
 
+// Where this worker's ranks of the epoch stand; with every heartbeat while there are any. Only
+// ranks that say so (position_page.h), each once.
+struct RankPositions {
+  Epoch epoch;
+  std::vector<RankPosition> ranks;
+};
+
+// Where the threads of a rank were that did not go on, before its end is reported.
+struct RankStack {
+  int slot = 0;
+  std::string start;  // Member::start
+  std::string reason;
+  std::string text;  // at most kMaxStackBytes
+};
+
 // The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no
 // failures.
 struct AgentLeaving {
@@ -175,6 +190,14 @@ struct StartEpoch {
 struct StopEpoch {
   Epoch epoch;
   int grace_millis = 1000;
+};
+
+// This rank holds the others up: note where its threads are (RankStack), end it at once and report
+// its exit. Nothing happens to another process than the one with this start.
+struct EndStalledRank {
+  int slot = 0;
+  std::string start;  // Member::start
+  std::string reason;
 };
 
 // Every rank of the epoch is done: ranks may end, with code 0.
@@ -273,7 +296,8 @@ using Message =
                  RankDone, AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown,
                  StoreSet, StoreGet, StoreValues, AttachHello, AttachGo, RankOutput, AttachExit,
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
-                 RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch>;
+                 RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
+                 RankPositions, RankStack, EndStalledRank>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

@@ -45,6 +45,10 @@ inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
+// Of the launcher: how long ranks may stand still at the least before one of them is judged to hang
+// (stall_watch.h); 0: for ever. Of the agent: how long a rank may load.
+inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
+inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 
 inline constexpr char kCredentialsDir[] =
     "/etc/ringmaster/credentials";                        // the Secret's items, mode 0440
@@ -56,6 +60,8 @@ inline constexpr char kTerminationLog[] = "/dev/termination-log";
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // What an agent tells its ranks alone: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
+// ... and the file in which they say where they stand (position_page.h).
+inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";
 
 // --- ports of the launcher Pod
 // ----------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ void Shorten(std::string& text, std::size_t size) {
 std::string EncodeVerdict(const Verdict& verdict) {
   Verdict short_verdict = verdict;
   std::string text = wire::EncodeDocument(short_verdict);
+  while (text.size() > kMaxVerdictBytes && short_verdict.first_failure &&
+         !short_verdict.first_failure->stack.empty()) {
+    std::string& stack = short_verdict.first_failure->stack;
+    Shorten(stack, stack.size() < 64 ? 0 : stack.size() * 3 / 4);
+    text = wire::EncodeDocument(short_verdict);
+  }
   // The newest last line says most: the oldest go first, then the message shrinks, then whatever
   // else is long.
   while (text.size() > kMaxVerdictBytes && short_verdict.first_failure &&

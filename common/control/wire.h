@@ -8,6 +8,8 @@
 // Reading is strict about types and ranges and tolerant of unknown fields; it never throws and is
 // safe on any bytes.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -55,6 +57,11 @@ class Writer {
   template <typename T>
   void Optional(const char* name, const T& value) {
     Field(name, value);
+  }
+  // An enum whose values are 0 … N - 1, by its name.
+  template <typename E, std::size_t kN>
+  void Choice(const char* name, E value, const std::array<const char*, kN>& names) {
+    json_[name] = names[static_cast<std::size_t>(value)];
   }
   void Bytes(const char* name, const std::string& value) { json_[name] = EncodeBase64(value); }
   void BytesList(const char* name, const std::vector<std::string>& values) {
@@ -111,6 +118,15 @@ class Reader {
   void Optional(const char* name, T& value) {
     const Json* json = Find(name);
     if (json != nullptr && !json->is_null()) FromJson(*json, Path(name), error_, value);
+  }
+  template <typename E, std::size_t kN>
+  void Choice(const char* name, E& value, const std::array<const char*, kN>& names) {
+    std::string text;
+    Field(name, text);
+    if (!error_.empty()) return;
+    const auto found = std::find(names.begin(), names.end(), text);
+    if (found == names.end()) return Fail(name, "is none of its words");
+    value = static_cast<E>(found - names.begin());
   }
   void Bytes(const char* name, std::string& value) {
     std::string text;
@@ -228,6 +244,23 @@ void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("exitCode", v.exit_code);
   a.Field("signal", v.signal);
   a.Field("lastLines", v.last_lines);
+  a.Optional("stack", v.stack);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankPosition> v) {
+  a.Field("rank", v.rank);
+  a.Field("slot", v.slot);
+  a.Field("entered", v.entered);
+  a.Field("stopped", v.stopped);
+  a.Field("step", v.step);
+  a.Field("bucket", v.bucket);
+  a.Choice("phase", v.phase, kRankPhaseNames);
+  a.Field("peer", v.peer);
+  a.Field("stillMillis", v.still_millis);
+  a.Field("stepMicros", v.step_micros);
+  a.Field("ownMicros", v.own_micros);
+  a.Field("appliedMillis", v.applied_millis);
 }
 
 template <typename A>

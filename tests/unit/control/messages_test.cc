@@ -20,6 +20,19 @@ const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, "nonce-3"
 const RankExit kExit{
     5, "uid", "digits-worker-1", "node2", 1, "nonce-3", 3, 0, {"first", "last \"line\" \\ \t é"}};
 
+const RankPosition kPosition{.rank = 5,
+                             .slot = 1,
+                             .entered = true,
+                             .stopped = true,
+                             .step = 41,
+                             .bucket = 2,
+                             .phase = RankPhase::kReduce,
+                             .peer = 3,
+                             .still_millis = 2100,
+                             .step_micros = 52'000,
+                             .own_micros = 31'000,
+                             .applied_millis = 2150};
+
 std::vector<Message> OneOfEach() {
   return {AgentHello{1, "token", "job", "uid", "digits-worker-1", "node2", 1, 8, "nonce", kEpoch},
           AgentReady{"10.0.0.3", 2222, {{"gpu", "none"}}, {{"openmpi", "5.0.7"}}},
@@ -53,7 +66,10 @@ std::vector<Message> OneOfEach() {
           PrepareEpoch{kEpoch},
           SwitchEpoch{kEpoch},
           RankLeave{kEpoch},
-          RankSwitch{kEpoch}};
+          RankSwitch{kEpoch},
+          RankPositions{kEpoch, {kPosition, {}}},
+          RankStack{1, "nonce-3", "it stood still", "thread 7 (R)\n  #0 libc.so.6(read+0x1)\n"},
+          EndStalledRank{1, "nonce-3", "it stood still"}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
@@ -92,6 +108,15 @@ TEST(Messages, KeepFieldsApart) {
   const auto broken = Decode(Encode(RankBroken{kEpoch, 5, 3, "reset by peer"}));
   EXPECT_EQ(std::get<RankBroken>(*broken).rank, 5);
   EXPECT_EQ(std::get<RankBroken>(*broken).peer, 3);
+  const auto positions = Decode(Encode(RankPositions{kEpoch, {kPosition}}));
+  const RankPosition& position = std::get<RankPositions>(*positions).ranks.at(0);
+  EXPECT_TRUE(position.entered && position.stopped);
+  EXPECT_EQ(std::tuple(position.rank, position.slot, position.step, position.bucket, position.peer),
+            std::tuple(5, 1, 41, 2, 3));
+  EXPECT_EQ(position.phase, RankPhase::kReduce);
+  EXPECT_EQ(std::tuple(position.still_millis, position.step_micros, position.own_micros,
+                       position.applied_millis),
+            std::tuple(2100, 52'000, 31'000, 2150));
   const auto values = Decode(Encode(StoreValues{kEpoch, 9, 3, {std::string("\0\xff", 2), ""}}));
   EXPECT_EQ(std::get<StoreValues>(*values).values,
             (std::vector<std::string>{std::string("\0\xff", 2), ""}));
@@ -150,6 +175,8 @@ TEST(Messages, NameWhatIsWrong) {
        "field 'running[0]': expected text"},
       {R"({"type":"SlotOutput","slot":0,"rank":0,"isStderr":false,"data":"?"})",
        "field 'data': is no base64"},
+      {R"({"type":"RankPositions","epoch":{"term":1,"number":1},"ranks":[{"rank":0,"slot":0,"entered":true,"stopped":false,"step":1,"bucket":0,"phase":"asleep"}]})",
+       "field 'ranks[0].phase': is none of its words"},
       {R"({"type":"AgentReady","address":"","sshPort":1,"faults":[],"versions":{"a":1}})",
        "field 'versions.a': expected text"},
   };

@@ -1,0 +1,73 @@
+#pragma once
+
+// Where a rank stands, said at the cost of a few stores to memory: a page that the agent makes for
+// each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps, and the agent reads now
+// and then. Behind it lies room for the stacks of the rank's threads, which a signal asks for
+// (worker/trainer/stack_signal.h).
+//
+//   0 … 127     words: the position and its checksum
+//   128 … 255   words of their own: the peer, the stacks
+//   4096 …      text of the stacks
+//
+// The agent trusts nothing in it: a page that is not whole says nothing. What was read while it was
+// being written does not fit its checksum, so there is no lock and no order of reading to keep.
+// Times are CLOCK_MONOTONIC, which both sides share.
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::control {
+
+// What the rank says of itself.
+struct PagePosition {
+  Epoch epoch;  // of the world that it is in, or was in last
+  int64_t step = 0;
+  int bucket = 0;
+  RankPhase phase = RankPhase::kWait;
+  int64_t moved_nanos = 0;    // when it came there
+  int64_t applied_nanos = 0;  // when it applied its newest step; 0: none yet
+  int64_t step_micros = 0;    // how long that took
+  int64_t own_micros = 0;     // the same without waiting for other ranks
+
+  friend bool operator==(const PagePosition&, const PagePosition&) = default;
+};
+
+inline constexpr std::size_t kPositionWords = 16;
+
+// Lock-free, so that it works between processes and in a signal handler.
+struct PositionPage {
+  std::array<std::atomic<uint64_t>, kPositionWords> position;
+  std::atomic<int64_t> peer;       // the rank it waits for, plus 1; 0: not known
+  std::atomic<int64_t> stack_of;   // the thread whose stack was written last, as the rank counts
+  std::atomic<int64_t> stack_end;  // bytes of text so far
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+inline constexpr std::size_t kStackTextAt = 4096;
+inline constexpr std::size_t kStackTextBytes = 64 << 10;
+inline constexpr std::size_t kPositionFileBytes = kStackTextAt + kStackTextBytes;
+inline constexpr std::size_t kPeerWord = kPositionWords;
+inline constexpr std::size_t kStackOfWord = kPositionWords + 1;
+inline constexpr std::size_t kStackEndWord = kPositionWords + 2;
+inline constexpr std::size_t kPageWords = kPositionWords + 3;
+static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
+
+// A rank with a handler for it writes the stack of the thread that gets this signal.
+inline constexpr int kStackSignal = SIGUSR2;
+
+std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position);
+
+// Nothing: no rank wrote this, or it was read half-way. Safe on any words.
+std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
+
+// The clock of the page.
+int64_t MonotonicNanos();
+
+}  // namespace ringmaster::control
