@@ -144,10 +144,12 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
     Remember(peer_address);
     auto& pair = transport->getPair(peers[i]);
     missing_ = peers[i];  // should it throw
+    if (world.waits_for) world.waits_for(peers[i]);
     pair->connect(peer_address);
     missing_ = -1;
     Remember(pair->address().bytes());
   }
+  if (world.waits_for && !down_) world.waits_for(-1);
   auto context = std::make_shared<OpenContext>(world);
   context->Adopt(std::move(device), MakeWakeable(std::move(transport), buffers_));
   context_ = std::move(context);

@@ -107,6 +107,7 @@ Result<void> Levelling::Receive(Communicator& communicator, int source) {
 Result<void> Levelling::Broadcast(Communicator& communicator, std::span<std::byte> bytes,
                                   int source) {
   while (!bytes.empty()) {
+    if (options_.moving) options_.moving(pieces_++);
     const std::span<std::byte> piece = bytes.first(std::min(bytes.size(), options_.piece_bytes));
     const Result<void> done =
         communicator.Broadcast(piece, source, clock_.Now() + options_.timeout)->Wait();

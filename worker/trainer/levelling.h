@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -43,6 +44,7 @@ class Levelling {
     uint64_t fingerprint = 0;  // of what must be the same on all ranks, beside the state
     std::chrono::milliseconds timeout{30'000};  // of each operation
     std::size_t piece_bytes = 4 << 20;
+    std::function<void(int piece)> moving{};  // called before each piece of a state that travels
   };
 
   Levelling(TrainableState state, StateVersion version, const Clock& clock, const Options& options);
@@ -72,6 +74,7 @@ class Levelling {
   const Statement mine_;
   std::vector<Statement> all_;  // by rank
   std::vector<std::vector<float>> staged_;
+  int pieces_ = 0;
 };
 
 }  // namespace ringmaster::trainer

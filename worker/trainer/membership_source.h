@@ -23,6 +23,7 @@ struct World {
   std::string address{};               // where this rank listens for the others; empty: loopback
   std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
   std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
+  std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
 };
 
 // Thread-safety: one caller; callbacks come on any thread.

@@ -10,6 +10,8 @@
 namespace ringmaster::trainer {
 namespace {
 
+using control::RankPhase;
+
 // What travels with the last bucket.
 constexpr std::size_t kLossScalar = 0;
 constexpr std::size_t kSwitchScalar = 1;
@@ -25,7 +27,8 @@ Session::Session(MembershipSource& membership, CommunicatorFactory make_communic
       state_(std::move(state)),
       audit_(audit),
       clock_(clock),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      position_(options_.position ? options_.position : std::make_shared<Position>()) {}
 
 Session::~Session() { CloseWorld(); }
 
@@ -38,6 +41,7 @@ Result<void> Session::Join() { return EnterNext(Error{ErrorKind::kUnavailable, "
 Result<void> Session::EnterNext(const Error& cause) {
   Error last = cause;
   for (;;) {
+    position_->Enter(RankPhase::kWait);
     Result<World> next = membership_.AwaitWorld(world_.epoch);
     if (!next.ok() && next.error().kind == ErrorKind::kNotFound) {
       last.reason = kPeerLost;
@@ -45,6 +49,7 @@ Result<void> Session::EnterNext(const Error& cause) {
     }
     if (!next.ok()) return next.error().WithContext("waiting for the next world");
     world_ = *std::move(next);
+    world_.waits_for = [position = position_](int peer) { position->WaitsFor(peer); };
     const Result<void> entered = Enter();
     if (entered.ok()) return {};
     last = entered.error();
@@ -54,20 +59,25 @@ Result<void> Session::EnterNext(const Error& cause) {
 
 Result<void> Session::Enter() {
   const auto start = clock_.Now();
+  position_->EnterWorld(world_.epoch);
   Result<std::unique_ptr<Communicator>> made = make_communicator_(world_, StepDeadline());
   if (!made.ok()) return made.error();
   communicator_ = *std::move(made);
   membership_.Watch(world_.epoch, [communicator = communicator_.get()](const std::string& reason) {
     communicator->Abort(reason);
   });
-  Levelling levelling(state_, version_, clock_,
-                      {.fingerprint = options_.fingerprint, .timeout = options_.timeout});
+  Levelling levelling(
+      state_, version_, clock_,
+      {.fingerprint = options_.fingerprint,
+       .timeout = options_.timeout,
+       .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); }});
   const Result<Adopted> adopted = levelling.Run(*communicator_);
   if (!adopted.ok()) {
     Leave(adopted.error());  // before the memory that its operations work on
     return adopted.error();
   }
   version_ = adopted->version;
+  position_->SetStep(version_.step);
   switching_ = false;
   unreported_.reset();
   audit_.Entered(world_, options_.global_batch, *adopted);
@@ -129,7 +139,9 @@ void Session::SetLoss(double sum) { buckets_.scalars()[kLossScalar] = static_cas
 Result<std::optional<StepResult>> Session::Reduce() {
   buckets_.Flush();
   const auto start = clock_.Now();
+  int bucket = 0;
   for (const WorkHandle& work : works_) {
+    position_->Enter(RankPhase::kReduce, bucket++);
     const Result<void> reduced = work->Wait();
     if (reduced.ok()) continue;
     const Result<void> recovered =
@@ -137,6 +149,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
     if (!recovered.ok()) return recovered.error();
     return std::optional<StepResult>();
   }
+  position_->Enter(RankPhase::kUpdate);
   ReportCommitted();
   StepResult result{.waited = clock_.Now() - start};
   const auto batch = static_cast<double>(options_.global_batch);
@@ -148,6 +161,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
 
 Result<void> Session::Applied(const control::Progress& progress) {
   version_ = {.epoch = world_.epoch, .step = version_.step + 1};
+  position_->SetStep(version_.step);
   if (audit_.on()) audit_.Applied(world_, version_.step, share(), Checksum(state_));
   unreported_ = progress;
   if (!switching_) return {};
@@ -163,6 +177,7 @@ void Session::ReportCommitted() {
 }
 
 Result<bool> Session::Sum(std::span<float> values) {
+  position_->Enter(RankPhase::kReduce);
   const Result<void> summed = communicator_->AllReduce(values, StepDeadline())->Wait();
   if (summed.ok()) {
     ReportCommitted();
@@ -174,6 +189,7 @@ Result<bool> Session::Sum(std::span<float> values) {
 }
 
 Result<bool> Session::Finish(const control::Progress& progress) {
+  position_->Enter(RankPhase::kDone);
   const Result<bool> released = membership_.Finish(world_, progress);
   if (!released.ok() || *released) return released;
   const Result<void> recovered = Recover(Error{ErrorKind::kCancelled, "the world is over"});

@@ -36,6 +36,7 @@
 #include "worker/trainer/data/data_order.h"
 #include "worker/trainer/levelling.h"
 #include "worker/trainer/membership_source.h"
+#include "worker/trainer/position.h"
 
 namespace ringmaster::trainer {
 
@@ -48,7 +49,8 @@ struct SessionOptions {
   // Of everything besides the state that must be the same on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>
-      entered{};  // called for each world, before its first step
+      entered{};                         // called for each world, before its first step
+  std::shared_ptr<Position> position{};  // where this rank says where it stands; null: nowhere
 };
 
 struct StepResult {
@@ -74,6 +76,9 @@ class Session {
   const World& world() const { return world_; }
   Share share() const { return ShareOf(world_.rank, world_.size, options_.global_batch); }
   int64_t applied_steps() const { return version_.step; }
+
+  // For the phases of a step that the session does not see: data, computing, update, evaluation.
+  Position& position() { return *position_; }
 
   void Begin();
   // The sum of this rank's samples' losses; before backward, as it travels with the last bucket.
@@ -108,6 +113,7 @@ class Session {
   AuditLog& audit_;
   const Clock& clock_;
   const SessionOptions options_;
+  const std::shared_ptr<Position> position_;
 
   World world_;
   StateVersion version_;

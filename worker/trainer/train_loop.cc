@@ -54,8 +54,10 @@ class Trainer {
   Result<void> Step() {
     const int64_t step = session_.applied_steps();
     const auto begin = clock_.Now();
+    session_.position().Enter(control::RankPhase::kData);
     workload_.Load(step, session_.share());
     const auto loaded = clock_.Now();
+    session_.position().Enter(control::RankPhase::kCompute);
     session_.Begin();
     session_.SetLoss(workload_.Forward());
     if (session_.share().size() > 0) workload_.Backward();
@@ -76,6 +78,8 @@ class Trainer {
   void Log(int64_t step, Clock::Time begin, Clock::Time loaded, const StepResult& reduced) {
     last_update_ = clock_.Now();
     const double total = Millis(last_update_ - begin);
+    session_.position().Applied(step + 1, last_update_ - begin,
+                                last_update_ - begin - reduced.waited);
     if (step_millis_.empty())
       summary_.time_to_first_step_ms = plan_.process_millis ? plan_.process_millis() : total;
     step_millis_.push_back(total);
@@ -104,6 +108,7 @@ class Trainer {
   // Every rank scores its share of the held-out samples; the counts are summed.
   Result<bool> Evaluate() {
     const World& world = session_.world();
+    session_.position().Enter(control::RankPhase::kEvaluate);
     const int64_t samples = workload_.held_out_size();
     const Evaluation mine = workload_.Evaluate(ShareOf(world.rank, world.size, samples));
     std::array<float, 1> correct{static_cast<float>(mine.correct)};  // exact up to 2^24 samples

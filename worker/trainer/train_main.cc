@@ -68,6 +68,17 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   return std::unique_ptr<MembershipSource>(*std::move(agent));
 }
 
+// A rank that cannot say where it stands trains all the same; it is only never judged to hang.
+std::shared_ptr<Position> MakePosition() {
+  auto position = std::make_shared<Position>();
+  const char* page = std::getenv(control::kEnvPositionPage);
+  if (page == nullptr) return position;
+  if (Result<void> opened = position->Open(page); !opened.ok()) {
+    LogWarn("Says nowhere where it stands", {{"reason", opened.error().message}});
+  }
+  return position;
+}
+
 CommunicatorFactory MakeCommunicators(LeftBehind& left_behind) {
   return [&left_behind](const World& world,
                         Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
@@ -96,6 +107,7 @@ void SetThreads(const TrainOptions& options, const World& world) {
 
 Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const SystemClock clock;
+  const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
   const char* gpus = std::getenv(control::kEnvGpus);
   if (auto device = CheckDevice(options.device, gpus == nullptr ? 0 : std::atoi(gpus));
       !device.ok()) {
@@ -129,7 +141,8 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = Fingerprint(options, *workload, steps),
-                   .entered = [&](const World& world) { SetThreads(options, world); }});
+                   .entered = [&](const World& world) { SetThreads(options, world); },
+                   .position = position});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
