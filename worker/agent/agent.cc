@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "common/base/log.h"
+#include "worker/agent/stack_text.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -21,12 +22,37 @@ constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then
 
 constexpr int kExitRefused = 1;
 
+// A rank that has not moved for so long may be stopped.
+constexpr std::chrono::milliseconds kLookAfter{300};
+
 std::string NewNonce() {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;
   std::string nonce;
   for (int digit = 0; digit < 16; ++digit) nonce += kDigits[random() & 15U];
   return nonce;
+}
+
+// Milliseconds from a moment of the page's clock; a rank may claim any.
+std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
+  return then >= now ? 0 : (now - then) / 1'000'000;
+}
+
+control::RankPosition PositionOf(const Slots::Standing& standing, const RankPage::Reading& reading,
+                                 std::int64_t now) {
+  const control::PagePosition& said = reading.position;
+  return {.rank = standing.rank,
+          .slot = standing.slot,
+          .entered = said.epoch == standing.epoch,
+          .stopped = false,
+          .step = said.step,
+          .bucket = said.bucket,
+          .phase = said.phase,
+          .peer = reading.peer,
+          .still_millis = MillisSince(said.moved_nanos, now),
+          .step_micros = said.step_micros,
+          .own_micros = said.own_micros,
+          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now)};
 }
 
 SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {
@@ -74,7 +100,8 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
              .on_welcome = [this](std::int64_t term) { return OnWelcome(term); },
              .on_message = [this](const control::Message& message) { OnLauncherMessage(message); },
              .on_refused = [this](const std::string& reason) { OnRefused(reason); },
-             .on_drained = [this] { slots_->OnLauncherDrained(); }}),
+             .on_drained = [this] { slots_->OnLauncherDrained(); },
+             .on_heartbeat = [this] { ReportPositions(); }}),
       readiness_(io, reaper_, config_, credentials_,
                  [this](const control::AgentReady&) { ReportReady(); }),
       end_limit_(io) {}
@@ -158,6 +185,8 @@ void Agent::OnLauncherMessage(const control::Message& message) {
     slots_->OnSwitchEpoch(*switch_epoch);
   } else if (const auto* release = std::get_if<control::Release>(&message)) {
     slots_->OnRelease(*release);
+  } else if (const auto* hanging = std::get_if<control::EndStalledRank>(&message)) {
+    slots_->OnEndStalledRank(*hanging);
   } else if (const auto* values = std::get_if<control::StoreValues>(&message)) {
     slots_->OnStoreValues(*values);
   } else if (std::holds_alternative<control::Shutdown>(message)) {
@@ -181,6 +210,7 @@ std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int
            std::to_string(hello.slot);
   }
   rank_peers_[hello.slot] = peer;
+  ranks_.SetRank(hello.slot, pid);
   slots_->OnRankHello(hello.slot);
   return "";
 }
@@ -264,6 +294,28 @@ void Agent::RestartRankAfter(int slot, std::chrono::milliseconds delay) {
 }
 
 void Agent::StopRank(int slot, std::chrono::milliseconds grace) { ranks_.Stop(slot, grace); }
+
+void Agent::EndHangingRank(int slot, const std::string& start, const std::string& reason) {
+  ranks_.EndHanging(slot, [this, slot, start, reason](const std::string& stack) {
+    LogWarn("Ends a rank that hangs", {{"slot", slot}, {"reason", reason}, {"stack", stack}});
+    link_.Send(control::RankStack{slot, start, reason, Shortened(stack, control::kMaxStackBytes)});
+  });
+}
+
+// A rank that moves is neither stopped nor worth asking the kernel about.
+void Agent::ReportPositions() {
+  slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
+  control::RankPositions report;
+  for (const Slots::Standing& standing : slots_->InWorld()) {
+    const std::optional<RankPage::Reading> reading = ranks_.Position(standing.slot);
+    if (!reading.has_value()) continue;
+    report.epoch = standing.epoch;
+    report.ranks.push_back(PositionOf(standing, *reading, control::MonotonicNanos()));
+    control::RankPosition& position = report.ranks.back();
+    position.stopped = position.still_millis >= kLookAfter.count() && ranks_.Stopped(standing.slot);
+  }
+  if (!report.ranks.empty()) link_.Send(report);
+}
 
 void Agent::PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) {
   output_.Print(slot, rank, is_stderr, data);

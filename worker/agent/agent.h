@@ -56,6 +56,7 @@ class Agent final : private SlotActions {
   Result<void> StartRank(int slot) override;
   void RestartRankAfter(int slot, std::chrono::milliseconds delay) override;
   void StopRank(int slot, std::chrono::milliseconds grace) override;
+  void EndHangingRank(int slot, const std::string& start, const std::string& reason) override;
   void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) override;
 
   control::AgentHello Hello() const;
@@ -69,6 +70,7 @@ class Agent final : private SlotActions {
   void OnRankEnd(int slot, const RankEnd& end);
 
   void ReportReady();
+  void ReportPositions();
   void EndIfDrained();
   void End(std::chrono::milliseconds grace, int exit_code);
   void EndWhenIdle();

@@ -78,6 +78,8 @@ Result<Config> ReadConfig(const Environment& environment) {
   config.credentials_dir = reader.Text(control::kEnvCredentialsDir, control::kCredentialsDir);
   config.runtime_dir = reader.Text(control::kEnvRuntimeDir, control::kRuntimeDir);
   config.item_hashes = reader.Required(control::kEnvItemHashes);
+  config.load_limit = std::chrono::milliseconds(
+      reader.Number(control::kEnvLoadLimitMillis, 600'000, 100, 86'400'000));
   config.container = environment;
 
   boost::system::error_code not_an_address;

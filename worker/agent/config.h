@@ -4,6 +4,7 @@
 // checked, constant after. Nothing here assumes Kubernetes: tests and plain hosts set the same
 // variables.
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -35,6 +36,8 @@ struct Config {
   std::filesystem::path credentials_dir;
   std::string item_hashes;  // JSON, as the operator wrote it
   std::filesystem::path runtime_dir;
+
+  std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
 
   Environment container;  // all of it, for the processes the agent starts
 

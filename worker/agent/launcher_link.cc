@@ -142,6 +142,7 @@ void LauncherLink::Tick() {
       return connection_->Close("no sign of life for " +
                                 std::to_string(options_.silence_limit.count()) + " ms");
     }
+    if (welcomed_ && handlers_.on_heartbeat) handlers_.on_heartbeat();
     if (welcomed_) connection_->Send(control::Heartbeat{});
     Tick();
   });

@@ -45,6 +45,8 @@ class LauncherLink {
     std::function<void(const std::string& reason)> on_refused;
     // Everything sent is in the kernel's hands.
     std::function<void()> on_drained;
+    // Before each heartbeat to a launcher that has welcomed us.
+    std::function<void()> on_heartbeat{};
   };
 
   // `io` and `tls` outlive this.

@@ -141,6 +141,18 @@ bool ManagedSlots::AnyRankRunning() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running; });
 }
 
+void ManagedSlots::EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
+                                     std::chrono::milliseconds limit) {
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (!slot.running || slot.connected || slot.given.has_value() || ending_) continue;
+    if (age(index) < limit) continue;
+    actions_->EndHangingRank(
+        index, slot.start,
+        "it did not finish loading within " + std::to_string(limit.count() / 1000) + " s");
+  }
+}
+
 void ManagedSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
   const Slot& slot = At(hello.slot);
   const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;

@@ -36,6 +36,10 @@ class ManagedSlots final : public Slots {
   void OnStopEpoch(const control::StopEpoch& stop) override;
   void OnRelease(const control::Release& release) override;
   void OnStoreValues(const control::StoreValues& values) override;
+  void OnEndStalledRank(const control::EndStalledRank& end) override;
+  std::vector<Standing> InWorld() const override;
+  void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
+                         std::chrono::milliseconds limit) override;
   void OnRankHello(int slot) override;
   void OnRankGone(int slot) override;
   [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;

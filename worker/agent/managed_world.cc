@@ -168,6 +168,24 @@ void ManagedSlots::OnRelease(const control::Release& release) {
   }
 }
 
+// One that is meant to end anyway needs no other end.
+void ManagedSlots::OnEndStalledRank(const control::EndStalledRank& end) {
+  if (!ValidSlot(end.slot) || ending_) return;
+  const Slot& slot = At(end.slot);
+  if (!slot.running || slot.stopping || slot.released || slot.start != end.start) return;
+  actions_->EndHangingRank(end.slot, end.start, end.reason);
+}
+
+std::vector<Slots::Standing> ManagedSlots::InWorld() const {
+  std::vector<Standing> standing;
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (!slot.running || !slot.given.has_value() || slot.given->epoch != world_.epoch) continue;
+    standing.push_back({index, slot.given->rank, slot.given->epoch});
+  }
+  return standing;
+}
+
 void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);

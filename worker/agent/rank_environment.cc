@@ -10,16 +10,18 @@
 
 namespace ringmaster::agent {
 
-std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus) {
+std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
+                                         const std::string& position_page) {
   Environment environment = config.container;
-  for (const char* const name :
-       {control::kEnvItemHashes, control::kEnvCredentialsDir, control::kEnvLaunchSpec}) {
+  for (const char* const name : {control::kEnvItemHashes, control::kEnvCredentialsDir,
+                                 control::kEnvLaunchSpec, control::kEnvPositionPage}) {
     environment.erase(name);
   }
   const int slots = config.spec.slots_per_worker;
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cpus / slots)));
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);
+  if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;
   environment["LOCAL_RANK"] = std::to_string(slot);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(slots);
   std::vector<std::string> entries;

@@ -12,7 +12,9 @@ namespace ringmaster::agent {
 
 // "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: the
 // default of LibTorch and OpenMP, all CPUs for every rank, makes ranks of one worker fight.
-std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus);
+// `position_page` is the file of rank_page.h; empty: none.
+std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
+                                         const std::string& position_page = "");
 
 // CPUs this container may use: those it may be scheduled on, no more than its quota. At least 1.
 int AvailableCpus();

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <boost/asio/io_context.hpp>
@@ -17,6 +19,7 @@
 #include "worker/agent/captured_process.h"
 #include "worker/agent/child_reaper.h"
 #include "worker/agent/config.h"
+#include "worker/agent/rank_page.h"
 #include "worker/agent/slots.h"
 
 namespace ringmaster::agent {
@@ -43,10 +46,24 @@ class RankProcesses {
   // The process group of the slot's process, or -1.
   pid_t Group(int slot) const;
 
+  // The slot's rank is this process of its group: it said so itself.
+  void SetRank(int slot, pid_t process);
+  // Where the slot's rank says it stands; nothing where it says nothing.
+  std::optional<RankPage::Reading> Position(int slot) const;
+  // Whether a signal or a debugger holds the slot's rank.
+  bool Stopped(int slot) const;
+  // How long the slot's process has run; zero without one.
+  std::chrono::milliseconds Age(int slot) const;
+  // Tells where the threads of the slot's process are, then kills it. Once per process.
+  void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
+
  private:
   struct Rank {
     std::shared_ptr<CapturedProcess> process;
     std::chrono::steady_clock::time_point started;
+    std::shared_ptr<const RankPage> page;  // null: it could not be made
+    pid_t rank = -1;                       // the process that said hello; -1: none yet
+    bool ending = false;                   // by EndHanging
   };
 
   boost::asio::io_context& io_;

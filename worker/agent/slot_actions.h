@@ -35,6 +35,8 @@ class SlotActions {
   // Slots::OnRestartDue after this delay; at most one is under way per slot.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
+  // The slot's process hangs: RankStack to the launcher, then its end at once.
+  virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
   // Output that neither attach nor launcher takes. `rank` is -1 where it never had one.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
 };

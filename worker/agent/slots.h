@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,6 +51,7 @@ class Slots {
   virtual void OnStartEpoch(const control::StartEpoch& start) = 0;
   virtual void OnStopEpoch(const control::StopEpoch& stop) = 0;
   virtual void OnRelease(const control::Release& /*release*/) {}
+  virtual void OnEndStalledRank(const control::EndStalledRank& /*end*/) {}
   virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
@@ -72,6 +74,18 @@ class Slots {
 
   // Ends all ranks; none is started from here on.
   void End(std::chrono::milliseconds grace);
+
+  // A rank's place in the newest world with a member of this worker.
+  struct Standing {
+    int slot = 0;
+    int rank = -1;
+    control::Epoch epoch;
+  };
+  virtual std::vector<Standing> InWorld() const { return {}; }
+  // Ends processes that have run for longer than `limit` and have not said hello. `age` tells how
+  // long a slot's process has run.
+  virtual void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& /*age*/,
+                                 std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
   const control::Epoch& highest_epoch() const { return highest_epoch_; }

@@ -44,6 +44,10 @@ class FakeSlotActions final : public SlotActions {
     Note("stop");
     stopped.push_back(slot);
   }
+  void EndHangingRank(int slot, const std::string& start, const std::string& reason) override {
+    Note("end hanging " + start);
+    ended.emplace_back(slot, reason);
+  }
   void PrintLocally(int, int rank, bool, std::string_view data) override {
     printed += "[" + std::to_string(rank) + "]" + std::string(data);
   }
@@ -72,6 +76,7 @@ class FakeSlotActions final : public SlotActions {
   std::vector<int> started;
   std::vector<int> stopped;
   std::vector<std::chrono::milliseconds> restart_delays;
+  std::vector<std::pair<int, std::string>> ended;  // as hanging: slot and reason
   std::string start_error;
   ErrorKind start_error_kind = ErrorKind::kNotFound;
   std::string printed;

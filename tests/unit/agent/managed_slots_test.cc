@@ -388,5 +388,51 @@ TEST_F(ManagedSlotsTest, ManySlotsAreSeparate) {
   EXPECT_EQ(FakeSlotActions::Of<control::RankLeave>(many.to_rank[2]).size(), 1U);
 }
 
+TEST_F(ManagedSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
+  OpenGate();
+  slots.OnEndStalledRank({0, "n-9", "it stood still"});
+  slots.OnEndStalledRank({7, "n-1", "it stood still"});
+  slots.OnEndStalledRank({-1, "n-1", "it stood still"});
+  EXPECT_THAT(actions.ended, IsEmpty());
+
+  slots.OnEndStalledRank({0, "n-1", "it stood still"});
+
+  EXPECT_THAT(actions.ended, ElementsAre(std::pair(0, std::string("it stood still"))));
+  Exit({-1, SIGKILL});
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.signal, SIGKILL);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0)) << "it was not started again";
+}
+
+TEST_F(ManagedSlotsTest, ARankThatIsToEndAnywayIsLeftToIt) {
+  OpenGate();
+  slots.OnStopEpoch({{1, 1}, 1000});
+  slots.OnEndStalledRank({0, "n-1", "it stood still"});
+  EXPECT_THAT(actions.ended, IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, ARankStandsInTheWorldItWasGiven) {
+  EXPECT_THAT(slots.InWorld(), IsEmpty());
+  OpenGate();
+  ASSERT_EQ(slots.InWorld().size(), 1U);
+  EXPECT_EQ(slots.InWorld()[0].rank, 1);
+  EXPECT_EQ(slots.InWorld()[0].epoch, (control::Epoch{1, 1}));
+  Exit({-1, SIGKILL});
+  EXPECT_THAT(slots.InWorld(), IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, ARankThatLoadsForEverIsEnded) {
+  const auto aged = [](milliseconds age) { return [age](int) { return age; }; };
+  slots.EndEndlessLoading(aged(milliseconds(59'999)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty());
+  slots.EndEndlessLoading(aged(milliseconds(60'000)), seconds(60));
+  EXPECT_THAT(actions.ended,
+              ElementsAre(std::pair(0, std::string("it did not finish loading within 60 s"))));
+
+  actions.ended.clear();
+  slots.OnRankHello(0);
+  slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty()) << "it has loaded";
+}
+
 }  // namespace
 }  // namespace ringmaster::agent

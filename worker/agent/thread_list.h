@@ -1,0 +1,37 @@
+#pragma once
+
+// What the kernel tells of a process and its threads (/proc/<pid>), whatever state they are in.
+// Readers of foreign text: safe on any.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace ringmaster::agent {
+
+struct ThreadInfo {
+  pid_t id = 0;
+  std::string name{};
+  char state = '?';       // as ps shows it: R running, S sleeping, D uninterruptible, T stopped
+  std::string wchan{};    // where in the kernel it waits; empty: it does not, or is not told
+  std::string syscall{};  // the system call's number it is in; empty: the same
+
+  // It runs no signal handler before something else happens.
+  bool Held() const { return state != 'R' && state != 'S'; }
+};
+
+// The state letter in a /proc/<pid>/stat; '?' where it has none.
+char StateIn(std::string_view stat);
+
+// Of the process itself: that of its first thread.
+char StateOf(pid_t process);
+
+// The first one first; at most `limit`, and how many there are.
+std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
+
+// Whether the process handles this signal, instead of ending by it.
+bool Handles(pid_t process, int signal);
+
+}  // namespace ringmaster::agent
