@@ -33,7 +33,7 @@ class Story {
     // Mostly the current epoch and cohort, sometimes the one before.
     control::Epoch epoch = membership_.epoch();
     epoch.number -= detail >> 7U;
-    switch (what % 24) {
+    switch (what % 26) {
       case 0:
         Order(detail);
         break;
@@ -99,6 +99,12 @@ class Story {
       case 22:
         Check(membership_.OnProbe(now_, std::to_string(worker), (detail & 4) != 0));
         break;
+      case 23:
+        Positions(worker, epoch, detail);
+        break;
+      case 24:
+        say(control::RankStack{detail >> 6U, Start(detail), "x", "y"});
+        break;
       default:
         say(control::SlotOutput{0, detail, false, "x\n"});
         break;
@@ -113,6 +119,7 @@ class Story {
     options.job_uid = "j";
     options.agent_token = "t";
     options.managed = managed;
+    options.stall_floor = std::chrono::milliseconds(50);
     return options;
   }
 
@@ -148,6 +155,17 @@ class Story {
       report.members.push_back({std::to_string(i), "pod", "node", "10.0.0.1", 0, "a", i});
     }
     Check(membership_.OnMessage(now_, connections_[worker], report));
+  }
+
+  void Positions(int worker, const control::Epoch& epoch, uint8_t detail) {
+    control::RankPosition position;
+    position.rank = detail >> 2U & 3;
+    position.entered = (detail & 16) != 0;
+    position.phase = static_cast<control::RankPhase>(detail >> 4U & 7);
+    position.step = detail >> 5U;
+    position.step_micros = position.own_micros = 1 + detail;
+    Check(membership_.OnMessage(now_, connections_[worker],
+                                control::RankPositions{epoch, {position}}));
   }
 
   void Exit(int worker, const control::Epoch& epoch, uint8_t detail) {

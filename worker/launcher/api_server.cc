@@ -83,8 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_ = {};
     response_.result(answer.code);
     response_.version(11);
-    response_.set(http::field::content_type,
-                  answer.code == 200 ? "application/json" : "text/plain");
+    response_.set(http::field::content_type, answer.content_type);
     if (answer.code == 401) response_.set(http::field::www_authenticate, "Bearer");
     response_.keep_alive(keep_alive);
     response_.body() = answer.body;
@@ -182,7 +181,8 @@ ApiAnswer AnswerApiRequest(const ApiOptions& options, const ApiHandlers& handler
     return {401, ""};
   }
   const bool order = target == "/v1/order";
-  if (!order && target != "/v1/status") return {404, "no such path\n"};
+  const bool metrics = target == "/metrics";
+  if (!order && !metrics && target != "/v1/status") return {404, "no such path\n"};
   if (method != (order ? "PUT" : "GET")) return {405, "no such method here\n"};
   if (order) {
     const auto decoded = control::DecodeOrder(body);
@@ -193,7 +193,8 @@ ApiAnswer AnswerApiRequest(const ApiOptions& options, const ApiHandlers& handler
               taken.error().message + "\n"};
     }
   }
-  return {200, EncodeWithin(handlers.status())};
+  if (metrics) return {200, handlers.metrics(), "text/plain; version=0.0.4; charset=utf-8"};
+  return {200, EncodeWithin(handlers.status()), "application/json"};
 }
 
 Result<std::unique_ptr<ApiServer>> StartApiServer(asio::io_context& io, const std::string& address,

@@ -1,8 +1,9 @@
 #pragma once
 
 // The launcher's HTTPS server for the operator (common/control/launcher_api.h): order in, status
-// out, nothing else. Every connection has deadlines and limits, and their number is bounded; the
-// token is compared in constant time. Belongs to the one thread that runs the io_context.
+// out, the ranks' times as metrics, nothing else. Every connection has deadlines and limits, and
+// their number is bounded; the token is compared in constant time. Belongs to the one thread that
+// runs the io_context.
 
 #include <functional>
 #include <memory>
@@ -29,11 +30,13 @@ struct ApiHandlers {
   // kConflict: a higher stamp was seen.
   std::function<Result<void>(const control::Order&)> on_order;
   std::function<control::LauncherStatus()> status;
+  std::function<std::string()> metrics;  // in Prometheus' text format
 };
 
 struct ApiAnswer {
   unsigned code = 200;
   std::string body;
+  const char* content_type = "text/plain";
 };
 
 // What to answer to one request: pure but for the handlers.

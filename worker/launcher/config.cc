@@ -89,6 +89,9 @@ Result<Config> ReadConfig(const Environment& environment) {
                      ", which is less than two heartbeats of " + std::to_string(*heartbeat) +
                      " ms, or these are under 10 ms"};
   }
+  const auto stall_floor = Number(environment, control::kEnvStallMillis, 2000, 3'600'000);
+  if (!stall_floor.ok()) return stall_floor.error();
+  config.stall_floor = std::chrono::milliseconds(*stall_floor);
   const auto restart_limit = Number(environment, control::kEnvRestartLimit, 10, 1'000'000);
   if (!restart_limit.ok()) return restart_limit.error();
   config.restart_limit = static_cast<int>(*restart_limit);

@@ -29,8 +29,9 @@ struct Config {
   int control_port = 0;
   int api_port = 0;
   std::chrono::milliseconds heartbeat{100};
-  std::chrono::milliseconds lost_after{2000};  // silence of a worker
-  int restart_limit = 10;                      // ranks that end by themselves within an hour
+  std::chrono::milliseconds lost_after{2000};   // silence of a worker
+  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
+  int restart_limit = 10;                       // ranks that end by themselves within an hour
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
   Environment environment;  // the whole of it, for mpirun's allow-list

@@ -90,6 +90,7 @@ class Launcher {
     options.managed = config.spec.IsManagedTrainer();
     options.heartbeat = config.heartbeat;
     options.lost_after = config.lost_after;
+    options.stall_floor = config.stall_floor;
     options.restart_limit = config.restart_limit;
     // Lateness of our own must not look like theirs.
     options.late_tick =
@@ -117,6 +118,11 @@ class Launcher {
     ApiHandlers handlers;
     handlers.on_order = [this](const control::Order& order) { return OnOrder(order); };
     handlers.status = [this] { return membership_.Status(clock_.Now()); };
+    handlers.metrics = [this] {
+      JobTimes times = membership_.Times(clock_.Now());
+      times.job = config_.job;
+      return MetricsText(times);
+    };
     auto api = StartApiServer(io_, "::", config_.api_port, *tls_, options, handlers);
     if (!api.ok()) api = StartApiServer(io_, "0.0.0.0", config_.api_port, *tls_, options, handlers);
     if (!api.ok()) return api.error();

@@ -9,8 +9,17 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
+namespace {
+
+// Heartbeats that a rank's position may be old.
+constexpr int kFreshBeats = 10;
+
+}  // namespace
+
 Membership::Membership(MembershipOptions options)
-    : options_(std::move(options)), restarts_(options_.restart_limit, options_.restart_window) {
+    : options_(std::move(options)),
+      stall_watch_(options_.stall_floor, kFreshBeats * options_.heartbeat),
+      restarts_(options_.restart_limit, options_.restart_window) {
   epoch_ = {options_.term, 0};
 }
 
@@ -248,6 +257,8 @@ Actions Membership::OnTick(Time now) {
       worker.disconnected_at = now;
     }
     prepared_at_ = now;
+    stall_watch_.Restart(now);
+    for (auto& [id, stalled] : stalled_) stalled.asked_at = now;
   }
   last_tick_ = now;
   for (const auto& [connection, pod_uid] : connections_) {

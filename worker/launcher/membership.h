@@ -15,8 +15,9 @@
 //
 // Sources: membership.cc (events), membership_reports.cc (what ranks of our own trainer report),
 // membership_world.cc (the first world, and ending one), membership_change.cc (one world after
-// another), membership_takeover.cc (the world that a launcher before us left), judgement.cc (how
-// the job ended), membership_status.cc (words for people).
+// another), membership_stall.cc (ranks that hang or are slow), membership_takeover.cc (the world
+// that a launcher before us left), judgement.cc (how the job ended), membership_status.cc (words
+// for people).
 
 #include <cstdint>
 #include <deque>
@@ -34,10 +35,13 @@
 #include "worker/launcher/adoption.h"
 #include "worker/launcher/cooldown.h"
 #include "worker/launcher/membership_actions.h"
+#include "worker/launcher/rank_metrics.h"
 #include "worker/launcher/recovery_watch.h"
 #include "worker/launcher/rendezvous_store.h"
 #include "worker/launcher/restart_limit.h"
+#include "worker/launcher/stall_watch.h"
 #include "worker/launcher/start_gate.h"
+#include "worker/launcher/straggler_watch.h"
 #include "worker/launcher/world_change.h"
 
 namespace ringmaster::launcher {
@@ -71,6 +75,8 @@ class Membership {
 
   // Bounded, whatever the number of workers.
   control::LauncherStatus Status(Time now) const;
+  // For metrics; without the job's name.
+  JobTimes Times(Time now) const;
   control::LauncherPhase phase() const { return phase_; }
   // Of the newest world that was started, or is about to be by mpirun.
   const control::Epoch& epoch() const { return epoch_; }
@@ -84,7 +90,8 @@ class Membership {
     Time loaded_at{};
     std::optional<control::RankExit> exit;  // of the newest that ended
     Time ended_at{};
-    bool replaced = false;  // another one has loaded since
+    bool replaced = false;     // another one has loaded since
+    control::RankStack stack;  // the newest that its agent sent
   };
   // A worker Pod that has said hello, or that another launcher's world named; for as long as the
   // launcher lives.
@@ -128,6 +135,8 @@ class Membership {
   void On(Time now, Worker& worker, const control::RankBroken& broken);
   void On(Time now, Worker& worker, const control::RankAtBoundary& boundary);
   void On(Time now, Worker& worker, const control::SlotOutput& output);
+  void On(Time now, Worker& worker, const control::RankPositions& positions);
+  void On(Time now, Worker& worker, const control::RankStack& stack);
   void KeepFailure(control::RankExit exit);
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message);
@@ -180,7 +189,7 @@ class Membership {
   void BeginSwitch();
   bool AllAtBoundary(Time now) const;
   void JudgeBroken(Time now);
-  void LeaveOut(Time now, const control::Member& member, bool stalled);
+  void LeaveOut(Time now, const control::Member& member, const std::string& why, const char* cause);
   template <typename WithUs>
   bool QuorumOf(WithUs with_us) const;
   bool StateReachable(const std::vector<control::Member>& next) const;
@@ -191,6 +200,13 @@ class Membership {
   void StartProposal(Time now);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
   void NoteCommitted();
+
+  // Ranks that hang or are slow (membership_stall.cc).
+  void WatchWorld(Time now);
+  void AddStack(const Worker& worker, control::RankExit& exit) const;
+  bool JudgeStall(Time now);
+  void LeaveOutTheUnkillable(Time now);
+  std::vector<control::Straggler> Stragglers(Time now) const;
 
   // The world that a launcher before us left (membership_takeover.cc).
   bool ReportsMayCome(Time now) const;
@@ -281,6 +297,13 @@ class Membership {
   std::map<int, control::RankBroken> broken_;  // by rank
   std::optional<Time> first_broken_at_;
   int same_world_attempts_ = 0;  // in a row without a committed step
+  StallWatch stall_watch_;
+  StragglerWatch straggler_watch_;
+  struct Stalled {
+    Time asked_at{};     // its agent, to end it
+    Time still_since{};  // the world
+  };
+  std::map<MemberId, Stalled> stalled_;  // members of this world that are to end
   Adoption adoption_;
   Time adopting_since_{};
   // Told before the world is known, the newest of each: by Pod UID, rank, type.

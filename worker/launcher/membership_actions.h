@@ -49,7 +49,10 @@ struct MembershipOptions {
   std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
   int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
   std::chrono::milliseconds load_again_within{
-      300'000};            // of the first start: a rank whose slot's process ended loads again
+      300'000};  // of the first start: a rank whose slot's process ended loads again
+  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h; 0: nobody is judged to hang
+  std::chrono::milliseconds stall_end_within{
+      2000};               // a rank that hangs has its stack noted and ends
   int restart_limit = 10;  // ranks that end by themselves, not by a signal
   std::chrono::milliseconds restart_window{3'600'000};
 };

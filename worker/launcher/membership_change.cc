@@ -43,6 +43,7 @@ void Membership::AdvanceWorld(Time now) {
     return Gone(member) && !EndedWell(member);
   });
   if (loss || AllAtBoundary(now)) return Form(now);
+  if (JudgeStall(now)) return;
   JudgeBroken(now);
   if (phase_ == LauncherPhase::kRunning && !switching_ && ChangeWanted(now)) BeginSwitch();
 }
@@ -207,13 +208,20 @@ void Membership::JudgeBroken(Time now) {
   std::map<int, int> peers;
   for (const auto& [rank, said] : broken_) peers[rank] = said.peer;
   const Blame blame = WhoHoldsUp(WorldSize(), peers, done_);
+  const std::string why =
+      blame.stalled
+          ? "it said nothing while the other ranks could not go on"
+          : "the world goes on without it, as ranks could not reach each other; rank " +
+                std::to_string(broken_.begin()->first) + " said: " + broken_.begin()->second.reason;
   for (const int rank : blame.ranks) {
-    LeaveOut(now, members_[static_cast<std::size_t>(rank)], blame.stalled);
+    LeaveOut(now, members_[static_cast<std::size_t>(rank)], why,
+             blame.stalled ? "Stalled" : "CannotReachPeers");
   }
   Form(now);
 }
 
-void Membership::LeaveOut(Time now, const Member& member, bool stalled) {
+void Membership::LeaveOut(Time now, const Member& member, const std::string& why,
+                          const char* cause) {
   Worker& worker = workers_.at(member.pod_uid);
   if (worker.lost || PodsOf(Survivors()).size() < 2) return;
   control::RankExit failure;
@@ -223,13 +231,10 @@ void Membership::LeaveOut(Time now, const Member& member, bool stalled) {
   failure.node = member.node;
   failure.slot = member.slot;
   failure.start = member.start;
-  failure.last_lines = {stalled ? "it said nothing while the other ranks could not go on"
-                                : "the world goes on without it, as ranks could not reach each "
-                                  "other; rank " +
-                                      std::to_string(broken_.begin()->first) +
-                                      " said: " + broken_.begin()->second.reason};
+  failure.last_lines = {why};
+  AddStack(worker, failure);
   KeepFailure(std::move(failure));
-  NoteLoss(now, worker, stalled ? "Stalled" : "CannotReachPeers", now);
+  NoteLoss(now, worker, cause, now);
   Fence(worker);
 }
 
@@ -367,6 +372,7 @@ void Membership::StartProposal(Time now) {
   store_.Reset(epoch_);
   ForgetWorldChanges();
   phase_ = LauncherPhase::kRunning;
+  WatchWorld(now);
   LogInfo("Started an epoch", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
   SendToPods(member_pods_, control::StartEpoch{epoch_, cohort_, members_});
   for (const std::string& pod_uid : before) {

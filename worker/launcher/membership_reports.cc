@@ -96,6 +96,7 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   process.ended_at = now;
   process.replaced = false;
   const MemberId id{exit.pod_uid, exit.slot, exit.start};
+  AddStack(worker, exit);
   ended_.insert(id);
   if (is_member) {
     exits_.try_emplace({exit.pod_uid, exit.slot}, ReportedExit{exit, exits_.size()});
@@ -111,7 +112,12 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
   NoteFailure(now, exit);
-  if (is_member) NoteLoss(now, worker, exit.signal > 0 ? "RankKilled" : "RankExited", now);
+  if (!is_member) return;
+  const auto stalled = stalled_.find(id);
+  if (stalled != stalled_.end()) {
+    return NoteLoss(now, worker, "Stalled", stalled->second.still_since);
+  }
+  NoteLoss(now, worker, exit.signal > 0 ? "RankKilled" : "RankExited", now);
 }
 
 // A rank ended by itself while the job goes on: for the status, and for the limit. A signal is the
@@ -132,6 +138,10 @@ void Membership::KeepFailure(control::RankExit exit) {
   std::vector<std::string>& lines = exit.last_lines;
   if (lines.size() > kMaxFailureLines) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxFailureLines));
+  }
+  // The newest stack is kept: the status has a size.
+  for (control::RankExit& earlier : failures_) {
+    if (!exit.stack.empty()) earlier.stack.clear();
   }
   failures_.push_back(std::move(exit));
   if (failures_.size() > kMaxFailures) failures_.pop_front();

@@ -28,6 +28,7 @@ control::LauncherStatus Membership::Status(Time now) const {
   }
   status.failures.assign(failures_.begin(), failures_.end());
   status.message = WaitingText(now);
+  status.stragglers = Stragglers(now);
   const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
   if (runs) status.world_size = WorldSize();
   if (!order_) return status;

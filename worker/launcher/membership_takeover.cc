@@ -97,6 +97,7 @@ void Membership::Adopt(Time now) {
   seniority_.assign(member_pods_.begin(), member_pods_.end());
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
+  WatchWorld(now);
   // Ends first: whether a RankDone is the last one needed depends on them.
   for (const Member& member : members_) {
     const Worker& worker = workers_.at(member.pod_uid);

@@ -156,8 +156,9 @@ void Membership::TryOpenGate(Time now) {
   OpenGate(now);
 }
 
-void Membership::OpenGate(Time /*now*/) {
+void Membership::OpenGate(Time now) {
   phase_ = LauncherPhase::kRunning;
+  WatchWorld(now);
   ++epochs_run_;
   failed_starts_ = 0;
   known_epoch_ = epoch_;

@@ -35,6 +35,7 @@ struct Server {
       status.last_order = last;
       return status;
     };
+    handlers.metrics = [] { return "ringmaster_epoch 1\n"; };
   }
   ApiOptions options;
   ApiHandlers handlers;
@@ -65,6 +66,9 @@ TEST(LauncherApi, AnswersByTable) {
       {"GET", "/v1/order", "Bearer secret", "", 405},
       {"PUT", "/v1/status", "Bearer secret", "", 405},
       {"GET", "/", "Bearer secret", "", 404},
+      {"GET", "/metrics", "Bearer secret", "", 200},
+      {"PUT", "/metrics", "Bearer secret", "", 405},
+      {"GET", "/metrics", "", "", 401},
       {"GET", "/v1/status", "", "", 401},
       {"GET", "/v1/status", "Bearer ", "", 401},
       {"GET", "/v1/status", "Bearer secreT", "", 401},

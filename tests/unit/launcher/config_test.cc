@@ -28,6 +28,7 @@ TEST(LauncherConfig, HasTheDocumentedLimits) {
   EXPECT_EQ(config->heartbeat, 100ms);
   EXPECT_EQ(config->lost_after, 2000ms);
   EXPECT_EQ(config->restart_limit, 10);
+  EXPECT_EQ(config->stall_floor, 2000ms);
 }
 
 TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
@@ -35,6 +36,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   environment[control::kEnvHeartbeatMillis] = "50";
   environment[control::kEnvLostAfterMillis] = "300";
   environment[control::kEnvRestartLimit] = "0";
+  environment[control::kEnvStallMillis] = "0";
 
   const auto config = ReadConfig(environment);
 
@@ -42,6 +44,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   EXPECT_EQ(config->heartbeat, 50ms);
   EXPECT_EQ(config->lost_after, 300ms);
   EXPECT_EQ(config->restart_limit, 0);
+  EXPECT_EQ(config->stall_floor, 0ms);
 }
 
 TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
@@ -52,7 +55,7 @@ TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
   for (const Case& c :
        {Case{control::kEnvLostAfterMillis, "199"}, Case{control::kEnvLostAfterMillis, "soon"},
         Case{control::kEnvHeartbeatMillis, "0"}, Case{control::kEnvHeartbeatMillis, "-1"},
-        Case{control::kEnvRestartLimit, "many"}}) {
+        Case{control::kEnvRestartLimit, "many"}, Case{control::kEnvStallMillis, "-5"}}) {
     Environment environment = Whole();
     environment[c.name] = c.value;
     const auto config = ReadConfig(environment);

@@ -107,6 +107,25 @@ std::vector<Event> Events() {
        [](W& w, int worker) {
          w.Say(worker, control::RankReady{-1, "second"});
        }},
+      {"stack",
+       [](W& w, int worker) {
+         w.Say(worker, control::RankStack{0, "first", "it hung", "x"});
+       }},
+      {"positions of ranks that stand still",
+       [=](W& w, int) {
+         for (int tick = 0; tick < 5; ++tick) {
+           w.now += std::chrono::milliseconds(100);
+           for (const control::Member& member : std::vector(w.membership.members())) {
+             const int one = std::stoi(member.pod_uid.substr(4));
+             if (!w.connections.contains(one)) continue;
+             control::RankPosition position{.rank = member.rank, .entered = true, .step = 7};
+             position.phase =
+                 member.rank == 0 ? control::RankPhase::kCompute : control::RankPhase::kReduce;
+             w.Say(one, control::RankPositions{epoch(w), {position}});
+           }
+           w.Take(w.membership.OnTick(w.now));
+         }
+       }},
       {"accepted", [](W& w, int worker) { w.Accept({worker}); }},
       {"accepted another",
        [](W& w, int worker) {
@@ -176,6 +195,8 @@ MembershipOptions ShortLimits(bool managed) {
   options.lost_after = options.join_window = options.broken_settle = 300ms;
   options.adopt_within = options.adopt_rest_within = options.stop_within = 700ms;
   options.settle = options.peer_lost_settle = 200ms;
+  options.stall_floor = 10ms;
+  options.stall_end_within = 200ms;
   return options;
 }
 

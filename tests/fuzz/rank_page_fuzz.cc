@@ -1,0 +1,27 @@
+// What a rank may write into its page, and what the kernel may say of its threads: any bytes make
+// either sense or nothing, and text of a bounded size.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "common/control/position_page.h"
+#include "worker/agent/stack_text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  using namespace ringmaster;  // NOLINT(google-build-using-namespace)
+  std::array<uint64_t, control::kPositionWords> words{};
+  std::memcpy(words.data(), data, std::min(size, sizeof words));
+  if (const auto position = control::DecodePosition(words)) {
+    if (control::DecodePosition(control::EncodePosition(*position)) != position) std::abort();
+  }
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  agent::ThreadInfo thread{.id = 1, .name = "name", .state = agent::StateIn(text)};
+  const std::string stack = agent::StackText({thread}, 2, text);
+  if (agent::Shortened(stack, control::kMaxStackBytes).size() > control::kMaxStackBytes)
+    std::abort();
+  return 0;
+}

@@ -1,0 +1,259 @@
+// A rank that hangs, through Membership: it is asked for, ended, recorded with its stack, and the
+// others go on without it; and all the times at which nobody may be judged.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using control::RankPhase;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kStack[] = "thread 7 ringmaster-train, running\n  #0 ringmaster-train(Spin+0x1)\n";
+
+struct StallWorld : World {
+  explicit StallWorld(int workers = 3) {
+    std::vector<int> all;
+    for (int i = 0; i < workers; ++i) all.push_back(i);
+    Order(all, workers, 1);
+    for (const int i : all) Arrive(i);
+    AttachAll();
+    phases.assign(static_cast<std::size_t>(workers), RankPhase::kCompute);
+  }
+
+  // Each worker's heartbeat comes with where its rank stands.
+  void Beat(std::chrono::milliseconds time) {
+    for (auto passed = 0ms; passed < time; passed += 100ms) {
+      now += 100ms;
+      for (const control::Member& member : std::vector(membership.members())) {
+        const int worker = std::stoi(member.pod_uid.substr(4));
+        if (silent.contains(worker)) continue;
+        Say(worker, control::RankPositions{membership.epoch(), {PositionOf(member, worker)}});
+        Say(worker, control::Heartbeat{});
+      }
+      Take(membership.OnTick(now));
+    }
+  }
+  control::RankPosition PositionOf(const control::Member& member, int worker) const {
+    return {.rank = member.rank,
+            .slot = member.slot,
+            .entered = true,
+            .step = step,
+            .phase = phases[static_cast<std::size_t>(worker)],
+            .step_micros = 100'000,
+            .own_micros = 50'000};
+  }
+  void Train(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      ++step;
+      Beat(100ms);
+    }
+    Commit(std::stoi(membership.members().front().pod_uid.substr(4)), step);
+  }
+  // All of them wait for this one.
+  void Hang(int worker) {
+    phases.assign(phases.size(), RankPhase::kReduce);
+    phases[static_cast<std::size_t>(worker)] = RankPhase::kCompute;
+  }
+  std::vector<control::EndStalledRank> Asked() const {
+    std::vector<control::EndStalledRank> asked;
+    for (const SendTo& send : All<SendTo>()) {
+      if (const auto* end = std::get_if<control::EndStalledRank>(&send.message)) {
+        asked.push_back(*end);
+      }
+    }
+    return asked;
+  }
+
+  int64_t step = 0;
+  std::vector<RankPhase> phases;  // by worker
+  std::set<int> silent;
+};
+
+TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(2000ms);
+  EXPECT_EQ(world.Asked().size(), 0U);
+  world.Beat(200ms);
+
+  ASSERT_EQ(world.Asked().size(), 1U);
+  EXPECT_EQ(world.Sent<control::EndStalledRank>(1), 1);
+  EXPECT_EQ(world.Asked().at(0).start, "first");
+  EXPECT_THAT(world.Asked().at(0).reason, HasSubstr("rank 1 stood still for 2"));
+  EXPECT_THAT(world.Asked().at(0).reason, HasSubstr("at step 10, in phase 'compute'"));
+
+  const control::Epoch before = world.membership.epoch();
+  world.Say(1, control::RankStack{0, "first", world.Asked().at(0).reason, kStack});
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2});
+  EXPECT_GT(world.membership.epoch(), before);
+  EXPECT_THAT(world.Members(), ElementsAre(0, 2));
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(status.failures[0].pod_uid, "uid-1");
+  EXPECT_EQ(status.failures[0].signal, 9);
+  EXPECT_EQ(status.failures[0].stack, kStack);
+  EXPECT_THAT(status.failures[0].last_lines.back(), HasSubstr("it was ended: rank 1 stood still"));
+  EXPECT_EQ(world.Asked().size(), 1U);
+
+  world.Commit(0, 11);
+  const auto recovery = world.membership.Status(world.now).last_recovery;
+  ASSERT_TRUE(recovery.has_value());
+  EXPECT_EQ(recovery->cause, "Stalled");
+  EXPECT_EQ(recovery->pod, "digits-worker-1");
+  EXPECT_GE(recovery->detected_millis, 2000);
+  EXPECT_LT(recovery->detected_millis, 2500);
+}
+
+TEST(Stall, TakesTheRankBackOnceItHasLoadedAgain) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(2200ms);
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2});
+  ASSERT_THAT(world.Members(), ElementsAre(0, 2));
+  world.phases.assign(3, RankPhase::kCompute);
+  world.Commit(0, 11);
+  world.Reload(1, "second");
+  world.Train(1);
+  world.AllAtBoundary(world.step);
+  world.Accept({0, 1, 2});
+  EXPECT_THAT(world.Members(), ElementsAre(0, 2, 1));
+}
+
+TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(2200ms);
+  ASSERT_EQ(world.Asked().size(), 1U);
+  world.Say(1, control::RankStack{0, "first", "it stood still", kStack});
+  world.Beat(1800ms);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Beat(300ms);
+  EXPECT_EQ(world.phase(), LauncherPhase::kForming);
+  world.Accept({0, 2});
+  EXPECT_THAT(world.Members(), ElementsAre(0, 2));
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(status.failures[0].stack, kStack);
+  EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be ended"));
+}
+
+TEST(Stall, KeepsOnlyTheNewestStack) {
+  StallWorld world(4);
+  world.Train(10);
+  for (const int hangs : {1, 2}) {
+    world.Hang(hangs);
+    world.Beat(2200ms);
+    world.Say(hangs,
+              control::RankStack{0, "first", "it stood still", kStack + std::to_string(hangs)});
+    world.Exit(hangs, 0, 9);
+    world.Accept({0, 1, 2, 3});
+    world.phases.assign(4, RankPhase::kCompute);
+    world.Train(2);
+  }
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.failures.size(), 2U);
+  EXPECT_EQ(status.failures[0].stack, "");
+  EXPECT_EQ(status.failures[1].stack, std::string(kStack) + "2");
+}
+
+TEST(Stall, CutsAStackThatIsTooLongAndDropsOneOfAnotherProcess) {
+  StallWorld world;
+  world.Train(10);
+  world.Say(1, control::RankStack{0, "first", "it loads", std::string(100'000, 'x')});
+  world.Say(2, control::RankStack{0, "other", "it loads", kStack});
+  world.Say(2, control::RankStack{-1, "first", "it loads", kStack});
+  world.Exit(1, 0, 9);
+  world.Exit(2, 0, 9);
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.failures.size(), 2U);
+  EXPECT_EQ(status.failures[0].stack.size(), control::kMaxStackBytes);
+  EXPECT_EQ(status.failures[1].stack, "");
+}
+
+TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(2);
+  world.Exit(1, 0, 9);  // the others wait for the next world now, not for rank 2
+  ASSERT_EQ(world.phase(), LauncherPhase::kForming);
+  world.Beat(1500ms);
+  world.Accept({0, 1, 2});
+  world.Beat(1900ms);  // the new world has just begun
+  EXPECT_EQ(world.Asked().size(), 0U);
+}
+
+TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(1800ms);
+  world.now += 3s;  // we slept
+  world.Beat(1800ms);
+  EXPECT_EQ(world.Asked().size(), 0U);
+  world.Beat(500ms);
+  EXPECT_EQ(world.Asked().size(), 1U);
+
+  // Positions of an earlier world, of another worker's rank, of ranks that are none.
+  StallWorld other;
+  other.Train(10);
+  other.Hang(1);
+  other.silent = {1};
+  const control::Member member = other.membership.members().at(1);
+  for (int i = 0; i < 19; ++i) {
+    other.Beat(100ms);
+    control::RankPosition stands = other.PositionOf(member, 1);
+    other.Say(1, control::Heartbeat{});
+    other.Say(1, control::RankPositions{{3, 0}, {stands}});
+    other.Say(0, control::RankPositions{other.membership.epoch(), {stands}});
+    stands.rank = 99;
+    other.Say(1, control::RankPositions{other.membership.epoch(), {stands}});
+    stands.rank = -1;
+    other.Say(1, control::RankPositions{other.membership.epoch(), {stands}});
+  }
+  other.Say(1, control::Heartbeat{});
+  EXPECT_EQ(other.Asked().size(), 0U);
+}
+
+TEST(Stall, NamesAStragglerWhileItIsOne) {
+  StallWorld world;
+  for (int i = 0; i < 120; ++i) {
+    ++world.step;
+    world.Beat(100ms);
+    const control::Member member = world.membership.members().at(2);
+    control::RankPosition slow = world.PositionOf(member, 2);
+    slow.step += 1;
+    slow.own_micros = 200'000;
+    world.Say(2, control::RankPositions{world.membership.epoch(), {slow}});
+  }
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.stragglers.size(), 1U);
+  EXPECT_EQ(status.stragglers[0].pod_uid, "uid-2");
+  EXPECT_EQ(status.stragglers[0].pod, "digits-worker-2");
+  EXPECT_EQ(status.stragglers[0].rank, 2);
+  EXPECT_NEAR(status.stragglers[0].median_millis, 50, 1);
+  EXPECT_GT(status.stragglers[0].step_millis, 75);
+
+  JobTimes times = world.membership.Times(world.now);
+  ASSERT_EQ(times.ranks.size(), 3U);
+  EXPECT_TRUE(times.ranks[2].straggler);
+  times.job = "team/digits";
+  const std::string text = MetricsText(times);
+  EXPECT_THAT(text, HasSubstr("ringmaster_rank_own_seconds{job=\"team/digits\",worker=\"digits-"
+                              "worker-0\",node=\"node-0\",rank=\"0\"} 0.05"));
+  EXPECT_THAT(text, HasSubstr("rank=\"2\"} 1"));
+  EXPECT_THAT(text, HasSubstr("ringmaster_world_size{job=\"team/digits\"} 3"));
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,75 @@
+#pragma once
+
+// Which rank holds the others up, from where all of them say they stand (RankPosition). Pure; used
+// by Membership alone.
+//
+// A world stands still when no rank's position changes for
+//
+//   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
+//   max(10 x the median step time, 5 F)    while ranks connect and come to one state
+//   30 F                                   while nobody knows how long it should take: before five
+//                                          steps have been seen, and while accuracy is measured
+//
+// Then somebody is to blame if others wait for them: the ranks that do not wait, the hindmost of
+// them; where all wait, the one that waits for something earlier than all others do. Two or more at
+// the same place are blamed together where they are fewer than half of the world, or stopped by a
+// signal; else, as their neighbours may be slow for the same reason, the youngest alone and after
+// three times as long. Where nobody is behind, nobody is blamed: what the ranks themselves say of
+// peers they cannot reach decides (world_change.h, WhoHoldsUp).
+//
+// A world of which any rank has not said lately where it stands is not judged at all.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::launcher {
+
+class StallWatch {
+ public:
+  using Time = Clock::Time;
+  using Millis = std::chrono::milliseconds;
+
+  // `floor`: F above; 0 judges nobody, ever. `fresh`: how old a rank's word may be.
+  StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
+
+  // A new world of so many ranks. Step times of earlier ones still count.
+  void Begin(Time now, int ranks);
+  // Our own time was late: nobody is judged by what was before.
+  void Restart(Time now) { moved_at_ = now; }
+  // REQUIRES: 0 <= position.rank < ranks.
+  void Report(Time now, const control::RankPosition& position);
+
+  struct Judgement {
+    std::vector<int> ranks;
+    Time still_since{};
+  };
+  std::optional<Judgement> Judge(Time now) const;
+
+  // "at step 41, in compute, waiting for rank 2".
+  std::string PlaceOf(int rank) const;
+  // Nothing before five steps have been seen.
+  std::optional<Millis> MedianStep() const;
+  // The newest word of each rank; nothing where it has not spoken.
+  const std::vector<std::optional<control::RankPosition>>& positions() const { return positions_; }
+
+ private:
+  bool AllFresh(Time now) const;
+  Millis Limit() const;
+  std::vector<int> Hindmost(const std::vector<int>& ranks) const;
+
+  const Millis floor_;
+  const Millis fresh_;
+  std::vector<std::optional<control::RankPosition>> positions_;  // by rank
+  std::vector<Time> heard_at_;                                   // by rank
+  Time moved_at_{};                                              // anybody, last
+  std::deque<int64_t> step_micros_;                              // of the newest steps seen
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,65 @@
+#include "worker/launcher/straggler_watch.h"
+
+#include <algorithm>
+
+namespace ringmaster::launcher {
+namespace {
+
+constexpr double kNewest = 0.2;  // its weight in the smoothed time
+
+}  // namespace
+
+void StragglerWatch::Begin(const std::vector<control::Member>& members) {
+  std::map<MemberId, State> next;
+  for (const control::Member& member : members) {
+    const auto known = ranks_.find(IdOf(member));
+    next[IdOf(member)] = known == ranks_.end() ? State{} : known->second;
+  }
+  ranks_ = std::move(next);
+}
+
+void StragglerWatch::Report(Time now, const MemberId& id, int64_t step, int64_t own_micros) {
+  State& rank = ranks_[id];
+  if (rank.step == step || own_micros <= 0) return;
+  rank.step = step;
+  const auto newest = static_cast<double>(own_micros);
+  rank.own_micros =
+      rank.own_micros ? *rank.own_micros + kNewest * (newest - *rank.own_micros) : newest;
+  const std::optional<double> median = Median();
+  if (!median) return;
+  const bool slow = *rank.own_micros > kSlow * *median && *rank.own_micros - *median > kNoiseMicros;
+  const bool known = rank.slow_since && now - *rank.slow_since >= kFor;
+  if (slow && !rank.slow_since) rank.slow_since = now;
+  if (!slow && !(known && *rank.own_micros >= kRecovered * *median)) rank.slow_since.reset();
+}
+
+std::vector<StragglerWatch::Slow> StragglerWatch::Stragglers(Time now) const {
+  std::vector<Slow> stragglers;
+  const std::optional<double> median = Median();
+  if (!median) return stragglers;
+  for (const auto& [id, rank] : ranks_) {
+    if (!rank.slow_since || now - *rank.slow_since < kFor) continue;
+    stragglers.push_back({id, *rank.own_micros, *median, *rank.slow_since});
+  }
+  std::sort(stragglers.begin(), stragglers.end(),
+            [](const Slow& a, const Slow& b) { return a.own_micros > b.own_micros; });
+  return stragglers;
+}
+
+std::optional<double> StragglerWatch::OwnMicros(const MemberId& id) const {
+  const auto rank = ranks_.find(id);
+  return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
+}
+
+std::optional<double> StragglerWatch::Median() const {
+  std::vector<double> times;
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.own_micros) times.push_back(*rank.own_micros);
+  }
+  if (times.size() < 2) return std::nullopt;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+}  // namespace ringmaster::launcher
