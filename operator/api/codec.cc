@@ -129,11 +129,22 @@ Failure ReadFailure(const json& item) {
                   .signal = kube::GetInt32(item, {"signal"}).value_or(0),
                   .reason = kube::GetString(item, {"reason"}),
                   .last_lines = {},
+                  .stack = kube::GetString(item, {"stack"}),
                   .time = kube::GetString(item, {"time"})};
   for (const json& line : kube::GetArray(item, {"lastLines"})) {
     if (line.is_string()) failure.last_lines.push_back(line.get<std::string>());
   }
   return failure;
+}
+
+Straggler ReadStraggler(const json& item) {
+  return {.worker = kube::GetString(item, {"worker"}),
+          .pod_uid = kube::GetString(item, {"podUID"}),
+          .node = kube::GetString(item, {"node"}),
+          .rank = kube::GetInt32(item, {"rank"}).value_or(0),
+          .step_millis = kube::GetInt64(item, {"stepMillis"}).value_or(0),
+          .median_millis = kube::GetInt64(item, {"medianMillis"}).value_or(0),
+          .since = kube::GetString(item, {"since"})};
 }
 
 Recovery ReadRecovery(const json& item) {
@@ -186,6 +197,9 @@ TrainingJobStatus ReadStatus(const json& object) {
   for (const json& item : kube::GetArray(*status, {"failures"})) {
     out.failures.push_back(ReadFailure(item));
   }
+  for (const json& item : kube::GetArray(*status, {"stragglers"})) {
+    out.stragglers.push_back(ReadStraggler(item));
+  }
   return out;
 }
 
@@ -236,6 +250,18 @@ json EncodeFailure(const Failure& failure) {
   if (failure.exit_code >= 0) out["exitCode"] = failure.exit_code;
   if (failure.signal > 0) out["signal"] = failure.signal;
   if (!failure.last_lines.empty()) out["lastLines"] = failure.last_lines;
+  SetText(out, "stack", failure.stack);
+  return out;
+}
+
+json EncodeStraggler(const Straggler& straggler) {
+  json out{{"worker", straggler.worker},
+           {"podUID", straggler.pod_uid},
+           {"rank", straggler.rank},
+           {"stepMillis", straggler.step_millis},
+           {"medianMillis", straggler.median_millis},
+           {"since", straggler.since}};
+  SetText(out, "node", straggler.node);
   return out;
 }
 
@@ -280,6 +306,11 @@ json EncodeStatus(const TrainingJobStatus& status) {
     json failures = json::array();
     for (const Failure& failure : status.failures) failures.push_back(EncodeFailure(failure));
     out["failures"] = std::move(failures);
+  }
+  if (!status.stragglers.empty()) {
+    json stragglers = json::array();
+    for (const Straggler& one : status.stragglers) stragglers.push_back(EncodeStraggler(one));
+    out["stragglers"] = std::move(stragglers);
   }
   return out;
 }

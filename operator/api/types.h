@@ -79,12 +79,26 @@ struct Failure {
   int signal = 0;
   std::string reason{};
   std::vector<std::string> last_lines;
-  std::string time{};  // RFC 3339
+  std::string stack{};  // where its threads were, of a rank that hung; only the newest one is kept
+  std::string time{};   // RFC 3339
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
 inline constexpr std::size_t kMaxFailures = 16;
+
+// A rank that takes much longer for its part of a step than its peers.
+struct Straggler {
+  std::string worker{};  // Pod name
+  std::string pod_uid{};
+  std::string node{};
+  int rank = 0;
+  int64_t step_millis = 0;    // its own part of a step: without waiting for other ranks
+  int64_t median_millis = 0;  // the same, of all ranks
+  std::string since{};        // RFC 3339
+
+  friend bool operator==(const Straggler&, const Straggler&) = default;
+};
 
 // The newest time that training went on after it had lost workers.
 struct Recovery {
@@ -110,7 +124,8 @@ struct TrainingJobStatus {
   int world_size = 0;
   std::optional<JobProgress> progress;
   std::optional<Recovery> last_recovery;
-  std::vector<Failure> failures;  // newest first
+  std::vector<Failure> failures;      // newest first
+  std::vector<Straggler> stragglers;  // slowest first, at most control::kMaxStragglers
 
   friend bool operator==(const TrainingJobStatus&, const TrainingJobStatus&) = default;
 };

@@ -36,7 +36,8 @@ bool OthersTrain(const PlanInput& input, const Reports& reports) {
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
                                   std::size_t count) {
   const auto key = [&](const PodPtr& pod) {
-    return std::tuple(Worth(*pod, reports.Find(pod->uid)), -pod->index);
+    return std::tuple(Worth(*pod, reports.Find(pod->uid)), -reports.Slowness(pod->uid),
+                      -pod->index);
   };
   std::sort(candidates.begin(), candidates.end(),
             [&](const PodPtr& a, const PodPtr& b) { return key(a) < key(b); });

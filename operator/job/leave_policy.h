@@ -19,7 +19,8 @@ namespace ringmaster::job {
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
 // `count` of the candidates, first those that do nothing for the job: Pods that do not run, workers
-// that are not ready, workers that are not members; then the youngest, which has the highest index.
+// that are not ready, workers that are not members; then those whose ranks are stragglers, the
+// slowest first; then the youngest, which has the highest index.
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
                                   std::size_t count);
 

@@ -67,6 +67,9 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
 
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {
   if (Listed(failures, failure)) return false;
+  for (api::Failure& earlier : failures) {
+    if (!failure.stack.empty()) earlier.stack.clear();
+  }
   failures.insert(failures.begin(), std::move(failure));
   if (failures.size() > api::kMaxFailures) failures.resize(api::kMaxFailures);
   return true;

@@ -1,5 +1,7 @@
 #include "operator/job/reports.h"
 
+#include <algorithm>
+
 namespace ringmaster::job {
 
 const control::LauncherStatus* AnswerOf(const PlanInput& input) {
@@ -16,6 +18,16 @@ Reports::Reports(const PlanInput& input) {
   current_ = !input.launcher->silent_since;
   by_uid_.reserve(answer->workers.size());
   for (const control::WorkerReport& worker : answer->workers) by_uid_[worker.pod_uid] = &worker;
+  for (const control::Straggler& straggler : answer->stragglers) {
+    if (!(straggler.median_millis > 0)) continue;
+    double& slowness = slowness_[straggler.pod_uid];
+    slowness = std::max(slowness, straggler.step_millis / straggler.median_millis);
+  }
+}
+
+double Reports::Slowness(std::string_view pod_uid) const {
+  const auto found = slowness_.find(pod_uid);
+  return found == slowness_.end() ? 0 : found->second;
 }
 
 const control::WorkerReport* Reports::Find(std::string_view pod_uid) const {

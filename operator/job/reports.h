@@ -20,11 +20,14 @@ class Reports {
 
   // Null when the launcher says nothing about the Pod.
   const control::WorkerReport* Find(std::string_view pod_uid) const;
+  // How much slower than its peers the Pod's slowest straggler is, as a factor; 0: it has none.
+  double Slowness(std::string_view pod_uid) const;
   // True when the launcher answered the last question.
   bool current() const { return current_; }
 
  private:
   std::unordered_map<std::string_view, const control::WorkerReport*> by_uid_;
+  std::unordered_map<std::string_view, double> slowness_;
   bool current_ = false;
 };
 

@@ -204,12 +204,45 @@ api::JobProgress DescribeProgress(const control::Progress& progress, double step
   return out;
 }
 
+int64_t RoundMillis(double millis) {
+  return std::isfinite(millis) ? std::llround(std::clamp(millis, 0.0, 1e12)) : 0;
+}
+
+bool SameRank(const api::Straggler& a, const api::Straggler& b) {
+  return a.pod_uid == b.pod_uid && a.rank == b.rank;
+}
+
+// One that was known keeps its time: a launcher counts seconds, of which every answer has others.
+std::vector<api::Straggler> DescribeStragglers(const PlanInput& input,
+                                               const control::LauncherStatus& answer) {
+  const std::vector<api::Straggler>& known = input.job.status.stragglers;
+  std::vector<api::Straggler> stragglers;
+  for (const control::Straggler& said : answer.stragglers) {
+    if (stragglers.size() == control::kMaxStragglers) break;
+    const auto age = std::chrono::seconds(std::clamp<int64_t>(said.for_seconds, 0, 1'000'000'000));
+    api::Straggler straggler{.worker = said.pod,
+                             .pod_uid = said.pod_uid,
+                             .node = said.node,
+                             .rank = said.rank,
+                             .step_millis = RoundMillis(said.step_millis),
+                             .median_millis = RoundMillis(said.median_millis),
+                             .since = FormatTime(input.wall_now - age)};
+    const auto old = std::find_if(known.begin(), known.end(), [&](const api::Straggler& one) {
+      return SameRank(one, straggler);
+    });
+    if (old != known.end()) straggler.since = old->since;
+    stragglers.push_back(std::move(straggler));
+  }
+  return stragglers;
+}
+
 void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answer,
                     api::TrainingJobStatus& status, const std::string& now) {
   const bool had_world = answer.epoch.number > 0 || input.job.status.epoch > 0;
   // A launcher without a world says nothing about the one that its predecessor formed.
   if (answer.epoch.number > 0) status.epoch = answer.epoch.number;
   status.world_size = answer.world_size;
+  status.stragglers = DescribeStragglers(input, answer);
   Condition running = DescribeRunning(answer, status.workers.members, had_world);
   running.observed_generation = input.job.generation;
   api::SetCondition(status.conditions, std::move(running), now);
@@ -221,6 +254,7 @@ void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answe
 
 void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const std::string& now) {
   status.world_size = 0;
+  status.stragglers.clear();
   api::SetCondition(status.conditions,
                     {.type = api::kRunning,
                      .status = ConditionStatus::kFalse,
@@ -258,6 +292,11 @@ std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status
 }
 
 }  // namespace
+
+bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
+  return std::equal(a.stragglers.begin(), a.stragglers.end(), b.stragglers.begin(),
+                    b.stragglers.end(), SameRank);
+}
 
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
   status.observed_generation = input.job.generation;
@@ -303,6 +342,7 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   const std::string now = FormatTime(input.wall_now);
   DescribeCounts(input, status);
   status.workers.ready = status.workers.members = 0;
+  status.stragglers.clear();
   for (const char* type : {api::kReady, api::kRunning}) {
     api::SetCondition(status.conditions,
                       {.type = type,

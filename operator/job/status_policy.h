@@ -31,6 +31,9 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      api::TrainingJobStatus& status);
 
+// Whether both name the same ranks as stragglers: how slow those are changes all the time.
+bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
+
 // What both have in common, and what may still change after the end: counts and the observed
 // generation.
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);

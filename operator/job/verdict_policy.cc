@@ -163,6 +163,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
                        .signal = 0,
                        .reason = api::kReasonWorkerFailed,
                        .last_lines = {},
+                       .stack = "",
                        .time = container.finished_at.empty() ? wall_now : container.finished_at};
   if (container.terminated) {
     failure.exit_code = container.exit_code;
@@ -188,6 +189,7 @@ api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
           .signal = exit.signal,
           .reason = reason,
           .last_lines = exit.last_lines,
+          .stack = exit.stack.substr(0, control::kMaxStackBytes),
           .time = wall_now};
 }
 

@@ -115,7 +115,15 @@ TrainingJobStatus FullStatus() {
                       .signal = 0,
                       .reason = "Error",
                       .last_lines = {"oops"},
+                      .stack = "thread 7 python, sleeping\n",
                       .time = "2026-01-01T00:00:00Z"}};
+  status.stragglers = {{.worker = "d-worker-1",
+                        .pod_uid = "q",
+                        .node = "n",
+                        .rank = 2,
+                        .step_millis = 90,
+                        .median_millis = 40,
+                        .since = "2026-01-01T00:00:00Z"}};
   return status;
 }
 

@@ -54,6 +54,25 @@ TEST(LeavePolicy, TheLeastNeededGoFirst) {
       {"no members yet",
        [](auto& answer) { answer.workers[0].member = answer.workers[1].member = false; },
        {"digits-worker-1", "digits-worker-0"}},
+      {"a straggler before the youngest",
+       [](auto& answer) {
+         answer.stragglers = {{.pod_uid = "uid-worker-1", .step_millis = 90, .median_millis = 40}};
+       },
+       {"digits-worker-1", "digits-worker-3"}},
+      {"the slowest of the stragglers first",
+       [](auto& answer) {
+         answer.stragglers = {{.pod_uid = "uid-worker-0", .step_millis = 70, .median_millis = 40},
+                              {.pod_uid = "uid-worker-1", .step_millis = 90, .median_millis = 40},
+                              {.pod_uid = "uid-worker-0", .step_millis = 95, .median_millis = 40}};
+       },
+       {"digits-worker-0", "digits-worker-1"}},
+      {"who does nothing before a straggler",
+       [](auto& answer) {
+         answer.workers[0].ready = false;
+         answer.workers[2].member = false;
+         answer.stragglers = {{.pod_uid = "uid-worker-1", .step_millis = 90, .median_millis = 40}};
+       },
+       {"digits-worker-0", "digits-worker-2"}},
       {"not ready before no member",
        [](auto& answer) {
          answer.workers[0].ready = false;

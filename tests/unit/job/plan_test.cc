@@ -334,6 +334,25 @@ TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
   EXPECT_EQ(retried.create_workers, (std::vector<int>{1, 2}));
 }
 
+TEST(Plan, HowSlowAStragglerIsIsWrittenAsSeldomAsProgress) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = RunningWorld(3)};
+  const auto straggler = [](int rank, double millis) {
+    return control::Straggler{
+        .pod_uid = "uid-worker-1", .rank = rank, .step_millis = millis, .median_millis = 40};
+  };
+  scene.launcher->status->stragglers = {straggler(1, 90)};
+  const Plan first = scene.Make();
+  EXPECT_TRUE(first.write_status) << "a new one is news";
+  scene.job.status = first.status;
+  scene.memory.progress_written = scene.now;
+  scene.launcher->status->stragglers = {straggler(1, 95)};
+  EXPECT_FALSE(scene.Make().write_status);
+  scene.launcher->status->stragglers = {straggler(2, 95)};
+  EXPECT_TRUE(scene.Make().write_status);
+}
+
 TEST(Plan, ProgressAloneIsWrittenAtMostEveryTenSeconds) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};

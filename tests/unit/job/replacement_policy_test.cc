@@ -118,5 +118,23 @@ TEST(ReplacementPolicy, OnlyTheNewestFailuresAreKept) {
   EXPECT_EQ(failures.front().pod_uid, "19");
 }
 
+TEST(ReplacementPolicy, KeepsTheNewestStackAlone) {
+  std::vector<api::Failure> failures;
+  const auto rank = [](const char* start, const char* stack) {
+    control::RankExit exit;
+    exit.pod_uid = "p";
+    exit.start = start;
+    exit.signal = 9;
+    exit.stack = stack;
+    return exit;
+  };
+  AddRankFailures({rank("a", "stack a"), rank("b", "stack b"), rank("c", "")}, "now", failures);
+
+  ASSERT_EQ(failures.size(), 3U);
+  EXPECT_EQ(failures[0].stack, "");
+  EXPECT_EQ(failures[1].stack, "stack b");
+  EXPECT_EQ(failures[2].stack, "");
+}
+
 }  // namespace
 }  // namespace ringmaster::job

@@ -1,5 +1,6 @@
 #include "operator/job/status_policy.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -179,6 +180,56 @@ TEST(StatusPolicy, ProgressHasPercentAndTimeOfCompletion) {
   EXPECT_EQ(progress->loss, "0.03125");
   EXPECT_EQ(progress->accuracy, "0.975");
   EXPECT_EQ(progress->estimated_completion_time, "2026-11-20T10:01:00Z");
+}
+
+control::Straggler SlowRank(int worker, double step_millis, int64_t for_seconds) {
+  return {.pod_uid = "uid-worker-" + std::to_string(worker),
+          .pod = "digits-worker-" + std::to_string(worker),
+          .node = "node1",
+          .rank = worker,
+          .step_millis = step_millis,
+          .median_millis = 40.4,
+          .for_seconds = for_seconds};
+}
+
+TEST(StatusPolicy, StragglersAreListedWhileTheyAreSlow) {
+  Situation situation = Complete();
+  situation.launcher->status->stragglers = {SlowRank(1, 90.6, 12)};
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  ASSERT_EQ(status.stragglers.size(), 1U);
+  EXPECT_EQ(status.stragglers[0], (api::Straggler{.worker = "digits-worker-1",
+                                                  .pod_uid = "uid-worker-1",
+                                                  .node = "node1",
+                                                  .rank = 1,
+                                                  .step_millis = 91,
+                                                  .median_millis = 40,
+                                                  .since = "2026-11-20T09:59:48Z"}));
+
+  situation.job.status = status;
+  situation.launcher->status->stragglers = {SlowRank(1, 95, 14), SlowRank(2, 80, 10)};
+  const api::TrainingJobStatus later = situation.Describe();
+  ASSERT_EQ(later.stragglers.size(), 2U);
+  EXPECT_EQ(later.stragglers[0].since, status.stragglers[0].since) << "it is the same slowness";
+  EXPECT_EQ(later.stragglers[0].step_millis, 95);
+  EXPECT_FALSE(SameStragglers(status, later));
+
+  situation.job.status = later;
+  situation.launcher->status->stragglers.clear();
+  EXPECT_TRUE(situation.Describe().stragglers.empty());
+}
+
+TEST(StatusPolicy, ALauncherMaySayAnythingOfStragglers) {
+  Situation situation = Complete();
+  control::Straggler strange = SlowRank(1, std::nan(""), -5);
+  strange.median_millis = 1e300;
+  situation.launcher->status->stragglers.assign(100, strange);
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  ASSERT_EQ(status.stragglers.size(), control::kMaxStragglers);
+  EXPECT_EQ(status.stragglers[0].step_millis, 0);
 }
 
 }  // namespace
