@@ -31,6 +31,7 @@ TEST(AgentConfig, ReadsWhatTheOperatorWrites) {
   EXPECT_EQ(config->worker_index, 3);
   EXPECT_EQ(config->launcher_port, control::kControlPort);
   EXPECT_EQ(config->spec.slots_per_worker, 2);
+  EXPECT_EQ(config->load_limit, std::chrono::minutes(10));
   EXPECT_EQ(config->AgentSocket(), std::string(control::kRuntimeDir) + "/agent.sock");
 }
 
@@ -39,7 +40,8 @@ TEST(AgentConfig, NamesTheVariableThatIsMissingOrWrong) {
       {control::kEnvJobUid, ""},          {control::kEnvPodUid, ""},
       {control::kEnvItemHashes, ""},      {control::kEnvWorkerIndex, "three"},
       {control::kEnvLauncherPort, "0"},   {control::kEnvLauncherAddress, "launcher.svc"},
-      {control::kEnvLaunchSpec, "{oops"}, {"RINGMASTER_GPUS", "-1"}};
+      {control::kEnvLaunchSpec, "{oops"}, {"RINGMASTER_GPUS", "-1"},
+      {control::kEnvLoadLimitMillis, "0"}};
   for (const auto& [name, value] : broken) {
     Environment environment = Valid();
     environment[name] = value;

@@ -31,6 +31,15 @@ TEST(RankEnvironment, HasTheContainersVariablesAndTheSlotsOwn) {
   EXPECT_THAT(environment, Not(Contains(HasSubstr("SHA256"))));
 }
 
+TEST(RankEnvironment, NamesThePageOfThisRankAlone) {
+  Config config = TwoSlots();
+  config.container["RINGMASTER_POSITION_PAGE"] = "/of/somebody/else";
+
+  EXPECT_THAT(RankEnvironment(config, 1, 8, "/proc/1/fd/9"),
+              Contains("RINGMASTER_POSITION_PAGE=/proc/1/fd/9"));
+  EXPECT_THAT(RankEnvironment(config, 1, 8), Not(Contains(HasSubstr("POSITION_PAGE"))));
+}
+
 TEST(RankEnvironment, LeavesTheUsersThreadCountAlone) {
   Config config = TwoSlots();
   config.container["OMP_NUM_THREADS"] = "3";
