@@ -9,8 +9,9 @@
 namespace ringmaster::chaos {
 namespace {
 
-constexpr std::array<std::pair<FaultKind, const char*>, 6> kNames{{
+constexpr std::array<std::pair<FaultKind, const char*>, 7> kNames{{
     {FaultKind::kKillRank, "kill-rank"},
+    {FaultKind::kHangRank, "hang-rank"},
     {FaultKind::kKillAgent, "kill-agent"},
     {FaultKind::kStop, "stop"},
     {FaultKind::kCut, "cut"},
@@ -52,7 +53,8 @@ Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
 }
 
 bool IsSilent(FaultKind kind) {
-  return kind == FaultKind::kStop || kind == FaultKind::kCut || kind == FaultKind::kCutIn;
+  return kind == FaultKind::kHangRank || kind == FaultKind::kStop || kind == FaultKind::kCut ||
+         kind == FaultKind::kCutIn;
 }
 
 // The engine's own numbers are the same everywhere; the standard's distributions are not.

@@ -13,6 +13,7 @@ namespace ringmaster::chaos {
 
 enum class FaultKind {
   kKillRank,   // SIGKILL to one rank; its Pod lives on
+  kHangRank,   // SIGSTOP to a worker's ranks, while their agent lives on
   kKillAgent,  // SIGKILL to the agent: its ranks die with it, and a new Pod takes its place
   kStop,       // everything of one worker is stopped (SIGSTOP): it is silent, its connections stay
   kCut,        // every packet of one worker's host vanishes, both ways

@@ -125,6 +125,9 @@ void Stage::Act(const Fault& fault) {
     case FaultKind::kKillRank:
       for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), kTrainer)) kill(rank, SIGKILL);
       return;
+    case FaultKind::kHangRank:
+      for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), kTrainer)) kill(rank, SIGSTOP);
+      return;
     case FaultKind::kKillAgent:
       Hosts::Signal(job_.agent(fault.worker), SIGKILL);
       return;
@@ -164,8 +167,8 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
   Outcome outcome;
   const auto steps = trail_.steps();
   outcome.first_step = MillisSince(struck, std::find_if(steps.begin(), steps.end(), is_next)->seen);
-  // The agent of a killed rank starts it again by itself.
-  if (fault.kind == FaultKind::kKillRank) return outcome;
+  // An agent starts a killed rank again by itself, and a hanging one after its end.
+  if (fault.kind == FaultKind::kKillRank || fault.kind == FaultKind::kHangRank) return outcome;
 
   // A ghost comes back before its place is taken: nobody may let it in.
   if (fault.kind == FaultKind::kStop) SignalWorker(fault.worker, SIGCONT);
