@@ -205,6 +205,7 @@ class Membership {
   void WatchWorld(Time now);
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
+  void NoteWhoCannotConnect(Time now);
   void LeaveOutTheUnkillable(Time now);
   std::vector<control::Straggler> Stragglers(Time now) const;
 

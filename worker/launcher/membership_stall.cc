@@ -64,7 +64,10 @@ bool Membership::JudgeStall(Time now) {
     return true;
   }
   const std::optional<StallWatch::Judgement> judgement = stall_watch_.Judge(now);
-  if (!judgement) return false;
+  if (!judgement) {
+    NoteWhoCannotConnect(now);
+    return false;
+  }
   const auto millis =
       std::chrono::duration_cast<std::chrono::milliseconds>(now - judgement->still_since).count();
   for (const int rank : judgement->ranks) {
@@ -78,6 +81,19 @@ bool Membership::JudgeStall(Time now) {
     Send(workers_.at(member.pod_uid), control::EndStalledRank{member.slot, member.start, reason});
   }
   return true;
+}
+
+// As if they had said so themselves, which they do only when their own patience ends.
+void Membership::NoteWhoCannotConnect(Time now) {
+  for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
+    const bool news = broken_
+                          .try_emplace(rank, control::RankBroken{epoch_, rank, peer,
+                                                                 "it does not come to connect with "
+                                                                 "rank " +
+                                                                     std::to_string(peer)})
+                          .second;
+    if (news && !first_broken_at_) first_broken_at_ = now;
+  }
 }
 
 // A process in an uninterruptible wait outlives its kill: the world goes on without its Pod.

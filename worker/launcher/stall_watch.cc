@@ -103,6 +103,17 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
+std::map<int, int> StallWatch::CannotConnect(Time now) const {
+  std::map<int, int> peers;
+  if (floor_.count() == 0 || positions_.empty() || !AllFresh(now)) return peers;
+  if (now - moved_at_ < Limit()) return peers;
+  for (const auto& position : positions_) {
+    if (StageOf(*position) != kConnecting || position->stopped) return {};
+    if (position->peer >= 0) peers[position->rank] = position->peer;
+  }
+  return peers;
+}
+
 std::string StallWatch::PlaceOf(int rank) const {
   const std::optional<RankPosition>& position = positions_[static_cast<std::size_t>(rank)];
   if (!position) return "where nobody knows";

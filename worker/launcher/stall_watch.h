@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,10 @@ class StallWatch {
     Time still_since{};
   };
   std::optional<Judgement> Judge(Time now) const;
+
+  // All ranks stand still while they connect: whom each waits for, by rank, where it says so.
+  // Empty: that is not what holds them up.
+  std::map<int, int> CannotConnect(Time now) const;
 
   // "at step 41, in compute, waiting for rank 2".
   std::string PlaceOf(int rank) const;

@@ -45,6 +45,7 @@ struct StallWorld : World {
             .entered = true,
             .step = step,
             .phase = phases[static_cast<std::size_t>(worker)],
+            .peer = peers.contains(worker) ? peers.at(worker) : -1,
             .step_micros = 100'000,
             .own_micros = 50'000};
   }
@@ -72,6 +73,7 @@ struct StallWorld : World {
 
   int64_t step = 0;
   std::vector<RankPhase> phases;  // by worker
+  std::map<int, int> peers;       // by worker: the rank it waits for
   std::set<int> silent;
 };
 
@@ -179,6 +181,28 @@ TEST(Stall, CutsAStackThatIsTooLongAndDropsOneOfAnotherProcess) {
   ASSERT_EQ(status.failures.size(), 2U);
   EXPECT_EQ(status.failures[0].stack.size(), control::kMaxStackBytes);
   EXPECT_EQ(status.failures[1].stack, "");
+}
+
+TEST(Stall, LeavesTheYoungerOneOutOfAPairThatCannotConnect) {
+  StallWorld world;
+  world.Train(10);
+  world.Exit(0, 0, 9);
+  world.Accept({0, 1, 2});
+  world.Reload(0, "second");
+  world.Commit(1, 11);
+  world.AllAtBoundary(11);
+  world.Accept({0, 1, 2});
+  ASSERT_THAT(world.Members(), ElementsAre(1, 2, 0));
+  world.phases.assign(3, RankPhase::kConnect);
+  world.peers = {{1, 2}, {0, 0}};  // ranks 0 and 2 wait for each other
+  for (int worlds = 0; worlds < 4; ++worlds) {
+    ASSERT_THAT(world.Members(), ElementsAre(1, 2, 0)) << "world " << worlds;
+    world.Beat(13s);
+    world.Accept({0, 1, 2});
+  }
+  EXPECT_THAT(world.Members(), ElementsAre(1, 2)) << "three worlds of the same members are enough";
+  EXPECT_EQ(world.Asked().size(), 0U) << "nobody hangs";
+  EXPECT_EQ(world.membership.Status(world.now).failures.back().pod_uid, "uid-0");
 }
 
 TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {

@@ -228,6 +228,36 @@ TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
   EXPECT_EQ(scene.Blamed(), "nobody") << "rank 2 has never said where it stands";
 }
 
+TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
+  RankPosition to_2 = At(RankPhase::kConnect);
+  to_2.peer = 2;
+  RankPosition to_1 = At(RankPhase::kConnect);
+  to_1.peer = 1;
+  const RankPosition connected = At(RankPhase::kConnect);
+  using Peers = std::map<int, int>;
+  struct Case {
+    const char* name;
+    std::vector<RankPosition> ranks;
+    std::chrono::milliseconds stand;
+    Peers peers;
+  };
+  const Case cases[] = {
+      {"not yet", {connected, to_2, to_1}, 9900ms, {}},
+      {"a pair", {connected, to_2, to_1}, 10000ms, {{1, 2}, {2, 1}}},
+      {"one of a pair knows", {connected, to_2, connected}, 10000ms, {{1, 2}}},
+      {"nobody knows", {connected, connected, connected}, 1min, {}},
+      {"one has not come", {connected, to_2, NotEntered(RankPhase::kWait)}, 1min, {}},
+      {"one is stopped", {connected, to_2, Stopped(connected)}, 1min, {}},
+      {"one is further on", {At(RankPhase::kAdopt), to_2, to_1}, 1min, {}},
+  };
+  for (const Case& c : cases) {
+    Scene scene;
+    scene.Trained(3);
+    scene.Stand(c.ranks, c.stand);
+    EXPECT_EQ(scene.watch.CannotConnect(scene.now), c.peers) << c.name;
+  }
+}
+
 TEST(StallWatch, JudgesNobodyByTimesBeforeItWasItselfLate) {
   Scene scene;
   scene.Trained(3);
