@@ -48,6 +48,8 @@ Stage::Stage(const StageOptions& options, std::string folder)
       wanted_(options.at_first > 0 ? options.at_first : options.workers),
       pods_(static_cast<std::size_t>(options.workers), 1) {
   job_.launcher_extra[control::kEnvLostAfterMillis] = std::to_string(options_.lost_after.count());
+  job_.launcher_extra[control::kEnvStallMillis] =
+      std::to_string(std::max<int64_t>(options_.lost_after.count(), 1000));
 }
 
 Result<void> Stage::Begin() {
