@@ -35,6 +35,7 @@ struct Config {
   std::filesystem::path credentials_dir;
   std::string item_hashes;  // JSON, as the operator wrote it
   std::filesystem::path runtime_dir;
+  std::filesystem::path snapshot_dir;  // this worker's own; empty: its ranks make no snapshots
 
   Environment container;  // all of it, for the processes the agent starts
 

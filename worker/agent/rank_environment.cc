@@ -20,6 +20,8 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cpus / slots)));
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);
+  environment.erase(control::kEnvSnapshotDir);
+  if (!config.snapshot_dir.empty()) environment[control::kEnvSnapshotDir] = config.snapshot_dir;
   environment["LOCAL_RANK"] = std::to_string(slot);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(slots);
   std::vector<std::string> entries;

@@ -51,6 +51,7 @@ class Slots {
   virtual void OnStopEpoch(const control::StopEpoch& stop) = 0;
   virtual void OnRelease(const control::Release& /*release*/) {}
   virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
+  virtual void OnCheckpointGrant(const control::CheckpointGrant& /*grant*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
   virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live

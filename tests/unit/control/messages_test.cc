@@ -53,7 +53,11 @@ std::vector<Message> OneOfEach() {
           PrepareEpoch{kEpoch},
           SwitchEpoch{kEpoch},
           RankLeave{kEpoch},
-          RankSwitch{kEpoch}};
+          RankSwitch{kEpoch},
+          CheckpointWritten{kEpoch, 1, 500, 0, int64_t{1} << 40, "00ff"},
+          CheckpointDone{kEpoch, 1, 500},
+          RankProtection{1, "checkpoint", "no space left"},
+          CheckpointGrant{kEpoch, 1, 500, 0}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
