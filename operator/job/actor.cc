@@ -129,7 +129,8 @@ void Actor::WriteStatus(const Plan& plan) {
     NoteWrite(kube::kTrainingJobs, *stored);
     const std::lock_guard lock(mutex_);
     status_written_ = true;
-    if (plan.status.progress != job_.status.progress) {
+    if (plan.status.progress != job_.status.progress ||
+        plan.status.checkpoint != job_.status.checkpoint) {
       memory_.progress_written = tools_.clock.Now();
     }
     return;

@@ -63,6 +63,7 @@ void DecideStatusWrite(const PlanInput& input, Plan& plan) {
   if (plan.status == old) return;
   api::TrainingJobStatus without_progress = plan.status;
   without_progress.progress = old.progress;
+  without_progress.checkpoint = old.checkpoint;
   const bool progress_alone = without_progress == old;
   const auto& written = input.memory.progress_written;
   if (progress_alone && written && input.now - *written < kProgressPeriod) {
