@@ -78,6 +78,20 @@ void Describe(A& a, typename A::template Ref<Straggler> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<CheckpointReport> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("step", v.step);
+  a.Field("ageMillis", v.age_millis);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<ProtectionFault> v) {
+  a.Field("what", v.what);
+  a.Field("pod", v.pod);
+  a.Field("message", v.message);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Field("term", v.status.term);
   a.Field("epoch", v.status.epoch);
@@ -88,6 +102,8 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Field("workers", v.status.workers);
   a.Optional("progress", v.status.progress);
   a.Optional("lastRecovery", v.status.last_recovery);
+  a.Optional("checkpoint", v.status.checkpoint);
+  a.Optional("unprotected", v.status.unprotected);
   a.Field("pauseReason", v.status.pause_reason);
   a.Field("failures", v.status.failures);
   a.Field("message", v.status.message);

@@ -104,6 +104,20 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
+// The newest complete checkpoint.
+struct CheckpointReport {
+  Epoch epoch;  // of the world that completed it
+  int64_t step = 0;
+  int64_t age_millis = 0;  // since the launcher heard of it
+};
+
+// What is not kept at present, although the job asks for it: training goes on.
+struct ProtectionFault {
+  std::string what;  // "checkpoint" or "snapshot"
+  std::string pod;
+  std::string message;
+};
+
 struct LauncherStatus {
   int64_t term = 0;
   Epoch epoch;
@@ -114,7 +128,9 @@ struct LauncherStatus {
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
   std::optional<Recovery> last_recovery;
-  std::string pause_reason;        // while kPaused
+  std::string pause_reason;  // while kPaused
+  std::optional<CheckpointReport> checkpoint;
+  std::vector<ProtectionFault> unprotected;  // a few of them
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers

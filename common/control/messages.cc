@@ -241,20 +241,53 @@ void Describe(A& a, typename A::template Ref<EndStalledRank> v) {
   a.Field("reason", v.reason);
 }
 
+template <typename A>
+void Describe(A& a, typename A::template Ref<CheckpointWritten> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("step", v.step);
+  a.Field("shard", v.shard);
+  a.Field("bytes", v.bytes);
+  a.Field("checksum", v.checksum);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<CheckpointDone> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("step", v.step);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankProtection> v) {
+  a.Field("slot", v.slot);
+  a.Field("what", v.what);
+  a.Field("fault", v.fault);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<CheckpointGrant> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("step", v.step);
+  a.Field("shard", v.shard);
+}
+
 }  // namespace wire
 
 namespace {
 
 // By the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
-    "AgentHello",    "AgentReady",  "Heartbeat",      "SlotAttached",  "RankExited",
-    "RankProgress",  "RankDone",    "AgentLeaving",   "Welcome",       "Refused",
-    "StartEpoch",    "StopEpoch",   "Release",        "Shutdown",      "StoreSet",
-    "StoreGet",      "StoreValues", "AttachHello",    "AttachGo",      "RankOutput",
-    "AttachExit",    "RankHello",   "RankEpoch",      "RankReady",     "EpochAccepted",
-    "WorldReport",   "RankBroken",  "RankAtBoundary", "SlotOutput",    "PrepareEpoch",
-    "SwitchEpoch",   "RankLeave",   "RankSwitch",     "RankPositions", "RankStack",
-    "EndStalledRank"};
+    "AgentHello",     "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
+    "RankProgress",   "RankDone",          "AgentLeaving",   "Welcome",        "Refused",
+    "StartEpoch",     "StopEpoch",         "Release",        "Shutdown",       "StoreSet",
+    "StoreGet",       "StoreValues",       "AttachHello",    "AttachGo",       "RankOutput",
+    "AttachExit",     "RankHello",         "RankEpoch",      "RankReady",      "EpochAccepted",
+    "WorldReport",    "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
+    "SwitchEpoch",    "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
+    "EndStalledRank", "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant"};
+static_assert(std::is_same_v<std::variant_alternative_t<39, Message>, CheckpointGrant>);
 static_assert(std::is_same_v<std::variant_alternative_t<35, Message>, EndStalledRank>);
 static_assert(std::is_same_v<std::variant_alternative_t<32, Message>, RankSwitch>);
 static_assert(std::is_same_v<std::variant_alternative_t<22, Message>, RankEpoch>);

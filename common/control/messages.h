@@ -150,6 +150,32 @@ struct AgentLeaving {
   std::string reason;
 };
 
+// A rank has written a part of a checkpoint to the volume and asks whether it may count. Asked
+// again in each world, and after every Welcome, until it is granted.
+struct CheckpointWritten {
+  Epoch epoch;  // of the world that the rank is in now
+  int rank = 0;
+  int64_t step = 0;  // that the state is of
+  int shard = 0;
+  int64_t bytes = 0;
+  std::string checksum;  // of its data, in hex
+};
+
+// It is complete. Again after every Welcome, the newest one.
+struct CheckpointDone {
+  Epoch epoch;
+  int rank = 0;
+  int64_t step = 0;
+};
+
+// What a slot cannot keep at present, and why; an empty fault: it can again. Again after every
+// Welcome while it holds.
+struct RankProtection {
+  int slot = 0;
+  std::string what;   // "checkpoint" or "snapshot"
+  std::string fault;  // a sentence
+};
+
 // --- launcher -> agent
 // ---------------------------------------------------------------------------------------------
 
@@ -198,6 +224,15 @@ struct EndStalledRank {
   int slot = 0;
   std::string start;  // Member::start
   std::string reason;
+};
+
+// The checkpoint that this rank has written may be marked complete: it is a member of the newest
+// world. To the rank as it is.
+struct CheckpointGrant {
+  Epoch epoch;
+  int rank = 0;
+  int64_t step = 0;
+  int shard = 0;
 };
 
 // Every rank of the epoch is done: ranks may end, with code 0.
@@ -297,7 +332,8 @@ using Message =
                  StoreSet, StoreGet, StoreValues, AttachHello, AttachGo, RankOutput, AttachExit,
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
                  RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
-                 RankPositions, RankStack, EndStalledRank>;
+                 RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
+                 RankProtection, CheckpointGrant>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

@@ -29,6 +29,13 @@ inline constexpr char kEnvLauncherAddress[] =
 inline constexpr char kEnvLauncherPort[] =
     "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test moves it
 
+// Of spec.checkpoint: where its volume is mounted, steps from one checkpoint to the next, how many
+// complete ones are kept.
+inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
+inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
+inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
+inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
+
 // --- environment of the launcher Pod
 // ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // status.launcherTerm at the Pod's creation
@@ -49,6 +56,11 @@ inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 // (stall_watch.h); 0: for ever. Of the agent: how long a rank may load.
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
 inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
+
+// Of the agent: where it makes a folder of its own for its ranks' snapshots; in a rank, that
+// folder.
+inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
+inline constexpr char kSnapshotDir[] = "/dev/shm";
 
 inline constexpr char kCredentialsDir[] =
     "/etc/ringmaster/credentials";                        // the Secret's items, mode 0440

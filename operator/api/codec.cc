@@ -83,6 +83,28 @@ Result<void> ReadMpiAndNetwork(const json& spec, TrainingJobSpec& out) {
   return {};
 }
 
+Result<void> ReadCheckpoint(const json& spec, std::optional<CheckpointSpec>& out) {
+  const json* object = kube::Find(spec, {"checkpoint"});
+  if (object == nullptr) return {};
+  if (!object->is_object()) return WrongType("spec.checkpoint", "an object");
+  CheckpointSpec checkpoint;
+  const json* volume = kube::Find(*object, {"volume"});
+  if (volume == nullptr || !volume->is_object()) {
+    return WrongType("spec.checkpoint.volume", "an object");
+  }
+  checkpoint.volume_json = kube::DumpJson(*volume);
+  if (kube::Find(*object, {"everySteps"}) != nullptr) {
+    const auto every = kube::GetInt64(*object, {"everySteps"});
+    if (!every) return WrongType("spec.checkpoint.everySteps", "a whole number");
+    checkpoint.every_steps = *every;
+  }
+  const auto keep = ReadInt(*object, "keep", "spec.checkpoint.keep");
+  if (!keep.ok()) return keep.error();
+  checkpoint.keep = keep->value_or(checkpoint.keep);
+  out = std::move(checkpoint);
+  return {};
+}
+
 Result<TrainingJobSpec> ReadSpec(const json& object) {
   TrainingJobSpec out;
   const json* spec = kube::Find(object, {"spec"});
@@ -101,6 +123,7 @@ Result<TrainingJobSpec> ReadSpec(const json& object) {
     out.launcher_template_json = *std::move(pod_template);
   }
   if (auto read = ReadMpiAndNetwork(*spec, out); !read.ok()) return read.error();
+  if (auto read = ReadCheckpoint(*spec, out.checkpoint); !read.ok()) return read.error();
   return out;
 }
 
@@ -190,6 +213,10 @@ TrainingJobStatus ReadStatus(const json& object) {
   out.world_size = kube::GetInt32(*status, {"worldSize"}).value_or(0);
   if (const json* progress = kube::Find(*status, {"progress"})) {
     out.progress = ReadProgress(*progress);
+  }
+  if (const json* checkpoint = kube::Find(*status, {"checkpoint"})) {
+    out.checkpoint = {.step = kube::GetInt64(*checkpoint, {"step"}).value_or(0),
+                      .time = kube::GetString(*checkpoint, {"time"})};
   }
   if (const json* recovery = kube::Find(*status, {"lastRecovery"})) {
     out.last_recovery = ReadRecovery(*recovery);
@@ -301,6 +328,10 @@ json EncodeStatus(const TrainingJobStatus& status) {
   }
   out["conditions"] = std::move(conditions);
   if (status.progress) out["progress"] = EncodeProgress(*status.progress);
+  if (status.checkpoint) {
+    out["checkpoint"] = {{"step", status.checkpoint->step}};
+    SetText(out["checkpoint"], "time", status.checkpoint->time);
+  }
   if (status.last_recovery) out["lastRecovery"] = EncodeRecovery(*status.last_recovery);
   if (!status.failures.empty()) {
     json failures = json::array();

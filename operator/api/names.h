@@ -40,6 +40,7 @@ inline constexpr char kCreated[] = "Created";
 inline constexpr char kReady[] = "Ready";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kResizing[] = "Resizing";
+inline constexpr char kProtected[] = "Protected";  // only once something could not be kept
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -76,6 +77,11 @@ inline constexpr char kReasonCompleted[] = "Completed";
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 inline constexpr char kReasonStartError[] = "StartError";
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
+
+// Reasons of Protected.
+inline constexpr char kReasonKept[] = "Kept";
+inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
+inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
 
 // Reasons of Resizing, beside the launcher's own for a pause (control::kPauseNoQuorum, ...).
 inline constexpr char kReasonStable[] = "Stable";

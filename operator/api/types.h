@@ -18,12 +18,19 @@ struct WorkerSpec {
   std::string template_json{};      // a Pod template; empty: none
 };
 
+struct CheckpointSpec {
+  std::string volume_json{};  // one volume source, without a name
+  int64_t every_steps = 500;
+  int keep = 3;
+};
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
   std::optional<int> slots_per_worker;  // unset: the worker's nvidia.com/gpu limit, else 1
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
+  std::optional<CheckpointSpec> checkpoint{};
   std::vector<std::string> mpi_extra_args;
   std::vector<std::string> mpi_env;
   std::string network_interface{};
@@ -113,6 +120,14 @@ struct Recovery {
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
 
+// The newest complete checkpoint.
+struct CheckpointStatus {
+  int64_t step = 0;
+  std::string time{};  // RFC 3339
+
+  friend bool operator==(const CheckpointStatus&, const CheckpointStatus&) = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
@@ -123,6 +138,7 @@ struct TrainingJobStatus {
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;
+  std::optional<CheckpointStatus> checkpoint;
   std::optional<Recovery> last_recovery;
   std::vector<Failure> failures;      // newest first
   std::vector<Straggler> stragglers;  // slowest first, at most control::kMaxStragglers

@@ -130,6 +130,7 @@ void Actor::WriteStatus(const Plan& plan) {
     const std::lock_guard lock(mutex_);
     status_written_ = true;
     if (plan.status.progress != job_.status.progress ||
+        plan.status.checkpoint != job_.status.checkpoint ||
         plan.status.stragglers != job_.status.stragglers) {
       memory_.progress_written = tools_.clock.Now();
     }

@@ -64,6 +64,7 @@ void DecideStatusWrite(const PlanInput& input, Plan& plan) {
   api::TrainingJobStatus without_progress = plan.status;
   without_progress.progress = old.progress;
   if (SameStragglers(without_progress, old)) without_progress.stragglers = old.stragglers;
+  without_progress.checkpoint = old.checkpoint;
   const bool progress_alone = without_progress == old;
   const auto& written = input.memory.progress_written;
   if (progress_alone && written && input.now - *written < kProgressPeriod) {

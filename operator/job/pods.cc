@@ -20,6 +20,7 @@ namespace {
 constexpr char kCredentialsVolume[] = "ringmaster-credentials";
 constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
+constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
 constexpr char kGpuResource[] = "nvidia.com/gpu";
 
 // Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
@@ -141,6 +142,18 @@ void AddCommonVariables(const PodContext& context, const std::vector<std::string
   AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
 }
 
+// The user's volume at its fixed path, and what the trainer's flags take from it.
+void AddCheckpoints(const api::CheckpointSpec& checkpoint, json& spec, json& container) {
+  json volume = ParseTemplate(checkpoint.volume_json);
+  volume["name"] = kCheckpointVolume;
+  ListAt(spec, "volumes").push_back(std::move(volume));
+  ListAt(container, "volumeMounts")
+      .push_back({{"name", kCheckpointVolume}, {"mountPath", control::kCheckpointDir}});
+  AddVariable(container, control::kEnvCheckpointDir, control::kCheckpointDir);
+  AddVariable(container, control::kEnvCheckpointEvery, std::to_string(checkpoint.every_steps));
+  AddVariable(container, control::kEnvCheckpointKeep, std::to_string(checkpoint.keep));
+}
+
 // One kind of Pod, as far as both are alike.
 struct PodKind {
   const std::string& template_json;
@@ -213,6 +226,9 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
   // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
+  if (context.job.spec.checkpoint) {
+    AddCheckpoints(*context.job.spec.checkpoint, pod["spec"], container);
+  }
   AddVariable(container, control::kEnvWorkerIndex, std::to_string(index));
   if (const int gpus = GpuLimit(kind.template_json); gpus > 0) {
     AddVariable(container, control::kEnvGpus, std::to_string(gpus));

@@ -252,6 +252,46 @@ void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answe
   }
 }
 
+// What is not kept at present. Nothing to say of a job that always could keep what it wants to.
+void DescribeProtection(const PlanInput& input, const control::LauncherStatus& answer,
+                        api::TrainingJobStatus& status, const std::string& now) {
+  const bool known = api::FindCondition(status.conditions, api::kProtected) != nullptr;
+  if (answer.unprotected.empty() && !known) return;
+  Condition condition{.type = api::kProtected,
+                      .status = ConditionStatus::kTrue,
+                      .reason = api::kReasonKept,
+                      .message = "the training's state is kept again",
+                      .observed_generation = input.job.generation};
+  if (!answer.unprotected.empty()) {
+    // Without checkpoints more is at stake: they come first.
+    const auto& faults = answer.unprotected;
+    const auto worst = std::find_if(faults.begin(), faults.end(),
+                                    [](const auto& fault) { return fault.what == "checkpoint"; });
+    const bool checkpoint = worst != faults.end();
+    const control::ProtectionFault& fault = checkpoint ? *worst : faults.front();
+    condition.status = ConditionStatus::kFalse;
+    condition.reason = checkpoint ? api::kReasonCheckpointFailing : api::kReasonSnapshotFailing;
+    condition.message =
+        (checkpoint ? "training goes on, but no new checkpoints are complete, so a loss of all "
+                      "workers goes back to the last one; "
+                    : "training goes on, but if all ranks end at once it goes back to the last "
+                      "checkpoint; ") +
+        fault.pod + ": " + fault.message;
+  }
+  api::SetCondition(status.conditions, std::move(condition), now);
+}
+
+// The time moves only with the step: it is computed from an age.
+void DescribeCheckpoint(const PlanInput& input, const control::LauncherStatus& answer,
+                        api::TrainingJobStatus& status) {
+  if (!answer.checkpoint) return;
+  if (status.checkpoint && status.checkpoint->step == answer.checkpoint->step) return;
+  status.checkpoint = {
+      .step = answer.checkpoint->step,
+      .time =
+          FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis))};
+}
+
 void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const std::string& now) {
   status.world_size = 0;
   status.stragglers.clear();
@@ -331,6 +371,8 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   if (answer != nullptr) {
     DescribeAnswer(input, *answer, status, now);
     DescribeResizing(input, outlook, *answer, status);
+    DescribeCheckpoint(input, *answer, status);
+    DescribeProtection(input, *answer, status, now);
   } else if (outlook.launcher_lost) {
     DescribeLoss(input, status, now);
   }

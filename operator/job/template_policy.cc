@@ -25,6 +25,7 @@ constexpr char kCredentialsRoot[] = "/etc/ringmaster";
 
 constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "emptyDir",
                                   "ephemeral", "projected", "secret",      "persistentVolumeClaim"};
+constexpr std::array kReadOnlyKinds{"configMap", "downwardAPI", "projected", "secret"};
 constexpr std::array kSafeSysctls{
     "kernel.shm_rmid_forced",           "net.ipv4.ip_local_port_range",
     "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start",
@@ -64,6 +65,7 @@ class Checker {
       : found_(found), managed_(std::move(managed)) {}
 
   void Template(const json& pod_template, const std::string& path);
+  void CheckpointVolume(const json& volume, const std::string& path);
 
  private:
   void Metadata(const json& metadata, const std::string& path);
@@ -224,6 +226,31 @@ void Checker::Volume(const json& volume, const std::string& path) {
   });
 }
 
+// One source; of the allow-list, those that can be written.
+void Checker::CheckpointVolume(const json& volume, const std::string& path) {
+  int sources = 0;
+  for (const auto& [key, value] : volume.items()) {
+    if (key == "name") {
+      Add(path + ".name", kByRingmaster);
+    } else if (!value.is_null()) {
+      ++sources;
+    }
+    if (!value.is_null() && IsOneOf(kReadOnlyKinds, key)) {
+      Add(path + "." + key,
+          "cannot be written, and checkpoints are; use a persistentVolumeClaim that all workers "
+          "can share");
+    }
+  }
+  if (sources != 1) {
+    Add(path, "names " + std::to_string(sources) +
+                  " volume sources instead of one; write for example {persistentVolumeClaim: "
+                  "{claimName: NAME}}");
+  }
+  json anonymous = volume;
+  anonymous.erase("name");
+  Volume(anonymous, path);
+}
+
 void Checker::Container(const json& container, const std::string& path, bool managed) {
   if (managed) ManagedContainer(container, path);
   IfObject(container, "securityContext", path, [this](const json& context, const std::string& at) {
@@ -271,6 +298,10 @@ void Checker::Mounts(const json& container, const std::string& path) {
     if (target == kCredentialsRoot || StartsWith(target, std::string(kCredentialsRoot) + "/")) {
       Add(at + ".mountPath",
           "is under /etc/ringmaster, where the job's credentials are; choose another path");
+    }
+    if (target == control::kCheckpointDir ||
+        StartsWith(target, std::string(control::kCheckpointDir) + "/")) {
+      Add(at + ".mountPath", "is where spec.checkpoint.volume is mounted; choose another path");
     }
     if (kube::GetString(mount, {"mountPropagation"}) == "Bidirectional") {
       Add(at + ".mountPropagation", kRefused);
@@ -368,6 +399,14 @@ std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec) {
   CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, found);
   CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,
             found);
+  if (!spec.checkpoint) return found;
+  const std::string path = "spec.checkpoint.volume";
+  const Result<json> volume = kube::ParseJson(spec.checkpoint->volume_json);
+  if (!volume.ok() || !volume->is_object()) {
+    found.push_back({path, "is not an object; correct it"});
+  } else {
+    Checker(found, control::kWorkerContainer).CheckpointVolume(*volume, path);
+  }
   return found;
 }
 

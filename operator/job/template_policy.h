@@ -28,7 +28,7 @@ struct Violation {
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
                                      const std::string& managed);
 
-// Both templates of a job.
+// Both templates of a job, and the volume of its checkpoints.
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

@@ -54,6 +54,10 @@ class JobBuilder {
     job_.spec.launcher_template_json = std::move(text);
     return *this;
   }
+  JobBuilder& Checkpoint(api::CheckpointSpec checkpoint) {
+    job_.spec.checkpoint = std::move(checkpoint);
+    return *this;
+  }
   JobBuilder& Status(api::TrainingJobStatus status) {
     job_.status = std::move(status);
     return *this;

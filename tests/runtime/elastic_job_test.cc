@@ -2,6 +2,7 @@
 // host is cut off, workers join and leave. The job must end well each time, and the ranks' audit
 // logs must prove that no step was lost or repeated.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -27,6 +28,7 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 500;  // more than twice what passes while two workers load
+constexpr std::int64_t kEvery = 40;   // steps from one checkpoint to the next
 constexpr Seconds kLimit{120};
 
 struct Step {
@@ -63,6 +65,35 @@ class ElasticJob : public testing::Test {
                     "--step-log=" + StepLog(),
                     "--audit-log=" + logs_ + "/audit"};
     return spec;
+  }
+  control::LaunchSpec TrainerWithCheckpoints() const {
+    control::LaunchSpec spec = Trainer();
+    spec.command.insert(spec.command.end(), {"--checkpoint-dir=" + Checkpoints(),
+                                             "--checkpoint-every=" + std::to_string(kEvery)});
+    return spec;
+  }
+  std::string Checkpoints() const { return logs_ + "/checkpoints"; }
+  // The steps of the complete checkpoints, newest last.
+  std::vector<std::int64_t> CompleteSteps() const {
+    std::vector<std::int64_t> steps;
+    std::error_code none_yet;
+    for (const auto& entry : std::filesystem::directory_iterator(Checkpoints(), none_yet)) {
+      const std::string name = entry.path().filename();
+      if (std::filesystem::exists(entry.path() / "DONE")) {
+        steps.push_back(std::stoll(name.substr(name.find('-') + 1)));
+      }
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  }
+  // The step from which the step log says that training went on; -1: it does not say so.
+  std::int64_t ResumedFrom(const std::string& what) const {
+    const std::string log = ReadFile(StepLog());
+    const std::size_t at = log.find("{\"resumed\"");
+    if (at == std::string::npos) return -1;
+    const auto line = nlohmann::json::parse(log.substr(at, log.find('\n', at) - at));
+    EXPECT_EQ(line["resumed"]["from"].get<std::string>(), what);
+    return line["resumed"]["step"].get<std::int64_t>();
   }
   std::string StepLog() const { return logs_ + "/steps.jsonl"; }
 
@@ -124,17 +155,34 @@ class ElasticJob : public testing::Test {
 
   // The job succeeds, every step was done once, and the loss is a number.
   void ExpectEndsWell(Job& job) {
+    const Ran audit = EndAndAudit(job);
+    EXPECT_EQ(audit.exit_code, 0) << audit.output;
+  }
+  // All of that but for a declared roll-back of so many steps at most.
+  void ExpectEndsWellAfterARollBack(Job& job, std::int64_t at_most) {
+    const Ran audit = EndAndAudit(job);
+    const std::size_t at = audit.output.find("{\"steps\"");
+    ASSERT_NE(at, std::string::npos) << audit.output;
+    const auto summary = nlohmann::json::parse(audit.output.substr(at), nullptr, false);
+    ASSERT_TRUE(summary.is_object()) << audit.output;
+    const auto rolled_back = summary["rolled_back"].get<std::int64_t>();
+    EXPECT_LE(rolled_back, at_most);
+    EXPECT_EQ(audit.exit_code, rolled_back > 0 ? 4 : 0) << audit.output;
+  }
+  Ran EndAndAudit(Job& job) {
     std::printf("all of it had happened by step %lld of %lld\n",
                 static_cast<long long>(LastStep().step), static_cast<long long>(kSteps));
     const control::Verdict verdict = job.AwaitVerdict(Seconds(240));
-    ASSERT_TRUE(verdict.succeeded) << verdict.message;
-    ASSERT_TRUE(verdict.progress.has_value());
-    EXPECT_EQ(verdict.progress->step, kSteps);
-    EXPECT_TRUE(std::isfinite(verdict.progress->loss)) << verdict.progress->loss;
-    const Ran audit =
+    EXPECT_TRUE(verdict.succeeded) << verdict.message;
+    EXPECT_TRUE(verdict.progress.has_value());
+    if (verdict.progress) {
+      EXPECT_EQ(verdict.progress->step, kSteps);
+      EXPECT_TRUE(std::isfinite(verdict.progress->loss)) << verdict.progress->loss;
+    }
+    Ran audit =
         RunCommand({AuditProgram(), logs_ + "/audit", "--expect-steps=" + std::to_string(kSteps)});
     std::printf("%s", audit.output.c_str());
-    EXPECT_EQ(audit.exit_code, 0) << audit.output;
+    return audit;
   }
 
   std::string logs_;
@@ -297,6 +345,65 @@ TEST_F(ElasticJob, PausesBelowItsMinimumAndGoesOnWithTheReplacement) {
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
   ExpectEndsWell(job);
+}
+
+TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
+  Job job(3, TrainerWithCheckpoints());
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return CompleteSteps().size() >= 2; })) << job.Log();
+  EXPECT_TRUE(WaitUntil(kLimit, [&] { return job.Status().checkpoint.has_value(); }));
+  const Epoch before = LastStep().epoch;
+
+  for (const int worker : {0, 1}) Hosts::Signal(job.agent(worker), SIGKILL);
+  for (const int worker : {0, 1}) ASSERT_TRUE(job.agent(worker).Wait(Seconds(10)).has_value());
+  const std::int64_t newest = CompleteSteps().back();
+  for (const int worker : {0, 1}) {
+    job.StartAgent(worker, "uid-" + std::to_string(worker) + "-2");
+  }
+  job.SendOrder({0, 1}, 1);
+
+  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
+  EXPECT_EQ(ResumedFrom("checkpoint"), newest);
+  EXPECT_TRUE(WaitUntil(kLimit, [&] { return job.Status().last_recovery.has_value(); }));
+  EXPECT_LE(job.Status().last_recovery->steps_lost, 3 * kEvery);
+  ExpectEndsWellAfterARollBack(job, 3 * kEvery);
+  EXPECT_EQ(CompleteSteps().size(), 3U);
+  EXPECT_EQ(CompleteSteps().back(), kSteps);
+}
+
+TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsDamaged) {
+  Job job(3, TrainerWithCheckpoints());
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return CompleteSteps().size() >= 2; })) << job.Log();
+  const Epoch before = LastStep().epoch;
+
+  for (const int worker : {0, 1}) Hosts::Signal(job.agent(worker), SIGKILL);
+  for (const int worker : {0, 1}) ASSERT_TRUE(job.agent(worker).Wait(Seconds(10)).has_value());
+  const std::vector<std::int64_t> steps = CompleteSteps();
+  const std::string damaged = Checkpoints() + "/" + std::to_string(before.term) + "." +
+                              std::to_string(before.number) + "-" + std::to_string(steps.back());
+  std::filesystem::resize_file(damaged + "/shard-0", 5000);
+  job.StartAgent(0, "uid-0-2");
+  job.SendOrder({0}, 1);
+
+  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 1, before));
+  EXPECT_EQ(ResumedFrom("checkpoint"), steps[steps.size() - 2]);
+  EXPECT_THAT(job.Log(), HasSubstr("Passed over a damaged checkpoint"));
+  ExpectEndsWellAfterARollBack(job, 4 * kEvery);
+}
+
+TEST_F(ElasticJob, GoesOnFromItsSnapshotsWhenAllRanksAreKilled) {
+  Job job(3, Trainer());
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 100; }));
+  const Epoch before = LastStep().epoch;
+
+  const std::array ranks = {RankOf(job, 0), RankOf(job, 1)};
+  for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGKILL), 0);
+
+  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
+  EXPECT_GE(ResumedFrom("snapshot"), 90);
+  ExpectEndsWellAfterARollBack(job, 10);
 }
 
 }  // namespace

@@ -91,6 +91,8 @@ Variables Job::CommonVariables(const std::string& host_name, const std::string& 
           {control::kEnvItemHashes, item_hashes},
           {control::kEnvCredentialsDir, Path("credentials")},
           {control::kEnvTerminationLog, Path("verdict-" + host_name)},
+          // All hosts see this host's shared memory, and nobody cleans up after a killed agent.
+          {control::kEnvSnapshotDir, Path("shm")},
           {control::kEnvRuntimeDir, Path("run-" + host_name)}};
 }
 

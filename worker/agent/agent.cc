@@ -189,6 +189,8 @@ void Agent::OnLauncherMessage(const control::Message& message) {
     slots_->OnEndStalledRank(*hanging);
   } else if (const auto* values = std::get_if<control::StoreValues>(&message)) {
     slots_->OnStoreValues(*values);
+  } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
+    slots_->OnCheckpointGrant(*grant);
   } else if (std::holds_alternative<control::Shutdown>(message)) {
     LogInfo("The launcher ended the job");
     End(kShutdownGrace, 0);

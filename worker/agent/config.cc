@@ -77,6 +77,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   config.gpus = reader.Number(control::kEnvGpus, 0, 0, 1024);
   config.credentials_dir = reader.Text(control::kEnvCredentialsDir, control::kCredentialsDir);
   config.runtime_dir = reader.Text(control::kEnvRuntimeDir, control::kRuntimeDir);
+  config.snapshot_dir =
+      std::filesystem::path(reader.Text(control::kEnvSnapshotDir, control::kSnapshotDir)) /
+      ("ringmaster-" + config.pod_uid);
   config.item_hashes = reader.Required(control::kEnvItemHashes);
   config.load_limit = std::chrono::milliseconds(
       reader.Number(control::kEnvLoadLimitMillis, 600'000, 100, 86'400'000));

@@ -36,6 +36,7 @@ struct Config {
   std::filesystem::path credentials_dir;
   std::string item_hashes;  // JSON, as the operator wrote it
   std::filesystem::path runtime_dir;
+  std::filesystem::path snapshot_dir;  // this worker's own; empty: its ranks make no snapshots
 
   std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
 

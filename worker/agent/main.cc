@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -63,9 +64,26 @@ int Fail(const Error& error) {
   return kExitFailed;
 }
 
+// Outlives ranks, and with them this process only where it is killed. Without it ranks make none.
+void PrepareSnapshots(Config& config) {
+  if (!config.spec.IsManagedTrainer()) config.snapshot_dir.clear();
+  if (config.snapshot_dir.empty()) return;
+  const Result<void> made = control::MakePrivateDirectory(config.snapshot_dir);
+  if (made.ok()) return;
+  LogWarn("Ranks keep no snapshots of their state", {{"reason", made.error().message}});
+  config.snapshot_dir.clear();
+}
+
+void RemoveSnapshots(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+}
+
 int Run(std::chrono::milliseconds grace) {
   Result<Config> config = ReadConfig(ProcessEnvironment(environ));
   if (!config.ok()) return Fail(config.error());
+  PrepareSnapshots(*config);
+  const std::filesystem::path snapshots = config->snapshot_dir;
   boost::asio::io_context io(1);
   int exit_code = kExitFailed;
   Result<std::unique_ptr<Agent>> agent = MakeAgent(io, *std::move(config), [&](int code) {
@@ -81,6 +99,7 @@ int Run(std::chrono::milliseconds grace) {
     }
   });
   io.run();
+  RemoveSnapshots(snapshots);
   return exit_code;
 }
 

@@ -9,6 +9,8 @@
 namespace ringmaster::agent {
 namespace {
 
+constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
+
 // What an attach ends with whose rank ended as it was told to: with another code mpirun would end
 // the others' attaches too.
 control::RankExit AsAsked() {
@@ -66,6 +68,16 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
     slot.said.store.ForgetGets();
     slot.said.broken = {broken->epoch, slot.given->rank, broken->peer, broken->reason};
     actions_->SendToLauncher(*slot.said.broken);
+  } else if (const auto* written = std::get_if<control::CheckpointWritten>(&message)) {
+    if (!current(written->epoch)) return true;
+    slot.said.written = *written;
+    slot.said.written->rank = slot.given->rank;
+    actions_->SendToLauncher(*slot.said.written);
+  } else if (const auto* completed = std::get_if<control::CheckpointDone>(&message)) {
+    slot.checkpoint = *completed;
+    actions_->SendToLauncher(*completed);
+  } else if (const auto* protection = std::get_if<control::RankProtection>(&message)) {
+    OnProtection(index, *protection);
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
     if (!current(set->epoch)) return true;
     if (!slot.said.store.Set(*set)) {
@@ -83,6 +95,18 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
     return false;
   }
   return true;
+}
+
+void ManagedSlots::OnProtection(int index, control::RankProtection protection) {
+  Slot& slot = At(index);
+  protection.slot = index;
+  if (protection.fault.empty()) {
+    slot.unprotected.erase(protection.what);
+  } else if (slot.unprotected.size() < kMostUnprotected ||
+             slot.unprotected.contains(protection.what)) {
+    slot.unprotected[protection.what] = protection;
+  }
+  actions_->SendToLauncher(protection);
 }
 
 void ManagedSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
@@ -182,6 +206,8 @@ void ManagedSlots::StartFresh(int index) {
   slot.start = options_.nonce + '-' + std::to_string(++starts_);
   slot.given.reset();
   slot.said = {};
+  slot.checkpoint.reset();
+  slot.unprotected.clear();
   slot.connected = slot.stopping = slot.released = slot.given_up = false;
   const Result<void> started = actions_->StartRank(index);
   slot.running = started.ok();

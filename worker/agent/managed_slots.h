@@ -13,6 +13,7 @@
 //
 // Sources: managed_slots.cc (processes, attaches, output), managed_world.cc (epochs).
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ class ManagedSlots final : public Slots {
   std::vector<Standing> InWorld() const override;
   void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
                          std::chrono::milliseconds limit) override;
+  void OnCheckpointGrant(const control::CheckpointGrant& grant) override;
   void OnRankHello(int slot) override;
   void OnRankGone(int slot) override;
   [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;
@@ -62,6 +64,7 @@ class ManagedSlots final : public Slots {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
+    std::optional<control::CheckpointWritten> written;  // until it is granted
     StoreRequests store;
   };
   struct Slot {
@@ -76,6 +79,9 @@ class ManagedSlots final : public Slots {
     std::optional<Place> given;   // what the process was told last; nothing while it is fresh
     bool gate_open = false;       // it was in a world: its attach, if any, shows what it prints
     Said said;
+    // Beyond its epoch: for as long as the process runs.
+    std::optional<control::CheckpointDone> checkpoint;
+    std::map<std::string, control::RankProtection> unprotected;  // by what
     std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
     RestartPolicy restart;
     SlotOutput output;
@@ -84,6 +90,7 @@ class ManagedSlots final : public Slots {
   Slot& At(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
 
   // managed_slots.cc
+  void OnProtection(int slot, control::RankProtection protection);
   void OnAttached(AttachId id, const control::AttachHello& hello) override;
   void OnDetached(const Attach& attach) override;
   void EndRanks(std::chrono::milliseconds grace) override;

@@ -35,6 +35,9 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
     if (slot.said.broken.has_value()) actions_->SendToLauncher(*slot.said.broken);
     if (slot.said.boundary.has_value()) actions_->SendToLauncher(*slot.said.boundary);
     if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
+    if (slot.said.written.has_value()) actions_->SendToLauncher(*slot.said.written);
+    if (slot.checkpoint.has_value()) actions_->SendToLauncher(*slot.checkpoint);
+    for (const auto& [what, protection] : slot.unprotected) actions_->SendToLauncher(protection);
     if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
     Route(index);
   }
@@ -184,6 +187,18 @@ std::vector<Slots::Standing> ManagedSlots::InWorld() const {
     standing.push_back({index, slot.given->rank, slot.given->epoch});
   }
   return standing;
+}
+
+void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (!slot.given.has_value() || slot.given->epoch != grant.epoch ||
+        slot.given->rank != grant.rank) {
+      continue;
+    }
+    slot.said.written.reset();
+    actions_->SendToRank(index, grant);
+  }
 }
 
 void ManagedSlots::OnStoreValues(const control::StoreValues& values) {

@@ -22,6 +22,8 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);
   if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;
+  environment.erase(control::kEnvSnapshotDir);
+  if (!config.snapshot_dir.empty()) environment[control::kEnvSnapshotDir] = config.snapshot_dir;
   environment["LOCAL_RANK"] = std::to_string(slot);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(slots);
   std::vector<std::string> entries;

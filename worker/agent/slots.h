@@ -53,6 +53,7 @@ class Slots {
   virtual void OnRelease(const control::Release& /*release*/) {}
   virtual void OnEndStalledRank(const control::EndStalledRank& /*end*/) {}
   virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
+  virtual void OnCheckpointGrant(const control::CheckpointGrant& /*grant*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
   virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live

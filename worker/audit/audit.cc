@@ -14,7 +14,7 @@ Error Invalid(std::string what) { return {ErrorKind::kInvalid, std::move(what)};
 bool SameWorld(const WorldLine& a, const WorldLine& b) {
   return a.global_batch == b.global_batch && a.members == b.members &&
          a.adopted_epoch == b.adopted_epoch && a.adopted_step == b.adopted_step &&
-         a.checksum == b.checksum;
+         a.adopted_from == b.adopted_from && a.checksum == b.checksum;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
-// Proves from the audit logs of all ranks of a job that no step was lost or repeated.
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated, or that what
+// was given up was declared: when all ranks are lost, training goes on from the newest state kept.
 //
 // The worlds are gone through in the order of their epochs. Each adopts the state after some step
 // of an earlier one; the steps up to there are committed, what lies beyond is dropped. What is left
@@ -22,6 +23,8 @@
 namespace ringmaster::audit {
 
 struct Findings {
+  int64_t rolled_back = 0;  // committed steps that were given up, as their ranks' logs say, and
+                            // done again from a kept state
   int64_t lost = 0;         // steps or parts of them that were committed and are not in the lineage
   int64_t repeated = 0;     // steps or samples that were used twice
   int64_t disagreeing = 0;  // ranks that say different things, or a state that is not what it was

@@ -67,6 +67,16 @@ class Fields {
     return texts;
   }
 
+  // One of two texts; empty where there is no such field.
+  std::string OptionalWord(const char* name, const char* one, const char* other) {
+    if (!object_.is_object() || !object_.contains(name)) return "";
+    const Json& json = object_[name];
+    if (json == one) return one;
+    if (json == other) return other;
+    Wrong(name, "is no word that is known");
+    return "";
+  }
+
   const Json& Object(const char* name) {
     static const Json kNone = Json::object();
     const Json* json = Find(name);
@@ -121,6 +131,7 @@ WorldLine ReadWorld(const Json& json, std::string& wrong) {
   Fields adopted(fields.Object("adopted"), wrong);
   line.adopted_epoch = adopted.EpochOf("epoch");
   line.adopted_step = adopted.Number("step", 0);
+  line.adopted_from = adopted.OptionalWord("from", "checkpoint", "snapshot");
   return line;
 }
 

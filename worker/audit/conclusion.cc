@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace ringmaster::audit {
+namespace {
+
+constexpr int64_t kMostInherited = int64_t{1} << 26;  // each takes memory
+
+}  // namespace
 
 void Note(Findings& findings, int64_t Findings::*kind, const std::string& sentence, int64_t count) {
   findings.*kind += count;
@@ -36,6 +41,11 @@ Report Conclusion::Draw(std::optional<int64_t> expected_steps) {
 
 bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
+  if (lineage_.empty() && step > 0 && step <= kMostInherited &&
+      world.line.adopted_epoch.term == 0 && world.line.adopted_from == "checkpoint") {
+    AdoptAnotherRuns(world);
+    return true;
+  }
   const std::string name = "epoch " + Text(world.line.epoch) + " adopted step " +
                            std::to_string(step) + " of epoch " + Text(world.line.adopted_epoch);
   const auto known = static_cast<int64_t>(lineage_.size());
@@ -46,8 +56,12 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
     return false;
   }
   if (step < committed_) {
-    Note(findings_, &Findings::lost,
-         name + " when " + std::to_string(committed_) + " steps were committed", committed_ - step);
+    const bool declared = !world.line.adopted_from.empty();
+    Note(findings_, declared ? &Findings::rolled_back : &Findings::lost,
+         name +
+             (declared ? ", from the newest " + world.line.adopted_from + " that was kept," : "") +
+             " when " + std::to_string(committed_) + " steps were committed",
+         committed_ - step);
   }
   const Epoch had = step == 0 ? Epoch{} : lineage_[static_cast<std::size_t>(step) - 1];
   if (had != world.line.adopted_epoch) {
@@ -59,6 +73,15 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
+// The first steps are not this run's: its logs begin after them.
+void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
+  inherited_ = committed_ = world.line.adopted_step;
+  inherited_checksum_ = world.line.checksum;
+  lineage_.assign(static_cast<std::size_t>(inherited_), world.line.adopted_epoch);
+}
+
+bool Conclusion::OfAnotherRun(int64_t step) const { return step <= inherited_; }
+
 // The adopted state must be the one that its epoch logged.
 void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
@@ -68,6 +91,8 @@ void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   if (step == 0) {
     if (!initial_) initial_ = world.line.checksum;
     logged = initial_;
+  } else if (OfAnotherRun(step)) {
+    if (step == inherited_) logged = inherited_checksum_;
   } else if (const auto source = audit_.worlds_.find(lineage_.back());
              source != audit_.worlds_.end()) {
     const auto ranks = source->second.steps.find(step);
@@ -109,6 +134,7 @@ void Conclusion::Follow(Epoch epoch, const Audit::WorldRecord& world) {
 }
 
 void Conclusion::CheckStep(int64_t step, Epoch epoch) {
+  if (OfAnotherRun(step)) return;
   const Audit::WorldRecord& world = audit_.worlds_.at(epoch);
   const Audit::RankSteps& ranks = world.steps.at(step);
   const std::string name = "step " + std::to_string(step) + " of epoch " + Text(epoch);
@@ -189,6 +215,7 @@ std::vector<Segment> Conclusion::Schedule() const {
   std::vector<Segment> schedule;
   for (std::size_t i = 0; i < lineage_.size(); ++i) {
     const auto step = static_cast<int64_t>(i) + 1;
+    if (OfAnotherRun(step)) continue;
     if (schedule.empty() || schedule.back().epoch != lineage_[i]) {
       schedule.push_back({.first = step,
                           .last = step,

@@ -27,6 +27,8 @@ class Conclusion {
  private:
   // False: the logs do not show how the lineage reached this world; nothing after it can be judged.
   bool Adopt(const Audit::WorldRecord& world);
+  void AdoptAnotherRuns(const Audit::WorldRecord& world);
+  bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
   void CheckStep(int64_t step, Epoch epoch);
@@ -39,6 +41,8 @@ class Conclusion {
   Findings findings_;
   std::vector<Epoch> lineage_;       // of step 1, 2, …
   int64_t committed_ = 0;            // of the lineage's steps, from the first
+  int64_t inherited_ = 0;            // of them, those that another run had done
+  uint64_t inherited_checksum_ = 0;  // of the state after them
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
 };
 

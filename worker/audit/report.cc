@@ -14,7 +14,8 @@ std::string Dump(const nlohmann::ordered_json& json) {
 
 int ExitCodeOf(const Findings& findings) {
   if (findings.lost + findings.repeated + findings.disagreeing > 0) return kExitViolation;
-  return findings.unknown > 0 ? kExitUnknown : kExitClean;
+  if (findings.unknown > 0) return kExitUnknown;
+  return findings.rolled_back > 0 ? kExitRolledBack : kExitClean;
 }
 
 std::string SummaryLine(const Report& report) {
@@ -25,6 +26,7 @@ std::string SummaryLine(const Report& report) {
                {"repeated", findings.repeated},
                {"disagreeing", findings.disagreeing},
                {"unknown", findings.unknown},
+               {"rolled_back", findings.rolled_back},
                {"ok", ExitCodeOf(findings) == kExitClean}});
 }
 

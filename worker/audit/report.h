@@ -12,11 +12,12 @@ inline constexpr int kExitClean = 0;
 inline constexpr int kExitViolation = 1;
 inline constexpr int kExitBadInput = 2;
 inline constexpr int kExitUnknown = 3;
+inline constexpr int kExitRolledBack = 4;
 
 int ExitCodeOf(const Findings& findings);
 
 // One JSON object in one line, without the newline: {"steps", "worlds", "lost", "repeated",
-// "disagreeing", "unknown", "ok"}.
+// "disagreeing", "unknown", "rolled_back", "ok"}.
 std::string SummaryLine(const Report& report);
 
 // A line for each run of committed steps that one world computed:

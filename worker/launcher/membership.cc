@@ -110,6 +110,7 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
 void Membership::OnRestartedAgent(Time now, Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   worker.leaving = false;
+  safekeeping_.Forget(pod_uid, -1);
   worker.stopping.clear();
   worker.processes.clear();
   if (!IsMember(pod_uid)) return;
@@ -321,6 +322,7 @@ void Membership::Bury(Time now, Worker& worker, const std::string& cause,
 // Never again: its place goes to another Pod.
 void Membership::Fence(Worker& worker) {
   worker.lost = true;
+  safekeeping_.Forget(worker.hello.pod_uid, -1);
   worker.stopping.clear();
   cooldown_.Forget(worker.hello.pod_uid);
   if (!worker.connection) return;

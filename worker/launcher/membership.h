@@ -39,6 +39,7 @@
 #include "worker/launcher/recovery_watch.h"
 #include "worker/launcher/rendezvous_store.h"
 #include "worker/launcher/restart_limit.h"
+#include "worker/launcher/safekeeping.h"
 #include "worker/launcher/stall_watch.h"
 #include "worker/launcher/start_gate.h"
 #include "worker/launcher/straggler_watch.h"
@@ -137,6 +138,9 @@ class Membership {
   void On(Time now, Worker& worker, const control::SlotOutput& output);
   void On(Time now, Worker& worker, const control::RankPositions& positions);
   void On(Time now, Worker& worker, const control::RankStack& stack);
+  void On(Time now, Worker& worker, const control::CheckpointWritten& written);
+  void On(Time now, Worker& worker, const control::CheckpointDone& done);
+  void On(Time now, Worker& worker, const control::RankProtection& protection);
   void KeepFailure(control::RankExit exit);
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message);
@@ -312,6 +316,7 @@ class Membership {
   Cooldown cooldown_;
   RestartLimit restarts_;
   RecoveryWatch recovery_;
+  Safekeeping safekeeping_;
   std::deque<control::RankExit> failures_;  // for the status
   std::vector<control::RankExit> failing_;  // of the last moments: candidates for the blame
   bool must_fail_ = false;

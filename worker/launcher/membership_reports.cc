@@ -92,6 +92,7 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   Process& process = worker.processes[exit.slot];
   if (process.exit && process.exit->start == exit.start) return;  // said again
   if (process.loaded == exit.start) process.loaded.clear();
+  safekeeping_.Forget(exit.pod_uid, exit.slot);
   process.exit = exit;
   process.ended_at = now;
   process.replaced = false;
@@ -214,6 +215,25 @@ void Membership::On(Time /*now*/, Worker& worker, const control::WorldReport& re
 
 void Membership::On(Time /*now*/, Worker& /*worker*/, const control::SlotOutput& output) {
   actions_.push_back(Print{std::max(-1, output.rank), output.is_stderr, output.data});
+}
+
+// Only the newest world's own members may complete a checkpoint, and only while it runs.
+void Membership::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
+  if (KeptForLater(worker, written)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  if (!Safekeeping::Grants(written, worker.hello.pod_uid, epoch_, members_)) return;
+  Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
+}
+
+void Membership::On(Time now, Worker& /*worker*/, const control::CheckpointDone& done) {
+  safekeeping_.Completed(now, done);
+}
+
+void Membership::On(Time /*now*/, Worker& worker, const control::RankProtection& protection) {
+  if (protection.slot < 0 || protection.slot >= options_.slots || protection.what.size() > 32) {
+    return;
+  }
+  safekeeping_.Protection(worker.hello.pod_uid, worker.hello.pod, protection);
 }
 
 // A step of the newest world is committed: each of its members has adopted the state.

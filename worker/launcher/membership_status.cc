@@ -21,6 +21,8 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.phase = phase_;
   status.progress = progress_;
   status.last_recovery = recovery_.last();
+  status.checkpoint = safekeeping_.Newest(now);
+  status.unprotected = safekeeping_.Faults();
   if (phase_ == LauncherPhase::kPaused) status.pause_reason = pause_reason_;
   if (HeldByAnOlderWorld(now)) {
     status.phase = LauncherPhase::kPaused;

@@ -55,6 +55,10 @@ class AgentMembership::Channel {
     return client_->Receive(std::chrono::steady_clock::now() + std::chrono::hours(1));
   }
   void Shutdown() { client_->Shutdown(); }
+  void Wake() {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
 
   void Take(control::Message message);
   void Lose(Error error);
@@ -73,6 +77,12 @@ class AgentMembership::Channel {
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
   Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
+  // The newest world that this rank was given; nothing before the first.
+  std::optional<control::RankEpoch> Newest();
+  // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
+  Result<control::RankEpoch> AwaitPresent(control::Epoch after, const std::stop_token& stop);
+  // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
+  Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);
 
  private:
   std::optional<std::string> WhyOverLocked(control::Epoch epoch) const;
@@ -86,7 +96,8 @@ class AgentMembership::Channel {
   control::Epoch below_;                      // every epoch below is over
   control::Epoch switch_;                     // the newest that shall be left at a boundary
   control::Epoch released_;
-  std::optional<Error> lost_;  // why the connection ended
+  std::optional<control::CheckpointGrant> grant_;  // the newest
+  std::optional<Error> lost_;                      // why the connection ended
   // Store questions under way, by id, with their answers.
   std::map<int64_t, std::optional<std::vector<std::string>>> questions_;
   int64_t next_id_ = 1;
@@ -107,6 +118,8 @@ void AgentMembership::Channel::Take(control::Message message) {
     switch_ = std::max(switch_, wanted->epoch);
   } else if (const auto* release = std::get_if<control::Release>(&message)) {
     released_ = std::max(released_, release->epoch);
+  } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
+    grant_ = *grant;
   } else if (auto* values = std::get_if<control::StoreValues>(&message)) {
     const auto question = questions_.find(values->id);
     if (question != questions_.end()) question->second = std::move(values->values);
@@ -178,6 +191,41 @@ Result<std::vector<std::string>> AgentMembership::Channel::Ask(control::StoreGet
                                            std::to_string(request.keys.size()) + " keys"};
   }
   return *values;
+}
+
+std::optional<control::RankEpoch> AgentMembership::Channel::Newest() {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
+Result<control::RankEpoch> AgentMembership::Channel::AwaitPresent(control::Epoch after,
+                                                                  const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { Wake(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return stop.stop_requested() || lost_ ||
+           (newest_ && after < newest_->epoch && !(newest_->epoch < below_));
+  });
+  if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "asked to stop"};
+  if (lost_) return *lost_;
+  return *newest_;
+}
+
+Result<bool> AgentMembership::Channel::AwaitGrant(const control::CheckpointWritten& written,
+                                                  const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { Wake(); });
+  const auto granted = [&] {
+    return grant_ && grant_->epoch == written.epoch && grant_->step == written.step &&
+           grant_->shard == written.shard;
+  };
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return stop.stop_requested() || granted() || WhyOverLocked(written.epoch).has_value();
+  });
+  if (granted()) return true;
+  if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "asked to stop"};
+  if (lost_) return *lost_;
+  return false;
 }
 
 class AgentMembership::EpochStore final : public Store {
@@ -301,6 +349,37 @@ Result<bool> AgentMembership::Finish(const World& world, const control::Progress
   }
   if (!event.ok()) return event.error();
   return *event == Channel::Event::kReleased;
+}
+
+// A world that ends before the launcher has answered is followed by another question: what was
+// written is a committed state of every world that this rank is still a member of.
+Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) {
+  control::Epoch asked;
+  for (;;) {
+    const Result<control::RankEpoch> world = channel_->AwaitPresent(asked, stop);
+    if (!world.ok()) return world.error();
+    asked = world->epoch;
+    const control::CheckpointWritten written{.epoch = world->epoch,
+                                             .rank = world->rank,
+                                             .step = shard.step,
+                                             .shard = shard.shard,
+                                             .bytes = shard.bytes,
+                                             .checksum = shard.checksum};
+    if (Result<void> sent = channel_->Send(written); !sent.ok()) return sent.error();
+    const Result<bool> granted = channel_->AwaitGrant(written, stop);
+    if (!granted.ok()) return granted.error();
+    if (*granted) return {};
+  }
+}
+
+void AgentMembership::CheckpointComplete(int64_t step) {
+  const std::optional<control::RankEpoch> world = channel_->Newest();
+  if (!world) return;
+  Say(control::CheckpointDone{.epoch = world->epoch, .rank = world->rank, .step = step});
+}
+
+void AgentMembership::Unprotected(const std::string& what, const std::string& reason) {
+  Say(control::RankProtection{.slot = slot_, .what = what, .fault = reason});
 }
 
 }  // namespace ringmaster::trainer

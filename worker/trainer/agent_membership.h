@@ -2,7 +2,8 @@
 
 // Membership from the agent that started this rank, over its unix socket
 // (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, RankLeave, RankSwitch, the
-// rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release.
+// rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
+// checkpoints and their grants.
 //
 // A thread reads; it calls the watch's callback itself, so that a rank which waits for a silent
 // peer is woken the moment its world is given up. A rank dies with its agent: once the connection
@@ -35,6 +36,9 @@ class AgentMembership final : public MembershipSource {
   void AtBoundary(const World& world, int64_t step) override;
   void Report(const World& world, const control::Progress& progress) override;
   Result<bool> Finish(const World& world, const control::Progress& progress) override;
+  Result<void> AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) override;
+  void CheckpointComplete(int64_t step) override;
+  void Unprotected(const std::string& what, const std::string& reason) override;
 
  private:
   class Channel;     // the connection and what came over it

@@ -39,6 +39,11 @@ std::string Pair(int64_t first, int64_t second) {
 
 std::string Of(control::Epoch epoch) { return Pair(epoch.term, epoch.number); }
 
+std::string From(StateOrigin origin) {
+  const std::string name = NameOf(origin);
+  return name.empty() ? "" : ",\"from\":\"" + name + "\"";
+}
+
 std::string StepFields(const World& world, int64_t step, Share samples) {
   return "\"step\":" + std::to_string(step) + ",\"epoch\":" + Of(world.epoch) +
          ",\"rank\":" + std::to_string(world.rank) +
@@ -83,9 +88,9 @@ void AuditLog::Entered(const World& world, int64_t global_batch, const Adopted& 
         ",\"number\":" + std::to_string(world.epoch.number) +
         ",\"rank\":" + std::to_string(world.rank) + ",\"size\":" + std::to_string(world.size) +
         ",\"global_batch\":" + std::to_string(global_batch) + ",\"members\":[" + members +
-        "],\"adopted\":{\"epoch\":" + Of(adopted.version.epoch) +
-        ",\"step\":" + std::to_string(adopted.version.step) + "},\"checksum\":\"" +
-        HexOf(adopted.checksum) + "\"}}\n");
+        "],\"adopted\":{\"epoch\":" + Of(adopted.held.EpochOfRun()) +
+        ",\"step\":" + std::to_string(adopted.held.version.step) + From(adopted.held.origin) +
+        "},\"checksum\":\"" + HexOf(adopted.checksum) + "\"}}\n");
 }
 
 void AuditLog::Begun(const World& world, int64_t step, Share samples) {

@@ -5,6 +5,8 @@
 //
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
 //             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
+//   "adopted" has "from":"checkpoint" or "snapshot" where no rank had a state: the steps after it
+//   are given up, and said to be. Epoch [0, …]: of another run's checkpoint.
 //   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
 //   leave
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update

@@ -19,27 +19,33 @@ uint64_t WithSizes(uint64_t fingerprint, const TrainableState& state) {
 
 }  // namespace
 
-Levelling::Levelling(TrainableState state, StateVersion version, const Clock& clock,
+Levelling::Levelling(TrainableState state, const HeldState& held, const Clock& clock,
                      const Options& options)
     : state_(std::move(state)),
       clock_(clock),
       options_(options),
       mine_{.fingerprint = WithSizes(options.fingerprint, state_),
             .checksum = Checksum(state_),
-            .version = version} {}
+            .held = held} {}
 
 Result<Adopted> Levelling::Run(Communicator& communicator) {
   if (Result<void> gathered = Gather(communicator); !gathered.ok()) return gathered.error();
+  const bool untrained = std::none_of(all_.begin(), all_.end(), [](const Statement& statement) {
+    return statement.held.origin == StateOrigin::kTraining;
+  });
+  if (untrained) {
+    if (Result<void> again = LookAgain(communicator); !again.ok()) return again.error();
+  }
   const Result<std::size_t> winner = Winner();
   if (!winner.ok()) return winner.error();
   const Statement& best = all_[*winner];
-  Adopted adopted{.version = best.version, .checksum = best.checksum};
+  Adopted adopted{.held = best.held, .checksum = best.checksum};
   const bool level = std::all_of(all_.begin(), all_.end(), [&](const Statement& statement) {
-    return statement.version == best.version;
+    return statement.held.version == best.held.version;
   });
   if (level) return adopted;
   adopted.source = static_cast<int>(*winner);
-  adopted.changed = mine_.version != best.version;
+  adopted.changed = mine_.held.version != best.held.version;
   const Result<void> moved = communicator.rank() == adopted.source
                                  ? Send(communicator, adopted.source)
                                  : Receive(communicator, adopted.source);
@@ -55,6 +61,16 @@ Result<void> Levelling::Gather(Communicator& communicator) {
       ->Wait();
 }
 
+Result<void> Levelling::LookAgain(Communicator& communicator) {
+  if (options_.look_again) {
+    const Result<HeldState> held = options_.look_again(mine_.held);
+    if (!held.ok()) return held.error();
+    mine_.held = *held;
+    mine_.checksum = Checksum(state_);
+  }
+  return Gather(communicator);
+}
+
 Result<std::size_t> Levelling::Winner() const {
   std::size_t winner = 0;
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
@@ -63,14 +79,14 @@ Result<std::size_t> Levelling::Winner() const {
                      "other flags or other data (run the same command with the same data on every "
                      "rank)");
     }
-    if (all_[winner].version < all_[rank].version) winner = rank;
+    if (all_[winner].held.version < all_[rank].held.version) winner = rank;
   }
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
-    const bool same = all_[rank].version == all_[winner].version;
+    const bool same = all_[rank].held.version == all_[winner].held.version;
     if (same && all_[rank].checksum != all_[winner].checksum) {
       return Differs(rank, winner,
                      "other parameters after the same " +
-                         std::to_string(all_[winner].version.step) + " steps");
+                         std::to_string(all_[winner].held.version.step) + " steps");
     }
   }
   return winner;
@@ -97,7 +113,7 @@ Result<void> Levelling::Receive(Communicator& communicator, int source) {
     return Error{ErrorKind::kUnavailable,
                  "the state that rank " + std::to_string(source) + " sent arrived damaged"};
   }
-  if (mine_.version == sent.version) return {};
+  if (mine_.held.version == sent.held.version) return {};
   for (std::size_t i = 0; i < state_.size(); ++i) {
     std::copy(staged_[i].begin(), staged_[i].end(), state_[i].begin());
   }

@@ -6,7 +6,6 @@
 // an attempt that breaks half-way changes nothing.
 
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,21 +15,13 @@
 #include "common/base/result.h"
 #include "worker/trainer/checksum.h"
 #include "worker/trainer/communicator.h"
+#include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer {
 
-// What a rank's state is: its last applied step, and the epoch that computed it. A step of a higher
-// epoch wins over any of a lower one. {0, 0} and 0: as initialised.
-struct StateVersion {
-  control::Epoch epoch;
-  int64_t step = 0;
-
-  friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
-};
-
 // What all ranks have after levelling.
 struct Adopted {
-  StateVersion version;
+  HeldState held;
   uint64_t checksum = 0;
   int source = -1;       // the rank that sent it; -1: nobody was behind
   bool changed = false;  // this rank was behind
@@ -45,9 +36,13 @@ class Levelling {
     std::chrono::milliseconds timeout{30'000};  // of each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of a state that travels
+    // Asked on every rank where nobody has trained: what it holds after looking again for what was
+    // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
+    std::function<Result<HeldState>(const HeldState& held)> look_again{};
   };
 
-  Levelling(TrainableState state, StateVersion version, const Clock& clock, const Options& options);
+  Levelling(TrainableState state, const HeldState& held, const Clock& clock,
+            const Options& options);
 
   // On every rank of the communicator. kInvalid, on all ranks alike: they cannot train together
   // (other flags, or another state of the same version), and which rank differs. Other errors are
@@ -58,10 +53,11 @@ class Levelling {
   struct Statement {
     uint64_t fingerprint = 0;
     uint64_t checksum = 0;
-    StateVersion version;
+    HeldState held;
   };
 
   Result<void> Gather(Communicator& communicator);
+  Result<void> LookAgain(Communicator& communicator);
   // The lowest rank of the highest version; kInvalid as above.
   Result<std::size_t> Winner() const;
   Result<void> Send(Communicator& communicator, int source);
@@ -71,7 +67,7 @@ class Levelling {
   const TrainableState state_;
   const Clock& clock_;
   const Options options_;
-  const Statement mine_;
+  Statement mine_;
   std::vector<Statement> all_;  // by rank
   std::vector<std::vector<float>> staged_;
   int pieces_ = 0;

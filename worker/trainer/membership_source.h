@@ -3,8 +3,10 @@
 // Where a rank learns which world it is in, and whom it tells how it fares. The session asks it;
 // nothing else of the trainer knows whether an agent, flags or nobody decides.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,7 +28,20 @@ struct World {
   std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
 };
 
-// Thread-safety: one caller; callbacks come on any thread.
+// What a rank may be unable to keep (MembershipSource::Unprotected).
+inline constexpr char kCheckpointProtection[] = "checkpoint";
+inline constexpr char kSnapshotProtection[] = "snapshot";
+
+// A part of a checkpoint that this rank has written to the volume.
+struct WrittenShard {
+  int64_t step = 0;
+  int32_t shard = 0;
+  int64_t bytes = 0;
+  std::string checksum{};  // of its data, in hex
+};
+
+// Thread-safety: one caller, but for the calls about checkpoints, which come from any one thread;
+// callbacks come on any thread.
 class MembershipSource {
  public:
   virtual ~MembershipSource() = default;
@@ -56,6 +71,16 @@ class MembershipSource {
   // Past the last step: says so, and blocks until every rank of the world may end (true) or the
   // world is over and another one comes (false). Says AtBoundary where that is wanted meanwhile.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
+
+  // Blocks until whoever decides lets this checkpoint count: this rank is in the present world, and
+  // no ghost. Goes on over changes of the world. kCancelled: `stop` was asked for.
+  virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
+    return {};
+  }
+  // The checkpoint of this step is complete.
+  virtual void CheckpointComplete(int64_t /*step*/) {}
+  // Why `what` cannot be kept now; an empty reason: it can again.
+  virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 
 // A world that never changes: `world.size` ranks that meet in a store, or a single process.

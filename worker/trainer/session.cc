@@ -32,7 +32,18 @@ Session::Session(MembershipSource& membership, CommunicatorFactory make_communic
 
 Session::~Session() { CloseWorld(); }
 
-Result<void> Session::Join() { return EnterNext(Error{ErrorKind::kUnavailable, "no world came"}); }
+Result<void> Session::Join() {
+  if (options_.keeper != nullptr) {
+    // Only now, while nobody waits. What is wrong counts in a world where nobody has a state.
+    const Result<HeldState> restored = options_.keeper->Restore(held_);
+    if (restored.ok()) {
+      held_ = *restored;
+    } else {
+      LogWarn("Loaded no checkpoint", {{"reason", restored.error().message}});
+    }
+  }
+  return EnterNext(Error{ErrorKind::kUnavailable, "no world came"});
+}
 
 // --- worlds
 // ----------------------------------------------------------------------------------------
@@ -66,20 +77,30 @@ Result<void> Session::Enter() {
   membership_.Watch(world_.epoch, [communicator = communicator_.get()](const std::string& reason) {
     communicator->Abort(reason);
   });
-  Levelling levelling(
-      state_, version_, clock_,
-      {.fingerprint = options_.fingerprint,
-       .timeout = options_.timeout,
-       .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); }});
+  Levelling::Options how{
+      .fingerprint = options_.fingerprint,
+      .timeout = options_.timeout,
+      .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); }};
+  if (options_.keeper != nullptr) {
+    how.look_again = [this](const HeldState& held) {
+      Result<HeldState> restored = options_.keeper->Restore(held);
+      if (restored.ok()) held_ = *restored;
+      return restored;
+    };
+  }
+  Levelling levelling(state_, held_, clock_, how);
   const Result<Adopted> adopted = levelling.Run(*communicator_);
   if (!adopted.ok()) {
     Leave(adopted.error());  // before the memory that its operations work on
     return adopted.error();
   }
-  version_ = adopted->version;
-  position_->SetStep(version_.step);
+  held_ = adopted->held;
+  resumed_.reset();
+  if (*NameOf(held_.origin) != '\0') resumed_ = held_;
+  position_->SetStep(held_.version.step);
   switching_ = false;
   unreported_.reset();
+  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
   audit_.Entered(world_, options_.global_batch, *adopted);
   if (options_.entered) options_.entered(world_);
   LogInfo("Entered a world",
@@ -87,7 +108,7 @@ Result<void> Session::Enter() {
            {"number", world_.epoch.number},
            {"rank", world_.rank},
            {"size", world_.size},
-           {"step", version_.step},
+           {"step", held_.version.step},
            {"took_over", adopted->changed},
            {"millis",
             std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - start).count()}});
@@ -107,7 +128,7 @@ void Session::Leave(const Error& cause) {
   LogWarn("Left a world", {{"term", world_.epoch.term},
                            {"number", world_.epoch.number},
                            {"rank", world_.rank},
-                           {"step", version_.step},
+                           {"step", held_.version.step},
                            {"lost_peer", lost_peer},
                            {"reason", cause.message}});
   const bool told = cause.kind == ErrorKind::kCancelled;  // whoever decides gave it up
@@ -126,7 +147,7 @@ void Session::CloseWorld() {
 
 void Session::Begin() {
   works_.clear();
-  audit_.Begun(world_, version_.step + 1, share());
+  audit_.Begun(world_, held_.version.step + 1, share());
   const Deadline deadline = StepDeadline();
   buckets_.Arm([this, deadline](int index) {
     works_.push_back(communicator_->AllReduce(buckets_.Bucket(index), deadline));
@@ -144,13 +165,13 @@ Result<std::optional<StepResult>> Session::Reduce() {
     position_->Enter(RankPhase::kReduce, bucket++);
     const Result<void> reduced = work->Wait();
     if (reduced.ok()) continue;
-    const Result<void> recovered =
-        Recover(reduced.error().WithContext("reducing step " + std::to_string(version_.step + 1)));
+    const Result<void> recovered = Recover(
+        reduced.error().WithContext("reducing step " + std::to_string(held_.version.step + 1)));
     if (!recovered.ok()) return recovered.error();
     return std::optional<StepResult>();
   }
   position_->Enter(RankPhase::kUpdate);
-  ReportCommitted();
+  Committed();
   StepResult result{.waited = clock_.Now() - start};
   const auto batch = static_cast<double>(options_.global_batch);
   buckets_.flat_gradients().mul_(1.0 / batch);
@@ -160,19 +181,23 @@ Result<std::optional<StepResult>> Session::Reduce() {
 }
 
 Result<void> Session::Applied(const control::Progress& progress) {
-  version_ = {.epoch = world_.epoch, .step = version_.step + 1};
-  position_->SetStep(version_.step);
-  if (audit_.on()) audit_.Applied(world_, version_.step, share(), Checksum(state_));
+  held_.version = held_.Next(world_.epoch);
+  held_.origin = StateOrigin::kTraining;
+  position_->SetStep(held_.version.step);
+  if (audit_.on()) audit_.Applied(world_, held_.version.step, share(), Checksum(state_));
   unreported_ = progress;
+  if (options_.keeper != nullptr) options_.keeper->Applied(world_, held_);
   if (!switching_) return {};
   CloseWorld();
-  membership_.AtBoundary(world_, version_.step);
+  membership_.AtBoundary(world_, held_.version.step);
   return EnterNext(Error{ErrorKind::kUnavailable, "no world followed"});
 }
 
 // A collective has completed, so every rank has applied the step before it.
-void Session::ReportCommitted() {
-  if (unreported_ && world_.rank == 0) membership_.Report(world_, *unreported_);
+void Session::Committed() {
+  if (!unreported_) return;
+  if (world_.rank == 0) membership_.Report(world_, *unreported_);
+  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
   unreported_.reset();
 }
 
@@ -180,7 +205,7 @@ Result<bool> Session::Sum(std::span<float> values) {
   position_->Enter(RankPhase::kReduce);
   const Result<void> summed = communicator_->AllReduce(values, StepDeadline())->Wait();
   if (summed.ok()) {
-    ReportCommitted();
+    Committed();
     return true;
   }
   const Result<void> recovered = Recover(summed.error());
@@ -190,6 +215,7 @@ Result<bool> Session::Sum(std::span<float> values) {
 
 Result<bool> Session::Finish(const control::Progress& progress) {
   position_->Enter(RankPhase::kDone);
+  if (options_.keeper != nullptr) options_.keeper->Finished(world_, held_);
   const Result<bool> released = membership_.Finish(world_, progress);
   if (!released.ok() || *released) return released;
   const Result<void> recovered = Recover(Error{ErrorKind::kCancelled, "the world is over"});

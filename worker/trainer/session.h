@@ -32,6 +32,7 @@
 #include "common/base/result.h"
 #include "worker/trainer/audit_log.h"
 #include "worker/trainer/buckets.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/communicator.h"
 #include "worker/trainer/data/data_order.h"
 #include "worker/trainer/levelling.h"
@@ -51,6 +52,7 @@ struct SessionOptions {
   std::function<void(const World& world)>
       entered{};                         // called for each world, before its first step
   std::shared_ptr<Position> position{};  // where this rank says where it stands; null: nowhere
+  StateKeeper* keeper = nullptr;  // outlives the session; null: the state is kept nowhere else
 };
 
 struct StepResult {
@@ -75,7 +77,9 @@ class Session {
   // REQUIRES, for all below: Join() succeeded.
   const World& world() const { return world_; }
   Share share() const { return ShareOf(world_.rank, world_.size, options_.global_batch); }
-  int64_t applied_steps() const { return version_.step; }
+  int64_t applied_steps() const { return held_.version.step; }
+  // What training went on from in this world, where that was no rank's memory: empty otherwise.
+  const std::optional<HeldState>& resumed() const { return resumed_; }
 
   // For the phases of a step that the session does not see: data, computing, update, evaluation.
   Position& position() { return *position_; }
@@ -104,7 +108,7 @@ class Session {
   Result<void> Recover(const Error& cause);
   void Leave(const Error& cause);
   void CloseWorld();
-  void ReportCommitted();
+  void Committed();
 
   MembershipSource& membership_;
   const CommunicatorFactory make_communicator_;
@@ -116,7 +120,8 @@ class Session {
   const std::shared_ptr<Position> position_;
 
   World world_;
-  StateVersion version_;
+  HeldState held_;
+  std::optional<HeldState> resumed_;
   std::vector<WorkHandle> works_;  // of the step under way
   bool switching_ = false;         // all ranks leave this world after the step under way
   // Of a step that this world applied and nobody has been told of.

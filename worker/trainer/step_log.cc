@@ -47,6 +47,15 @@ std::string ToJsonLine(const RunSummary& summary) {
          ",\"held_out_samples\":" + std::to_string(summary.held_out_samples) + "}}";
 }
 
+std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch) {
+  const auto pair = [](control::Epoch epoch) {
+    return "[" + std::to_string(epoch.term) + "," + std::to_string(epoch.number) + "]";
+  };
+  return "{\"resumed\":{\"step\":" + std::to_string(held.version.step) + ",\"from\":\"" +
+         NameOf(held.origin) + "\",\"epoch\":" + pair(held.EpochOfRun()) +
+         ",\"world_epoch\":" + pair(world_epoch) + "}}";
+}
+
 Result<StepLog> StepLog::Open(const std::string& path) {
   StepLog log;
   if (path == "none") return log;

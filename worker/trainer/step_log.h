@@ -11,6 +11,7 @@
 
 #include "common/base/result.h"
 #include "common/control/membership.h"
+#include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer {
 
@@ -43,6 +44,9 @@ struct RunSummary {
 // Without the newline.
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
+
+// Training went on from `held` in this world, because no rank had the state any more.
+std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch);
 
 class StepLog {
  public:

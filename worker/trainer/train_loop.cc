@@ -32,6 +32,7 @@ class Trainer {
     start_ = clock_.Now();
     last_update_ = start_;
     if (session_.world().rank == 0 && session_.applied_steps() == 0) log_.Restart();
+    LogResumed();
     // A world that breaks after the last step is followed by another, whose ranks may have to
     // repeat that step, and measure again.
     for (bool released = false; !released;) {
@@ -63,7 +64,10 @@ class Trainer {
     if (session_.share().size() > 0) workload_.Backward();
     const Result<std::optional<StepResult>> reduced = session_.Reduce();
     if (!reduced.ok()) return reduced.error();
-    if (!reduced->has_value()) return {};  // the step did not happen
+    if (!reduced->has_value()) {  // the step did not happen
+      LogResumed();
+      return {};
+    }
     const StepResult& result = **reduced;
     if (!std::isfinite(result.loss)) {
       return Error{ErrorKind::kInvalid,
@@ -73,6 +77,14 @@ class Trainer {
     optimizer_.Step(step);
     Log(step, begin, loaded, result);
     return session_.Applied(progress_);
+  }
+
+  // On entering a world in which the state came from disk or shared memory.
+  void LogResumed() {
+    const World& world = session_.world();
+    if (world.rank == 0 && session_.resumed()) {
+      log_.Write(ToJsonLine(*session_.resumed(), world.epoch));
+    }
   }
 
   void Log(int64_t step, Clock::Time begin, Clock::Time loaded, const StepResult& reduced) {

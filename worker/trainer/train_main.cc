@@ -16,6 +16,7 @@
 #include "worker/trainer/agent_membership.h"
 #include "worker/trainer/audit_log.h"
 #include "worker/trainer/build_info.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/file_store.h"
 #include "worker/trainer/gloo_communicator.h"
 #include "worker/trainer/left_behind.h"
@@ -100,6 +101,28 @@ uint64_t Fingerprint(const TrainOptions& options, const Workload& workload, int6
   return hash;
 }
 
+// What the state on disk and in shared memory belongs to.
+StateIdentity IdentityOf(const TrainOptions& options, const Workload& workload) {
+  const char* const run = std::getenv(control::kEnvJobUid);
+  return {.run = run == nullptr ? "" : run,
+          .model = workload.model(),
+          .seed = options.seed,
+          .global_batch = options.global_batch};
+}
+
+Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
+                                                const Workload& workload, const Sgd& optimizer,
+                                                MembershipSource& membership, const Clock& clock) {
+  const char* const slot = std::getenv(control::kEnvSlot);
+  return StateKeeper::Open({.checkpoint_folder = options.checkpoint_dir,
+                            .checkpoint_every = options.checkpoint_every,
+                            .checkpoint_keep = options.checkpoint_keep,
+                            .snapshot_folder = options.snapshot_dir,
+                            .slot = slot == nullptr ? 0 : std::atoi(slot),
+                            .identity = IdentityOf(options, workload)},
+                           optimizer.state(), membership, clock);
+}
+
 // Computing threads for a world: its ranks share the node's cores.
 void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
@@ -136,13 +159,17 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
        .momentum = options.momentum,
        .schedule = options.schedule == "constant" ? RateSchedule::kConstant : RateSchedule::kCosine,
        .total_steps = steps});
+  const Result<std::unique_ptr<StateKeeper>> keeper =
+      OpenKeeper(options, *workload, optimizer, **membership, clock);
+  if (!keeper.ok()) return keeper.error();
   Session session(**membership, MakeCommunicators(left_behind), buckets, optimizer.state(), *audit,
                   clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = Fingerprint(options, *workload, steps),
                    .entered = [&](const World& world) { SetThreads(options, world); },
-                   .position = position});
+                   .position = position,
+                   .keeper = keeper->get()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/control/pod_contract.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -72,6 +74,23 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
       ->capture_default_str();
 }
 
+void AddStateFlags(CLI::App& app, TrainOptions& options) {
+  app.add_option("--checkpoint-dir", options.checkpoint_dir,
+                 "a folder that all ranks share, for checkpoints; empty: none")
+      ->envname(control::kEnvCheckpointDir);
+  app.add_option("--checkpoint-every", options.checkpoint_every, "steps from one to the next")
+      ->envname(control::kEnvCheckpointEvery)
+      ->check(CLI::Range(int64_t{1}, kMaxCount))
+      ->capture_default_str();
+  app.add_option("--checkpoint-keep", options.checkpoint_keep, "how many complete ones to keep")
+      ->envname(control::kEnvCheckpointKeep)
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--snapshot-dir", options.snapshot_dir,
+                 "a folder in shared memory, for this host's newest states; empty: none")
+      ->envname(control::kEnvSnapshotDir);
+}
+
 void AddWorldFlags(CLI::App& app, TrainOptions& options) {
   constexpr char kGroup[] = "A world by hand (in a job, the agent gives it)";
   app.add_option("--rank", options.rank, "this process's rank")
@@ -115,6 +134,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   app.add_flag("--check-build", check_build, "list what this build can do, and exit");
   AddTrainingFlags(app, parsed.options);
   AddRunFlags(app, parsed.options, timeout_seconds);
+  AddStateFlags(app, parsed.options);
   AddWorldFlags(app, parsed.options);
   try {
     app.parse(argc, argv);

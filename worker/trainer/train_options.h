@@ -23,7 +23,11 @@ struct TrainOptions {
   double momentum = 0.9;
   uint64_t seed = 1;
   std::string step_log = "-";
-  std::string audit_log;  // empty: none
+  std::string audit_log;       // empty: none
+  std::string checkpoint_dir;  // empty: no checkpoints
+  int64_t checkpoint_every = 500;
+  int checkpoint_keep = 3;
+  std::string snapshot_dir;  // empty: no snapshots
   int64_t log_every = 1;
   std::chrono::milliseconds timeout{30'000};
   int threads = 1;  // 0: the processor's cores over the ranks on this host

@@ -56,6 +56,40 @@ TEST_F(ManagedWorld, ARunningRankGoesOnInTheNextEpoch) {
   EXPECT_THAT(actions.stopped, IsEmpty());
 }
 
+TEST_F(ManagedWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
+  Run({1, 1});
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 1}, 1, 500, 0, 4096, "ff"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 0}, 1, 400, 0, 4096, "ff"}));
+  ASSERT_TRUE(slots.OnWelcome(1));
+  ASSERT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+
+  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // another rank's
+  slots.OnCheckpointGrant({{1, 1}, 1, 500, 0});
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(FakeSlotActions::Of<control::CheckpointGrant>(actions.to_rank[0]).size(), 1U);
+  EXPECT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+}
+
+TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
+  Run({1, 1});
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "snapshot", "no memory"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", "no space"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", ""}));
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Told<control::CheckpointDone>().size(), 2U);
+  ASSERT_EQ(actions.Told<control::RankProtection>().size(), 4U);
+  EXPECT_EQ(actions.Told<control::RankProtection>()[3].fault, "no memory");
+  EXPECT_EQ(actions.Told<control::RankProtection>()[3].slot, 0);
+
+  Kill();
+  ASSERT_TRUE(slots.OnWelcome(1));
+  EXPECT_EQ(actions.Told<control::RankProtection>().size(), 4U);
+}
+
 TEST_F(ManagedWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
   Run({1, 1});
   slots.OnPrepareEpoch({{1, 3}});

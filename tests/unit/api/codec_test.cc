@@ -35,6 +35,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
+      "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5},
       "network": {"interface": "eth1", "sshPort": 2222}}})"));
 
   ASSERT_TRUE(job.ok());
@@ -46,8 +47,24 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.launcher_template_json, R"({"metadata":{}})");
   EXPECT_EQ(job->spec.mpi_extra_args, std::vector<std::string>{"-v"});
   EXPECT_EQ(job->spec.mpi_env, std::vector<std::string>{"NCCL_DEBUG"});
+  ASSERT_TRUE(job->spec.checkpoint.has_value());
+  EXPECT_EQ(job->spec.checkpoint->volume_json, R"({"persistentVolumeClaim":{"claimName":"c"}})");
+  EXPECT_EQ(job->spec.checkpoint->every_steps, 100);
+  EXPECT_EQ(job->spec.checkpoint->keep, 5);
   EXPECT_EQ(job->spec.network_interface, "eth1");
   EXPECT_EQ(job->spec.ssh_port, 2222);
+}
+
+TEST(Codec, TheNewestCheckpointIsReadBack) {
+  TrainingJobStatus status;
+  status.checkpoint = {.step = 500, .time = "2026-11-20T10:00:00Z"};
+  json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}, "spec": {"command": ["x"]}})");
+  object["status"] = EncodeStatus(status);
+
+  const auto job = DecodeTrainingJob(object);
+
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->status.checkpoint, status.checkpoint);
 }
 
 TEST(Codec, NamesTheFieldThatIsWrong) {
@@ -56,6 +73,8 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"worker": {"replicas": "3"}})", "spec.worker.replicas"},
            {R"({"worker": {"replicas": 5000000000}})", "spec.worker.replicas"},
            {R"({"worker": {"template": []}})", "spec.worker.template"},
+           {R"({"checkpoint": {}})", "spec.checkpoint.volume"},
+           {R"({"checkpoint": {"volume": {}, "everySteps": "x"}})", "spec.checkpoint.everySteps"},
            {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
     json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
     object["spec"] = Parse(spec);

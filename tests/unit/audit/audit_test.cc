@@ -19,7 +19,7 @@ class Job {
  public:
   // A world of `members` that adopts step `step` of `adopted`, and applies all steps up to `last`.
   void World(Epoch epoch, const std::vector<std::string>& members, Epoch adopted, int64_t step,
-             int64_t last) {
+             int64_t last, const std::string& from = "") {
     const auto size = static_cast<int64_t>(members.size());
     for (int64_t rank = 0; rank < size; ++rank) {
       auto& log = logs[members[static_cast<std::size_t>(rank)]];
@@ -29,6 +29,7 @@ class Job {
                               .members = members,
                               .adopted_epoch = adopted,
                               .adopted_step = step,
+                              .adopted_from = from,
                               .checksum = StateAfter(step)});
       for (int64_t s = step + 1; s <= last; ++s) {
         StepLine line{.epoch = epoch,
@@ -100,6 +101,64 @@ TEST(Audit, AJobWhoseWorldsChangeIsClean) {
   EXPECT_EQ(report.schedule[1].last, 8);
   EXPECT_EQ(report.schedule[1].epoch, (Epoch{1, 2}));
   EXPECT_THAT(report.schedule[2].members, ::testing::ElementsAre("a", "b", "d"));
+}
+
+TEST(Audit, ADeclaredRollBackIsNamedAndIsNeitherLossNorClean) {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
+  job.World({1, 2}, {"c", "d"}, {1, 1}, 5, 10, "checkpoint");
+
+  const Report report = job.Conclude(10);
+
+  EXPECT_EQ(report.findings.rolled_back, 3);
+  EXPECT_EQ(report.findings.lost + report.findings.repeated + report.findings.unknown, 0);
+  EXPECT_THAT(report.findings.sentences,
+              ::testing::ElementsAre("epoch 1.2 adopted step 5 of epoch 1.1, from the newest "
+                                     "checkpoint that was kept, when 8 steps were committed"));
+  EXPECT_EQ(ExitCodeOf(report.findings), kExitRolledBack);
+  EXPECT_THAT(SummaryLine(report), ::testing::HasSubstr(R"("rolled_back":3,"ok":false)"));
+  EXPECT_EQ(report.steps, 10);
+}
+
+TEST(Audit, ARollBackThatNobodyDeclaresIsALoss) {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
+  job.World({1, 2}, {"c", "d"}, {1, 1}, 5, 10);
+
+  const Report report = job.Conclude(10);
+
+  EXPECT_EQ(report.findings.lost, 3);
+  EXPECT_EQ(ExitCodeOf(report.findings), kExitViolation);
+}
+
+TEST(Audit, AKeptStateThatIsNotTheOneThatWasLoggedDisagrees) {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
+  job.World({1, 2}, {"c", "d"}, {1, 1}, 5, 10, "checkpoint");
+  for (const char* member : {"c", "d"}) std::get<WorldLine>(job.logs[member][0]).checksum = 1;
+
+  EXPECT_EQ(job.Conclude(10).findings.disagreeing, 1);
+}
+
+TEST(Audit, NothingIsLostWhereTheSnapshotIsOfTheLastStep) {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
+  job.World({1, 2}, {"c", "d"}, {1, 1}, 8, 10, "snapshot");
+
+  EXPECT_EQ(ExitCodeOf(job.Conclude(10).findings), kExitClean);
+}
+
+TEST(Audit, StepsOfAnotherRunAreNotJudged) {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 12}, 500, 510, "checkpoint");
+  job.World({1, 2}, {"a"}, {1, 1}, 510, 520);
+
+  const Report report = job.Conclude(520);
+
+  EXPECT_THAT(report.findings.sentences, ::testing::IsEmpty());
+  EXPECT_EQ(report.steps, 520);
+  ASSERT_EQ(report.schedule.size(), 2U);
+  EXPECT_EQ(report.schedule[0].first, 501);
 }
 
 TEST(Audit, AStepThatOneRankAppliedAndNobodyAdoptedIsNoLoss) {

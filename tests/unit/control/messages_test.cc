@@ -69,7 +69,11 @@ std::vector<Message> OneOfEach() {
           RankSwitch{kEpoch},
           RankPositions{kEpoch, {kPosition, {}}},
           RankStack{1, "nonce-3", "it stood still", "thread 7 (R)\n  #0 libc.so.6(read+0x1)\n"},
-          EndStalledRank{1, "nonce-3", "it stood still"}};
+          EndStalledRank{1, "nonce-3", "it stood still"},
+          CheckpointWritten{kEpoch, 1, 500, 0, int64_t{1} << 40, "00ff"},
+          CheckpointDone{kEpoch, 1, 500},
+          RankProtection{1, "checkpoint", "no space left"},
+          CheckpointGrant{kEpoch, 1, 500, 0}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }

@@ -1,5 +1,6 @@
 #include "operator/job/pods.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -202,6 +203,35 @@ TEST(Pods, LauncherHasDefaultResourcesUnlessTheTemplateSaysOtherwise) {
   EXPECT_EQ(Managed(standard)["resources"]["limits"]["memory"], "512Mi");
   EXPECT_EQ(Managed(chosen)["resources"], (json{{"requests", {{"cpu", "2"}}}}));
   EXPECT_EQ(Variable(Managed(standard), "NVIDIA_VISIBLE_DEVICES"), "void");
+}
+
+TEST(Pods, CheckpointsAreMountedWhereWorkersLookForThem) {
+  const api::TrainingJob job =
+      JobBuilder()
+          .Checkpoint({.volume_json = R"({"persistentVolumeClaim":{"claimName":"ckpt"}})",
+                       .every_steps = 100,
+                       .keep = 5})
+          .Build();
+
+  const json worker = Worker(job);
+  const json launcher = Launcher(job);
+
+  const json volume{{"name", "ringmaster-checkpoints"},
+                    {"persistentVolumeClaim", {{"claimName", "ckpt"}}}};
+  const json mount{{"name", "ringmaster-checkpoints"}, {"mountPath", "/ringmaster/checkpoints"}};
+  const auto has = [](const json& list, const json& item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  };
+  EXPECT_TRUE(has(worker["spec"]["volumes"], volume));
+  EXPECT_TRUE(has(Managed(worker)["volumeMounts"], mount));
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvCheckpointDir), "/ringmaster/checkpoints");
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvCheckpointEvery), "100");
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvCheckpointKeep), "5");
+  EXPECT_FALSE(has(launcher["spec"]["volumes"], volume));
+}
+
+TEST(Pods, AJobWithoutCheckpointsMountsNone) {
+  EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvCheckpointDir), "");
 }
 
 TEST(Pods, SlotsComeFromTheSpecElseFromTheGpus) {

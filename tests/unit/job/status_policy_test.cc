@@ -232,5 +232,40 @@ TEST(StatusPolicy, ALauncherMaySayAnythingOfStragglers) {
   EXPECT_EQ(status.stragglers[0].step_millis, 0);
 }
 
+TEST(StatusPolicy, TheNewestCheckpointKeepsItsTimeWhileItsAgeGrows) {
+  Situation situation = Complete();
+  situation.launcher->status->checkpoint =
+      control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 2000};
+  situation.job.status = situation.Describe();
+  ASSERT_TRUE(situation.job.status.checkpoint.has_value());
+  EXPECT_EQ(situation.job.status.checkpoint->step, 500);
+  EXPECT_EQ(situation.job.status.checkpoint->time, "2026-11-20T09:59:58Z");
+
+  situation.launcher->status->checkpoint->age_millis = 9000;
+
+  EXPECT_EQ(situation.Describe(), situation.job.status);
+}
+
+TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
+  Situation situation = Complete();
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), "");
+
+  situation.launcher->status->unprotected = {{"snapshot", "digits-worker-0", "no memory"}};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonSnapshotFailing);
+
+  situation.launcher->status->unprotected.push_back(
+      {"checkpoint", "digits-worker-1", "no space left on device"});
+  situation.job.status = situation.Describe();
+  const api::Condition* condition =
+      api::FindCondition(situation.job.status.conditions, api::kProtected);
+  ASSERT_NE(condition, nullptr);
+  EXPECT_EQ(condition->status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(condition->reason, api::kReasonCheckpointFailing);
+  EXPECT_NE(condition->message.find("digits-worker-1: no space left"), std::string::npos);
+
+  situation.launcher->status->unprotected.clear();
+  EXPECT_TRUE(api::IsTrue(situation.Describe().conditions, api::kProtected));
+}
+
 }  // namespace
 }  // namespace ringmaster::job

@@ -182,5 +182,44 @@ TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {
   EXPECT_EQ(found[1].path, "spec.launcher.template.spec.hostIPC");
 }
 
+TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
+  struct CheckpointRow {
+    const char* volume;
+    const char* path;  // of the one violation; empty: none
+  };
+  const CheckpointRow table[] = {
+      {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
+      {R"({"ephemeral": {"volumeClaimTemplate": {}}})", ""},
+      {R"({"csi": {"driver": "d"}})", ""},
+      {R"({"emptyDir": {}})", ""},
+      {R"({"hostPath": {"path": "/"}})", "spec.checkpoint.volume.hostPath"},
+      {R"({"nfs": {"server": "s"}})", "spec.checkpoint.volume.nfs"},
+      {R"({"configMap": {"name": "c"}})", "spec.checkpoint.volume.configMap"},
+      {R"({"secret": {"secretName": "s"}})", "spec.checkpoint.volume.secret"},
+      {R"({"name": "mine", "emptyDir": {}})", "spec.checkpoint.volume.name"},
+      {R"({})", "spec.checkpoint.volume"},
+      {R"({"emptyDir": {}, "csi": {"driver": "d"}})", "spec.checkpoint.volume"},
+      {R"([])", "spec.checkpoint.volume"}};
+  for (const CheckpointRow& row : table) {
+    api::TrainingJobSpec spec;
+    spec.checkpoint = api::CheckpointSpec{.volume_json = row.volume};
+
+    const std::vector<Violation> found = CheckSpec(spec);
+
+    ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
+    if (!found.empty()) {
+      EXPECT_EQ(found[0].path, row.path) << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, TheCheckpointsPathIsTaken) {
+  const auto found = Check(
+      R"({"spec": {"containers": [{"name": "worker", "volumeMounts": [{"name": "v", "mountPath": "/ringmaster/checkpoints/"}]}]}})");
+
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].path, "t.spec.containers[0].volumeMounts[0].mountPath");
+}
+
 }  // namespace
 }  // namespace ringmaster::job

@@ -300,6 +300,46 @@ TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
   EXPECT_FALSE(membership_->SwitchWanted(kNext));
 }
 
+TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {
+  Enter();
+  Result<void> granted = Error{};
+  std::jthread writer([&] {
+    granted = membership_->AwaitGrant({.step = 500, .shard = 0, .bytes = 64, .checksum = "ff"}, {});
+  });
+
+  const auto first = agent_.Receive<control::CheckpointWritten>();
+  agent_.Send(control::CheckpointGrant{.epoch = kEpoch, .rank = 0, .step = 400, .shard = 0});
+  agent_.Send(control::RankLeave{.below = kNext});
+  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 1, .members = Members()});
+  const auto second = agent_.Receive<control::CheckpointWritten>();
+  agent_.Send(control::CheckpointGrant{.epoch = kNext, .rank = 1, .step = 500, .shard = 0});
+  writer.join();
+
+  EXPECT_TRUE(granted.ok());
+  EXPECT_EQ(first.epoch, kEpoch);
+  EXPECT_EQ(first.bytes, 64);
+  EXPECT_EQ(second.epoch, kNext);
+  EXPECT_EQ(second.rank, 1);
+  membership_->CheckpointComplete(500);
+  EXPECT_EQ(agent_.Receive<control::CheckpointDone>().epoch, kNext);
+  membership_->Unprotected("snapshot", "no memory");
+  EXPECT_EQ(agent_.Receive<control::RankProtection>().fault, "no memory");
+}
+
+TEST_F(AgentMembershipTest, AGrantThatNeverComesEndsWhenTheWriterStops) {
+  Enter();
+  Result<void> granted;
+  std::jthread writer(
+      [&](const std::stop_token& stop) { granted = membership_->AwaitGrant({.step = 500}, stop); });
+
+  agent_.Receive<control::CheckpointWritten>();
+  writer.request_stop();
+  writer.join();
+
+  ASSERT_FALSE(granted.ok());
+  EXPECT_EQ(granted.error().kind, ErrorKind::kCancelled);
+}
+
 TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
   const World world = Enter();
   std::promise<void> over;
@@ -310,6 +350,7 @@ TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
   EXPECT_FALSE(world.store->Get({"never"}, In(std::chrono::seconds(60))).ok());
   EXPECT_FALSE(membership_->Finish(world, {}).ok());
   EXPECT_FALSE(membership_->AwaitWorld(kEpoch).ok());
+  EXPECT_FALSE(membership_->AwaitGrant({.step = 500}, {}).ok());
 }
 
 TEST(AgentMembership, SaysWhenThereIsNoAgent) {

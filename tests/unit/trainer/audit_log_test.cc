@@ -36,8 +36,9 @@ TEST(AuditLog, WritesAWorldAndItsStepsIntoAFileOfItsMembersName) {
   ASSERT_TRUE(log.ok());
   const World world = SecondOfTwo();
 
-  log->Entered(world, 64,
-               {.version = {.epoch = {.term = 1, .number = 9}, .step = 40}, .checksum = 255});
+  log->Entered(
+      world, 64,
+      {.held = {.version = {.epoch = {.term = 1, .number = 9}, .step = 40}}, .checksum = 255});
   log->Begun(world, 41, {.begin = 32, .end = 64});
   log->Applied(world, 41, {.begin = 32, .end = 64}, 256);
 

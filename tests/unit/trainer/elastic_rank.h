@@ -33,7 +33,12 @@ struct RankScript {
   int64_t fail_reduction_of = 0;  // that step's reduction fails here although it succeeded
   int64_t corrupt_at = 0;         // changes a parameter before that step
   std::chrono::seconds timeout = kRankTimeout;
+  // Folders; empty: nothing is kept.
+  std::string checkpoints{};
+  std::string snapshots{};
 };
+
+inline constexpr int64_t kCheckpointEvery = 5;
 
 inline void DieAt(int64_t step, int64_t at) {
   if (step == at) throw std::runtime_error("killed");
@@ -81,6 +86,7 @@ class ExactWorkload final : public Workload {
   }
 
   std::vector<at::Tensor> parameters() override { return parameters_; }
+  std::string model() const override { return "exact float32 [28]\n"; }
   const DataOrder& order() const override { return order_; }
   int64_t held_out_size() const override { return 10; }
   uint64_t fingerprint() const override { return 1; }
@@ -207,11 +213,23 @@ class ElasticRank {
       return std::unique_ptr<Communicator>(
           new HalfBlindCommunicator(*std::move(made), reductions_left));
     };
+    const auto keeper = StateKeeper::Open({.checkpoint_folder = script.checkpoints,
+                                           .checkpoint_every = kCheckpointEvery,
+                                           .checkpoint_keep = 3,
+                                           .snapshot_folder = script.snapshots,
+                                           .slot = 0,
+                                           .identity = {.run = "run",
+                                                        .model = workload.model(),
+                                                        .seed = 1,
+                                                        .global_batch = kExactBatch}},
+                                          optimizer.state(), *membership, clock);
+    ASSERT_TRUE(keeper.ok()) << keeper.error().message;
     Session session(*membership, factory, buckets, optimizer.state(), *audit, clock,
                     {.global_batch = kExactBatch,
                      .timeout = script.timeout,
                      .fingerprint = 0,
-                     .entered = script.entered});
+                     .entered = script.entered,
+                     .keeper = keeper->get()});
     const Result<void> joined = session.Join();
     TrainPlan plan;
     plan.steps = steps;

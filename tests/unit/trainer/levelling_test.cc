@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 // One rank's state before and after, and what levelling said.
 struct Rank {
-  StateVersion version;
+  HeldState held;
   float value = 0;  // of all its numbers
   uint64_t fingerprint = 7;
   int broadcasts = -1;
@@ -39,7 +39,7 @@ void Level(std::vector<Rank>& ranks) {
       std::iota(rank.velocity.begin(), rank.velocity.end(), -rank.value);
       const SystemClock clock;
       MemoryCommunicator communicator(hub, static_cast<int>(i), rank.broadcasts, rank.flip);
-      Levelling levelling({rank.parameters, rank.velocity}, rank.version, clock,
+      Levelling levelling({rank.parameters, rank.velocity}, rank.held, clock,
                           {.fingerprint = rank.fingerprint,
                            .timeout = std::chrono::seconds(60),
                            .piece_bytes = kPiece});
@@ -51,7 +51,8 @@ void Level(std::vector<Rank>& ranks) {
 
 Rank At(control::Epoch epoch, int64_t step, float value) {
   Rank rank;
-  rank.version = {.epoch = epoch, .step = step};
+  rank.held.version = {.epoch = epoch, .step = step};
+  rank.held.origin = step > 0 ? StateOrigin::kTraining : StateOrigin::kStart;
   rank.value = value;
   return rank;
 }
@@ -70,7 +71,7 @@ TEST(Levelling, EqualRanksSendNothing) {
 
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.adopted.ok());
-    EXPECT_EQ(rank.adopted->version, ranks[0].version);
+    EXPECT_EQ(rank.adopted->held.version, ranks[0].held.version);
     EXPECT_EQ(rank.adopted->source, -1);
     EXPECT_EQ(rank.largest_broadcast, 0U);
   }
@@ -83,7 +84,7 @@ TEST(Levelling, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPiec
 
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.adopted.ok());
-    EXPECT_EQ(rank.adopted->version, (StateVersion{{1, 2}, 6}));
+    EXPECT_EQ(rank.adopted->held.version, (StateVersion{{1, 2}, 6}));
     EXPECT_EQ(rank.adopted->source, 1);
     EXPECT_EQ(rank.adopted->changed, rank.value != 2);
     EXPECT_EQ(rank.parameters, ranks[1].parameters);

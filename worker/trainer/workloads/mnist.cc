@@ -78,6 +78,7 @@ class Mnist final : public Workload {
         linear1_(MakeLayer(options.seed, 2, {kHidden, kFlat}, kFlat)),
         linear2_(MakeLayer(options.seed, 3, {kClasses, kHidden}, kHidden)) {}
 
+  std::string model() const override;
   std::vector<at::Tensor> parameters() override {
     return {conv1_.weight,   conv1_.bias,   conv2_.weight,   conv2_.bias,
             linear1_.weight, linear1_.bias, linear2_.weight, linear2_.bias};
@@ -112,6 +113,26 @@ class Mnist final : public Workload {
   Masks masks_;
   at::Tensor loss_;
 };
+
+std::string Mnist::model() const {
+  std::string lines;
+  const auto add = [&lines](const char* name, const at::Tensor& tensor) {
+    lines += std::string(name) + " float32 [";
+    for (int64_t i = 0; i < tensor.dim(); ++i) {
+      lines += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
+    }
+    lines += "]\n";
+  };
+  add("conv1.weight", conv1_.weight);
+  add("conv1.bias", conv1_.bias);
+  add("conv2.weight", conv2_.weight);
+  add("conv2.bias", conv2_.bias);
+  add("linear1.weight", linear1_.weight);
+  add("linear1.bias", linear1_.bias);
+  add("linear2.weight", linear2_.weight);
+  add("linear2.bias", linear2_.bias);
+  return lines;
+}
 
 uint64_t Mnist::fingerprint() const {
   uint64_t hash = 0xcbf29ce484222325ULL;

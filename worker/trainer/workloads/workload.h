@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "worker/trainer/data/data_order.h"
@@ -23,6 +24,8 @@ class Workload {
 
   // Leaves of autograd, initialised from the seed.
   virtual std::vector<at::Tensor> parameters() = 0;
+  // A line for each parameter: name, type and shape. A state of one model fits no other.
+  virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
   // Of the data: equal sets have equal fingerprints.

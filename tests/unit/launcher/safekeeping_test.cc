@@ -1,0 +1,134 @@
+// Who may complete a checkpoint, and what the status says of the training's kept state.
+
+#include "worker/launcher/safekeeping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::CheckpointDone;
+using control::CheckpointGrant;
+using control::CheckpointWritten;
+using control::LauncherPhase;
+using control::RankProtection;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class SafekeepingTest : public testing::Test {
+ protected:
+  SafekeepingTest() {
+    world.Order({0, 1, 2}, 3, 1);
+    for (const int worker : {0, 1, 2}) world.Arrive(worker);
+    world.AttachAll();
+    world.Commit(0, 10);
+  }
+  CheckpointWritten Written(int rank = 0) const {
+    return {world.membership.epoch(), rank, 500, 0, 4096, "00ff"};
+  }
+  void Lose(int worker) {
+    world.Close(worker);
+    world.Take(world.membership.OnProbe(world.now, World::Uid(worker), true));
+  }
+  control::LauncherStatus Status() const { return world.membership.Status(world.now); }
+
+  World world;
+};
+
+TEST_F(SafekeepingTest, AMemberOfTheRunningWorldIsGranted) {
+  world.Say(0, Written());
+
+  ASSERT_EQ(world.Sent<CheckpointGrant>(0), 1);
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 1);
+}
+
+TEST_F(SafekeepingTest, AnotherEpochAnotherRankOrNoRankIsNot) {
+  CheckpointWritten old = Written();
+  old.epoch.number -= 1;
+  world.Say(0, old);
+  world.Say(1, Written(0));
+  world.Say(0, Written(7));
+  world.Say(0, Written(-1));
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+}
+
+TEST_F(SafekeepingTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards) {
+  Lose(1);
+  ASSERT_EQ(world.phase(), LauncherPhase::kForming);
+  world.Say(0, Written());
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+
+  world.Accept({0, 2});
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Say(0, Written());
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(0), 1);
+}
+
+TEST_F(SafekeepingTest, AGhostIsNeverGranted) {
+  const CheckpointWritten written = Written(1);
+  Lose(1);
+  world.Accept({0, 2});
+  world.Dial(1, 900);
+  world.Take(world.membership.OnMessage(world.now, 900, written));
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+}
+
+TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
+  EXPECT_FALSE(Status().checkpoint.has_value());
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(0, CheckpointDone{epoch, 0, 500});
+  world.Pass(2000ms, {0, 1, 2});
+  world.Say(0, CheckpointDone{epoch, 0, 500});  // repeated after a Welcome
+  world.Say(2, CheckpointDone{epoch, 2, 400});
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+  EXPECT_EQ(Status().checkpoint->age_millis, 2000);
+}
+
+TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
+  control::Epoch epoch = world.membership.epoch();
+  world.Say(0, CheckpointDone{epoch, 0, 500});
+  epoch.number += 1;
+  world.Say(0, CheckpointDone{epoch, 0, 400});
+
+  EXPECT_EQ(Status().checkpoint->step, 400);
+}
+
+TEST_F(SafekeepingTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
+  world.Say(0, RankProtection{0, "checkpoint", "no space left"});
+  world.Say(1, RankProtection{0, "snapshot", "no memory"});
+  ASSERT_THAT(Status().unprotected, SizeIs(2));
+  EXPECT_EQ(Status().unprotected[0].what, "checkpoint");
+  EXPECT_EQ(Status().unprotected[0].pod, "digits-worker-0");
+  EXPECT_EQ(Status().unprotected[0].message, "no space left");
+
+  world.Say(0, RankProtection{0, "checkpoint", ""});
+  world.Exit(1, 0, 9);
+
+  EXPECT_THAT(Status().unprotected, IsEmpty());
+}
+
+TEST_F(SafekeepingTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
+  world.Commit(0, 120);
+  for (const int worker : {0, 1, 2}) world.Exit(worker, 0, 9);
+  world.MpirunEnds(137);
+  for (const int worker : {0, 1, 2}) world.Reload(worker, "second");
+  world.AttachAll();
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  world.Commit(0, 101);  // the first after checkpoint 100
+
+  ASSERT_TRUE(Status().last_recovery.has_value());
+  EXPECT_EQ(Status().last_recovery->steps_lost, 20);
+  EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

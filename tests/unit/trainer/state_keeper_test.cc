@@ -1,0 +1,332 @@
+// Who writes when, what is loaded, and what happens when it cannot be written.
+
+#include "worker/trainer/checkpoint/state_keeper.h"
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <string>
+#include <sys/mount.h>
+#include <vector>
+
+#include "tests/fakes/fake_clock.h"
+#include "tests/unit/trainer/temporary_folder.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+// Grants where it is open, and remembers what it was told.
+class Judge final : public MembershipSource {
+ public:
+  Result<World> AwaitWorld(control::Epoch) override { return World{}; }
+  void Watch(control::Epoch, OverCallback) override {}
+  void Unwatch() override {}
+  bool SwitchWanted(control::Epoch) override { return false; }
+  void Broken(const World&, int, const std::string&) override {}
+  void AtBoundary(const World&, int64_t) override {}
+  void Report(const World&, const control::Progress&) override {}
+  Result<bool> Finish(const World&, const control::Progress&) override { return true; }
+
+  Result<void> AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) override {
+    std::unique_lock lock(mutex_);
+    asked_.push_back(shard.step);
+    changed_.notify_all();
+    if (!changed_.wait(lock, stop, [&] { return open_; })) {
+      return Error{ErrorKind::kCancelled, "asked to stop"};
+    }
+    return {};
+  }
+  void CheckpointComplete(int64_t step) override {
+    const std::lock_guard lock(mutex_);
+    complete_.push_back(step);
+    changed_.notify_all();
+  }
+  void Unprotected(const std::string& what, const std::string& reason) override {
+    const std::lock_guard lock(mutex_);
+    unprotected_.emplace_back(what, reason);
+    changed_.notify_all();
+  }
+
+  void Open(bool open) {
+    const std::lock_guard lock(mutex_);
+    open_ = open;
+    changed_.notify_all();
+  }
+  void AwaitAsked(int64_t step) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
+                                  [&] { return !asked_.empty() && asked_.back() == step; }));
+  }
+  std::vector<int64_t> complete() {
+    const std::lock_guard lock(mutex_);
+    return complete_;
+  }
+  std::vector<std::pair<std::string, std::string>> unprotected() {
+    const std::lock_guard lock(mutex_);
+    return unprotected_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool open_ = true;
+  std::vector<int64_t> asked_;
+  std::vector<int64_t> complete_;
+  std::vector<std::pair<std::string, std::string>> unprotected_;
+};
+
+// One process's state and keeper; another one of the same folders is a process started later.
+class Process {
+ public:
+  Process(const std::string& checkpoints, const std::string& snapshots,
+          const std::string& run = "job-1", int64_t every = 10)
+      : keeper_(*StateKeeper::Open(
+            {.checkpoint_folder = checkpoints,
+             .checkpoint_every = every,
+             .checkpoint_keep = 3,
+             .snapshot_folder = snapshots,
+             .slot = 0,
+             .identity = {.run = run, .model = "w float32 [64]\n", .seed = 1, .global_batch = 8}},
+            {values_}, judge_, clock_)) {}
+
+  // Trains one step in a world of `epoch`, as the session does.
+  void Step(control::Epoch epoch) {
+    world_.epoch = epoch;
+    keeper_->Committed(world_, held_);  // the one before
+    held_.version = held_.Next(epoch);
+    held_.origin = StateOrigin::kTraining;
+    for (float& value : values_) value += 1;
+    keeper_->Applied(world_, held_);
+  }
+  void Finish() { keeper_->Finished(world_, held_); }
+  void Restore() {
+    const auto restored = keeper_->Restore(held_);
+    ASSERT_TRUE(restored.ok()) << restored.error().message;
+    held_ = *restored;
+  }
+
+  Judge& judge() { return judge_; }
+  FakeClock& clock() { return clock_; }
+  World& world() { return world_; }
+  const HeldState& held() const { return held_; }
+  float value() const { return values_.front(); }
+
+ private:
+  Judge judge_;
+  FakeClock clock_;
+  World world_;
+  HeldState held_;
+  std::vector<float> values_ = std::vector<float>(64);
+  std::unique_ptr<StateKeeper> keeper_;
+};
+
+constexpr control::Epoch kWorld{1, 1};
+
+class StateKeeperTest : public ::testing::Test {
+ protected:
+  StateKeeperTest() {
+    for (const std::string& folder : {checkpoints_, snapshots_}) fs::create_directory(folder);
+  }
+
+  const TemporaryFolder temporary_;
+  const std::string checkpoints_ = temporary_.path() + "/checkpoints";
+  const std::string snapshots_ = temporary_.path() + "/snapshots";
+};
+
+TEST_F(StateKeeperTest, RankZeroWritesCommittedStatesAndTheLastOne) {
+  Process process(checkpoints_, "");
+  for (int step = 0; step < 24; ++step) process.Step(kWorld);
+  process.Finish();
+
+  EXPECT_THAT(process.judge().complete(), Contains(24));
+  Process next(checkpoints_, "");
+  next.Restore();
+  EXPECT_EQ(next.held().version, (StateVersion{kWorld, 24}));
+  EXPECT_EQ(next.held().origin, StateOrigin::kCheckpoint);
+  EXPECT_EQ(next.value(), 24);
+}
+
+TEST_F(StateKeeperTest, OtherRanksWriteNone) {
+  Process process(checkpoints_, "");
+  process.world().rank = 1;
+  for (int step = 0; step < 24; ++step) process.Step(kWorld);
+  process.Finish();
+
+  EXPECT_TRUE(fs::is_empty(checkpoints_));
+}
+
+TEST_F(StateKeeperTest, WithoutAGrantNothingIsCompleteAndTrainingDoesNotWait) {
+  {
+    Process ghost(checkpoints_, "");
+    ghost.judge().Open(false);
+    for (int step = 0; step < 11; ++step) ghost.Step(kWorld);
+    ghost.judge().AwaitAsked(10);
+    for (int step = 0; step < 30; ++step) ghost.Step(kWorld);
+    EXPECT_EQ(ghost.held().version.step, 41);
+    EXPECT_THAT(ghost.judge().complete(), IsEmpty());
+  }
+
+  Process next(checkpoints_, "");
+  next.Restore();
+  EXPECT_EQ(next.held().version.step, 0);
+}
+
+TEST_F(StateKeeperTest, ANewerCheckpointIsFoundWhenLookingAgain) {
+  Process early(checkpoints_, "");
+  early.Restore();
+  EXPECT_EQ(early.held().version.step, 0);
+  Process process(checkpoints_, "");
+  for (int step = 0; step < 10; ++step) process.Step(kWorld);
+  process.Finish();
+
+  early.Restore();
+
+  EXPECT_EQ(early.held().version.step, 10);
+  EXPECT_EQ(early.value(), 10);
+}
+
+TEST_F(StateKeeperTest, AnotherRunGoesOnAboveAllThatWasBefore) {
+  Process first(checkpoints_, "", "job-1");
+  for (int step = 0; step < 10; ++step) first.Step({3, 12});
+  first.Finish();
+
+  Process second(checkpoints_, "", "job-2");
+  second.Restore();
+  EXPECT_EQ(second.held().EpochOfRun().term, 0);
+  second.Step({1, 1});
+  EXPECT_LT((StateVersion{{3, 12}, 10}), second.held().version);
+  for (int step = 0; step < 9; ++step) second.Step({1, 1});
+  second.Finish();
+  Process joiner(checkpoints_, "", "job-2");
+  joiner.Restore();
+
+  EXPECT_EQ(joiner.held().version, second.held().version);
+  EXPECT_EQ(joiner.held().term_base, second.held().term_base);
+  EXPECT_EQ(joiner.held().EpochOfRun(), (control::Epoch{1, 1}));
+  EXPECT_EQ(joiner.value(), 20);
+}
+
+TEST_F(StateKeeperTest, AProcessStartedAgainGoesOnFromTheSnapshot) {
+  {
+    Process killed(checkpoints_, snapshots_);
+    for (int step = 0; step < 13; ++step) {
+      killed.Step(kWorld);
+      killed.clock().Advance(std::chrono::minutes(2));
+    }
+    killed.Finish();
+    killed.Step(kWorld);
+  }
+
+  Process next(checkpoints_, snapshots_);
+  next.Restore();
+
+  EXPECT_EQ(next.held().version.step, 14);
+  EXPECT_EQ(next.held().origin, StateOrigin::kSnapshot);
+  EXPECT_EQ(next.value(), 14);
+}
+
+TEST_F(StateKeeperTest, ADamagedSnapshotMeansTheOtherOneAndThenTheCheckpoint) {
+  {
+    Process killed("", snapshots_);
+    for (int step = 0; step < 4; ++step) killed.Step(kWorld);
+  }
+  const auto damage = [](const std::string& path) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  };
+  const auto restored = [&] {
+    Process next("", snapshots_);
+    next.Restore();
+    return next.held().version.step;
+  };
+  EXPECT_EQ(restored(), 4);
+  damage(snapshots_ + "/slot-0-b");
+  EXPECT_EQ(restored(), 3);
+  damage(snapshots_ + "/slot-0-a");
+  EXPECT_EQ(restored(), 0);
+}
+
+TEST_F(StateKeeperTest, ASnapshotOfAnotherRunIsOfNoUse) {
+  {
+    Process killed("", snapshots_, "job-1");
+    killed.Step(kWorld);
+  }
+  Process next("", snapshots_, "job-2");
+
+  next.Restore();
+
+  EXPECT_EQ(next.held().version.step, 0);
+}
+
+TEST_F(StateKeeperTest, FullSharedMemoryIsSaidOnceAndTrainingGoesOn) {
+  const std::string small = temporary_.path() + "/shm";
+  fs::create_directory(small);
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=4k") != 0) {
+    GTEST_SKIP() << "mounting a file system needs root";
+  }
+  std::ofstream(small + "/full") << std::string(4096, 'x');
+  {
+    Process process("", small);
+    for (int step = 0; step < 5; ++step) process.Step(kWorld);
+
+    EXPECT_THAT(process.judge().unprotected(),
+                ElementsAre(Pair("snapshot", HasSubstr("No space left on device"))));
+  }
+  ::umount(small.c_str());
+}
+
+TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
+  const std::string small = temporary_.path() + "/volume";
+  fs::create_directory(small);
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    GTEST_SKIP() << "mounting a file system needs root";
+  }
+  {
+    std::ofstream(small + "/full") << std::string(64 << 10, 'x');
+    Process process(small, "", "job-1", 1);
+    process.Step(kWorld);
+    process.Finish();
+    process.Step(kWorld);
+    process.Finish();
+    EXPECT_THAT(process.judge().unprotected(),
+                ElementsAre(Pair("checkpoint", HasSubstr("No space left on device"))));
+
+    fs::remove(small + "/full");
+    process.Step(kWorld);
+    process.Finish();
+    EXPECT_EQ(process.judge().unprotected().size(), 2U);
+    EXPECT_EQ(process.judge().unprotected().back().second, "");
+    EXPECT_THAT(process.judge().complete(), Contains(3));
+  }
+  ::umount(small.c_str());
+}
+
+TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeAndIsDueOnceAMinute) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  const Clock::Time start{};
+  SnapshotPace pace;
+  EXPECT_TRUE(pace.Due(start));
+
+  pace.Took(start, start + milliseconds(2));
+  EXPECT_FALSE(pace.Due(start + milliseconds(199)));
+  EXPECT_TRUE(pace.Due(start + milliseconds(200)));
+
+  pace.Took(start, start + seconds(5));
+  EXPECT_FALSE(pace.Due(start + seconds(59)));
+  EXPECT_TRUE(pace.Due(start + seconds(60)));
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,51 @@
+#pragma once
+
+// What the launcher knows of the training's kept state: whether a written checkpoint may count, the
+// newest complete one, and what cannot be kept at present. Pure; used by Membership alone.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "common/control/messages.h"
+
+namespace ringmaster::launcher {
+
+class Safekeeping {
+ public:
+  using Time = Clock::Time;
+
+  // Whether a rank of `pod_uid` may complete what it has written: it is a member of the newest
+  // world, which runs, and speaks of that world. A ghost never is.
+  static bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
+                     const control::Epoch& epoch, const std::vector<control::Member>& members);
+
+  void Completed(Time now, const control::CheckpointDone& done);
+  // An empty fault: it works again.
+  void Protection(const std::string& pod_uid, const std::string& pod,
+                  const control::RankProtection& protection);
+  // The process that spoke has ended, or with `slot` < 0 its whole Pod.
+  void Forget(const std::string& pod_uid, int slot);
+
+  std::optional<control::CheckpointReport> Newest(Time now) const;
+  // At most kMostFaults, the first by Pod and slot.
+  std::vector<control::ProtectionFault> Faults() const;
+  static constexpr std::size_t kMostFaults = 4;
+
+ private:
+  struct Done {
+    control::Epoch epoch;
+    int64_t step = 0;
+    Time at{};
+  };
+  std::optional<Done> newest_;
+  // By Pod UID, slot and what is not kept.
+  std::map<std::tuple<std::string, int, std::string>, control::ProtectionFault> faults_;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,68 @@
+#pragma once
+
+// Writes checkpoints behind the training's back: Offer() copies the state and returns, a thread
+// writes the copy, asks whether it counts, marks it DONE and removes old ones. Training never waits
+// for the disk: what is offered while the last one is under way is skipped.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/checkpoint_folder.h"
+#include "worker/trainer/checksum.h"
+
+namespace ringmaster::trainer {
+
+// Called from the writer's thread. They do not throw.
+struct CheckpointCalls {
+  // Blocks until whoever leads the job lets this checkpoint count, or an error says that nobody
+  // does; kCancelled once stopped.
+  std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
+  // It is complete: DONE is on disk.
+  std::function<void(const StateVersion&)> complete;
+  // Why checkpoints fail now; empty: they do again. Only when that changes.
+  std::function<void(const std::string& reason)> failing;
+};
+
+// Thread-safety: one caller.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
+  // What is under way is given up.
+  ~CheckpointWriter();
+
+  // Copies `state` and has it written with `header`, whose parts and checksum are filled in here.
+  // False: the last one is still under way, and this one is skipped.
+  bool Offer(ShardHeader header, const TrainableState& state);
+
+  // Waits until nothing is under way; false when that takes longer than `limit`.
+  bool AwaitIdle(std::chrono::milliseconds limit);
+
+ private:
+  void Run(const std::stop_token& stop);
+  Result<void> Write(const std::stop_token& stop);
+
+  // Constant.
+  const CheckpointFolder folder_;
+  const int keep_;
+  const CheckpointCalls calls_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool busy_ = false;  // guarded by mutex_; while true the copy is the thread's, else the caller's
+
+  ShardHeader header_;
+  std::vector<std::vector<float>> copy_;
+
+  std::string failing_;  // of the thread
+  std::jthread thread_;  // last member: it ends first
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,187 @@
+#include "worker/trainer/checkpoint/shard_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr std::size_t kPieceBytes = 8 << 20;
+constexpr mode_t kFileMode = 0664;  // whoever shares the volume's group may read it
+
+// An open file; closed at the end.
+class File {
+ public:
+  File(const std::string& path, int flags) : path_(path) {
+    file_ = ::open(path.c_str(), flags | O_CLOEXEC, kFileMode);
+  }
+  ~File() {
+    if (file_ >= 0) ::close(file_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  bool ok() const { return file_ >= 0; }
+  int get() const { return file_; }
+
+  Error Failed(const char* doing) const {
+    const int why = errno;
+    return {why == ENOENT ? ErrorKind::kNotFound : ErrorKind::kUnavailable,
+            std::string("while ") + doing + " " + path_ + ": " + std::strerror(why)};
+  }
+
+  Result<void> Write(std::span<const std::byte> bytes, const std::stop_token& stop) const {
+    while (!bytes.empty()) {
+      if (stop.stop_requested()) {
+        return Error{ErrorKind::kCancelled, "while writing " + path_ + ": asked to stop"};
+      }
+      const ssize_t written =
+          ::write(file_, bytes.data(), std::min<std::size_t>(bytes.size(), kPieceBytes));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Failed("writing");
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+
+  // On disk, and nothing went wrong that only closing tells.
+  Result<void> Finish() {
+    if (::fchmod(file_, kFileMode) != 0 && errno != EPERM) return Failed("writing");
+    if (::fsync(file_) != 0) return Failed("writing");
+    if (::close(std::exchange(file_, -1)) != 0) return Failed("writing");
+    return {};
+  }
+
+  // All of `bytes`, or an error.
+  Result<void> Read(std::span<std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t got =
+          ::read(file_, bytes.data(), std::min<std::size_t>(bytes.size(), kPieceBytes));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return Failed("reading");
+      if (got == 0) return Error{ErrorKind::kUnavailable, path_ + ": it is cut off"};
+      bytes = bytes.subspan(static_cast<std::size_t>(got));
+    }
+    return {};
+  }
+
+ private:
+  const std::string& path_;
+  int file_ = -1;
+};
+
+struct OpenedShard {
+  ShardHeader header;
+  std::size_t header_bytes = 0;
+};
+
+// Leaves the file at the start of its data.
+Result<OpenedShard> ReadHeader(const File& file, const std::string& path) {
+  const auto of_file = [&](const Error& error) {
+    return Error{error.kind, path + ": " + error.message, error.reason};
+  };
+  if (!file.ok()) return file.Failed("reading");
+  std::vector<std::byte> bytes(kShardPrefixBytes);
+  if (Result<void> read = file.Read(bytes); !read.ok()) return read.error();
+  const Result<std::size_t> length = ShardHeaderBytes(bytes);
+  if (!length.ok()) return of_file(length.error());
+  bytes.resize(*length);
+  if (Result<void> read = file.Read(std::span(bytes).subspan(kShardPrefixBytes)); !read.ok()) {
+    return read.error();
+  }
+  Result<ShardHeader> header = DecodeShardHeader(bytes);
+  if (!header.ok()) return of_file(header.error());
+  return OpenedShard{.header = *std::move(header), .header_bytes = *length};
+}
+
+}  // namespace
+
+std::vector<uint64_t> PartsOf(const TrainableState& state) {
+  std::vector<uint64_t> parts;
+  for (const auto& values : state) parts.push_back(values.size());
+  return parts;
+}
+
+Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
+                            const TrainableState& state, const std::stop_token& stop) {
+  const std::vector<std::byte> head = EncodeShardHeader(header);
+  if (head.size() > kMaxShardHeaderBytes) {
+    return Error{ErrorKind::kInvalid, "while writing " + path + ": the model has too many layers"};
+  }
+  File file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.ok()) return file.Failed("making");
+  if (Result<void> written = file.Write(head, stop); !written.ok()) return written.error();
+  uint64_t bytes = head.size();
+  for (const std::span<float> values : state) {
+    if (Result<void> written = file.Write(std::as_bytes(values), stop); !written.ok()) {
+      return written.error();
+    }
+    bytes += values.size_bytes();
+  }
+  if (Result<void> finished = file.Finish(); !finished.ok()) return finished.error();
+  return bytes;
+}
+
+Result<ShardHeader> ReadShardHeader(const std::string& path) {
+  const File file(path, O_RDONLY);
+  Result<OpenedShard> opened = ReadHeader(file, path);
+  if (!opened.ok()) return opened.error();
+  return std::move(opened->header);
+}
+
+Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
+                              const std::vector<uint64_t>& parts) {
+  const auto damaged = [&](const std::string& why) {
+    return Error{ErrorKind::kUnavailable, path + ": " + why};
+  };
+  const File file(path, O_RDONLY);
+  Result<OpenedShard> opened = ReadHeader(file, path);
+  if (!opened.ok()) return opened.error();
+  const ShardHeader& header = opened->header;
+  if (const std::string other = WhyOther(header, identity, parts); !other.empty()) {
+    return Error{ErrorKind::kInvalid, path + ": " + other};
+  }
+  const Result<uint64_t> data = ShardDataBytes(header);
+  if (!data.ok()) return damaged(data.error().message);
+  LoadedShard loaded{.header = header, .bytes = opened->header_bytes + *data, .values = {}};
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return file.Failed("reading");
+  if (static_cast<uint64_t>(status.st_size) != loaded.bytes) {
+    return damaged("it has " + std::to_string(status.st_size) + " bytes instead of " +
+                   std::to_string(loaded.bytes));
+  }
+  for (const uint64_t part : parts) {
+    loaded.values.emplace_back(part);
+    const Result<void> read = file.Read(std::as_writable_bytes(std::span(loaded.values.back())));
+    if (!read.ok()) return read.error();
+  }
+  if (Checksum(TrainableState(loaded.values.begin(), loaded.values.end())) != header.checksum) {
+    return damaged("its data do not match their checksum");
+  }
+  return loaded;
+}
+
+Result<void> WriteTextDurably(const std::string& path, const std::string& text) {
+  const std::string aside = path + ".tmp";
+  File file(aside, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.ok()) return file.Failed("making");
+  Result<void> written = file.Write(std::as_bytes(std::span(text)), {});
+  if (written.ok()) written = file.Finish();
+  if (!written.ok()) return written.error();
+  if (std::rename(aside.c_str(), path.c_str()) != 0) return file.Failed("renaming");
+  return {};
+}
+
+Result<void> SyncFolder(const std::string& folder) {
+  const File file(folder, O_RDONLY | O_DIRECTORY);
+  if (!file.ok() || ::fsync(file.get()) != 0) return file.Failed("writing");
+  return {};
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,46 @@
+#pragma once
+
+// A state to a file and back. Reading trusts no length in the file: memory is taken for the state
+// that the reader has, never for what a header asks for.
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/shard_format.h"
+#include "worker/trainer/checksum.h"
+
+namespace ringmaster::trainer {
+
+struct LoadedShard {
+  ShardHeader header;
+  uint64_t bytes = 0;  // of the file
+  std::vector<std::vector<float>> values;
+};
+
+// The sizes of a state's parts.
+std::vector<uint64_t> PartsOf(const TrainableState& state);
+
+// Writes a new file with header and data, and waits until it is on disk. Returns its bytes. Errors
+// say what failed and why; kCancelled: asked to stop. Half a file may be left.
+Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
+                            const TrainableState& state, const std::stop_token& stop = {});
+
+// The header alone. Errors as below.
+Result<ShardHeader> ReadShardHeader(const std::string& path);
+
+// All of it. `parts` are the reader's own. kNotFound: no such file. kInvalid: it belongs to another
+// model or run, or to a newer format. kUnavailable: it is damaged or cannot be read. Each names the
+// file.
+Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
+                              const std::vector<uint64_t>& parts);
+
+// Writes small text to a new file beside `path`, waits until it is on disk, and renames it there.
+Result<void> WriteTextDurably(const std::string& path, const std::string& text);
+
+// Waits until the names in a folder are on disk.
+Result<void> SyncFolder(const std::string& folder);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,69 @@
+#pragma once
+
+// The file that holds a state: a header that says what it is, then the values. Checkpoints on disk
+// and snapshots in memory are both such files. Encoding and decoding only, on bytes.
+//
+//   "RMSHARD\n" | format (4) | 0 (4) | header bytes (8) | header checksum (8) | fields … | 0 … |
+//   data
+//
+// Little-endian; the header is a multiple of 64 bytes. Every format begins with these 32 bytes, so
+// that one which is too new can be told from one that is damaged. The data are the parts of the
+// state (flat float memory: parameters, then what the optimizer keeps), one after the other: they
+// do not depend on how many ranks there were.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/state_version.h"
+
+namespace ringmaster::trainer {
+
+inline constexpr uint32_t kShardFormat = 1;
+inline constexpr std::size_t kShardPrefixBytes = 32;
+inline constexpr std::size_t kMaxShardHeaderBytes = 8 << 20;
+
+// What a state belongs to. Another model, seed or global batch cannot go on from it.
+struct StateIdentity {
+  std::string run;    // who trains: the same for all ranks, worlds and launchers; may be empty
+  std::string model;  // a line for each parameter: name, type and shape
+  uint64_t seed = 0;
+  int64_t global_batch = 0;
+
+  friend bool operator==(const StateIdentity&, const StateIdentity&) = default;
+};
+
+struct ShardHeader {
+  StateIdentity identity;
+  StateVersion version;
+  int64_t term_base = 0;  // HeldState::term_base
+  int32_t shard = 0;      // of `shards`: a state that all ranks share is one
+  int32_t shards = 1;
+  std::vector<uint64_t> parts;  // values in each part
+  uint64_t checksum = 0;        // of the data: Checksum(TrainableState)
+
+  friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
+};
+
+// REQUIRES: the header fits into kMaxShardHeaderBytes.
+std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
+
+// The length of the header that begins with `prefix`. REQUIRES: kShardPrefixBytes of them.
+// kUnavailable: these bytes begin no header.
+Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
+
+// `bytes` are ShardHeaderBytes() long. kUnavailable: damaged, and how. kInvalid: a newer format.
+Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
+
+// kUnavailable: the parts' sizes overflow.
+Result<uint64_t> ShardDataBytes(const ShardHeader& header);
+
+// Why a state of `have` cannot be taken over by a rank of `want`, whose parts have `parts` values:
+// a sentence; empty when it can. The run does not matter.
+std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
+                     std::span<const uint64_t> parts);
+
+}  // namespace ringmaster::trainer

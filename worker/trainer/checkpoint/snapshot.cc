@@ -1,0 +1,120 @@
+#include "worker/trainer/checkpoint/snapshot.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <utility>
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr int kCostShare = 100;  // a snapshot's time is at most 1/100 of all
+constexpr std::chrono::seconds kAtLeastEvery{60};
+constexpr mode_t kSnapshotMode = 0600;
+
+}  // namespace
+
+void SnapshotPace::Took(Clock::Time began, Clock::Time ended) {
+  last_ = began;
+  interval_ = std::min<Clock::Time::duration>((ended - began) * kCostShare, kAtLeastEvery);
+}
+
+SnapshotFiles::SnapshotFiles(std::string folder, int slot)
+    : folder_(std::move(folder)), slot_(slot) {}
+
+SnapshotFiles::~SnapshotFiles() {
+  for (const auto& memory : mapped_) {
+    if (!memory.empty()) ::munmap(memory.data(), memory.size());
+  }
+}
+
+std::string SnapshotFiles::PathOf(std::size_t which) const {
+  return folder_ + "/slot-" + std::to_string(slot_) + (which == 0 ? "-a" : "-b");
+}
+
+std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
+                                               const StateIdentity& identity,
+                                               const std::vector<uint64_t>& parts) {
+  std::optional<LoadedShard> newest;
+  StateVersion best = than;
+  for (std::size_t which = 0; which < mapped_.size(); ++which) {
+    const Result<ShardHeader> header = ReadShardHeader(PathOf(which));
+    if (!header.ok() || header->identity.run != identity.run) continue;
+    if (!(best < header->version)) continue;
+    Result<LoadedShard> loaded = ReadShard(PathOf(which), identity, parts);
+    if (!loaded.ok()) continue;
+    newest = *std::move(loaded);
+    best = newest->header.version;
+    next_ = 1 - which;
+  }
+  return newest;
+}
+
+Result<void> SnapshotFiles::Write(const ShardHeader& header, const TrainableState& state) {
+  const std::vector<std::byte> head = EncodeShardHeader(header);
+  const Result<uint64_t> data = ShardDataBytes(header);
+  if (!data.ok()) return data.error();
+  const std::size_t bytes = head.size() + *data;
+  if (Result<void> mapped = Map(next_, bytes); !mapped.ok()) return mapped;
+  const std::span<std::byte> memory = mapped_[next_];
+  std::memset(memory.data(), 0, kShardPrefixBytes);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::size_t at = head.size();
+  for (const std::span<float> values : state) {
+    std::memcpy(memory.data() + at, values.data(), values.size_bytes());
+    at += values.size_bytes();
+  }
+  std::memcpy(memory.data() + kShardPrefixBytes, head.data() + kShardPrefixBytes,
+              head.size() - kShardPrefixBytes);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::memcpy(memory.data(), head.data(), kShardPrefixBytes);
+  next_ = 1 - next_;
+  return {};
+}
+
+// Memory that is not there yet when a page is first touched ends the process with SIGBUS: so all of
+// it is asked for beforehand.
+Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
+  if (mapped_[which].size() == bytes) return {};
+  const std::string path = PathOf(which);
+  const auto failed = [&](int why) {
+    return Error{ErrorKind::kUnavailable,
+                 "while making room for a snapshot of " + std::to_string((bytes >> 20) + 1) +
+                     " MiB, twice, in " + folder_ + ": " + std::strerror(why)};
+  };
+  if (!mapped_[which].empty()) {
+    ::munmap(mapped_[which].data(), mapped_[which].size());
+    mapped_[which] = {};
+  }
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kSnapshotMode);
+  if (file < 0) return failed(errno);
+  struct stat status {};
+  struct statvfs room {};
+  int why = ::fstat(file, &status) == 0 && ::fstatvfs(file, &room) == 0 ? 0 : errno;
+  // NCCL and data loaders need shared memory too: each file takes at most half of what is free.
+  const auto there = static_cast<std::size_t>(status.st_blocks) * 512;
+  const std::size_t free = room.f_bavail * room.f_frsize;
+  if (why == 0 && there < bytes && bytes - there > free / 2) why = ENOSPC;
+  if (why == 0 && ::ftruncate(file, static_cast<off_t>(bytes)) != 0) why = errno;
+  if (why == 0) why = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  void* memory = MAP_FAILED;
+  if (why == 0) {
+    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) why = errno;
+  }
+  ::close(file);
+  if (why != 0) {
+    ::unlink(path.c_str());
+    return failed(why);
+  }
+  mapped_[which] = {static_cast<std::byte*>(memory), bytes};
+  return {};
+}
+
+}  // namespace ringmaster::trainer

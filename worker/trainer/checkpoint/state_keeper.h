@@ -1,0 +1,77 @@
+#pragma once
+
+// Keeps the training's state outside of the process, and finds it again: snapshots in memory after
+// steps (snapshot.h), a checkpoint every so many committed ones (checkpoint_writer.h). The session
+// tells it of steps; who may complete a checkpoint it asks the MembershipSource.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/checkpoint_writer.h"
+#include "worker/trainer/checkpoint/snapshot.h"
+#include "worker/trainer/membership_source.h"
+#include "worker/trainer/state_version.h"
+
+namespace ringmaster::trainer {
+
+struct KeeperOptions {
+  std::string checkpoint_folder;  // empty: no checkpoints
+  int64_t checkpoint_every = 500;
+  int checkpoint_keep = 3;
+  std::string snapshot_folder;  // empty: no snapshots
+  int slot = 0;
+  StateIdentity identity;
+};
+
+// Thread-safety: one thread.
+class StateKeeper {
+ public:
+  // `state` is the memory that is kept and restored; it, `membership` and `clock` outlive the
+  // object. kInvalid: the checkpoint folder cannot be used.
+  static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
+                                                   MembershipSource& membership,
+                                                   const Clock& clock);
+
+  // Puts the newest kept state that is above `held` into the state's memory, and says what is held
+  // then. Cheap where there is none. kInvalid, in a sentence: there are checkpoints, and this rank
+  // must not begin without them (another model, a newer format, all damaged).
+  Result<HeldState> Restore(const HeldState& held);
+
+  // The update of a step is done.
+  void Applied(const World& world, const HeldState& held);
+  // The state is that of a committed step, now, in this world.
+  void Committed(const World& world, const HeldState& held);
+  // Training is over with this state, which every rank has: waits until its checkpoint is complete,
+  // within a limit.
+  void Finished(const World& world, const HeldState& held);
+
+ private:
+  StateKeeper(KeeperOptions options, TrainableState state, MembershipSource& membership,
+              const Clock& clock);
+
+  HeldState TakeOver(const LoadedShard& loaded, StateOrigin origin);
+  ShardHeader HeaderFor(const HeldState& held) const;
+  void Checkpoint(const HeldState& held);
+
+  const KeeperOptions options_;
+  const TrainableState state_;
+  MembershipSource& membership_;
+  const Clock& clock_;
+
+  std::optional<CheckpointFolder> folder_;
+  std::set<StateVersion> damaged_;  // that were told of
+  bool skipped_ = false;            // that one was skipped has been said
+  StateVersion offered_;            // the newest that was offered, or restored
+
+  std::optional<SnapshotFiles> snapshots_;
+  SnapshotPace pace_;
+
+  std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the others
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,56 @@
+#pragma once
+
+// Which state a rank holds, and where it has it from. Values only; compared by levelling.h, written
+// into checkpoints and snapshots (checkpoint/).
+
+#include <compare>
+#include <cstdint>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::trainer {
+
+// What a rank's state is: its last applied step, and the epoch that computed it. A step of a higher
+// epoch wins over any of a lower one. {0, 0} and 0: as initialised.
+struct StateVersion {
+  control::Epoch epoch;
+  int64_t step = 0;
+
+  friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
+};
+
+enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining };
+
+// Empty for a state that was trained on without a break, or never.
+constexpr const char* NameOf(StateOrigin origin) {
+  switch (origin) {
+    case StateOrigin::kCheckpoint:
+      return "checkpoint";
+    case StateOrigin::kSnapshot:
+      return "snapshot";
+    case StateOrigin::kStart:
+    case StateOrigin::kTraining:
+      break;
+  }
+  return "";
+}
+
+// A run that goes on from the checkpoint of another one counts its terms from that one's: its
+// versions are higher than all that came before, whatever number its own launcher begins with.
+struct HeldState {
+  StateVersion version;
+  int64_t term_base = 0;  // added to the term of a world's epoch
+  StateOrigin origin = StateOrigin::kStart;
+
+  // The version after the next step in a world of `epoch`.
+  StateVersion Next(control::Epoch epoch) const {
+    return {.epoch = {.term = term_base + epoch.term, .number = epoch.number},
+            .step = version.step + 1};
+  }
+  // The epoch of this run that computed the state; of term 0 if another run did.
+  control::Epoch EpochOfRun() const {
+    return {.term = version.epoch.term - term_base, .number = version.epoch.number};
+  }
+};
+
+}  // namespace ringmaster::trainer
