@@ -25,6 +25,9 @@ struct StageOptions {
   std::chrono::seconds limit{60};  // for whatever has to happen next
 };
 
+// What every rank runs, beside where it writes its audit log.
+std::vector<std::string> TrainerArguments(const StageOptions& options);
+
 // What one fault cost. Milliseconds from the strike; -1: does not apply.
 struct Outcome {
   double detected = -1;    // until the launcher knew

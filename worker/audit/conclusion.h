@@ -29,6 +29,7 @@ class Conclusion {
   bool Adopt(const Audit::WorldRecord& world);
   void CheckAdopted(const Audit::WorldRecord& world);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
+  // Also keeps the step's checksum.
   void CheckStep(int64_t step, Epoch epoch);
   void CheckSamples(const std::string& name, const Audit::WorldRecord& world,
                     const Audit::RankSteps& ranks, int64_t step);
@@ -40,6 +41,7 @@ class Conclusion {
   std::vector<Epoch> lineage_;       // of step 1, 2, …
   int64_t committed_ = 0;            // of the lineage's steps, from the first
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
+  std::vector<std::optional<uint64_t>> states_;
 };
 
 }  // namespace ringmaster::audit

@@ -3,6 +3,7 @@
 // Where a rank learns which world it is in, and whom it tells how it fares. The session asks it;
 // nothing else of the trainer knows whether an agent, flags or nobody decides.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +26,9 @@ struct World {
   std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
 };
 
+// Error::reason of AwaitWorld() for a rank that did all it was to do (replay_membership.h).
+inline constexpr char kReplayed[] = "Replayed";
+
 // Thread-safety: one caller; callbacks come on any thread.
 class MembershipSource {
  public:
@@ -32,7 +36,8 @@ class MembershipSource {
 
   // Blocks, without a time limit, until there is a world of a higher epoch than `after` that this
   // rank is part of; the first call says that the rank has loaded and is ready. kNotFound: no other
-  // world will ever come. kUnavailable: whoever decides has gone.
+  // world will ever come; with the reason kReplayed, as this rank's part is done. kUnavailable:
+  // whoever decides has gone.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
 
   // Calls `over` once, with the reason, as soon as `epoch` is given up or followed by a higher one,
@@ -42,8 +47,8 @@ class MembershipSource {
   // After it the callback neither runs nor will run.
   virtual void Unwatch() = 0;
 
-  // Whether the ranks of `epoch` shall leave it together after a step.
-  virtual bool SwitchWanted(control::Epoch epoch) = 0;
+  // Whether the ranks of `epoch` shall leave it together after `step`, which is about to begin.
+  virtual bool SwitchWanted(control::Epoch epoch, int64_t step) = 0;
 
   // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;
