@@ -122,7 +122,8 @@ void Session::Begin() {
   buckets_.Arm([this, deadline](int index) {
     works_.push_back(communicator_->AllReduce(buckets_.Bucket(index), deadline));
   });
-  buckets_.scalars()[kSwitchScalar] = membership_.SwitchWanted(world_.epoch, version_.step + 1) ? 1 : 0;
+  buckets_.scalars()[kSwitchScalar] =
+      membership_.SwitchWanted(world_.epoch, version_.step + 1) ? 1 : 0;
 }
 
 void Session::SetLoss(double sum) { buckets_.scalars()[kLossScalar] = static_cast<float>(sum); }
