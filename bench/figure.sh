@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B5|B6|B7|B8|B9|B10|B14 [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B5|B6|B7|B8|B9|B10|B11|B14 [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
@@ -32,6 +32,7 @@ case $figure in
     "$operator_build/bench/figure-b3" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
   B5) exec "$here/first_step.sh" "$@" ;;
   B6 | B7 | B8 | B9 | B10) exec "$here/recovery.sh" "$figure" "$@" ;;
+  B11) exec "$here/overhead.sh" "$@" ;;
   B14) exec "$here/sizes.sh" "$@" ;;
   *) die "no such figure here; bench/README.md lists them" ;;
 esac

@@ -17,17 +17,9 @@ constexpr char kTrainer[] = "ringmaster-train";
 
 control::LaunchSpec Trainer(const StageOptions& options, const std::string& folder) {
   control::LaunchSpec spec;
-  spec.command = {runtime_test::TrainProgram(),
-                  "--workload=mnist",
-                  "--data=generated",
-                  "--generated-samples=2048",
-                  "--seed=7",
-                  "--global-batch=" + std::to_string(options.global_batch),
-                  "--steps=100000000",
-                  "--schedule=constant",
-                  "--learning-rate=0.001",
-                  "--step-log=none",
-                  "--audit-log=" + folder};
+  spec.command = TrainerArguments(options);
+  spec.command.insert(spec.command.begin(), runtime_test::TrainProgram());
+  spec.command.push_back("--audit-log=" + folder);
   return spec;
 }
 
@@ -40,6 +32,18 @@ Error Late(const std::string& what) {
 }
 
 }  // namespace
+
+std::vector<std::string> TrainerArguments(const StageOptions& options) {
+  return {"--workload=mnist",
+          "--data=generated",
+          "--generated-samples=2048",
+          "--seed=7",
+          "--global-batch=" + std::to_string(options.global_batch),
+          "--steps=100000000",
+          "--schedule=constant",
+          "--learning-rate=0.001",
+          "--step-log=none"};
+}
 
 Stage::Stage(const StageOptions& options, std::string folder)
     : options_(options),

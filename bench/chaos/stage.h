@@ -25,6 +25,9 @@ struct StageOptions {
   std::chrono::seconds limit{60};  // for whatever has to happen next
 };
 
+// What every rank runs, beside where it writes its audit log.
+std::vector<std::string> TrainerArguments(const StageOptions& options);
+
 // What one fault cost, in milliseconds, from the strike where nothing else is said; -1: does not
 // apply.
 struct Outcome {

@@ -211,5 +211,6 @@ std::string FakeTrainProgram() { return RINGMASTER_FAKE_PROGRAMS "/ringmaster-tr
 std::string MpiSumProgram() { return RINGMASTER_FAKE_PROGRAMS "/mpi-sum"; }
 std::string TrainProgram() { return RINGMASTER_PROGRAMS "/ringmaster-train"; }
 std::string AuditProgram() { return RINGMASTER_PROGRAMS "/ringmaster-audit"; }
+std::string ReplayProgram() { return RINGMASTER_PROGRAMS "/ringmaster-replay"; }
 
 }  // namespace ringmaster::runtime_test

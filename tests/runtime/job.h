@@ -72,6 +72,7 @@ std::string LauncherProgram();
 std::string FakeTrainProgram();
 std::string TrainProgram();
 std::string AuditProgram();
+std::string ReplayProgram();
 std::string MpiSumProgram();
 
 }  // namespace ringmaster::runtime_test

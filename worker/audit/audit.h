@@ -47,6 +47,8 @@ struct Report {
   int64_t worlds = 0;
   Findings findings;
   std::vector<Segment> schedule;
+  // Checksums of the parameters after step 0 (as initialised), 1, … as the logs have them.
+  std::vector<std::optional<uint64_t>> states;
 };
 
 // Thread-safety: one thread.

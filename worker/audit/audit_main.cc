@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "worker/audit/compare.h"
 #include "worker/audit/read_logs.h"
 #include "worker/audit/report.h"
 
@@ -21,23 +22,46 @@ struct Options {
   std::vector<std::string> paths;
   std::optional<int64_t> expected_steps;
   std::string schedule;
+  std::vector<std::string> compared;
 };
 
-Result<Report> Run(const Options& options) {
-  const Result<std::vector<std::string>> files = FindLogs(options.paths);
+Result<Report> Conclude(const std::vector<std::string>& paths,
+                        std::optional<int64_t> expected_steps) {
+  const Result<std::vector<std::string>> files = FindLogs(paths);
   if (!files.ok()) return files.error();
   Audit audit;
   for (const std::string& file : *files) {
     if (Result<void> read = ReadLog(file, audit); !read.ok()) return read.error();
   }
-  Report report = audit.Conclude(options.expected_steps);
+  return audit.Conclude(expected_steps);
+}
+
+Result<void> WriteSchedule(const Report& report, const std::string& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << ScheduleText(report);
+  file.close();
+  if (!file) return Error{ErrorKind::kInvalid, path + ": cannot be written"};
+  return {};
+}
+
+// The exit code; an error is bad input.
+Result<int> Run(const Options& options) {
+  const Result<Report> report = Conclude(options.paths, options.expected_steps);
+  if (!report.ok()) return report.error();
   if (!options.schedule.empty()) {
-    std::ofstream file(options.schedule, std::ios::binary | std::ios::trunc);
-    file << ScheduleText(report);
-    file.close();
-    if (!file) return Error{ErrorKind::kInvalid, options.schedule + ": cannot be written"};
+    const Result<void> written = WriteSchedule(*report, options.schedule);
+    if (!written.ok()) return written.error();
   }
-  return report;
+  for (const std::string& sentence : report->findings.sentences) std::puts(sentence.c_str());
+  std::puts(SummaryLine(*report).c_str());
+  if (options.compared.empty()) return ExitCodeOf(report->findings);
+
+  const Result<Report> other = Conclude(options.compared, {});
+  if (!other.ok()) return other.error();
+  const Findings differences = Compare(*report, *other);
+  for (const std::string& sentence : differences.sentences) std::puts(sentence.c_str());
+  std::puts(ComparisonLine(*report, differences).c_str());
+  return ExitCodeOf(differences);
 }
 
 int Main(int argc, const char* const* argv) {
@@ -51,20 +75,19 @@ int Main(int argc, const char* const* argv) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
   app.add_option("--schedule", options.schedule,
                  "a file to write to: which members computed which steps");
+  app.add_option("--compare", options.compared,
+                 "logs of another run, for example a replay: are the parameters the same after "
+                 "every step?");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? kExitClean : kExitBadInput;
   }
-  const Result<Report> report = Run(options);
-  if (!report.ok()) {
-    std::fprintf(stderr, "ringmaster-audit: %s\n", report.error().message.c_str());
-    return kExitBadInput;
-  }
-  for (const std::string& sentence : report->findings.sentences) std::puts(sentence.c_str());
-  std::puts(SummaryLine(*report).c_str());
-  return ExitCodeOf(report->findings);
+  const Result<int> code = Run(options);
+  if (code.ok()) return *code;
+  std::fprintf(stderr, "ringmaster-audit: %s\n", code.error().message.c_str());
+  return kExitBadInput;
 }
 
 }  // namespace

@@ -29,13 +29,15 @@ Report Conclusion::Draw(std::optional<int64_t> expected_steps) {
   }
   CheckEnd(expected_steps);
   lineage_.resize(static_cast<std::size_t>(committed_));
+  states_ = {initial_};
   for (std::size_t i = 0; i < lineage_.size(); ++i) {
     CheckStep(static_cast<int64_t>(i) + 1, lineage_[i]);
   }
   Report report{.steps = committed_,
                 .worlds = static_cast<int64_t>(audit_.worlds_.size()),
                 .findings = std::move(findings_),
-                .schedule = Schedule()};
+                .schedule = Schedule(),
+                .states = std::move(states_)};
   return report;
 }
 
@@ -152,6 +154,7 @@ void Conclusion::CheckStep(int64_t step, Epoch epoch) {
       Note(findings_, &Findings::lost, who + " went on without having applied " + name);
     }
   }
+  states_.push_back(first);
 }
 
 // The ranks' samples must be the whole batch, each sample once.

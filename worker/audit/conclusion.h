@@ -31,6 +31,7 @@ class Conclusion {
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
+  // Also keeps the step's checksum.
   void CheckStep(int64_t step, Epoch epoch);
   void CheckSamples(const std::string& name, const Audit::WorldRecord& world,
                     const Audit::RankSteps& ranks, int64_t step);
@@ -44,6 +45,7 @@ class Conclusion {
   int64_t inherited_ = 0;            // of them, those that another run had done
   uint64_t inherited_checksum_ = 0;  // of the state after them
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
+  std::vector<std::optional<uint64_t>> states_;
 };
 
 }  // namespace ringmaster::audit

@@ -42,4 +42,11 @@ std::string ScheduleText(const Report& report) {
   return text;
 }
 
+std::string ComparisonLine(const Report& job, const Findings& differences) {
+  return Dump({{"compared", job.steps},
+               {"disagreeing", differences.disagreeing},
+               {"unknown", differences.unknown},
+               {"ok", ExitCodeOf(differences) == kExitClean}});
+}
+
 }  // namespace ringmaster::audit

@@ -1,6 +1,6 @@
 #pragma once
 
-// A Report as text: for people, for programs, and as a membership schedule.
+// A Report as text: for people, for programs, and as a membership schedule; and two compared.
 
 #include <string>
 
@@ -23,5 +23,8 @@ std::string SummaryLine(const Report& report);
 // A line for each run of committed steps that one world computed:
 // {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…]}
 std::string ScheduleText(const Report& report);
+
+// One JSON object: {"compared", "disagreeing", "unknown", "ok"}, for what Compare() found.
+std::string ComparisonLine(const Report& job, const Findings& differences);
 
 }  // namespace ringmaster::audit

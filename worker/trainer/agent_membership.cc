@@ -314,7 +314,9 @@ Result<World> AgentMembership::AwaitWorld(control::Epoch after) {
   return world;
 }
 
-bool AgentMembership::SwitchWanted(control::Epoch epoch) { return channel_->SwitchWanted(epoch); }
+bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
+  return channel_->SwitchWanted(epoch);
+}
 
 // A message that cannot be sent means a lost agent, which every wait reports.
 void AgentMembership::Say(const control::Message& message) {

@@ -31,7 +31,7 @@ class AgentMembership final : public MembershipSource {
   Result<World> AwaitWorld(control::Epoch after) override;
   void Watch(control::Epoch epoch, OverCallback over) override;
   void Unwatch() override;
-  bool SwitchWanted(control::Epoch epoch) override;
+  bool SwitchWanted(control::Epoch epoch, int64_t step) override;
   void Broken(const World& world, int peer, const std::string& reason) override;
   void AtBoundary(const World& world, int64_t step) override;
   void Report(const World& world, const control::Progress& progress) override;

@@ -44,6 +44,7 @@ Result<std::vector<std::string>> FileStore::Get(const std::vector<std::string>& 
                                                 Deadline deadline) {
   std::vector<std::string> values;
   values.reserve(keys.size());
+  const auto start = std::chrono::steady_clock::now();
   for (const std::string& key : keys) {
     for (;;) {
       std::ifstream file(PathOf(key), std::ios::binary);
@@ -57,7 +58,10 @@ Result<std::vector<std::string>> FileStore::Get(const std::vector<std::string>& 
         return Error{ErrorKind::kTimeout,
                      "nobody wrote " + PathOf(key) + " in time: not every rank has started"};
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      // Rarer the longer it waits, so that who waits long takes nothing from those who compute.
+      const auto waited = std::chrono::steady_clock::now() - start;
+      std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
+          waited / 16, std::chrono::milliseconds(2), std::chrono::milliseconds(50)));
     }
   }
   return values;

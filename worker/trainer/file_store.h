@@ -1,7 +1,7 @@
 #pragma once
 
 // A Store of files in one folder that all ranks see: for benches, tests and plain hosts. The folder
-// belongs to one world: it is empty when its ranks start.
+// belongs to one world, or one replay: it is empty when its ranks start.
 
 #include <memory>
 #include <string>
@@ -18,7 +18,8 @@ class FileStore final : public Store {
 
   Result<void> Set(const std::string& key, const std::string& value) override;
 
-  // Looks every few milliseconds: a folder on a network file system reports no changes.
+  // Looks every few milliseconds, every 50 where it waits long: a folder on a network file system
+  // reports no changes.
   Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
                                        Deadline deadline) override;
 

@@ -28,6 +28,9 @@ struct World {
   std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
 };
 
+// Error::reason of AwaitWorld() for a rank that did all it was to do (replay_membership.h).
+inline constexpr char kReplayed[] = "Replayed";
+
 // What a rank may be unable to keep (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
@@ -48,7 +51,8 @@ class MembershipSource {
 
   // Blocks, without a time limit, until there is a world of a higher epoch than `after` that this
   // rank is part of; the first call says that the rank has loaded and is ready. kNotFound: no other
-  // world will ever come. kUnavailable: whoever decides has gone.
+  // world will ever come; with the reason kReplayed, as this rank's part is done. kUnavailable:
+  // whoever decides has gone.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
 
   // Calls `over` once, with the reason, as soon as `epoch` is given up or followed by a higher one,
@@ -58,8 +62,8 @@ class MembershipSource {
   // After it the callback neither runs nor will run.
   virtual void Unwatch() = 0;
 
-  // Whether the ranks of `epoch` shall leave it together after a step.
-  virtual bool SwitchWanted(control::Epoch epoch) = 0;
+  // Whether the ranks of `epoch` shall leave it together after `step`, which is about to begin.
+  virtual bool SwitchWanted(control::Epoch epoch, int64_t step) = 0;
 
   // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;

@@ -55,6 +55,7 @@ Result<void> Session::EnterNext(const Error& cause) {
     position_->Enter(RankPhase::kWait);
     Result<World> next = membership_.AwaitWorld(world_.epoch);
     if (!next.ok() && next.error().kind == ErrorKind::kNotFound) {
+      if (next.error().reason == kReplayed) return next.error();
       last.reason = kPeerLost;
       return last;
     }
@@ -152,7 +153,8 @@ void Session::Begin() {
   buckets_.Arm([this, deadline](int index) {
     works_.push_back(communicator_->AllReduce(buckets_.Bucket(index), deadline));
   });
-  buckets_.scalars()[kSwitchScalar] = membership_.SwitchWanted(world_.epoch) ? 1 : 0;
+  buckets_.scalars()[kSwitchScalar] =
+      membership_.SwitchWanted(world_.epoch, version_.step + 1) ? 1 : 0;
 }
 
 void Session::SetLoss(double sum) { buckets_.scalars()[kLossScalar] = static_cast<float>(sum); }

@@ -22,6 +22,7 @@
 #include "worker/trainer/left_behind.h"
 #include "worker/trainer/loopback_communicator.h"
 #include "worker/trainer/process_age.h"
+#include "worker/trainer/replay_membership.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/train_options.h"
 #include "worker/trainer/workloads/mnist.h"
@@ -48,8 +49,34 @@ Result<Dataset> LoadData(const TrainOptions& options) {
   return LoadIdxFolder(options.data);
 }
 
-Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options,
+// `steps` are the job's.
+Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options, int64_t steps) {
+  Result<MembershipSchedule> schedule = ReadMembershipSchedule(options.membership_schedule);
+  if (!schedule.ok()) return schedule.error();
+  const auto member = static_cast<std::size_t>(options.rank);
+  const auto wrong = [&](const std::string& what) {
+    return Error{ErrorKind::kInvalid,
+                 "the membership schedule " + options.membership_schedule + " has " + what};
+  };
+  if (member >= schedule->members.size()) {
+    return wrong(std::to_string(schedule->members.size()) + " members: there is none for --rank=" +
+                 std::to_string(options.rank) + ", since they count from 0");
+  }
+  if (schedule->steps() > steps) {
+    return wrong(std::to_string(schedule->steps()) + " steps, but these flags make " +
+                 std::to_string(steps) + ": repeat those of the job that it is from");
+  }
+  Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
+  if (!store.ok()) return store.error();
+  return MakeReplayMembership(*std::move(schedule),
+                              {.member = member, .job_steps = steps, .address = options.address},
+                              *std::move(store));
+}
+
+// `steps` are the job's.
+Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options, int64_t steps,
                                                          const Clock& clock) {
+  if (!options.membership_schedule.empty()) return MakeReplay(options, steps);
   if (options.world_size > 1) {
     Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
     if (!store.ok()) return store.error();
@@ -150,7 +177,7 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const int64_t steps =
       options.steps > 0 ? options.steps : workload->order().StepsFor(options.epochs);
 
-  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, clock);
+  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, steps, clock);
   if (!membership.ok()) return membership.error();
   Buckets buckets(workload->parameters(), {});
   Sgd optimizer(
@@ -176,7 +203,7 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                        .log_every = options.log_every,
                        .process_millis = ProcessAgeMillis};
   const Result<RunSummary> summary = Train(*workload, session, optimizer, *log, clock, plan);
-  if (!summary.ok()) return summary.error();
+  if (!summary.ok() && summary.error().reason != kReplayed) return summary.error();
   return {};
 }
 

@@ -104,14 +104,27 @@ void AddWorldFlags(CLI::App& app, TrainOptions& options) {
   app.add_option("--address", options.address,
                  "where this rank listens for the others (default 127.0.0.1)")
       ->group(kGroup);
+  app.add_option(
+         "--membership-schedule", options.membership_schedule,
+         "replay the worlds of a job, from what ringmaster-audit --schedule wrote: --rank is "
+         "then which of its members this process is, in the order of their first steps")
+      ->group(kGroup);
 }
 
 // What no single flag's check sees.
 Result<void> CheckTogether(const TrainOptions& options) {
   const auto wrong = [](const char* text) { return Error{ErrorKind::kInvalid, text}; };
+  if (!options.membership_schedule.empty()) {
+    if (options.world_size != 0)
+      return wrong("--membership-schedule says how many ranks there are: leave out --world-size");
+    if (options.store.empty())
+      return wrong(
+          "--membership-schedule needs --store: a folder in which the ranks find each other");
+    return {};
+  }
   if (options.world_size == 0) {
     if (!options.store.empty() || options.rank != 0)
-      return wrong("--rank and --store need --world-size");
+      return wrong("--rank and --store need --world-size, or --membership-schedule");
     return {};
   }
   if (options.rank >= options.world_size) {
@@ -130,6 +143,8 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   double timeout_seconds = 30;
   bool check_build = false;
   CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
+  // So that a command can be repeated with changes.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
   app.add_flag("--check-build", check_build, "list what this build can do, and exit");
   AddTrainingFlags(app, parsed.options);

@@ -38,6 +38,7 @@ struct TrainOptions {
   int world_size = 0;  // 0: not given
   std::string store;
   std::string address;
+  std::string membership_schedule;  // empty: nothing is replayed
 };
 
 enum class TrainCommand { kTrain, kPrint, kCheckBuild };

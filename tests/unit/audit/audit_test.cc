@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/audit/compare.h"
 #include "worker/audit/report.h"
 
 namespace ringmaster::audit {
@@ -311,6 +312,54 @@ TEST(Audit, FindsWhatIsWrong) {
     const bool open = c.kind == &Findings::unknown;
     EXPECT_EQ(ExitCodeOf(report.findings), open ? kExitUnknown : kExitViolation) << c.name;
   }
+}
+
+// a and b compute all ten steps: without the faults of ElasticJob, and to the same states.
+Job CalmJob() {
+  Job job;
+  job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 10);
+  return job;
+}
+
+TEST(Compare, RunsWithTheSameStatesAreTheSame) {
+  const Report faulted = ElasticJob().Conclude();
+
+  EXPECT_EQ(faulted.states.size(), 11U);
+  const Findings found = Compare(faulted, CalmJob().Conclude());
+
+  EXPECT_EQ(ExitCodeOf(found), kExitClean);
+  EXPECT_THAT(found.sentences, ::testing::IsEmpty());
+}
+
+TEST(Compare, NamesTheStepAfterWhichTheStatesDiffer) {
+  Job other = CalmJob();
+  for (const char* member : {"a", "b"}) other.Step(member, 7, true).checksum = 0xabc;
+
+  const Findings found = Compare(ElasticJob().Conclude(), other.Conclude());
+
+  EXPECT_EQ(found.disagreeing, 1);
+  EXPECT_THAT(found.sentences,
+              ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("after step 7:"),
+                                                      ::testing::HasSubstr("0000000000000abc"))));
+  EXPECT_EQ(ExitCodeOf(found), kExitViolation);
+}
+
+TEST(Compare, StepsThatOnlyOneRunHasDisagree) {
+  Job shorter;
+  shorter.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
+
+  EXPECT_EQ(Compare(ElasticJob().Conclude(), shorter.Conclude()).disagreeing, 2);
+  EXPECT_EQ(Compare(shorter.Conclude(), ElasticJob().Conclude()).disagreeing, 2);
+}
+
+TEST(Compare, AnotherInitialStateDisagrees) {
+  Job other = CalmJob();
+  for (auto& [member, lines] : other.logs) std::get<WorldLine>(lines.front()).checksum = 1;
+
+  const Findings found = Compare(ElasticJob().Conclude(), other.Conclude());
+
+  EXPECT_EQ(found.disagreeing, 1);
+  EXPECT_THAT(found.sentences, ::testing::ElementsAre(::testing::HasSubstr("after step 0:")));
 }
 
 TEST(Audit, MoreStepsThanExpectedDisagree) {

@@ -281,7 +281,7 @@ TEST_F(AgentMembershipTest, IgnoresAWorldThatDoesNotHoldTogether) {
 
 TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
   const World world = Enter();
-  EXPECT_FALSE(membership_->SwitchWanted(kEpoch));
+  EXPECT_FALSE(membership_->SwitchWanted(kEpoch, 1));
 
   membership_->Broken(world, 1, "rank 1 went away");
   membership_->AtBoundary(world, 12);
@@ -296,8 +296,8 @@ TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
   EXPECT_EQ(broken.peer, 1);
   EXPECT_EQ(broken.reason, "rank 1 went away");
   EXPECT_EQ(agent_.Receive<control::RankAtBoundary>().step, 12);
-  EXPECT_TRUE(membership_->SwitchWanted(kEpoch));
-  EXPECT_FALSE(membership_->SwitchWanted(kNext));
+  EXPECT_TRUE(membership_->SwitchWanted(kEpoch, 1));
+  EXPECT_FALSE(membership_->SwitchWanted(kNext, 1));
 }
 
 TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {

@@ -231,7 +231,7 @@ class FakeMembership final : public MembershipSource {
     launcher_.watches_.erase(name_);
   }
 
-  bool SwitchWanted(control::Epoch epoch) override {
+  bool SwitchWanted(control::Epoch epoch, int64_t) override {
     const std::lock_guard lock(launcher_.mutex_);
     return launcher_.switching_ && launcher_.world_.epoch == epoch;
   }

@@ -25,6 +25,15 @@ TEST(TrainOptions, TakesTheFlagsOfASample) {
   EXPECT_EQ(parsed->options.world_size, 0);
 }
 
+TEST(TrainOptions, TheLastOfAFlagCounts) {
+  const auto parsed =
+      Parse({"--global-batch=256", "--step-log=/tmp/log", "--global-batch=64", "--step-log=none"});
+
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->options.global_batch, 64);
+  EXPECT_EQ(parsed->options.step_log, "none");
+}
+
 TEST(TrainOptions, PrintsHelpAndVersion) {
   EXPECT_EQ(Parse({"--version"})->text,
             std::string("ringmaster-train ") + RINGMASTER_VERSION + "\n");
@@ -52,6 +61,8 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--rank=1"}, "--world-size"},
       {{"--rank=2", "--world-size=2", "--store=/tmp/s"}, "--rank"},
       {{"--world-size=2"}, "--store"},
+      {{"--membership-schedule=/tmp/schedule"}, "--store"},
+      {{"--membership-schedule=/tmp/schedule", "--world-size=2", "--store=/tmp/s"}, "--world-size"},
   };
 
   for (const Case& c : cases) {

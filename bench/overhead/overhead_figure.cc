@@ -1,0 +1,299 @@
+// Figure B11: what fault tolerance costs a step when nothing fails. A world of ranks over Gloo, one
+// process each, trains in alternating blocks of steps: through a session whose agent could change
+// its world at any time, through another one that also writes the audit log, and through a bare
+// loop that only reduces and updates. Model, buckets, communicator and optimizer are the same
+// objects, so that nothing but the session differs. The figure is the median, over the rounds, of
+// the session's block against the bare one.
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "bench/overhead/quiet_agent.h"
+#include "common/base/log.h"
+#include "worker/trainer/agent_membership.h"
+#include "worker/trainer/file_store.h"
+#include "worker/trainer/gloo_communicator.h"
+#include "worker/trainer/session.h"
+#include "worker/trainer/sgd.h"
+#include "worker/trainer/workloads/mnist.h"
+
+namespace ringmaster::overhead {
+namespace {
+
+using namespace trainer;  // NOLINT(google-build-using-namespace)
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTimeout{60};
+constexpr double kGoalPercent = 1;
+
+struct Options {
+  int ranks = 2;
+  int64_t global_batch = 64;
+  int64_t steps = 50;  // of a block
+  int rounds = 60;
+};
+
+template <typename T>
+T Must(Result<T> result) {
+  if (result.ok()) return *std::move(result);
+  std::fprintf(stderr, "figure-b11: %s\n", result.error().message.c_str());
+  std::exit(1);
+}
+void Must(const Result<void>& result) {
+  if (result.ok()) return;
+  std::fprintf(stderr, "figure-b11: %s\n", result.error().message.c_str());
+  std::exit(1);
+}
+
+// A communicator that its session does not own.
+class Lent final : public Communicator {
+ public:
+  explicit Lent(Communicator& owner) : owner_(owner) {}
+
+  int rank() const override { return owner_.rank(); }
+  int size() const override { return owner_.size(); }
+  WorkHandle AllReduce(std::span<float> values, Deadline deadline) override {
+    return owner_.AllReduce(values, deadline);
+  }
+  WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                       Deadline deadline) override {
+    return owner_.AllGather(mine, all, deadline);
+  }
+  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override {
+    return owner_.Broadcast(bytes, root, deadline);
+  }
+  WorkHandle Barrier(Deadline deadline) override { return owner_.Barrier(deadline); }
+  void Abort(const std::string& reason) override { owner_.Abort(reason); }
+  int LostPeer() const override { return owner_.LostPeer(); }
+
+ private:
+  Communicator& owner_;
+};
+
+control::RankEpoch WorldOf(int rank, int size) {
+  control::RankEpoch world{.epoch = {.term = 1, .number = 1}, .rank = rank, .members = {}};
+  for (int other = 0; other < size; ++other) {
+    control::Member member;
+    member.pod = member.pod_uid = "worker-" + std::to_string(other);
+    member.start = "1";
+    member.rank = other;
+    world.members.push_back(member);
+  }
+  return world;
+}
+
+// A session with an agent of its own.
+class Elastic {
+ public:
+  Elastic(const std::string& name, const std::string& audit_log, Communicator& communicator,
+          Buckets& buckets, Sgd& optimizer, const Options& options)
+      : agent_(name + ".socket", WorldOf(communicator.rank(), communicator.size())),
+        membership_(Must(AgentMembership::Connect(name + ".socket", 0, clock_))),
+        audit_(Must(AuditLog::Open(audit_log))),
+        session_(*membership_,
+                 [&communicator](const World&, Deadline) -> Result<std::unique_ptr<Communicator>> {
+                   return std::unique_ptr<Communicator>(new Lent(communicator));
+                 },
+                 buckets, optimizer.state(), audit_, clock_,
+                 {.global_batch = options.global_batch, .timeout = kTimeout}) {
+    Must(session_.Join());
+  }
+
+  void Step(Workload& workload, Sgd& optimizer, int64_t step) {
+    workload.Load(step, session_.share());
+    session_.Begin();
+    session_.SetLoss(workload.Forward());
+    workload.Backward();
+    const auto reduced = Must(session_.Reduce());
+    if (!reduced) Must(Result<void>(Error{ErrorKind::kInternal, "a step failed"}));
+    optimizer.Step(step);
+    Must(session_.Applied({.step = step + 1, .loss = reduced->loss}));
+  }
+
+ private:
+  const SystemClock clock_;
+  QuietAgent agent_;
+  const std::unique_ptr<AgentMembership> membership_;
+  AuditLog audit_;
+  Session session_;
+};
+
+// The same step without a session.
+class Bare {
+ public:
+  Bare(Communicator& communicator, Buckets& buckets, const Options& options)
+      : communicator_(communicator), buckets_(buckets), batch_(options.global_batch) {}
+
+  void Step(Workload& workload, Sgd& optimizer, int64_t step) {
+    workload.Load(step, ShareOf(communicator_.rank(), communicator_.size(), batch_));
+    works_.clear();
+    const Deadline deadline = steady_clock::now() + kTimeout;
+    buckets_.Arm([this, deadline](int index) {
+      works_.push_back(communicator_.AllReduce(buckets_.Bucket(index), deadline));
+    });
+    buckets_.scalars()[0] = static_cast<float>(workload.Forward());
+    workload.Backward();
+    buckets_.Flush();
+    for (const WorkHandle& work : works_) Must(work->Wait());
+    buckets_.flat_gradients().mul_(1.0 / static_cast<double>(batch_));
+    optimizer.Step(step);
+  }
+
+ private:
+  Communicator& communicator_;
+  Buckets& buckets_;
+  const int64_t batch_;
+  std::vector<WorkHandle> works_;
+};
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Milliseconds of each block, by kind: bare, session, session with the audit log.
+using Blocks = std::array<std::vector<double>, 3>;
+
+Blocks RunRank(int rank, const Options& options, const std::string& folder) {
+  InitLog("figure-b11", "warn", LogFormat::kText);
+  at::set_num_threads(1);
+  const std::unique_ptr<Workload> workload =
+      MakeMnist(GeneratedDigits(1, 2048, 256), {.seed = 1, .global_batch = options.global_batch});
+  workload->WarmUp();
+  Buckets buckets(workload->parameters(), {});
+  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
+                {.learning_rate = 0.001, .schedule = RateSchedule::kConstant});
+  World world;
+  world.rank = rank;
+  world.size = options.ranks;
+  world.store = Must(FileStore::Open(folder + "/store"));
+  LeftBehind left_behind;
+  GlooCommunicator communicator(world, steady_clock::now() + kTimeout, left_behind);
+  const std::string name = folder + "/" + std::to_string(rank);
+  Bare bare(communicator, buckets, options);
+  Elastic plain(name + "-plain", "", communicator, buckets, optimizer, options);
+  Elastic audited(name + "-audited", folder + "/audit", communicator, buckets, optimizer, options);
+  const std::array<std::function<void(int64_t)>, 3> kinds{
+      [&](int64_t step) { bare.Step(*workload, optimizer, step); },
+      [&](int64_t step) { plain.Step(*workload, optimizer, step); },
+      [&](int64_t step) { audited.Step(*workload, optimizer, step); }};
+
+  // Every order of the kinds in turn, so that none is favoured by where it stands.
+  std::array<std::size_t, 3> order{0, 1, 2};
+  Blocks blocks;
+  int64_t step = 0;
+  for (int round = 0; round <= options.rounds; ++round) {
+    for (const std::size_t kind : order) {
+      const auto begin = steady_clock::now();
+      for (const int64_t end = step + options.steps; step < end; ++step) kinds[kind](step);
+      const std::chrono::duration<double, std::milli> took = steady_clock::now() - begin;
+      if (round > 0) blocks[kind].push_back(took.count());  // the first round warms up
+    }
+    std::next_permutation(order.begin(), order.end());
+  }
+  return blocks;
+}
+
+// By how many percent the blocks of `kind` took longer than the bare ones beside them.
+double OverBare(const Blocks& blocks, std::size_t kind) {
+  std::vector<double> percent;
+  for (std::size_t round = 0; round < blocks[0].size(); ++round) {
+    percent.push_back(100 * (blocks[kind][round] / blocks[0][round] - 1));
+  }
+  return Median(percent);
+}
+
+void Print(const Blocks& blocks, const Options& options) {
+  const double bare_ms = Median(blocks[0]) / static_cast<double>(options.steps);
+  const double session = OverBare(blocks, 1);
+  const double audited = OverBare(blocks, 2);
+  std::printf(
+      "%d ranks, %d rounds of %lld steps: bare %.3f ms a step, session %+.2f %%, with audit log "
+      "%+.2f %%\n",
+      options.ranks, options.rounds, static_cast<long long>(options.steps), bare_ms, session,
+      audited);
+  const nlohmann::ordered_json figure{
+      {"figure", "B11"},
+      {"value", session},
+      {"unit",
+       "% longer steps through a session than in a bare loop, median of alternating blocks"},
+      {"reference", bare_ms},
+      {"reference_is", "ms of a step of the bare loop, the same run"},
+      {"goal", "<= 1"},
+      {"holds", session <= kGoalPercent},
+      {"with_audit_log", audited},
+      {"ranks", options.ranks},
+      {"global_batch", options.global_batch},
+      {"rounds", options.rounds},
+      {"steps_per_block", options.steps}};
+  std::printf("%s\n", figure.dump().c_str());
+}
+
+// Every rank but the first as a child, which ends with its parent.
+std::vector<pid_t> StartRanks(const Options& options, const std::string& folder) {
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < options.ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      (void)RunRank(rank, options, folder);
+      std::fflush(nullptr);
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  return children;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("What fault tolerance costs a step when nothing fails", "figure-b11");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--ranks", options.ranks, "processes of the world")->check(CLI::Range(2, 64));
+  app.add_option("--global-batch", options.global_batch, "samples of a step, at least one a rank")
+      ->check(CLI::Range(64, 65536));
+  app.add_option("--steps", options.steps, "of a block")->check(CLI::Range(1, 100000));
+  app.add_option("--rounds", options.rounds, "blocks of each kind")->check(CLI::Range(1, 100000));
+  CLI11_PARSE(app, argc, argv);
+
+  std::array<char, 32> name{"/tmp/figure-b11-XXXXXX"};
+  const std::string folder = ::mkdtemp(name.data());
+  const std::vector<pid_t> children = StartRanks(options, folder);
+  const Blocks blocks = RunRank(0, options, folder);
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  std::filesystem::remove_all(folder);
+  Print(blocks, options);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringmaster::overhead
+
+int main(int argc, char** argv) {
+  try {
+    return ringmaster::overhead::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "figure-b11: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,119 @@
+// A job whose ranks were killed, replaced and joined by another computes the same bits as a replay
+// of its memberships without the faults; and a replay of other memberships, or of another batch,
+// does not pass for one.
+
+#include <array>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/chaos/stage.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using chaos::Fault;
+using chaos::FaultKind;
+using testing::HasSubstr;
+using testing::Not;
+
+class Replay : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+    std::array<char, 32> name{"/var/tmp/rmt-replay-XXXXXX"};
+    folder_ = mkdtemp(name.data());
+    std::filesystem::create_directory(Logs());
+  }
+  void TearDown() override {
+    if (HasFailure()) {
+      std::printf("the logs are kept in %s\n", folder_.c_str());
+    } else if (!folder_.empty()) {
+      std::filesystem::remove_all(folder_);
+    }
+  }
+
+  std::string Logs() const { return folder_ + "/audit"; }
+  std::string Schedule() const { return folder_ + "/schedule"; }
+
+  // The job, its audit, and its schedule.
+  void Train() {
+    chaos::Stage stage(stage_, Logs());
+    const auto must = [&](const auto& result) {
+      ASSERT_TRUE(result.ok()) << result.error().message << stage.Log();
+    };
+    ASSERT_NO_FATAL_FAILURE(must(stage.Begin()));
+    ASSERT_NO_FATAL_FAILURE(must(stage.Strike({FaultKind::kKillRank, 1})));
+    ASSERT_NO_FATAL_FAILURE(must(stage.Strike({FaultKind::kKillAgent, 0})));
+    ASSERT_NO_FATAL_FAILURE(must(stage.Scale(4)));
+    ASSERT_NO_FATAL_FAILURE(must(stage.End()));
+    const Ran audit = RunCommand({AuditProgram(), Logs(), "--schedule=" + Schedule()});
+    ASSERT_EQ(audit.exit_code, 0) << audit.output;
+    std::istringstream lines(ReadFile(Schedule()));
+    for (std::string line; std::getline(lines, line);) {
+      runs_.push_back(nlohmann::ordered_json::parse(line));
+    }
+  }
+
+  // `arguments` come after the job's own.
+  Ran RunReplay(const std::string& schedule, const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {ReplayProgram(), "--schedule=" + schedule, Logs(), "--"};
+    for (const auto& more : {chaos::TrainerArguments(stage_), arguments}) {
+      command.insert(command.end(), more.begin(), more.end());
+    }
+    Process replay(command, folder_ + "/replay.log");
+    const auto outcome = replay.Wait(Seconds(240));
+    EXPECT_TRUE(outcome.has_value()) << "the replay still runs: " << replay.Log();
+    return {outcome ? outcome->exit_code : -1, replay.Log()};
+  }
+
+  // The schedule, but the last step of a world is computed by the next one, of another size.
+  // Returns that step.
+  int64_t AlterOneStep(const std::string& file) {
+    int64_t altered = 0;
+    for (std::size_t i = 0; i + 1 < runs_.size() && altered == 0; ++i) {
+      auto& steps = runs_[i]["steps"];
+      const bool resized = runs_[i]["members"].size() != runs_[i + 1]["members"].size();
+      if (!resized || steps[0] == steps[1]) continue;
+      altered = steps[1].get<int64_t>();
+      steps[1] = altered - 1;
+      runs_[i + 1]["steps"][0] = altered;
+    }
+    std::string text;
+    for (const auto& run : runs_) text += run.dump() + "\n";
+    WriteFile(file, text);
+    return altered;
+  }
+
+  const chaos::StageOptions stage_{.workers = 4, .at_first = 3, .global_batch = 24};
+  std::string folder_;
+  std::vector<nlohmann::ordered_json> runs_;
+};
+
+TEST_F(Replay, ComputesTheSameBitsAsAJobWithFaultsAndNothingElseDoes) {
+  ASSERT_NO_FATAL_FAILURE(Train());
+  ASSERT_GE(runs_.size(), 6U) << "a world for each change";
+
+  const Ran same = RunReplay(Schedule(), {});
+  std::printf("%s", same.output.c_str());
+  EXPECT_EQ(same.exit_code, 0) << same.output;
+  EXPECT_THAT(same.output, HasSubstr("\"compared\":"));
+
+  const std::string other = folder_ + "/other-schedule";
+  const int64_t altered = AlterOneStep(other);
+  ASSERT_GT(altered, 0) << "no world could be changed by one step";
+  const Ran changed = RunReplay(other, {});
+  EXPECT_EQ(changed.exit_code, 1) << changed.output;
+  EXPECT_THAT(changed.output, HasSubstr("after step " + std::to_string(altered) + ":"));
+  EXPECT_THAT(changed.output, Not(HasSubstr("after step " + std::to_string(altered - 1) + ":")));
+
+  const Ran batch = RunReplay(Schedule(), {"--global-batch=20"});
+  EXPECT_EQ(batch.exit_code, 1) << batch.output;
+  EXPECT_THAT(batch.output, HasSubstr("after step 1:"));
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test

@@ -1,0 +1,15 @@
+#pragma once
+
+// Whether two runs had the same parameters after every step: a job with faults, and the replay of
+// its memberships without them.
+
+#include "worker/audit/audit.h"
+
+namespace ringmaster::audit {
+
+// Counts the steps after which the checksums differ, and one for another initial state, as
+// disagreeing; as unknown those for which either has none. A step that only one of them has
+// disagrees.
+Findings Compare(const Report& job, const Report& other);
+
+}  // namespace ringmaster::audit

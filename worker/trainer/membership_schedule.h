@@ -1,0 +1,41 @@
+#pragma once
+
+// Which members computed which steps of a job, as `ringmaster-audit --schedule` writes it
+// (worker/audit/report.h): a line for each run of steps that one world computed. Read once, for
+// replay_membership.h. The file is untrusted: it parses, or a sentence says what is wrong where.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+
+namespace ringmaster::trainer {
+
+struct ScheduledRun {
+  int64_t first = 0;  // its steps, counted from 1
+  int64_t last = 0;
+  control::Epoch epoch;
+  std::vector<std::string> members;  // by rank
+};
+
+// Steps 1 … N without a gap; epochs rise; each run has a member that computed the steps before it,
+// and so has the state to go on from.
+struct MembershipSchedule {
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMostRanks = std::size_t{1} << 14;
+
+  std::vector<ScheduledRun> runs;    // at least one
+  std::vector<std::string> members;  // all of them, in the order in which the runs name them first
+
+  int64_t steps() const { return runs.back().last; }
+};
+
+// kInvalid names `file` and the line.
+Result<MembershipSchedule> ParseMembershipSchedule(std::string_view text, const std::string& file);
+Result<MembershipSchedule> ReadMembershipSchedule(const std::string& file);
+
+}  // namespace ringmaster::trainer
