@@ -11,6 +11,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::size_t kMaxFrameBytes = 120;
+constexpr std::size_t kMaxMangledBytes = 1024;
 
 const char* StateText(char state) {
   switch (state) {
@@ -32,8 +33,10 @@ const char* StateText(char state) {
   }
 }
 
-// The source's name of a C++ function; the same where it is none.
+// The source's name of a C++ function; the same where it is none, or so long that nobody would read
+// it.
 std::string Demangled(const std::string& name) {
+  if (name.size() > kMaxMangledBytes) return name;
   int status = -1;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
