@@ -360,7 +360,7 @@ TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
   for (const int worker : {0, 1}) {
     job.StartAgent(worker, "uid-" + std::to_string(worker) + "-2");
   }
-  job.SendOrder({0, 1}, 1);
+  job.SendOrder({0, 1}, 1, {"uid-0-1", "uid-1-1"});
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
   EXPECT_EQ(ResumedFrom("checkpoint"), newest);
@@ -384,7 +384,7 @@ TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsD
                               std::to_string(before.number) + "-" + std::to_string(steps.back());
   std::filesystem::resize_file(damaged + "/shard-0", 5000);
   job.StartAgent(0, "uid-0-2");
-  job.SendOrder({0}, 1);
+  job.SendOrder({0}, 1, {"uid-0-1", "uid-1-1"});
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 1, before));
   EXPECT_EQ(ResumedFrom("checkpoint"), steps[steps.size() - 2]);

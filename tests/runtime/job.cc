@@ -153,7 +153,8 @@ Ran Job::Call(const std::string& token, const std::vector<std::string>& argument
   return RunCommand(argv);
 }
 
-control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_replicas) {
+control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_replicas,
+                                       const std::vector<std::string>& dead) {
   control::Order order;
   order.stamp = {1, ++orders_};
   order.replicas = static_cast<int>(workers.size());
@@ -162,6 +163,7 @@ control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_
     const std::string name = "digits-worker-" + std::to_string(worker);
     order.workers.push_back({PodUid(worker), name, "node-of-" + name, worker});
   }
+  order.dead = dead;
   WriteFile(Path("order.json"), control::EncodeOrder(order));
   Ran ran;
   const bool accepted = WaitUntil(Seconds(30), [&] {

@@ -32,8 +32,9 @@ class Job {
   void StartAgent(int worker, const std::string& pod_uid = "", const Variables& changes = {});
 
   // PUT /v1/order for these workers, once the launcher answers: the job wants all of them, and
-  // cannot do with fewer than `min_replicas` (0: than all).
-  control::LauncherStatus SendOrder(const std::vector<int>& workers, int min_replicas = 0);
+  // cannot do with fewer than `min_replicas` (0: than all). The Pods of these UIDs have ended.
+  control::LauncherStatus SendOrder(const std::vector<int>& workers, int min_replicas = 0,
+                                    const std::vector<std::string>& dead = {});
   // The HTTP status code of a PUT with another token.
   int OrderWithToken(const std::string& token);
   control::LauncherStatus Status();
