@@ -154,7 +154,7 @@ void Session::Begin() {
     works_.push_back(communicator_->AllReduce(buckets_.Bucket(index), deadline));
   });
   buckets_.scalars()[kSwitchScalar] =
-      membership_.SwitchWanted(world_.epoch, version_.step + 1) ? 1 : 0;
+      membership_.SwitchWanted(world_.epoch, held_.version.step + 1) ? 1 : 0;
 }
 
 void Session::SetLoss(double sum) { buckets_.scalars()[kLossScalar] = static_cast<float>(sum); }

@@ -31,7 +31,7 @@ class Judge final : public MembershipSource {
   Result<World> AwaitWorld(control::Epoch) override { return World{}; }
   void Watch(control::Epoch, OverCallback) override {}
   void Unwatch() override {}
-  bool SwitchWanted(control::Epoch) override { return false; }
+  bool SwitchWanted(control::Epoch, int64_t) override { return false; }
   void Broken(const World&, int, const std::string&) override {}
   void AtBoundary(const World&, int64_t) override {}
   void Report(const World&, const control::Progress&) override {}
