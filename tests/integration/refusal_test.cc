@@ -60,7 +60,20 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   EXPECT_THAT(Refused(Changed("/spec/image", "other")), HasSubstr("spec.image cannot change"));
   EXPECT_THAT(Refused(Changed("/spec/slotsPerWorker", 2)),
               HasSubstr("spec.slotsPerWorker cannot change"));
+  EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", {{"emptyDir", json::object()}}}})),
+              HasSubstr("spec.checkpoint cannot change"));
   EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");
+}
+
+TEST_F(ApplyTest, CheckpointsNeedAVolumeAndHaveDefaults) {
+  EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"keep", 5}})),
+              HasSubstr("spec.checkpoint.volume"));
+  EXPECT_THAT(Refused(Changed("/spec/checkpoint",
+                              {{"volume", {{"emptyDir", json::object()}}}, {"everySteps", 0}})),
+              HasSubstr("greater than or equal to 1"));
+  EXPECT_EQ(Refused(Changed("/spec/checkpoint",
+                            {{"volume", {{"persistentVolumeClaim", {{"claimName", "c"}}}}}})),
+            "");
 }
 
 class RefusalTest : public ClusterTest {
@@ -143,6 +156,24 @@ TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {
   EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
               HasSubstr("launcher.template.spec.hostNetwork"));
   EXPECT_TRUE(Names("pods").empty());
+}
+
+TEST_F(RefusalTest, TheCheckpointsVolumeIsHeldToTheSameRules) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["checkpoint"] = {{"volume", {{"hostPath", {{"path", "/"}}}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
+              HasSubstr("spec.checkpoint.volume.hostPath"));
+  EXPECT_TRUE(Names("pods").empty());
+}
+
+TEST_F(RefusalTest, AWorkersVolumeOfCheckpointsIsOneThatTheServerTakes) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["checkpoint"] = {
+      {"volume", {{"persistentVolumeClaim", {{"claimName", "checkpoints"}}}}}};
+  CreateJob(manifest);
+  WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
 }
 
 TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
