@@ -58,6 +58,11 @@ Job::~Job() {
   }
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
+  std::filesystem::remove_all(SharedMemory(), ignored);  // of agents that were killed
+}
+
+std::string Job::SharedMemory() const {
+  return "/dev/shm/" + std::filesystem::path(directory_).filename().string();
 }
 
 void Job::MakeCredentials() {
@@ -91,8 +96,7 @@ Variables Job::CommonVariables(const std::string& host_name, const std::string& 
           {control::kEnvItemHashes, item_hashes},
           {control::kEnvCredentialsDir, Path("credentials")},
           {control::kEnvTerminationLog, Path("verdict-" + host_name)},
-          // All hosts see this host's shared memory, and nobody cleans up after a killed agent.
-          {control::kEnvSnapshotDir, Path("shm")},
+          {control::kEnvSnapshotDir, SharedMemory()},
           {control::kEnvRuntimeDir, Path("run-" + host_name)}};
 }
 

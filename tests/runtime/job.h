@@ -53,6 +53,7 @@ class Job {
 
  private:
   void MakeCredentials();
+  std::string SharedMemory() const;  // for the agents' snapshots; all hosts see it
   Variables CommonVariables(const std::string& host_name, const std::string& item_hashes);
   std::string PodUid(int worker) const;
   Ran Call(const std::string& token, const std::vector<std::string>& arguments);

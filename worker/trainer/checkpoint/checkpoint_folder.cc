@@ -76,7 +76,6 @@ std::string CheckpointName(const StateVersion& version) {
 }
 
 std::optional<StateVersion> ParseCheckpointName(std::string_view name) {
-  StateVersion version;
   const auto term = TakeNumber(name);
   if (!term || !Take(name, '.')) return std::nullopt;
   const auto number = TakeNumber(name);
