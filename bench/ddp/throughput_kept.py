@@ -1,0 +1,185 @@
+"""How much of its throughput a PyTorch DDP job under elastic torchrun keeps while its ranks are killed.
+
+Starts torchrun with one agent for all ranks (what restarts them fastest: no other agent has to be met), lets it train
+undisturbed as long as between two faults, then kills a rank every so many seconds, and prints one JSON object. A step
+that is repeated after a restart counts once. A rank is killed only in a group that trains: restarts slower than the
+time between two faults stretch the schedule, and fewer faults fit into the limit.
+"""
+
+import argparse
+import ctypes
+import glob
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+PR_SET_PDEATHSIG = 1
+
+
+class Step(typing.NamedTuple):
+    at: float  # seconds
+    step: int
+
+
+class Job:
+    """torchrun and what its ranks write."""
+
+    def __init__(self, folder, options):
+        self.folder = folder
+        self.deadline = time.monotonic() + options.limit
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.replicas}",
+            "--max-restarts=1000", os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py"),
+            f"--folder={folder}", f"--global-batch={options.global_batch}",
+            f"--checkpoint-every={options.checkpoint_every}",
+        ]  # fmt: skip
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "CUDA_VISIBLE_DEVICES": "",
+            # Else the agent keeps one store for all restarts, and the keys have no prefix for each (pytorch issue
+            # 135712): a rank that is early reads the killed group's addresses, and connectFullMesh fails.
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        }
+        with open(f"{folder}/log", "w") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            )  # fmt: skip
+
+    def end(self):
+        """Ends torchrun, which ends its ranks; those of a torchrun that had to be killed die with it."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def last_words(self):
+        with open(f"{self.folder}/log", errors="replace") as file:
+            return "".join(file.readlines()[-40:])
+
+    def steps(self, restarts="*"):
+        """The steps of the group that was restarted so often, or of all groups. A line half written is left out."""
+        result = []
+        for path in glob.glob(f"{self.folder}/progress-{restarts}"):
+            with open(path) as file:
+                text = file.read()
+            for line in text[: text.rfind("\n") + 1].splitlines():
+                at, step = line.split()
+                result.append(Step(float(at), int(step)))
+        return result
+
+    def newest_group(self):
+        """How often the group that began to train last had been restarted; -1 before the first."""
+        return max((int(path.rpartition("-")[2]) for path in glob.glob(f"{self.folder}/progress-*")), default=-1)
+
+    def await_group(self, after, since):
+        """Waits until a group that was restarted more often than AFTER has made a step: (its restarts, the step)."""
+        while time.monotonic() < self.deadline:
+            if self.process.poll() is not None:
+                raise SystemExit(f"{since}, torchrun ended with exit code {self.process.returncode}")
+            restarts = self.newest_group()
+            if restarts > after and (steps := self.steps(restarts)):
+                return restarts, steps[0]
+            time.sleep(0.05)
+        raise SystemExit(f"{since}, no step was made within the --limit of the run")
+
+    def kill(self, rank):
+        with open(f"{self.folder}/rank-{rank}") as file:
+            pid = int(file.read())
+        try:
+            with open(f"/proc/{pid}/cmdline") as file:
+                ours = self.folder in file.read()
+        except FileNotFoundError:
+            ours = False
+        if not ours:
+            raise SystemExit(f"rank {rank} (process {pid}) had ended before it was to be killed")
+        os.kill(pid, signal.SIGKILL)
+
+
+def committed(steps, seconds):
+    """The furthest step that was made by then."""
+    return max((step.step for step in steps if step.at <= seconds), default=0)
+
+
+def rate(steps, begin, end):
+    return (committed(steps, end) - committed(steps, begin)) / (end - begin)
+
+
+def measure(job, options):
+    chooser = random.Random(options.seed)
+    group, _ = job.await_group(-1, "after the start")
+    calm = time.monotonic()
+    time.sleep(options.every)  # what is measured is this time
+    begin = time.monotonic()
+    if job.process.poll() is not None or job.newest_group() != group:
+        raise SystemExit("the group did not stay up before the first fault")
+
+    restart_seconds = []
+    while len(restart_seconds) < options.count and time.monotonic() + options.every <= job.deadline:
+        victim = chooser.randrange(options.replicas)
+        group, struck = job.newest_group(), time.monotonic()
+        job.kill(victim)
+        group, first = job.await_group(group, f"after rank {victim} was killed")
+        restart_seconds.append(first.at - struck)
+        repeated = committed(job.steps(), struck) - first.step + 1
+        print(
+            f"kill-rank  rank {victim}: first step {restart_seconds[-1]:5.1f} s, steps to repeat {repeated}",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        time.sleep(max(0, struck + options.every - time.monotonic()))
+    end = time.monotonic()
+    if not restart_seconds:
+        raise SystemExit("no fault fits into the --limit of the run: a longer limit or a shorter --every is needed")
+
+    steps = job.steps()
+    undisturbed = rate(steps, calm, begin)
+    return {
+        "throughput_kept": rate(steps, begin, end) / undisturbed,
+        "restart_seconds": statistics.median(restart_seconds),
+        "faults": len(restart_seconds),
+        "ranks": options.replicas,
+        "worst_restart_seconds": max(restart_seconds),
+        "restarts": group,  # more than faults if a group failed before its first step
+        "seconds": end - begin,
+        "every": options.every,
+        "undisturbed_steps_per_second": undisturbed,
+        "checkpoint_every": options.checkpoint_every,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--replicas", type=int, default=8)
+    parser.add_argument("--global-batch", type=int, default=48)
+    parser.add_argument("--count", type=int, default=8, help="faults, if as many fit into the limit")
+    parser.add_argument("--every", type=float, default=29, help="seconds from one to the next")
+    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300, help="seconds of the whole run")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(folder, options)
+        try:
+            result = measure(job, options)
+        except SystemExit:
+            sys.stderr.write(job.last_words())
+            raise
+        finally:
+            job.end()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
