@@ -32,7 +32,9 @@ case $figure in
     "$operator_build/bench/figure-b3" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
   B5) exec "$here/first_step.sh" "$@" ;;
   B6 | B7 | B8 | B9 | B10) exec "$here/recovery.sh" "$figure" "$@" ;;
-  B11) exec "$here/overhead.sh" "$@" ;;
+  B11)
+    worker_programs figure-b11
+    "$worker_build/tests/overhead/figure-b11" "$@" ;; # --ranks=2 --global-batch=64 --steps=50 --rounds=60
   B14) exec "$here/sizes.sh" "$@" ;;
   *) die "no such figure here; bench/README.md lists them" ;;
 esac

@@ -3,6 +3,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 release() { # FOLDER "OPTIONS" TARGET...
+  "$root/deploy/local/prerequisites.sh" build cluster >&2
   # shellcheck disable=SC2086  # a list of options
   [ -f "$1/build.ninja" ] || cmake -G Ninja -S "$root" -B "$1" -DCMAKE_BUILD_TYPE=Release $2 >/dev/null
   cmake --build "$1" --target "${@:3}" >&2
@@ -15,4 +16,4 @@ operator_programs() { release "$operator_build" "-DRINGMASTER_BENCH=ON -DRINGMAS
 # Launcher, agent and trainer, and ringmaster-bench, which attacks them.
 worker_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-worker}
 ringmaster_bench=$worker_build/tests/chaos/ringmaster-bench
-worker_programs() { release "$worker_build" "-DRINGMASTER_TESTS=ON -DRINGMASTER_OPERATOR=OFF" ringmaster-bench; }
+worker_programs() { release "$worker_build" "-DRINGMASTER_TESTS=ON -DRINGMASTER_OPERATOR=OFF" "$@"; }

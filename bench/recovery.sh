@@ -4,7 +4,8 @@
 #   recovery.sh B7    a host falls silent: the next step of the others; on the local cluster, the node of the launcher
 #   recovery.sh B8    steps lost or repeated in RUNS schedules of faults of every kind, by audit of the ranks' logs
 #   recovery.sh B9    2 → 4 → 2 workers: the longest gap between two steps
-#   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults)
+#   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults), and
+#                     what PyTorch DDP under torchrun keeps
 #   RUNS=5            faults of each kind; the figure is the median
 # Extra arguments go to ringmaster-bench.
 set -euo pipefail
@@ -12,10 +13,12 @@ set -euo pipefail
 runs=${RUNS:-5}
 figure=$1
 shift
-worker_programs
+worker_programs ringmaster-bench
 
-# strike KINDS ARGUMENTS... -> the summary; the lines for people go to standard output of the figure
-strike() { "$ringmaster_bench" chaos --faults="$1" --count="$runs" --every=1 "${@:2}" | tee /dev/stderr | tail -n 1; }
+# The last line is the result; all of them are for people, on standard error.
+result() { tee -a /dev/stderr | tail -n 1; }
+# strike KINDS ARGUMENTS... -> the summary
+strike() { "$ringmaster_bench" chaos --faults="$1" --count="$runs" --every=1 "${@:2}" | result; }
 
 case $figure in
   B6)
@@ -32,7 +35,7 @@ case $figure in
   B7)
     # The limit is the lost limit itself: silence is no evidence before it.
     cut=$(strike cut --lost-after=2000 "$@")
-    launcher=$("$root/bench/silent_launcher.sh" | tee /dev/stderr | tail -n 1)
+    launcher=$("$root/bench/silent_launcher.sh" | result)
     jq -cn --argjson cut "$cut" --argjson launcher "$launcher" '
       ($cut.median_first_step_ms / 1000) as $value | ($launcher.median_ms / 1000) as $seconds
       | {figure: "B7", value: $value, unit: "s from the cut of a host without the launcher to the next step of the survivors",
@@ -43,23 +46,27 @@ case $figure in
     # Peers lose every step since their last checkpoint.
     wrong=0 unknown=0 steps=0
     for seed in $(seq "$runs"); do
-      summary=$("$ringmaster_bench" chaos --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" | tee /dev/stderr | grep '"worlds"')
+      summary=$("$ringmaster_bench" chaos --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" | tee -a /dev/stderr | grep '"worlds"')
       wrong=$((wrong + $(jq '.lost + .repeated + .disagreeing' <<<"$summary")))
       unknown=$((unknown + $(jq .unknown <<<"$summary"))) steps=$((steps + $(jq .steps <<<"$summary")))
     done
     jq -cn --argjson wrong $wrong --argjson unknown $unknown --argjson steps $steps --argjson runs "$runs" '
       {figure: "B8", value: $wrong, unit: "committed steps lost or repeated", reference: 0, goal: "0",
        holds: ($wrong == 0 and $unknown == 0), unknown: $unknown, steps: $steps, faults: (5 * $runs)}' ;;
-  B10)
-    # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
-    "$ringmaster_bench" chaos --replicas=8 --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | tee /dev/stderr | tail -n 1 | jq -c '
-      {figure: "B10", value: (100 * .throughput_kept), unit: "% of the undisturbed steps per second", reference: 97.7,
-       reference_is: "torchft, reported", goal: ">= 98", holds: (.throughput_kept >= 0.98 and .audit == "clean"),
-       faults: .faults, seconds: .seconds}' ;;
   B9)
-    "$ringmaster_bench" scale --sizes=2,4,2 "$@" | tee /dev/stderr | tail -n 1 | jq -c '
+    "$ringmaster_bench" scale --sizes=2,4,2 "$@" | result | jq -c '
       (2 * .median_step_ms + 500) as $goal
       | {figure: "B9", value: (.longest_gap_ms / 1000), unit: "s, longest gap between two steps while 2 -> 4 -> 2 workers",
          reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
+  B10)
+    # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
+    ours=$("$ringmaster_bench" chaos --replicas=8 --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
+    ddp=$("$root/bench/ddp/run.sh" --replicas=8 --every=29)
+    jq -cn --argjson ours "$ours" --argjson ddp "$ddp" '
+      {figure: "B10", value: (100 * $ours.throughput_kept), unit: "% of the undisturbed steps per second",
+       reference: (100 * $ddp.throughput_kept), reference_is: "PyTorch DDP under torchrun, ranks killed as often, the same run", goal: ">= 98",
+       holds: ($ours.throughput_kept >= 0.98 and $ours.audit == "clean"), faults: $ours.faults, seconds: $ours.seconds,
+       reference_faults: $ddp.faults, reference_seconds: $ddp.seconds, reference_restart_seconds: $ddp.restart_seconds,
+       torchft_reported: 97.7}' ;;
 esac

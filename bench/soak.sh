@@ -4,8 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 count=${1:-200} first=${2:-1}
-"$root/deploy/local/prerequisites.sh" build cluster
-worker_programs
+worker_programs ringmaster-bench
 for seed in $(seq "$first" $((first + count - 1))); do
   line=("$ringmaster_bench" chaos --seed="$seed" --count=3 --every=0.3 --lost-after=300)
   "${line[@]}" >"$worker_build/soak.log" 2>&1 || { tail -n 100 "$worker_build/soak.log" && echo "seed $seed failed: ${line[*]}" && exit 1; }
