@@ -17,6 +17,7 @@
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"
+#include "tests/runtime/logged_test.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -37,22 +38,8 @@ struct Step {
   int world_size = 0;
 };
 
-class ElasticJob : public testing::Test {
+class ElasticJob : public LoggedTest {
  protected:
-  void SetUp() override {
-    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
-    // All hosts see it: they have a /tmp of their own, but share the rest.
-    std::array<char, 32> name{"/var/tmp/rmt-logs-XXXXXX"};
-    logs_ = mkdtemp(name.data());
-  }
-  void TearDown() override {
-    if (HasFailure()) {
-      std::printf("logs of steps and audit are kept in %s\n", logs_.c_str());
-    } else if (!logs_.empty()) {
-      std::filesystem::remove_all(logs_);
-    }
-  }
-
   control::LaunchSpec Trainer() const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),
@@ -184,8 +171,6 @@ class ElasticJob : public testing::Test {
     std::printf("%s", audit.output.c_str());
     return audit;
   }
-
-  std::string logs_;
 };
 
 TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhichComesBack) {

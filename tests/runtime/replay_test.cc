@@ -2,7 +2,6 @@
 // of its memberships without the faults; and a replay of other memberships, or of another batch,
 // does not pass for one.
 
-#include <array>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/chaos/stage.h"
+#include "tests/runtime/logged_test.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -20,24 +20,15 @@ using chaos::FaultKind;
 using testing::HasSubstr;
 using testing::Not;
 
-class Replay : public testing::Test {
+class Replay : public LoggedTest {
  protected:
   void SetUp() override {
-    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
-    std::array<char, 32> name{"/var/tmp/rmt-replay-XXXXXX"};
-    folder_ = mkdtemp(name.data());
-    std::filesystem::create_directory(Logs());
-  }
-  void TearDown() override {
-    if (HasFailure()) {
-      std::printf("the logs are kept in %s\n", folder_.c_str());
-    } else if (!folder_.empty()) {
-      std::filesystem::remove_all(folder_);
-    }
+    LoggedTest::SetUp();
+    if (!IsSkipped()) std::filesystem::create_directory(Logs());
   }
 
-  std::string Logs() const { return folder_ + "/audit"; }
-  std::string Schedule() const { return folder_ + "/schedule"; }
+  std::string Logs() const { return logs_ + "/audit"; }
+  std::string Schedule() const { return logs_ + "/schedule"; }
 
   // The job, its audit, and its schedule.
   void Train() {
@@ -64,7 +55,7 @@ class Replay : public testing::Test {
     for (const auto& more : {chaos::TrainerArguments(stage_), arguments}) {
       command.insert(command.end(), more.begin(), more.end());
     }
-    Process replay(command, folder_ + "/replay.log");
+    Process replay(command, logs_ + "/replay.log");
     const auto outcome = replay.Wait(Seconds(240));
     EXPECT_TRUE(outcome.has_value()) << "the replay still runs: " << replay.Log();
     return {outcome ? outcome->exit_code : -1, replay.Log()};
@@ -89,7 +80,6 @@ class Replay : public testing::Test {
   }
 
   const chaos::StageOptions stage_{.workers = 4, .at_first = 3, .global_batch = 24};
-  std::string folder_;
   std::vector<nlohmann::ordered_json> runs_;
 };
 
@@ -102,7 +92,7 @@ TEST_F(Replay, ComputesTheSameBitsAsAJobWithFaultsAndNothingElseDoes) {
   EXPECT_EQ(same.exit_code, 0) << same.output;
   EXPECT_THAT(same.output, HasSubstr("\"compared\":"));
 
-  const std::string other = folder_ + "/other-schedule";
+  const std::string other = logs_ + "/other-schedule";
   const int64_t altered = AlterOneStep(other);
   ASSERT_GT(altered, 0) << "no world could be changed by one step";
   const Ran changed = RunReplay(other, {});

@@ -15,6 +15,7 @@
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"
+#include "tests/runtime/logged_test.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -30,21 +31,8 @@ constexpr std::int64_t kSteps = 400;
 constexpr Seconds kLimit{120};
 constexpr std::chrono::milliseconds kStall{2000};
 
-class StallJob : public testing::Test {
+class StallJob : public LoggedTest {
  protected:
-  void SetUp() override {
-    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
-    std::array<char, 32> name{"/var/tmp/rmt-logs-XXXXXX"};
-    logs_ = mkdtemp(name.data());
-  }
-  void TearDown() override {
-    if (HasFailure()) {
-      std::printf("the audit's logs are kept in %s\n", logs_.c_str());
-    } else if (!logs_.empty()) {
-      std::filesystem::remove_all(logs_);
-    }
-  }
-
   control::LaunchSpec Trainer(const std::string& step_log = "none") const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),
@@ -107,8 +95,6 @@ class StallJob : public testing::Test {
     std::printf("%s", audit.output.c_str());
     EXPECT_EQ(audit.exit_code, 0) << audit.output;
   }
-
-  std::string logs_;
 };
 
 TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {

@@ -125,14 +125,23 @@ LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
       .order = {.stamp = {.leader_transitions = 1, .generation = replicas}, .replicas = replicas}};
 }
 
-TEST(LauncherPoller, SendsTheOrderOnceAndBringsTheStatus) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  launcher.SetStep(1);
+// A job's launcher, and the poller that is to ask it.
+class LauncherPollerTest : public ::testing::Test {
+ protected:
+  void AwaitView() {
+    poller.Watch(Target(keys, 3));
+    ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+  }
+
+  const std::shared_ptr<const Credentials> keys = Keys("a");
+  Launcher launcher{*keys};
   const SystemClock clock;
   News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+  LauncherPoller poller{clock, [this](const std::string&) { news.Tell(); }, Quick(launcher.port)};
+};
+
+TEST_F(LauncherPollerTest, SendsTheOrderOnceAndBringsTheStatus) {
+  launcher.SetStep(1);
   const auto step = [&]() -> int64_t {
     const auto view = poller.Latest(kJobUid);
     return view && view->status && view->status->progress ? view->status->progress->step : -1;
@@ -148,15 +157,8 @@ TEST(LauncherPoller, SendsTheOrderOnceAndBringsTheStatus) {
   EXPECT_EQ(poller.Latest(kJobUid)->pod_uid, "launcher-uid");
 }
 
-TEST(LauncherPoller, SendsAChangedOrderAgain) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
-  poller.Watch(Target(keys, 3));
-  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+TEST_F(LauncherPollerTest, SendsAChangedOrderAgain) {
+  ASSERT_NO_FATAL_FAILURE(AwaitView());
 
   poller.Watch(Target(keys, 5));
   launcher.SetStep(1);
@@ -169,13 +171,7 @@ TEST(LauncherPoller, SendsAChangedOrderAgain) {
   EXPECT_EQ(launcher.Orders().back().replicas, 5);
 }
 
-TEST(LauncherPoller, ViewsTellWhichOrderTheLauncherHad) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
+TEST_F(LauncherPollerTest, ViewsTellWhichOrderTheLauncherHad) {
   const auto replicas = [&] {
     const auto view = poller.Latest(kJobUid);
     return view && view->order ? view->order->replicas : 0;
@@ -187,14 +183,8 @@ TEST(LauncherPoller, ViewsTellWhichOrderTheLauncherHad) {
   ASSERT_TRUE(news.Until([&] { return replicas() == 5; })) << "news although the status is equal";
 }
 
-TEST(LauncherPoller, ARefusalIsNoSilence) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
+TEST_F(LauncherPollerTest, ARefusalIsNoSilence) {
   launcher.RefuseOrders();
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
 
   poller.Watch(Target(keys, 3));
 
@@ -204,15 +194,8 @@ TEST(LauncherPoller, ARefusalIsNoSilence) {
   EXPECT_EQ(poller.Latest(kJobUid)->unheard_times, 0);
 }
 
-TEST(LauncherPoller, SilenceIsNewsAndCounted) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
-  poller.Watch(Target(keys, 3));
-  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+TEST_F(LauncherPollerTest, SilenceIsNewsAndCounted) {
+  ASSERT_NO_FATAL_FAILURE(AwaitView());
 
   launcher.End();
 
@@ -221,15 +204,8 @@ TEST(LauncherPoller, SilenceIsNewsAndCounted) {
   EXPECT_TRUE(poller.Latest(kJobUid)->status.has_value()) << "its last words stay";
 }
 
-TEST(LauncherPoller, CountsWhoIsNotHeard) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
-  poller.Watch(Target(keys, 3));
-  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+TEST_F(LauncherPollerTest, CountsWhoIsNotHeard) {
+  ASSERT_NO_FATAL_FAILURE(AwaitView());
 
   const LaunchersHeard before = poller.Heard();
   launcher.End();
@@ -260,15 +236,8 @@ TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {
   EXPECT_TRUE(impostor.Orders().empty());
 }
 
-TEST(LauncherPoller, ForgottenJobsHaveNoView) {
-  const auto keys = Keys("a");
-  Launcher launcher(*keys);
-  const SystemClock clock;
-  News news;
-  LauncherPoller poller(
-      clock, [&](const std::string&) { news.Tell(); }, Quick(launcher.port));
-  poller.Watch(Target(keys, 3));
-  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+TEST_F(LauncherPollerTest, ForgottenJobsHaveNoView) {
+  ASSERT_NO_FATAL_FAILURE(AwaitView());
 
   poller.Forget(kJobUid);
 

@@ -28,6 +28,15 @@ class ElasticWorld : public testing::Test {
     world->Commit(0, 10);
     world->actions.clear();
   }
+  void KillTheOnlyRankWhileItLoads() {
+    world = std::make_unique<World>();
+    world->loads = false;
+    world->Order({0});
+    world->Arrive(0);
+    world->starts[{0, 0}] = "a";
+    world->Exit(0, 0, 9);
+    world->AttachAll();
+  }
   // As if the launcher had slept for longer than any slot cools down.
   void CoolDown() {
     world->now += 61s;
@@ -101,13 +110,7 @@ TEST_F(ElasticWorld, ARankThatFailsWhileItLoadsFailsTheFirstStart) {
 }
 
 TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
-  world = std::make_unique<World>();
-  world->loads = false;
-  world->Order({0});
-  world->Arrive(0);
-  world->starts[{0, 0}] = "a";
-  world->Exit(0, 0, 9);
-  world->AttachAll();
+  KillTheOnlyRankWhileItLoads();
   world->Pass(5s, {0});
   EXPECT_FALSE(world->Decided());
 
@@ -117,13 +120,7 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  world = std::make_unique<World>();
-  world->loads = false;
-  world->Order({0});
-  world->Arrive(0);
-  world->starts[{0, 0}] = "a";
-  world->Exit(0, 0, 9);
-  world->AttachAll();
+  KillTheOnlyRankWhileItLoads();
   world->Pass(290s, {0});
   EXPECT_FALSE(world->Decided());
 
