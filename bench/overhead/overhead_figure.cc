@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -101,6 +102,15 @@ control::RankEpoch WorldOf(int rank, int size) {
   return world;
 }
 
+// Where a rank says where it stands, as its agent makes it.
+std::shared_ptr<Position> PositionAt(const std::string& path) {
+  std::ofstream(path).close();
+  std::filesystem::resize_file(path, control::kPositionFileBytes);
+  auto position = std::make_shared<Position>();
+  Must(position->Open(path));
+  return position;
+}
+
 // A session with an agent of its own.
 class Elastic {
  public:
@@ -114,18 +124,25 @@ class Elastic {
                    return std::unique_ptr<Communicator>(new Lent(communicator));
                  },
                  buckets, optimizer.state(), audit_, clock_,
-                 {.global_batch = options.global_batch, .timeout = kTimeout}) {
+                 {.global_batch = options.global_batch,
+                  .timeout = kTimeout,
+                  .position = PositionAt(name + ".page")}) {
     Must(session_.Join());
   }
 
   void Step(Workload& workload, Sgd& optimizer, int64_t step) {
+    const auto begin = steady_clock::now();
+    session_.position().Enter(control::RankPhase::kData);
     workload.Load(step, session_.share());
+    session_.position().Enter(control::RankPhase::kCompute);
     session_.Begin();
     session_.SetLoss(workload.Forward());
     workload.Backward();
     const auto reduced = Must(session_.Reduce());
     if (!reduced) Must(Result<void>(Error{ErrorKind::kInternal, "a step failed"}));
     optimizer.Step(step);
+    const auto took = steady_clock::now() - begin;
+    session_.position().Applied(step + 1, took, took - reduced->waited);
     Must(session_.Applied({.step = step + 1, .loss = reduced->loss}));
   }
 
@@ -276,7 +293,7 @@ int Main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "blocks of each kind")->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
 
-  std::array<char, 32> name{"/tmp/figure-b11-XXXXXX"};
+  std::array<char, 32> name{"/dev/shm/figure-b11-XXXXXX"};
   const std::string folder = ::mkdtemp(name.data());
   const std::vector<pid_t> children = StartRanks(options, folder);
   const Blocks blocks = RunRank(0, options, folder);

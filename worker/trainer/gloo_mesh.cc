@@ -4,12 +4,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <gloo/transport/address.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 namespace ringmaster::trainer {
 namespace {
@@ -60,31 +62,43 @@ bool IsListening(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
 }
 
-// The open descriptors of this process that are sockets with a local or remote end among
-// `addresses`, but no listener that all pairs share.
-std::vector<int> SocketsAt(const std::vector<sockaddr_storage>& addresses) {
+bool EndsAt(int socket, const std::vector<sockaddr_storage>& addresses) {
+  sockaddr_storage local{};
+  sockaddr_storage remote{};
+  socklen_t local_size = sizeof(local);
+  socklen_t remote_size = sizeof(remote);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) return false;
+  const bool connected =
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0;
+  return std::any_of(addresses.begin(), addresses.end(), [&](const sockaddr_storage& address) {
+    return SameEndpoint(address, local) || (connected && SameEndpoint(address, remote));
+  });
+}
+
+std::vector<int> OpenDescriptors() {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) return found;
-  const auto known = [&](const sockaddr_storage& end) {
-    return std::any_of(addresses.begin(), addresses.end(),
-                       [&](const sockaddr_storage& address) { return SameEndpoint(address, end); });
-  };
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
-    if (fd == 0) continue;  // "." and "..", and standard input
-    sockaddr_storage local{};
-    sockaddr_storage remote{};
-    socklen_t local_size = sizeof(local);
-    socklen_t remote_size = sizeof(remote);
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) continue;
-    if (kSharedListener && IsListening(fd)) continue;
-    const bool connected =
-        ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0;
-    if (known(local) || (connected && known(remote))) found.push_back(fd);
+    if (fd > 0) found.push_back(fd);  // not "." and "..", nor standard input
   }
   ::closedir(folder);
   return found;
+}
+
+// The sockets of this process with a local or remote end among `addresses`, but no listener that
+// all pairs share. Each is held by a descriptor of our own while it is looked at: Gloo may close
+// its own at any moment, and its number may belong to a socket of the next world by then.
+void ShutDownSocketsAt(const std::vector<sockaddr_storage>& addresses) {
+  for (const int fd : OpenDescriptors()) {
+    const int held = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (held < 0) continue;
+    if (EndsAt(held, addresses) && !(kSharedListener && IsListening(held))) {
+      ::shutdown(held, SHUT_RDWR);
+    }
+    ::close(held);
+  }
 }
 
 // For a store that is asked when its answer is at hand.
@@ -168,7 +182,7 @@ void GlooMesh::ShutDown() {
   down_ = true;
   buffers_->Wake();
   const std::lock_guard lock(mutex_);
-  for (const int fd : SocketsAt(addresses_)) ::shutdown(fd, SHUT_RDWR);
+  ShutDownSocketsAt(addresses_);
 }
 
 }  // namespace ringmaster::trainer

@@ -153,7 +153,10 @@ class FakeLauncher {
   }
   void Await(const char* what, const std::function<bool()>& happened) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, kLimit, happened)) << "nobody was " << what;
+    if (changed_.wait_for(lock, kLimit, happened)) return;
+    closed_ = true;  // or who waits for the ranks' ends would wait for ever
+    changed_.notify_all();
+    FAIL() << "nobody was " << what;
   }
   bool Over(control::Epoch epoch) const {
     return closed_ || epoch < below_ || epoch < world_.epoch;
