@@ -182,15 +182,25 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
     job_.hosts().SetCut(1 + fault.worker, false);
   }
   if (!job_.agent(fault.worker).Wait(options_.limit)) return Late("the ghost's end");
-  const int pod = ++pods_[static_cast<std::size_t>(fault.worker)];
-  job_.StartAgent(fault.worker, "uid-" + std::to_string(fault.worker) + "-" + std::to_string(pod));
+  Replace(fault.worker);
   Order(wanted_);
   return outcome;
+}
+
+void Stage::Replace(int worker) {
+  const int pod = ++pods_[static_cast<std::size_t>(worker)];
+  job_.StartAgent(worker, "uid-" + std::to_string(worker) + "-" + std::to_string(pod));
 }
 
 Result<void> Stage::AwaitWorldOf(int members) {
   control::LauncherStatus status;
   const bool formed = runtime_test::WaitUntil(options_.limit, [&] {
+    // On a busy machine a worker may have been silent for longer than the lost limit, by itself.
+    for (int worker = 0; worker < members; ++worker) {
+      if (!job_.agent(worker).Wait(milliseconds(0))) continue;
+      Replace(worker);
+      Order(members);
+    }
     status = job_.Status();
     return status.phase == control::LauncherPhase::kRunning && status.world_size == members;
   });

@@ -65,6 +65,8 @@ class Stage {
   // Both return when the training goes on without what was struck, and its successor was started.
   Result<Outcome> ReplaceLauncher(const Applied& before);
   Result<Outcome> ReplaceLost(const Fault& fault, const Applied& before, Time struck);
+  // A new Pod in a worker's place, as an operator makes it.
+  void Replace(int worker);
   Result<void> AwaitWorldOf(int members);
   double LongestGapSince(std::size_t known, const Applied& before) const;
 
