@@ -34,17 +34,17 @@ spec:
   command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=192, --steps=1000000, --seed=7, --log-every=1]
   worker: {replicas: 3, minReplicas: 1}
 Y
-  await 60 "the job $name to train" progressed "$name"
+  wait_for "the job $name to train" 60 progressed "$name"
   silent=$(node_of bench "$(launcher_of "$name")")
   part_from_operator "$silent"
   cut=$(date +%s%3N)
   cluster cut "$silent" >/dev/null
-  await 60 "the next launcher of $name" next_launcher_logs "$name"
+  wait_for "the next launcher of $name" 60 next_launcher_logs "$name"
   line=$(first_step_of_next_launcher "$name")
   echo $(($(date -d "${line%% *}" +%s%3N) - cut))
   cluster heal "$silent" >/dev/null
   kubectl -n bench delete "trainingjob/$name" --wait >/dev/null
-  await 120 "the Pods of $name to end" no_pods
+  wait_for "the Pods of $name to end" 120 no_pods
 }
 progressed() { [ "$(field "$1" progress.step)" -gt 10 ]; }
 first_step_of_next_launcher() {
@@ -53,14 +53,6 @@ first_step_of_next_launcher() {
 }
 next_launcher_logs() { [ -n "$(first_step_of_next_launcher "$1")" ]; }
 no_pods() { [ -z "$(kubectl -n bench get pods -o name)" ]; }
-await() { # seconds what command...
-  local deadline=$((SECONDS + $1)) what=$2
-  shift 2
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt "$deadline" ] || die "$what: not in time"
-    sleep 0.1
-  done
-}
 
 results=()
 for run in $(seq "$runs"); do

@@ -1,4 +1,4 @@
-# Shared by the demo and the end-to-end tests: install Ringmaster into a cluster and prepare a namespace for its users.
+# Shared by the demo, the end-to-end tests and the figures: install Ringmaster into a cluster and prepare a namespace for its users.
 # Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets nothing but functions and `repository`.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
@@ -7,6 +7,15 @@ WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:0.1.0-debian13}
 
 say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
 die() { echo "error: $*" >&2; exit 1; }
+
+wait_for() { # what seconds command...: until the command succeeds
+  local what=$1 deadline=$((SECONDS + $2))
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || die "$what did not happen in time"
+    sleep 0.1
+  done
+}
 
 # Applies deploy/install.yaml with OPERATOR_IMAGE and waits until the operator is ready.
 install_ringmaster() {

@@ -43,19 +43,16 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
   std::set<std::string> workers;
   std::map<std::string, Clock::Time> leaving_since;
   std::set<std::string> nodes;
-  for (const auto* bucket :
-       {&observed.live, &observed.completed, &observed.failed, &observed.deleting}) {
-    for (const PodPtr& worker : *bucket) {
-      workers.insert(worker->uid);
-      if (!worker->leaving.empty()) {
-        const auto known = memory.leaving_since.find(worker->uid);
-        leaving_since[worker->uid] = known == memory.leaving_since.end() ? now : known->second;
-      }
-      if (observed.nodes.of_job.contains(worker->node) || memory.nodes.contains(worker->node)) {
-        nodes.insert(worker->node);
-      }
+  observed.ForEachWorker([&](const PodPtr& worker) {
+    workers.insert(worker->uid);
+    if (!worker->leaving.empty()) {
+      const auto known = memory.leaving_since.find(worker->uid);
+      leaving_since[worker->uid] = known == memory.leaving_since.end() ? now : known->second;
     }
-  }
+    if (observed.nodes.of_job.contains(worker->node) || memory.nodes.contains(worker->node)) {
+      nodes.insert(worker->node);
+    }
+  });
   if (observed.launcher != nullptr && (observed.nodes.of_job.contains(observed.launcher->node) ||
                                        memory.nodes.contains(observed.launcher->node))) {
     nodes.insert(observed.launcher->node);

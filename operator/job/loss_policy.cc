@@ -70,11 +70,8 @@ std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const PlanInput& inpu
 std::vector<std::string> MissingMembers(const PlanInput& input) {
   const control::LauncherStatus* answer = AnswerOf(input);
   if (answer == nullptr) return {};
-  const Observed& seen = input.observed;
   std::set<std::string_view> exist;
-  for (const auto* bucket : {&seen.live, &seen.completed, &seen.failed, &seen.deleting}) {
-    for (const PodPtr& pod : *bucket) exist.insert(pod->uid);
-  }
+  input.observed.ForEachWorker([&](const PodPtr& pod) { exist.insert(pod->uid); });
   std::vector<std::string> missing;
   for (const control::WorkerReport& worker : answer->workers) {
     if (worker.member && !exist.contains(worker.pod_uid)) missing.push_back(worker.pod_uid);
@@ -83,14 +80,12 @@ std::vector<std::string> MissingMembers(const PlanInput& input) {
 }
 
 std::vector<std::string> CertainlyDead(const PlanInput& input, const std::vector<PodPtr>& kept) {
-  const Observed& seen = input.observed;
+  const NodesSeen& nodes = input.observed.nodes;
   std::set<std::string> dead;
-  for (const auto* bucket : {&seen.live, &seen.completed, &seen.failed, &seen.deleting}) {
-    for (const PodPtr& pod : *bucket) {
-      const bool node_gone = FateOfNode(*pod, seen.nodes, input.memory) == NodeFate::kGone;
-      if (pod->container.terminated || node_gone) dead.insert(pod->uid);
-    }
-  }
+  input.observed.ForEachWorker([&](const PodPtr& pod) {
+    const bool node_gone = FateOfNode(*pod, nodes, input.memory) == NodeFate::kGone;
+    if (pod->container.terminated || node_gone) dead.insert(pod->uid);
+  });
   for (const PodPtr& pod : kept) dead.erase(pod->uid);
   for (const std::string& uid : MissingMembers(input)) dead.insert(uid);
   for (const GoneWorker& worker : input.memory.gone) dead.insert(worker.pod_uid);

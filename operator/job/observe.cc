@@ -59,10 +59,7 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
     seen.of_job[pod->node] = std::move(node);
   };
   add(observed.launcher);
-  for (const auto* bucket :
-       {&observed.live, &observed.completed, &observed.failed, &observed.deleting}) {
-    for (const PodPtr& worker : *bucket) add(worker);
-  }
+  observed.ForEachWorker(add);
   if (!trouble) return;
   for (const NodePtr& node : nodes.List()) {
     ++seen.total;

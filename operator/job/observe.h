@@ -52,6 +52,14 @@ struct Observed {
   ServicePtr worker_service;  // null when missing or not ours
   ServicePtr launcher_service;
   NodesSeen nodes;
+
+  // visit(const PodPtr&) for every worker, bucket by bucket.
+  template <typename Visit>
+  void ForEachWorker(Visit visit) const {
+    for (const auto* bucket : {&live, &completed, &failed, &deleting}) {
+      for (const PodPtr& worker : *bucket) visit(worker);
+    }
+  }
 };
 
 // What is observed; all outlive the call.

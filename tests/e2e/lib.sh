@@ -58,15 +58,6 @@ generated() { # steps: a training run on generated digits, as a command
   echo "[ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$1, --seed=7]"
 }
 
-wait_for() { # what seconds command...: until the command succeeds
-  local what=$1 deadline=$((SECONDS + $2))
-  shift 2
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $deadline ] || fail "$what did not happen in time"
-    sleep 0.2
-  done
-}
-
 condition() { as_user get trainingjob "$1" -o jsonpath="{.status.conditions[?(@.type=='$2')].$3}"; }
 condition_is() { [ "$(condition "$1" "$2" status)" = "$3" ]; }
 wait_condition() { wait_for "condition $2=$3 of job $1" "${4:-90}" condition_is "$1" "$2" "$3"; }

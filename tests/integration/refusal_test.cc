@@ -82,6 +82,13 @@ class RefusalTest : public ClusterTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartOperator();
   }
+  // The job fails with this path in its message, and has no Pod.
+  void ExpectRefused(const json& manifest, const char* path) {
+    CreateJob(manifest);
+    WaitCondition("digits", "Failed", "True", "InvalidSpec");
+    EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr(path));
+    EXPECT_TRUE(Names("pods").empty());
+  }
 };
 
 // What D9 refuses, where it stands, and the path that the user has to find in the message.
@@ -151,21 +158,13 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
 TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["launcher"] = {{"template", {{"spec", {{"hostNetwork", true}}}}}};
-  CreateJob(manifest);
-  WaitCondition("digits", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
-              HasSubstr("launcher.template.spec.hostNetwork"));
-  EXPECT_TRUE(Names("pods").empty());
+  ExpectRefused(manifest, "launcher.template.spec.hostNetwork");
 }
 
 TEST_F(RefusalTest, TheCheckpointsVolumeIsHeldToTheSameRules) {
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["checkpoint"] = {{"volume", {{"hostPath", {{"path", "/"}}}}}};
-  CreateJob(manifest);
-  WaitCondition("digits", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
-              HasSubstr("spec.checkpoint.volume.hostPath"));
-  EXPECT_TRUE(Names("pods").empty());
+  ExpectRefused(manifest, "spec.checkpoint.volume.hostPath");
 }
 
 TEST_F(RefusalTest, AWorkersVolumeOfCheckpointsIsOneThatTheServerTakes) {

@@ -40,19 +40,7 @@ struct Step {
 
 class ElasticJob : public LoggedTest {
  protected:
-  control::LaunchSpec Trainer() const {
-    control::LaunchSpec spec;
-    spec.command = {TrainProgram(),
-                    "--workload=mnist",
-                    "--data=generated",
-                    "--generated-samples=2048",
-                    "--seed=7",
-                    "--global-batch=24",
-                    "--steps=" + std::to_string(kSteps),
-                    "--step-log=" + StepLog(),
-                    "--audit-log=" + logs_ + "/audit"};
-    return spec;
-  }
+  control::LaunchSpec Trainer() const { return TrainerSpec(kSteps, StepLog()); }
   control::LaunchSpec TrainerWithCheckpoints() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(spec.command.end(), {"--checkpoint-dir=" + Checkpoints(),
@@ -166,8 +154,7 @@ class ElasticJob : public LoggedTest {
       EXPECT_EQ(verdict.progress->step, kSteps);
       EXPECT_TRUE(std::isfinite(verdict.progress->loss)) << verdict.progress->loss;
     }
-    Ran audit =
-        RunCommand({AuditProgram(), logs_ + "/audit", "--expect-steps=" + std::to_string(kSteps)});
+    Ran audit = Audit(kSteps);
     std::printf("%s", audit.output.c_str());
     return audit;
   }

@@ -4,13 +4,14 @@
 // have a /tmp of their own, but share the rest), kept and named when the test fails.
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
 
-#include "tests/runtime/hosts.h"
+#include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {
 
@@ -27,6 +28,25 @@ class LoggedTest : public testing::Test {
     } else if (!logs_.empty()) {
       std::filesystem::remove_all(logs_);
     }
+  }
+
+  // Every worker's rank of our own trainer, with an audit log; the step log is a file, or "none".
+  control::LaunchSpec TrainerSpec(std::int64_t steps, const std::string& step_log) const {
+    control::LaunchSpec spec;
+    spec.command = {TrainProgram(),
+                    "--workload=mnist",
+                    "--data=generated",
+                    "--generated-samples=2048",
+                    "--seed=7",
+                    "--global-batch=24",
+                    "--steps=" + std::to_string(steps),
+                    "--step-log=" + step_log,
+                    "--audit-log=" + logs_ + "/audit"};
+    return spec;
+  }
+  Ran Audit(std::int64_t steps) const {
+    return RunCommand(
+        {AuditProgram(), logs_ + "/audit", "--expect-steps=" + std::to_string(steps)});
   }
 
   std::string logs_;

@@ -33,20 +33,6 @@ constexpr std::chrono::milliseconds kStall{2000};
 
 class StallJob : public LoggedTest {
  protected:
-  control::LaunchSpec Trainer(const std::string& step_log = "none") const {
-    control::LaunchSpec spec;
-    spec.command = {TrainProgram(),
-                    "--workload=mnist",
-                    "--data=generated",
-                    "--generated-samples=2048",
-                    "--seed=7",
-                    "--global-batch=24",
-                    "--steps=" + std::to_string(kSteps),
-                    "--step-log=" + step_log,
-                    "--audit-log=" + logs_ + "/audit"};
-    return spec;
-  }
-
   // Three workers, training; two are enough.
   void Begin(Job& job) {
     job.StartLauncher();
@@ -90,15 +76,14 @@ class StallJob : public LoggedTest {
     ASSERT_TRUE(verdict.succeeded) << verdict.message;
     ASSERT_TRUE(verdict.progress.has_value());
     EXPECT_EQ(verdict.progress->step, kSteps);
-    const Ran audit =
-        RunCommand({AuditProgram(), logs_ + "/audit", "--expect-steps=" + std::to_string(kSteps)});
+    const Ran audit = Audit(kSteps);
     std::printf("%s", audit.output.c_str());
     EXPECT_EQ(audit.exit_code, 0) << audit.output;
   }
 };
 
 TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
-  Job job(4, Trainer());
+  Job job(4, TrainerSpec(kSteps, "none"));
   ASSERT_NO_FATAL_FAILURE(Begin(job));
   const Epoch before = job.Status().epoch;
 
@@ -132,7 +117,7 @@ TEST_F(StallJob, GoesOnWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
     }
   };
 
-  Job job(4, Trainer(pipe));
+  Job job(4, TrainerSpec(kSteps, pipe));
   ASSERT_NO_FATAL_FAILURE(Begin(job));
   const Epoch before = job.Status().epoch;
   RankExit failure;

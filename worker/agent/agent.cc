@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "common/base/log.h"
+#include "worker/agent/rank_position.h"
 #include "worker/agent/stack_text.h"
 
 namespace ringmaster::agent {
@@ -31,28 +32,6 @@ std::string NewNonce() {
   std::string nonce;
   for (int digit = 0; digit < 16; ++digit) nonce += kDigits[random() & 15U];
   return nonce;
-}
-
-// Milliseconds from a moment of the page's clock; a rank may claim any.
-std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
-  return then >= now ? 0 : (now - then) / 1'000'000;
-}
-
-control::RankPosition PositionOf(const Slots::Standing& standing, const RankPage::Reading& reading,
-                                 std::int64_t now) {
-  const control::PagePosition& said = reading.position;
-  return {.rank = standing.rank,
-          .slot = standing.slot,
-          .entered = said.epoch == standing.epoch,
-          .stopped = false,
-          .step = said.step,
-          .bucket = said.bucket,
-          .phase = said.phase,
-          .peer = reading.peer,
-          .still_millis = MillisSince(said.moved_nanos, now),
-          .step_micros = said.step_micros,
-          .own_micros = said.own_micros,
-          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now)};
 }
 
 SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {

@@ -32,6 +32,17 @@ Scene Shrinking(int workers, int replicas) {
   return scene;
 }
 
+// Two workers are wanted, and the third has its mark.
+Scene WithMarkedLeaver() {
+  Scene scene = Shrinking(2, 2);
+  scene.observed = SceneBuilder(scene.job)
+                       .Launcher()
+                       .Workers(2)
+                       .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                       .Build();
+  return scene;
+}
+
 TEST(LeavePolicy, TheLeastNeededGoFirst) {
   struct Row {
     const char* why;
@@ -105,12 +116,7 @@ TEST(LeavePolicy, APodThatDoesNotRunGoesBeforeAllOthers) {
 
 TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
   const Plan choosing = Shrinking(3, 2).Make();
-  Scene scene = Shrinking(2, 2);
-  scene.observed = SceneBuilder(scene.job)
-                       .Launcher()
-                       .Workers(2)
-                       .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
-                       .Build();
+  Scene scene = WithMarkedLeaver();
   scene.Answers(RunningWorld(3));
   const Plan marked = scene.Make();
 
@@ -265,12 +271,7 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
 }
 
 TEST(LeavePolicy, ThatALeaverIsWaitedForIsSaidOnce) {
-  Scene scene = Shrinking(2, 2);
-  scene.observed = SceneBuilder(scene.job)
-                       .Launcher()
-                       .Workers(2)
-                       .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
-                       .Build();
+  Scene scene = WithMarkedLeaver();
   scene.Silent(std::chrono::seconds(2));
   Overdue(scene);
   scene.memory.told_of_drain = true;
