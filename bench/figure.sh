@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B5|B6|B7|B8|B9|B10|B11|B14 [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14 [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
@@ -35,6 +35,12 @@ case $figure in
   B11)
     worker_programs figure-b11
     "$worker_build/tests/overhead/figure-b11" "$@" ;; # --ranks=2 --global-batch=64 --steps=50 --rounds=60
+  B12)
+    trainer_programs ringmaster-bench
+    "$trainer_bench" communicator --json=- "$@" ;; # --ranks=2 -b 1M -e 32M -f 2 --buckets=4 --rounds=30
+  B13)
+    trainer_programs ringmaster-bench
+    "$trainer_bench" throughput --ddp="$here/ddp/throughput.sh" --json=- "$@" ;; # --ranks=2 --global-batch=256 --steps=150 --rounds=5
   B14) exec "$here/sizes.sh" "$@" ;;
   *) die "no such figure here; bench/README.md lists them" ;;
 esac

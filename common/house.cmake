@@ -16,16 +16,20 @@ endif()
 add_library(house_flags INTERFACE)
 target_include_directories(house_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(house_flags INTERFACE RINGMASTER_VERSION="${PROJECT_VERSION}" JSON_USE_IMPLICIT_CONVERSIONS=0)
-target_compile_options(house_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-  $<$<BOOL:${RINGMASTER_WERROR}>:-Werror>
+# What nvcc makes of a CUDA source for the host compiler is not pedantic C++.
+target_compile_options(house_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>
+  $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>
+  $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings -Xcompiler=-Werror>
   # g++ 12 sees overlaps in "text" + std::string that are not there (GCC bug 105329).
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+  $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 
 # Unity builds compile a library's sources as one, in a third of the time, but take types of a source's unnamed namespace
 # for those of a header.
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(house_flags INTERFACE -Wno-subobject-linkage)
+  target_compile_options(house_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
 # Sanitized builds are not optimised, except where a library asks for it (the trainer's arithmetic): sanitized and

@@ -96,4 +96,10 @@ as_job mpirun --hostfile /tmp/job/hostfile -np 4 --bind-to none "${flags[@]}" \
 echo "$version: $((($(date +%s%N) - started) / 1000000)) ms"
 sort "$work/ranks"
 expect "mpirun did not start 4 ranks through sshd" [ "$(grep -c "of 4, uid $uid, from-sshd" "$work/ranks")" = 4 ]
+
+trainer="--workload=mnist --data=generated --generated-samples=256 --global-batch=32 --steps=5 --threads=1"
+as_job sh -c "ringmaster-train $trainer --step-log=none --audit-log=/tmp/job/audit" >"$work/trained" 2>&1 ||
+  { tail -n 5 "$work/trained" >&2 && exit 1; }
+as_job sh -c "ringmaster-replay /tmp/job/audit -- $trainer" >"$work/replayed" 2>&1 || { tail -n 5 "$work/replayed" >&2 && exit 1; }
+tail -n 1 "$work/replayed"
 echo "verified: $1"

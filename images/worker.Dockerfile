@@ -1,4 +1,4 @@
-# The image of a job's launcher and workers: sshd, mpirun, LibTorch and Ringmaster's four programs.
+# The image of a job's launcher and workers: sshd, mpirun, LibTorch and Ringmaster's programs.
 #
 #   docker build -f images/worker.Dockerfile -t registry.example.com/ringmaster-worker:0.1.0 .
 #

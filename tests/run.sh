@@ -2,14 +2,16 @@
 # Builds everything and runs the tests, with progress; the last line is "N passed, N failed, N skipped".
 #
 #   tests/run.sh unit     the dev build's unit tests
-#   tests/run.sh all      unit, tsan, fuzz, integration, runtime and end-to-end tests
+#   tests/run.sh all      unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
-# One dev build (ASan, UBSan) of everything; TSan without the LibTorch parts; libFuzzer targets with clang. What is slow
-# to make (Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version.
+# One dev build (ASan, UBSan) of everything; TSan without the LibTorch parts; the trainer with CUDA, against the LibTorch
+# of PyTorch's wheel, which needs no GPU; libFuzzer targets with clang. What is slow to make (Kubernetes, root file
+# systems, compiled objects) is cached outside the tree, keyed by version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
+export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
@@ -32,6 +34,11 @@ step() { # what command...: runs the command, says how long it took, remembers a
 build() { # preset cmake-arguments...
   cmake --preset "$1" >"$reports/configure-$1.log" || { cat "$reports/configure-$1.log"; return 1; }
   cmake --build --preset "$@" -- -k 0
+}
+
+install_cuda() {
+  local found
+  found=$(deploy/local/cuda.sh) && eval "$found"
 }
 
 run_tests() { # preset report-name ctest-arguments...
@@ -65,7 +72,10 @@ if [ "$what" = all ]; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
     step "unit tests under TSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
   fi
-  if step "build: fuzz" build fuzz; then
+  if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target gpu_trainer; then
+    step "tests of the GPU trainer" run_tests gpu gpu -R '^(trainer_|gpu_)' || true
+  fi
+  if step "build: fuzz" build fuzz --target fuzz_targets; then
     step "fuzz targets, a short run each" run_tests fuzz fuzz -j2 -L '^fuzz$' || true
   fi
   step "build: Kubernetes" deploy/local/build.sh || true

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace ringmaster::chaos {
 
@@ -19,16 +20,17 @@ double MedianStepMillis(const std::vector<Applied>& steps) {
   return *middle;
 }
 
-double RateOf(const std::vector<Applied>& steps, Time begin, Time end) {
-  int64_t first = -1;
-  int64_t last = -1;
-  for (const Applied& applied : steps) {
-    if (applied.seen < begin || applied.seen > end) continue;
-    if (first < 0) first = applied.step;
-    last = applied.step;
+double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows) {
+  int64_t done = 0;
+  double seconds = 0;
+  for (const Window& window : windows) {
+    const auto seen_before = [](const Applied& applied, Time time) { return applied.seen < time; };
+    const auto first = std::lower_bound(steps.begin(), steps.end(), window.begin, seen_before);
+    const auto end = std::lower_bound(first, steps.end(), window.end, seen_before);
+    if (first != end) done += std::prev(end)->step - first->step;
+    seconds += duration<double>(window.end - window.begin).count();
   }
-  const double seconds = duration<double>(end - begin).count();
-  return first < 0 || seconds <= 0 ? 0 : static_cast<double>(last - first) / seconds;
+  return seconds <= 0 ? 0 : static_cast<double>(done) / seconds;
 }
 
 }  // namespace ringmaster::chaos

@@ -11,7 +11,12 @@ namespace ringmaster::chaos {
 // The median time between two steps that follow each other; 0 without any.
 double MedianStepMillis(const std::vector<Applied>& steps);
 
-// Steps per second between two moments.
-double RateOf(const std::vector<Applied>& steps, Time begin, Time end);
+struct Window {
+  Time begin;
+  Time end;
+};
+
+// Steps per second in all these windows together; 0 without any step.
+double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows);
 
 }  // namespace ringmaster::chaos

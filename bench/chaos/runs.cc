@@ -47,18 +47,22 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   Stage stage(options.stage, LogsIn(folder));
   if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
 
-  // What the job does while nobody strikes, as long as between two faults.
+  // What the job does while nobody strikes: as long as between two faults before the first, and the
+  // second half of every time between two, where the world is whole again by then. One window alone
+  // would be measured against the machine's drift over the run.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
-  const Time calm_begin = steady_clock::now();
+  const Time begin = steady_clock::now();
   std::this_thread::sleep_for(pause);
   const Time strikes_begin = steady_clock::now();
-  const double calm = RateOf(stage.trail().steps(), calm_begin, strikes_begin);
+  const Window before{begin, strikes_begin};
+  std::vector<Window> calm{before};
 
   std::vector<double> first_steps;
   int silent = 0;
   for (const Fault& fault :
        MakeSchedule(options.kinds, options.stage.workers, options.count, options.seed)) {
-    const Time next = steady_clock::now() + pause;
+    const Time struck = steady_clock::now();
+    const Time next = struck + pause;
     const Result<Outcome> outcome = stage.Strike(fault);
     if (!outcome.ok()) return Fail(seed, stage, outcome.error().message);
     if (outcome->first_step >= 0) first_steps.push_back(outcome->first_step);
@@ -70,20 +74,23 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
         outcome->first_step, outcome->whole, outcome->longest_gap,
         static_cast<int>(outcome->steps_lost));
     std::fflush(stdout);
+    if (steady_clock::now() < struck + pause / 2) calm.push_back({struck + pause / 2, next});
     std::this_thread::sleep_until(next);
   }
   const Time end = steady_clock::now();
-  const double struck = RateOf(stage.trail().steps(), strikes_begin, end);
+  const auto steps = stage.trail().steps();
+  const double kept = RateOf(steps, {{strikes_begin, end}});
   std::sort(first_steps.begin(), first_steps.end());
   const double seconds = duration<double>(end - strikes_begin).count();
   return Conclude(
       seed, stage, folder,
       {{"seed", options.seed},
        {"faults", options.count},
-       {"steps", stage.trail().newest().step},
+       {"steps", steps.back().step},
        {"seconds", seconds},
-       {"median_step_ms", MedianStepMillis(stage.trail().steps())},
-       {"throughput_kept", calm > 0 ? struck / calm : 0},
+       {"median_step_ms", MedianStepMillis(steps)},
+       {"throughput_kept", kept / RateOf(steps, calm)},
+       {"throughput_kept_of_first_window", kept / RateOf(steps, {before})},
        {"silent_cost", static_cast<double>(silent) *
                            static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
        {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},

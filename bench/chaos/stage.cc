@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char kTrainer[] = "ringmaster-train";
+constexpr milliseconds kLookAtAgents{100};
 
 control::LaunchSpec Trainer(const StageOptions& options, const std::string& folder) {
   control::LaunchSpec spec;
@@ -34,15 +35,17 @@ Error Late(const std::string& what) {
 }  // namespace
 
 std::vector<std::string> TrainerArguments(const StageOptions& options) {
-  return {"--workload=mnist",
-          "--data=generated",
-          "--generated-samples=2048",
-          "--seed=7",
-          "--global-batch=" + std::to_string(options.global_batch),
-          "--steps=100000000",
-          "--schedule=constant",
-          "--learning-rate=0.001",
-          "--step-log=none"};
+  std::vector<std::string> arguments{"--workload=mnist",
+                                     "--data=generated",
+                                     "--generated-samples=2048",
+                                     "--seed=7",
+                                     "--global-batch=" + std::to_string(options.global_batch),
+                                     "--steps=100000000",
+                                     "--schedule=constant",
+                                     "--learning-rate=0.001",
+                                     "--step-log=none"};
+  arguments.insert(arguments.end(), options.trainer_flags.begin(), options.trainer_flags.end());
+  return arguments;
 }
 
 Stage::Stage(const StageOptions& options, std::string folder)
@@ -193,23 +196,19 @@ void Stage::Replace(int worker) {
 }
 
 Result<void> Stage::AwaitWorldOf(int members) {
-  control::LauncherStatus status;
-  const bool formed = runtime_test::WaitUntil(options_.limit, [&] {
+  const Time limit = steady_clock::now() + options_.limit;
+  while (!trail_.Await(kLookAtAgents,
+                       [&](const Applied& newest) { return newest.world_size == members; })) {
+    if (steady_clock::now() >= limit) {
+      return Late("a step of a world of " + std::to_string(members) + " (" + job_.Status().message +
+                  ")");
+    }
     // On a busy machine a worker may have been silent for longer than the lost limit, by itself.
     for (int worker = 0; worker < members; ++worker) {
       if (!job_.agent(worker).Wait(milliseconds(0))) continue;
       Replace(worker);
       Order(members);
     }
-    status = job_.Status();
-    return status.phase == control::LauncherPhase::kRunning && status.world_size == members;
-  });
-  if (!formed) {
-    return Late("a world of " + std::to_string(members) + " (" + status.message + ")");
-  }
-  if (!trail_.Await(options_.limit,
-                    [&](const Applied& newest) { return newest.epoch >= status.epoch; })) {
-    return Late("a step of the world of " + std::to_string(members));
   }
   return {};
 }

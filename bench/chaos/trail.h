@@ -7,9 +7,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <ios>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -23,15 +23,21 @@ using Time = std::chrono::steady_clock::time_point;
 
 // A step that somebody applied for the first time.
 struct Applied {
-  Time seen;  // a millisecond or two after it was written
+  Time seen;  // when the kernel said that it was written
   int64_t step = 0;
   control::Epoch epoch;
+  int world_size = 0;  // 0: its world was never told
 };
 
-// Reads on a thread of its own. Thread-safe.
+// Reads on a thread of its own, which sleeps until a log grows (inotify(7)): a run that fills all
+// cores is not slowed by being watched. Thread-safe.
 class Trail {
  public:
+  // REQUIRES: `folder` exists and has no logs yet.
   explicit Trail(std::string folder);
+  ~Trail();
+  Trail(const Trail&) = delete;
+  Trail& operator=(const Trail&) = delete;
 
   // Blocks until the newest step satisfies `wanted`, or the limit passed.
   bool Await(std::chrono::milliseconds limit, const std::function<bool(const Applied&)>& wanted);
@@ -41,16 +47,20 @@ class Trail {
 
  private:
   struct File {
-    std::streamoff offset = 0;
+    int descriptor = -1;
     std::string rest;  // a line that is not complete yet
   };
 
   void Follow(const std::stop_token& stop);
-  void Read(const std::string& path);
+  std::set<std::string> Grown() const;  // names of files that were written to
+  void Read(const std::string& name);
   void Take(const std::string& line, Time now);
 
   const std::string folder_;
-  std::map<std::string, File> files_;  // of the thread
+  const int events_;                           // of inotify
+  const int ended_;                            // an eventfd
+  std::map<std::string, File> files_;          // of the thread
+  std::map<control::Epoch, int> world_sizes_;  // of the thread
 
   mutable std::mutex mutex_;
   std::condition_variable grown_;

@@ -30,9 +30,11 @@
 
 #include "bench/overhead/quiet_agent.h"
 #include "common/base/log.h"
+#include "worker/bench/median.h"
 #include "worker/trainer/agent_membership.h"
+#include "worker/trainer/comm/communicator_wrapper.h"
+#include "worker/trainer/comm/gloo_communicator.h"
 #include "worker/trainer/file_store.h"
-#include "worker/trainer/gloo_communicator.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
@@ -40,6 +42,7 @@
 namespace ringmaster::overhead {
 namespace {
 
+using bench::Median;
 using namespace trainer;  // NOLINT(google-build-using-namespace)
 using std::chrono::steady_clock;
 
@@ -66,29 +69,7 @@ void Must(const Result<void>& result) {
 }
 
 // A communicator that its session does not own.
-class Lent final : public Communicator {
- public:
-  explicit Lent(Communicator& owner) : owner_(owner) {}
-
-  int rank() const override { return owner_.rank(); }
-  int size() const override { return owner_.size(); }
-  WorkHandle AllReduce(std::span<float> values, Deadline deadline) override {
-    return owner_.AllReduce(values, deadline);
-  }
-  WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
-                       Deadline deadline) override {
-    return owner_.AllGather(mine, all, deadline);
-  }
-  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override {
-    return owner_.Broadcast(bytes, root, deadline);
-  }
-  WorkHandle Barrier(Deadline deadline) override { return owner_.Barrier(deadline); }
-  void Abort(const std::string& reason) override { owner_.Abort(reason); }
-  int LostPeer() const override { return owner_.LostPeer(); }
-
- private:
-  Communicator& owner_;
-};
+using Lent = CommunicatorWrapper;
 
 control::RankEpoch WorldOf(int rank, int size) {
   control::RankEpoch world{.epoch = {.term = 1, .number = 1}, .rank = rank, .members = {}};
@@ -136,8 +117,8 @@ class Elastic {
     workload.Load(step, session_.share());
     session_.position().Enter(control::RankPhase::kCompute);
     session_.Begin();
-    session_.SetLoss(workload.Forward());
-    workload.Backward();
+    session_.SetLoss(Must(workload.Forward(session_.collectives())));
+    Must(workload.Backward(session_.collectives()));
     const auto reduced = Must(session_.Reduce());
     if (!reduced) Must(Result<void>(Error{ErrorKind::kInternal, "a step failed"}));
     optimizer.Step(step);
@@ -165,10 +146,11 @@ class Bare {
     works_.clear();
     const Deadline deadline = steady_clock::now() + kTimeout;
     buckets_.Arm([this, deadline](int index) {
-      works_.push_back(communicator_.AllReduce(buckets_.Bucket(index), deadline));
+      works_.push_back(communicator_.AllReduce(buckets_.Bucket(index), ReduceOp::kSum, deadline));
     });
-    buckets_.scalars()[0] = static_cast<float>(workload.Forward());
-    workload.Backward();
+    LoneCollectives unused;
+    buckets_.SetScalar(0, Must(workload.Forward(unused)));
+    Must(workload.Backward(unused));
     buckets_.Flush();
     for (const WorkHandle& work : works_) Must(work->Wait());
     buckets_.flat_gradients().mul_(1.0 / static_cast<double>(batch_));
@@ -181,12 +163,6 @@ class Bare {
   const int64_t batch_;
   std::vector<WorkHandle> works_;
 };
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Milliseconds of each block, by kind: bare, session, session with the audit log.
 using Blocks = std::array<std::vector<double>, 3>;

@@ -1,9 +1,19 @@
 #include "common/control/launch_spec.h"
 
+#include <algorithm>
+
 #include "common/control/pod_contract.h"
 #include "common/control/wire.h"
 
 namespace ringmaster::control {
+namespace {
+
+// Our bench speaks the trainer's protocol, but where it measures MPI itself.
+constexpr char kBenchProgram[] = "ringmaster-bench";
+constexpr char kBenchOverMpi[] = "--backend=mpi";
+
+}  // namespace
+
 namespace wire {
 
 template <typename A>
@@ -22,7 +32,9 @@ bool LaunchSpec::IsManagedTrainer() const {
   if (command.empty()) return false;
   const std::string& program = command.front();
   const auto slash = program.rfind('/');
-  return program.substr(slash == std::string::npos ? 0 : slash + 1) == kTrainProgram;
+  const std::string name = program.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (name == kBenchProgram) return std::ranges::find(command, kBenchOverMpi) == command.end();
+  return name == kTrainProgram;
 }
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec) { return wire::EncodeDocument(spec); }

@@ -19,8 +19,9 @@ struct LaunchSpec {
   std::string network_interface;            // empty: found by routing towards the launcher
   int ssh_port = 0;                         // 0: any free one
 
-  // True where the command is our own trainer: the agent owns its ranks and they speak the rank protocol. Any other
-  // program is run directly by attach, under mpirun.
+  // True where the command is our own trainer, or our bench where it measures the trainer's
+  // communicators: the agent owns its ranks and they speak the rank protocol. Any other program is
+  // run directly by attach, under mpirun.
   bool IsManagedTrainer() const;
 };
 

@@ -208,6 +208,7 @@ void Describe(A& a, typename A::template Ref<PrepareEpoch> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<SwitchEpoch> v) {
   a.Field("epoch", v.epoch);
+  a.Optional("leaving", v.leaving);
 }
 
 template <typename A>
@@ -218,6 +219,7 @@ void Describe(A& a, typename A::template Ref<RankLeave> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<RankSwitch> v) {
   a.Field("epoch", v.epoch);
+  a.Optional("leaving", v.leaving);
 }
 
 template <typename A>
@@ -273,20 +275,28 @@ void Describe(A& a, typename A::template Ref<CheckpointGrant> v) {
   a.Field("shard", v.shard);
 }
 
+template <typename A>
+void Describe(A& a, typename A::template Ref<DataCacheProgress> v) {
+  a.Field("bytesDone", v.bytes_done);
+  a.Field("bytesTotal", v.bytes_total);
+}
+
 }  // namespace wire
 
 namespace {
 
 // By the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
-    "AgentHello",     "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
-    "RankProgress",   "RankDone",          "AgentLeaving",   "Welcome",        "Refused",
-    "StartEpoch",     "StopEpoch",         "Release",        "Shutdown",       "StoreSet",
-    "StoreGet",       "StoreValues",       "AttachHello",    "AttachGo",       "RankOutput",
-    "AttachExit",     "RankHello",         "RankEpoch",      "RankReady",      "EpochAccepted",
-    "WorldReport",    "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
-    "SwitchEpoch",    "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
-    "EndStalledRank", "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant"};
+    "AgentHello",       "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
+    "RankProgress",     "RankDone",          "AgentLeaving",   "Welcome",        "Refused",
+    "StartEpoch",       "StopEpoch",         "Release",        "Shutdown",       "StoreSet",
+    "StoreGet",         "StoreValues",       "AttachHello",    "AttachGo",       "RankOutput",
+    "AttachExit",       "RankHello",         "RankEpoch",      "RankReady",      "EpochAccepted",
+    "WorldReport",      "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
+    "SwitchEpoch",      "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
+    "EndStalledRank",   "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
+    "DataCacheProgress"};
+static_assert(std::is_same_v<std::variant_alternative_t<40, Message>, DataCacheProgress>);
 static_assert(std::is_same_v<std::variant_alternative_t<39, Message>, CheckpointGrant>);
 static_assert(std::is_same_v<std::variant_alternative_t<35, Message>, EndStalledRank>);
 static_assert(std::is_same_v<std::variant_alternative_t<32, Message>, RankSwitch>);

@@ -55,6 +55,14 @@ struct AgentReady {
 
 struct Heartbeat {};
 
+// How far the worker's memory volume is filled, while it is (spec.dataCache): once its data was
+// measured, then every few seconds while it grows. Again after every Welcome. AgentReady ends
+// it.
+struct DataCacheProgress {
+  int64_t bytes_done = 0;
+  int64_t bytes_total = 0;
+};
+
 // The trainer in this slot has loaded its data and model and can join a world. Again after every
 // Welcome while it runs.
 struct RankReady {
@@ -197,9 +205,11 @@ struct PrepareEpoch {
 };
 
 // Members shall leave this epoch together after the next step that all of them complete, with
-// RankAtBoundary.
+// RankAtBoundary. `leaving`: this Pod's will not be in the next one, and hand over before what only
+// they hold.
 struct SwitchEpoch {
   Epoch epoch;
+  bool leaving = false;
 };
 
 // The start gate is open: ranks of this epoch run. Sent to every member's agent. Ranks of an
@@ -324,6 +334,7 @@ struct RankLeave {
 // agent -> rank: SwitchEpoch.
 struct RankSwitch {
   Epoch epoch;
+  bool leaving = false;
 };
 
 using Message =
@@ -333,7 +344,7 @@ using Message =
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
                  RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
                  RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
-                 RankProtection, CheckpointGrant>;
+                 RankProtection, CheckpointGrant, DataCacheProgress>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

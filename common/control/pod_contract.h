@@ -24,6 +24,8 @@ inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // GPUs of the Pod; absent: none
+// The most ranks that the job may grow to: spec.worker.maxReplicas times the slots; absent: no limit.
+inline constexpr char kEnvMaxRanks[] = "RINGMASTER_MAX_RANKS";
 inline constexpr char kEnvLauncherAddress[] =
     "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, no DNS
 inline constexpr char kEnvLauncherPort[] =
@@ -35,6 +37,15 @@ inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
+
+// Of spec.dataCache: where the source is mounted, what of it is wanted (empty: all), and the memory
+// volume that the agent fills with it before its ranks load. A rank takes kEnvDataDir for its data
+// unless its command line says otherwise.
+inline constexpr char kEnvDataSource[] = "RINGMASTER_DATA_SOURCE";
+inline constexpr char kEnvDataSubPath[] = "RINGMASTER_DATA_SUB_PATH";
+inline constexpr char kEnvDataDir[] = "RINGMASTER_DATA_DIR";
+inline constexpr char kDataSourceDir[] = "/ringmaster/data-source";
+inline constexpr char kDataDir[] = "/ringmaster/data";
 
 // --- environment of the launcher Pod
 // ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 # Compiles the worker's programs. Usage: build.sh SOURCE OUT; run by worker.Dockerfile, whose cache mount is $CCACHE_DIR.
 set -euo pipefail
 source=$1 out=$2
-programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-train)
+programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-train ringmaster-audit ringmaster-bench)
 
 cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_OPERATOR=OFF \
   -DCMAKE_PREFIX_PATH=/opt/torch
@@ -12,4 +12,5 @@ mkdir -p "$out"
 for program in "${programs[@]}"; do
   find /build -name "$program" -type f -exec install -s -m 0755 {} "$out" \;
 done
+install -m 0755 "$source/worker/audit/ringmaster-replay" "$out"
 rm -rf /build # objects are in the compiler cache, not in a layer

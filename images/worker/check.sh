@@ -2,7 +2,7 @@
 # The last step of worker.Dockerfile: every program of ours finds its libraries and starts, in the image as shipped.
 set -euo pipefail
 status=0
-for program in /usr/local/bin/ringmaster-{agent,attach,launcher,train}; do
+for program in /usr/local/bin/ringmaster-{agent,attach,launcher,train,audit,bench}; do
   if [ ! -x "$program" ]; then
     echo "check.sh: $program is missing from the image" >&2 && status=1
     continue

@@ -105,6 +105,20 @@ Result<void> ReadCheckpoint(const json& spec, std::optional<CheckpointSpec>& out
   return {};
 }
 
+Result<void> ReadDataCache(const json& spec, std::optional<DataCacheSpec>& out) {
+  const json* object = kube::Find(spec, {"dataCache"});
+  if (object == nullptr) return {};
+  if (!object->is_object()) return WrongType("spec.dataCache", "an object");
+  const json* from = kube::Find(*object, {"from"});
+  if (from == nullptr || !from->is_object()) return WrongType("spec.dataCache.from", "an object");
+  DataCacheSpec cache{.from_json = kube::DumpJson(*from),
+                      .sub_path = kube::GetString(*object, {"subPath"}),
+                      .size_limit = kube::GetString(*object, {"sizeLimit"})};
+  if (cache.size_limit.empty()) return WrongType("spec.dataCache.sizeLimit", "a size");
+  out = std::move(cache);
+  return {};
+}
+
 Result<TrainingJobSpec> ReadSpec(const json& object) {
   TrainingJobSpec out;
   const json* spec = kube::Find(object, {"spec"});
@@ -124,6 +138,7 @@ Result<TrainingJobSpec> ReadSpec(const json& object) {
   }
   if (auto read = ReadMpiAndNetwork(*spec, out); !read.ok()) return read.error();
   if (auto read = ReadCheckpoint(*spec, out.checkpoint); !read.ok()) return read.error();
+  if (auto read = ReadDataCache(*spec, out.data_cache); !read.ok()) return read.error();
   return out;
 }
 

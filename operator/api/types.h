@@ -24,6 +24,12 @@ struct CheckpointSpec {
   int keep = 3;
 };
 
+struct DataCacheSpec {
+  std::string from_json{};   // one volume source, without a name
+  std::string sub_path{};    // what of it; empty: all
+  std::string size_limit{};  // of the memory volume, a quantity
+};
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
@@ -31,6 +37,7 @@ struct TrainingJobSpec {
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};
+  std::optional<DataCacheSpec> data_cache{};
   std::vector<std::string> mpi_extra_args;
   std::vector<std::string> mpi_env;
   std::string network_interface{};

@@ -21,6 +21,8 @@ constexpr char kCredentialsVolume[] = "ringmaster-credentials";
 constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
+constexpr char kDataSourceVolume[] = "ringmaster-data-source";
+constexpr char kDataVolume[] = "ringmaster-data";
 constexpr char kGpuResource[] = "nvidia.com/gpu";
 
 // Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
@@ -154,6 +156,23 @@ void AddCheckpoints(const api::CheckpointSpec& checkpoint, json& spec, json& con
   AddVariable(container, control::kEnvCheckpointKeep, std::to_string(checkpoint.keep));
 }
 
+// The user's volume, and the memory volume that the agent fills from it.
+void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) {
+  json source = ParseTemplate(cache.from_json);
+  source["name"] = kDataSourceVolume;
+  json& volumes = ListAt(spec, "volumes");
+  volumes.push_back(std::move(source));
+  volumes.push_back({{"name", kDataVolume},
+                     {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", cache.size_limit}}}});
+  json& mounts = ListAt(container, "volumeMounts");
+  mounts.push_back(
+      {{"name", kDataSourceVolume}, {"mountPath", control::kDataSourceDir}, {"readOnly", true}});
+  mounts.push_back({{"name", kDataVolume}, {"mountPath", control::kDataDir}});
+  AddVariable(container, control::kEnvDataSource, control::kDataSourceDir);
+  if (!cache.sub_path.empty()) AddVariable(container, control::kEnvDataSubPath, cache.sub_path);
+  AddVariable(container, control::kEnvDataDir, control::kDataDir);
+}
+
 // One kind of Pod, as far as both are alike.
 struct PodKind {
   const std::string& template_json;
@@ -229,7 +248,14 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   if (context.job.spec.checkpoint) {
     AddCheckpoints(*context.job.spec.checkpoint, pod["spec"], container);
   }
+  if (context.job.spec.data_cache) {
+    AddDataCache(*context.job.spec.data_cache, pod["spec"], container);
+  }
   AddVariable(container, control::kEnvWorkerIndex, std::to_string(index));
+  if (const auto most = context.job.spec.worker.max_replicas) {
+    AddVariable(container, control::kEnvMaxRanks,
+                std::to_string(int64_t{*most} * SlotsPerWorker(context.job.spec)));
+  }
   if (const int gpus = GpuLimit(kind.template_json); gpus > 0) {
     AddVariable(container, control::kEnvGpus, std::to_string(gpus));
   }

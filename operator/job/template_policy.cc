@@ -66,11 +66,13 @@ class Checker {
 
   void Template(const json& pod_template, const std::string& path);
   void CheckpointVolume(const json& volume, const std::string& path);
+  void DataSource(const json& volume, const std::string& path);
 
  private:
   void Metadata(const json& metadata, const std::string& path);
   void PodSpec(const json& spec, const std::string& path);
   void PodFields(const json& spec, const std::string& path);
+  void OneSource(const json& volume, const std::string& path);
   void Volume(const json& volume, const std::string& path);
   void Container(const json& container, const std::string& path, bool managed);
   void ManagedContainer(const json& container, const std::string& path);
@@ -226,28 +228,36 @@ void Checker::Volume(const json& volume, const std::string& path) {
   });
 }
 
-// One source; of the allow-list, those that can be written.
+// Of the allow-list, those that can be written.
 void Checker::CheckpointVolume(const json& volume, const std::string& path) {
-  int sources = 0;
-  for (const auto& [key, value] : volume.items()) {
-    if (key == "name") {
-      Add(path + ".name", kByRingmaster);
-    } else if (!value.is_null()) {
-      ++sources;
-    }
-    if (!value.is_null() && IsOneOf(kReadOnlyKinds, key)) {
-      Add(path + "." + key,
-          "cannot be written, and checkpoints are; use a persistentVolumeClaim that all workers "
-          "can share");
-    }
+  for (const char* kind : kReadOnlyKinds) {
+    RefuseSet(
+        volume, kind, path,
+        "cannot be written, and checkpoints are; use a persistentVolumeClaim that all workers "
+        "can share");
   }
+  OneSource(volume, path);
+}
+
+// Of the allow-list, those that hold something when a Pod starts.
+void Checker::DataSource(const json& volume, const std::string& path) {
+  RefuseSet(volume, "emptyDir", path,
+            "is empty in every new Pod, and the data is copied from here; use a "
+            "persistentVolumeClaim that holds it");
+  OneSource(volume, path);
+}
+
+void Checker::OneSource(const json& volume, const std::string& path) {
+  RefuseSet(volume, "name", path, kByRingmaster);
+  json anonymous = volume;
+  anonymous.erase("name");
+  const auto sources = std::count_if(anonymous.begin(), anonymous.end(),
+                                     [](const json& value) { return !value.is_null(); });
   if (sources != 1) {
     Add(path, "names " + std::to_string(sources) +
                   " volume sources instead of one; write for example {persistentVolumeClaim: "
                   "{claimName: NAME}}");
   }
-  json anonymous = volume;
-  anonymous.erase("name");
   Volume(anonymous, path);
 }
 
@@ -299,9 +309,14 @@ void Checker::Mounts(const json& container, const std::string& path) {
       Add(at + ".mountPath",
           "is under /etc/ringmaster, where the job's credentials are; choose another path");
     }
-    if (target == control::kCheckpointDir ||
-        StartsWith(target, std::string(control::kCheckpointDir) + "/")) {
+    const auto is_taken = [&](const std::string& ours) {
+      return target == ours || StartsWith(target, ours + "/");
+    };
+    if (is_taken(control::kCheckpointDir)) {
       Add(at + ".mountPath", "is where spec.checkpoint.volume is mounted; choose another path");
+    }
+    if (is_taken(control::kDataSourceDir) || is_taken(control::kDataDir)) {
+      Add(at + ".mountPath", "is where the volumes of spec.dataCache are; choose another path");
     }
     if (kube::GetString(mount, {"mountPropagation"}) == "Bidirectional") {
       Add(at + ".mountPropagation", kRefused);
@@ -385,6 +400,17 @@ void CheckText(const std::string& text, const std::string& path, const std::stri
   }
 }
 
+void CheckVolume(const std::string& text, const std::string& path,
+                 void (Checker::*check)(const json&, const std::string&),
+                 std::vector<Violation>& found) {
+  const Result<json> volume = kube::ParseJson(text);
+  if (!volume.ok() || !volume->is_object()) {
+    return found.push_back({path, "is not an object; correct it"});
+  }
+  Checker checker(found, control::kWorkerContainer);
+  (checker.*check)(*volume, path);
+}
+
 }  // namespace
 
 std::vector<Violation> CheckTemplate(const json& pod_template, const std::string& path,
@@ -399,13 +425,12 @@ std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec) {
   CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, found);
   CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,
             found);
-  if (!spec.checkpoint) return found;
-  const std::string path = "spec.checkpoint.volume";
-  const Result<json> volume = kube::ParseJson(spec.checkpoint->volume_json);
-  if (!volume.ok() || !volume->is_object()) {
-    found.push_back({path, "is not an object; correct it"});
-  } else {
-    Checker(found, control::kWorkerContainer).CheckpointVolume(*volume, path);
+  if (spec.checkpoint) {
+    CheckVolume(spec.checkpoint->volume_json, "spec.checkpoint.volume", &Checker::CheckpointVolume,
+                found);
+  }
+  if (spec.data_cache) {
+    CheckVolume(spec.data_cache->from_json, "spec.dataCache.from", &Checker::DataSource, found);
   }
   return found;
 }

@@ -28,7 +28,7 @@ struct Violation {
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
                                      const std::string& managed);
 
-// Both templates of a job, and the volume of its checkpoints.
+// Both templates of a job, and the volumes of its checkpoints and of its data.
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

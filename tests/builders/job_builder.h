@@ -58,6 +58,10 @@ class JobBuilder {
     job_.spec.checkpoint = std::move(checkpoint);
     return *this;
   }
+  JobBuilder& DataCache(api::DataCacheSpec cache) {
+    job_.spec.data_cache = std::move(cache);
+    return *this;
+  }
   JobBuilder& Status(api::TrainingJobStatus status) {
     job_.status = std::move(status);
     return *this;

@@ -44,7 +44,8 @@ metadata: {name: audit, namespace: $namespace}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: elastic-audit, resources: {requests: {storage: 1Gi}}}
 Y
 
-steps=${ELASTIC_STEPS:-14000}
+# More than the machine computes until the last fault: about 150 s.
+steps=${ELASTIC_STEPS:-30000}
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -65,6 +66,7 @@ members_are() { [ "$(status_field digits workers.members)" = "$1" ] && [ "$(stat
 newer_epoch() { [ "$(status_field digits epoch)" -gt "$1" ]; }
 # went_on WHAT MEMBERS [EPOCH]: the world is whole again, newer than EPOCH, and steps are committed in it.
 went_on() {
+  [ "$(status_field digits state)" != Succeeded ] || fail "$1: all $steps steps were done before it; set ELASTIC_STEPS"
   [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
   wait_for "$1: a world of $2" 60 members_are "$2"
   local step

@@ -76,6 +76,31 @@ TEST_F(ApplyTest, CheckpointsNeedAVolumeAndHaveDefaults) {
             "");
 }
 
+TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndCannotChange) {
+  const json claim{{"persistentVolumeClaim", {{"claimName", "faces"}}}};
+  EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"sizeLimit", "1Gi"}})),
+              HasSubstr("spec.dataCache.from"));
+  EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}})),
+              HasSubstr("spec.dataCache.sizeLimit"));
+  for (const char* size : {"much", "0", "-1Gi", "140GB", "1e30"}) {
+    EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}, {"sizeLimit", size}})),
+                HasSubstr("write for example 140Gi"))
+        << size;
+  }
+  for (const char* path : {"/faces", "..", "a/../../b", "a/.."}) {
+    EXPECT_THAT(Refused(Changed("/spec/dataCache",
+                                {{"from", claim}, {"sizeLimit", "1Gi"}, {"subPath", path}})),
+                HasSubstr("a folder within the volume"))
+        << path;
+  }
+  const json cache{{"from", claim}, {"sizeLimit", "140Gi"}, {"subPath", "a..b/glint360k"}};
+  ASSERT_EQ(Refused(Changed("/spec/dataCache", cache)), "");
+  json other = cache;
+  other["from"]["persistentVolumeClaim"]["claimName"] = "others";
+  EXPECT_THAT(Refused(Changed("/spec/dataCache", other)),
+              HasSubstr("spec.dataCache cannot change"));
+}
+
 class RefusalTest : public ClusterTest {
  protected:
   void SetUp() override {
@@ -171,6 +196,29 @@ TEST_F(RefusalTest, AWorkersVolumeOfCheckpointsIsOneThatTheServerTakes) {
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["checkpoint"] = {
       {"volume", {{"persistentVolumeClaim", {{"claimName", "checkpoints"}}}}}};
+  CreateJob(manifest);
+  WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
+}
+
+TEST_F(RefusalTest, TheDataCachesSourceIsHeldToTheSameRules) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["dataCache"] = {{"from", {{"hostPath", {{"path", "/"}}}}}, {"sizeLimit", "1Gi"}};
+  ExpectRefused(manifest, "spec.dataCache.from.hostPath");
+}
+
+TEST_F(RefusalTest, ADataCacheHasOneSource) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["dataCache"] = {
+      {"from", {{"configMap", {{"name", "c"}}}, {"persistentVolumeClaim", {{"claimName", "f"}}}}},
+      {"sizeLimit", "1Gi"}};
+  ExpectRefused(manifest, "spec.dataCache.from: names 2 volume sources");
+}
+
+TEST_F(RefusalTest, AWorkerWithADataCacheIsOneThatTheServerTakes) {
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["dataCache"] = {{"from", {{"persistentVolumeClaim", {{"claimName", "faces"}}}}},
+                                   {"subPath", "glint360k"},
+                                   {"sizeLimit", "1.5Gi"}};
   CreateJob(manifest);
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
 }

@@ -47,6 +47,15 @@ class ElasticJob : public LoggedTest {
                                              "--checkpoint-every=" + std::to_string(kEvery)});
     return spec;
   }
+  // A model whose class centres are spread over the ranks.
+  control::LaunchSpec ShardedTrainer() const {
+    control::LaunchSpec spec = Trainer();
+    spec.command.insert(
+        spec.command.end(),
+        {"--workload=partial-fc", "--data=synthetic", "--classes=300", "--image-side=28",
+         "--backbone=small", "--embedding=32", "--sample-rate=0.3", "--buddy-every=20"});
+    return spec;
+  }
   std::string Checkpoints() const { return logs_ + "/checkpoints"; }
   // The steps of the complete checkpoints, newest last.
   std::vector<std::int64_t> CompleteSteps() const {
@@ -158,18 +167,42 @@ class ElasticJob : public LoggedTest {
     std::printf("%s", audit.output.c_str());
     return audit;
   }
+
+  void ExpectGoesOnWithoutAKilledRank(const control::LaunchSpec& spec, const char* what) {
+    Job job(4, spec);
+    ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
+    const Epoch before = LastStep().epoch;
+
+    const auto killed = steady_clock::now();
+    ASSERT_EQ(kill(RankOf(job, 1), SIGKILL), 0);
+
+    ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, killed, what));
+    ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 3, before));
+    ExpectEndsWell(job);
+  }
 };
 
 TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhichComesBack) {
-  Job job(4, Trainer());
-  ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
-  const Epoch before = LastStep().epoch;
+  ExpectGoesOnWithoutAKilledRank(Trainer(), "a rank was killed");
+}
 
-  const auto killed = steady_clock::now();
-  ASSERT_EQ(kill(RankOf(job, 1), SIGKILL), 0);
+TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhoseClassCentresNobodyElseHad) {
+  ExpectGoesOnWithoutAKilledRank(ShardedTrainer(), "a rank with centres was killed");
+}
 
-  ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, killed, "a rank was killed"));
-  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 3, before));
+TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) {
+  Job job(5, ShardedTrainer());
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
+  const Epoch two = LastStep().epoch;
+
+  job.StartAgent(2);
+  job.StartAgent(3);
+  job.SendOrder({0, 1, 2, 3}, 2);
+  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, two));
+  const Epoch four = LastStep().epoch;
+  job.SendOrder({0, 1}, 2);  // two at once, of which one keeps the other's copy
+
+  ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, four));
   ExpectEndsWell(job);
 }
 

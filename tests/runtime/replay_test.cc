@@ -79,7 +79,7 @@ class Replay : public LoggedTest {
     return altered;
   }
 
-  const chaos::StageOptions stage_{.workers = 4, .at_first = 3, .global_batch = 24};
+  chaos::StageOptions stage_{.workers = 4, .at_first = 3, .global_batch = 24};
   std::vector<nlohmann::ordered_json> runs_;
 };
 
@@ -103,6 +103,19 @@ TEST_F(Replay, ComputesTheSameBitsAsAJobWithFaultsAndNothingElseDoes) {
   const Ran batch = RunReplay(Schedule(), {"--global-batch=20"});
   EXPECT_EQ(batch.exit_code, 1) << batch.output;
   EXPECT_THAT(batch.output, HasSubstr("after step 1:"));
+}
+
+// What encoding left out is part of what each member carries on.
+TEST_F(Replay, ComputesTheSameBitsWithCompressedGradientsInLowPrecision) {
+  stage_.trainer_flags = {"--compression=fp8-e5m2", "--precision=bf16"};
+  ASSERT_NO_FATAL_FAILURE(Train());
+
+  const Ran same = RunReplay(Schedule(), {});
+  EXPECT_EQ(same.exit_code, 0) << same.output;
+  EXPECT_THAT(same.output, HasSubstr("\"compared\":"));
+
+  const Ran plain = RunReplay(Schedule(), {"--compression=none"});
+  EXPECT_EQ(plain.exit_code, 1) << plain.output;
 }
 
 }  // namespace

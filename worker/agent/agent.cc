@@ -81,8 +81,12 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
              .on_refused = [this](const std::string& reason) { OnRefused(reason); },
              .on_drained = [this] { slots_->OnLauncherDrained(); },
              .on_heartbeat = [this] { ReportPositions(); }}),
-      readiness_(io, reaper_, config_, credentials_,
-                 [this](const control::AgentReady&) { ReportReady(); }),
+      readiness_(
+          io, reaper_, config_, credentials_,
+          {.on_change = [this](const control::AgentReady&) { ReportReady(); },
+           .on_data = [this] { slots_->Preload(); },
+           .on_progress =
+               [this](const control::DataCacheProgress& progress) { link_.Send(progress); }}),
       end_limit_(io) {}
 
 Result<void> Agent::Start() {
@@ -90,7 +94,6 @@ Result<void> Agent::Start() {
     return listening;
   }
   readiness_.Start();
-  slots_->Preload();
   link_.Start();
   return {};
 }
@@ -144,6 +147,7 @@ control::AgentHello Agent::Hello() const {
 
 bool Agent::OnWelcome(std::int64_t term) {
   if (!slots_->OnWelcome(term)) return false;
+  if (const auto progress = readiness_.Progress(); progress.has_value()) link_.Send(*progress);
   ReportReady();
   return true;
 }

@@ -83,6 +83,10 @@ Result<Config> ReadConfig(const Environment& environment) {
   config.item_hashes = reader.Required(control::kEnvItemHashes);
   config.load_limit = std::chrono::milliseconds(
       reader.Number(control::kEnvLoadLimitMillis, 600'000, 100, 86'400'000));
+  if (const std::string source = reader.Text(control::kEnvDataSource, ""); !source.empty()) {
+    config.data_cache = {source, reader.Text(control::kEnvDataSubPath, ""),
+                         reader.Required(control::kEnvDataDir)};
+  }
   config.container = environment;
 
   boost::system::error_code not_an_address;

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
 #include "common/control/launch_spec.h"
+#include "worker/agent/data_cache/settings.h"
 
 namespace ringmaster::agent {
 
@@ -37,6 +39,8 @@ struct Config {
   std::string item_hashes;  // JSON, as the operator wrote it
   std::filesystem::path runtime_dir;
   std::filesystem::path snapshot_dir;  // this worker's own; empty: its ranks make no snapshots
+
+  std::optional<DataCacheSettings> data_cache;  // to be filled before any rank loads
 
   std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
 

@@ -61,7 +61,7 @@ void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
     if (slot.connected && slot.given.has_value() && slot.given->epoch == switch_epoch.epoch) {
-      actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch});
+      actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch, switch_epoch.leaving});
     }
   }
 }

@@ -33,12 +33,12 @@ std::string OpenMpiVersion(const std::vector<std::string>& lines) {
 
 WorkerReadiness::WorkerReadiness(boost::asio::io_context& io, ChildReaper& reaper,
                                  const Config& config, const Credentials& credentials,
-                                 std::function<void(const control::AgentReady&)> on_change)
+                                 Handlers handlers)
     : io_(io),
       reaper_(reaper),
       config_(config),
       credentials_(credentials),
-      on_change_(std::move(on_change)) {}
+      handlers_(std::move(handlers)) {}
 
 void WorkerReadiness::Start() {
   preflight_ = std::make_unique<Preflight>(
@@ -53,10 +53,12 @@ void WorkerReadiness::Start() {
       });
   StartSshd();
   AskVersion();
+  FillCache();
 }
 
 void WorkerReadiness::Stop() {
   if (sshd_ != nullptr) sshd_->Stop();
+  if (data_cache_ != nullptr) data_cache_->Stop();
 }
 
 std::optional<control::AgentReady> WorkerReadiness::Ready() const {
@@ -64,7 +66,14 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   if (!faults_.has_value() || !versions_known_ || !sshd_settled) return std::nullopt;
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
   if (sshd_fault_.has_value()) ready.faults.push_back({"sshd", *sshd_fault_});
+  if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
+  const bool filling = data_cache_ != nullptr && !data_cache_->ended();
+  if (filling && faults_->empty()) return std::nullopt;  // sshd may come back until then
   return ready;
+}
+
+std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
+  return data_cache_ == nullptr ? std::nullopt : data_cache_->Progress();
 }
 
 void WorkerReadiness::StartSshd() {
@@ -123,9 +132,25 @@ void WorkerReadiness::AskVersion() {
   });
 }
 
+void WorkerReadiness::FillCache() {
+  if (!config_.data_cache.has_value()) return handlers_.on_data();
+  data_cache_ = std::make_unique<DataCache>(
+      io_, *config_.data_cache,
+      DataCache::Handlers{.on_progress = handlers_.on_progress,
+                          .on_end = [this](const std::optional<std::string>& fault) {
+                            data_fault_ = fault;
+                            if (fault.has_value()) {
+                              LogWarn("Could not fill the data cache", {{"reason", *fault}});
+                            } else {
+                              handlers_.on_data();
+                            }
+                            Tell();
+                          }});
+}
+
 void WorkerReadiness::Tell() {
   if (const std::optional<control::AgentReady> ready = Ready(); ready.has_value()) {
-    on_change_(*ready);
+    handlers_.on_change(*ready);
   }
 }
 

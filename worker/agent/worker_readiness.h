@@ -1,8 +1,9 @@
 #pragma once
 
-// What has to be known before a worker is of use: sshd listens, preflight ran, the versions of its
-// programs. Says so as AgentReady, again whenever something changes. Used by agent.cc;
-// single-threaded but for the checks of preflight.h.
+// What has to be there before a worker is of use: sshd listens, preflight ran, the versions of its
+// programs are known, its data cache is filled. Says so as AgentReady, again whenever something
+// changes. Used by agent.cc; single-threaded but for the checks of preflight.h and the copying of
+// data_cache/.
 
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include "worker/agent/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/credentials.h"
+#include "worker/agent/data_cache/data_cache.h"
 #include "worker/agent/preflight/preflight.h"
 #include "worker/agent/sshd.h"
 
@@ -24,28 +26,39 @@ namespace ringmaster::agent {
 
 class WorkerReadiness {
  public:
+  struct Handlers {
+    std::function<void(const control::AgentReady&)> on_change;
+    // Once: ranks can load. Within Start() where the job has no data cache, never where it cannot
+    // be filled.
+    std::function<void()> on_data;
+    std::function<void(const control::DataCacheProgress&)> on_progress;
+  };
+
   // `io`, `reaper`, `config` and `credentials` outlive this.
   WorkerReadiness(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
-                  const Credentials& credentials,
-                  std::function<void(const control::AgentReady&)> on_change);
+                  const Credentials& credentials, Handlers handlers);
 
   void Start();
-  // Ends sshd; no handler runs from here on.
+  // Ends sshd and the copying; no handler runs from here on.
   void Stop();
 
-  // Nothing while something is still being looked at.
+  // Nothing while something is still being looked at, or copied. What preflight found is told at
+  // once: it needs no data to be true.
   std::optional<control::AgentReady> Ready() const;
+  // Of the data cache, while it is being filled.
+  std::optional<control::DataCacheProgress> Progress() const;
 
  private:
   void StartSshd();
   void AskVersion();
+  void FillCache();
   void Tell();
 
   boost::asio::io_context& io_;
   ChildReaper& reaper_;
   const Config& config_;
   const Credentials& credentials_;
-  const std::function<void(const control::AgentReady&)> on_change_;
+  const Handlers handlers_;
 
   std::unique_ptr<Sshd> sshd_;
   std::unique_ptr<Preflight> preflight_;
@@ -55,6 +68,8 @@ class WorkerReadiness {
   std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
   std::map<std::string, std::string> versions_;
   bool versions_known_ = false;
+  std::unique_ptr<DataCache> data_cache_;  // none: the job has no data cache
+  std::optional<std::string> data_fault_;
 };
 
 }  // namespace ringmaster::agent

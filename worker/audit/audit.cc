@@ -14,7 +14,7 @@ Error Invalid(std::string what) { return {ErrorKind::kInvalid, std::move(what)};
 bool SameWorld(const WorldLine& a, const WorldLine& b) {
   return a.global_batch == b.global_batch && a.members == b.members &&
          a.adopted_epoch == b.adopted_epoch && a.adopted_step == b.adopted_step &&
-         a.adopted_from == b.adopted_from && a.checksum == b.checksum;
+         a.adopted_from == b.adopted_from && a.checksum == b.checksum && a.sharded == b.sharded;
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ Result<void> Audit::AddStep(const Log& log, const StepLine& line) {
                            std::to_string(line.step);
   RankSteps& ranks = world.steps[line.step];
   const auto [own, isnew] =
-      ranks.try_emplace(line.rank, RankStep{.samples = line.samples, .applied = {}});
+      ranks.try_emplace(line.rank, RankStep{.samples = line.samples, .applied = {}, .part = {}});
   if (isnew && line.checksum) return Invalid(what + " without having begun it");
   const bool twice = line.checksum ? own->second.applied.has_value() : !isnew;
   if (twice) Note(found_, &Findings::repeated, what + " twice");
@@ -84,6 +84,7 @@ Result<void> Audit::AddStep(const Log& log, const StepLine& line) {
     Note(found_, &Findings::disagreeing, what + " with other samples than it began it with");
   }
   if (line.checksum) own->second.applied = line.checksum;
+  if (line.part) own->second.part = line.part;
   Reach& reach = reach_.at(log.member);
   reach.step = std::max(reach.step, line.step);
   return {};

@@ -47,7 +47,8 @@ struct Report {
   int64_t worlds = 0;
   Findings findings;
   std::vector<Segment> schedule;
-  // Checksums of the parameters after step 0 (as initialised), 1, … as the logs have them.
+  // Checksums of the parameters, and of all shares of a sharded state, after step 0 (as
+  // initialised), 1, … as the logs have them.
   std::vector<std::optional<uint64_t>> states;
 };
 
@@ -75,6 +76,7 @@ class Audit {
   struct RankStep {
     Samples samples;
     std::optional<uint64_t> applied;  // the checksum after it
+    std::optional<uint64_t> part;     // of its share of the sharded state
   };
   using RankSteps = std::map<int, RankStep>;  // by rank, of those whose logs have it
   struct WorldRecord {

@@ -52,6 +52,11 @@ class Fields {
     return value;
   }
 
+  std::optional<uint64_t> OptionalChecksum(const char* name) {
+    if (!object_.is_object() || !object_.contains(name)) return std::nullopt;
+    return Checksum(name);
+  }
+
   std::vector<std::string> Texts(const char* name) {
     const Json* json = Find(name);
     std::vector<std::string> texts;
@@ -128,6 +133,7 @@ WorldLine ReadWorld(const Json& json, std::string& wrong) {
   line.rank = RankIn(fields, size);
   line.global_batch = fields.Number("global_batch", 1);
   line.checksum = fields.Checksum("checksum");
+  line.sharded = fields.OptionalChecksum("sharded");
   Fields adopted(fields.Object("adopted"), wrong);
   line.adopted_epoch = adopted.EpochOf("epoch");
   line.adopted_step = adopted.Number("step", 0);
@@ -144,7 +150,10 @@ StepLine ReadStep(const Json& json, bool applied, std::string& wrong) {
   const auto [begin, end] = fields.Pair("samples");
   line.samples = {.begin = begin, .end = end};
   if (begin > end) fields.Wrong("samples", "end before they begin");
-  if (applied) line.checksum = fields.Checksum("checksum");
+  if (applied) {
+    line.checksum = fields.Checksum("checksum");
+    line.part = fields.OptionalChecksum("part");
+  }
   return line;
 }
 

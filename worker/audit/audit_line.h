@@ -42,6 +42,7 @@ struct WorldLine {
   // are of another run, whose checkpoint this one goes on from.
   std::string adopted_from;
   uint64_t checksum = 0;
+  std::optional<uint64_t> sharded{};  // checksum of the state that is spread over the ranks
 };
 
 // The rank began a step (no checksum), or applied it.
@@ -51,6 +52,7 @@ struct StepLine {
   int rank = 0;
   Samples samples;
   std::optional<uint64_t> checksum;
+  std::optional<uint64_t> part{};  // of the rank's share of the sharded state
 };
 
 using AuditLine = std::variant<WorldLine, StepLine>;

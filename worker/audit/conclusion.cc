@@ -72,6 +72,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   lineage_.resize(static_cast<std::size_t>(step));
   committed_ = step;
   CheckAdopted(world);
+  CheckSharded(world);
   return true;
 }
 
@@ -109,6 +110,33 @@ void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   } else if (*logged != world.line.checksum) {
     Note(findings_, &Findings::disagreeing, name + ", is not the state that was logged there");
   }
+}
+
+std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
+                                               const Audit::RankSteps& ranks) {
+  uint64_t sum = 0;
+  for (std::size_t rank = 0; rank < world.line.members.size(); ++rank) {
+    const auto own = ranks.find(static_cast<int>(rank));
+    if (own == ranks.end() || !own->second.part) return std::nullopt;
+    sum += *own->second.part;
+  }
+  return sum;
+}
+
+// The shares that the ranks of the step's world logged must add up to the sharded state that was
+// adopted, however it is spread now. Where the log of one of them ends before, nobody can tell.
+void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
+  const int64_t step = world.line.adopted_step;
+  if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;
+  const auto source = audit_.worlds_.find(lineage_.back());
+  if (source == audit_.worlds_.end()) return;
+  const auto ranks = source->second.steps.find(step);
+  if (ranks == source->second.steps.end()) return;
+  const std::optional<uint64_t> whole = SumOfParts(source->second, ranks->second);
+  if (!whole || *whole == *world.line.sharded) return;
+  Note(findings_, &Findings::disagreeing,
+       "the sharded state that epoch " + Text(world.line.epoch) + " started from, after step " +
+           std::to_string(step) + ", is not the one whose shares were logged there");
 }
 
 // Adds the steps that this world applied.
@@ -153,6 +181,10 @@ void Conclusion::CheckStep(int64_t step, Epoch epoch) {
     if (!own.applied && went_on) {
       Note(findings_, &Findings::lost, who + " went on without having applied " + name);
     }
+  }
+  if (first && world.line.sharded) {
+    const std::optional<uint64_t> shares = SumOfParts(world, ranks);
+    first = shares ? std::optional(*first ^ *shares) : std::nullopt;
   }
   states_.push_back(first);
 }

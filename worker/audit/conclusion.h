@@ -30,6 +30,10 @@ class Conclusion {
   void AdoptAnotherRuns(const Audit::WorldRecord& world);
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
+  void CheckSharded(const Audit::WorldRecord& world);
+  // Of the shares of the sharded state that all ranks of a world logged after a step.
+  static std::optional<uint64_t> SumOfParts(const Audit::WorldRecord& world,
+                                            const Audit::RankSteps& ranks);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
   // Also keeps the step's checksum.
   void CheckStep(int64_t step, Epoch epoch);

@@ -90,6 +90,7 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
   worker.connection = connection;
   worker.last_heard = worker.welcomed_at = now;
   worker.ready.reset();
+  worker.filling.reset();
   worker.repeated = false;
   worker.silent = false;
   for (auto& [slot, process] : worker.processes) process.loaded.clear();  // said again if it holds
@@ -131,7 +132,7 @@ void Membership::Welcome(const Worker& worker) {
   const bool member = IsMember(pod_uid);
   if (phase_ == LauncherPhase::kRunning && member) {
     Send(worker, control::StartEpoch{epoch_, cohort_, members_});
-    if (switching_) Send(worker, control::SwitchEpoch{epoch_});
+    if (switching_) Send(worker, control::SwitchEpoch{epoch_, Leaving(pod_uid)});
     if (released_at_) Send(worker, control::Release{epoch_});
   } else if (phase_ == LauncherPhase::kStopping && member) {
     Send(worker, control::StopEpoch{epoch_, static_cast<int>(options_.stop_grace.count())});
@@ -170,9 +171,16 @@ Actions Membership::OnMessage(Time now, ConnectionId connection, const control::
 void Membership::On(Time now, Worker& worker, const control::AgentReady& ready) {
   if (!worker.ready) worker.ready_since = now;
   worker.ready = ready;
+  worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;
   if (!ready.faults.empty() && !fault_seen_) fault_seen_ = now;
+}
+
+void Membership::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {
+  if (progress.bytes_done < 0 || progress.bytes_done > progress.bytes_total) return;
+  if (!worker.filling || worker.filling->bytes_done != progress.bytes_done) worker.filled_at = now;
+  worker.filling = progress;
 }
 
 // What an agent repeats goes out with its answer to the welcome, so before any heartbeat.

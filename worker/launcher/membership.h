@@ -107,9 +107,11 @@ class Membership {
     Time disconnected_at{};
     Time welcomed_at{};
     Time ready_since{};
-    std::map<int, Process> processes;  // by slot
-    std::set<MemberId> stopping;       // its ranks of a world that went on without it
-    control::Epoch prepared;           // the highest that we asked it to accept
+    std::optional<control::DataCacheProgress> filling;  // its data cache, until it is ready
+    Time filled_at{};                                   // when that moved last
+    std::map<int, Process> processes;                   // by slot
+    std::set<MemberId> stopping;  // its ranks of a world that went on without it
+    control::Epoch prepared;      // the highest that we asked it to accept
     bool leaving = false;
     bool silent = false;  // given up by the next world; until that starts it may come back
     bool dead = false;    // by evidence
@@ -122,6 +124,7 @@ class Membership {
 
   // Events (membership.cc, membership_reports.cc).
   void On(Time now, Worker& worker, const control::AgentReady& ready);
+  void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
   void On(Time now, Worker& worker, const control::SlotAttached& attached);
   void On(Time now, Worker& worker, const control::RankExited& exited);
@@ -142,8 +145,17 @@ class Membership {
   void On(Time now, Worker& worker, const control::CheckpointDone& done);
   void On(Time now, Worker& worker, const control::RankProtection& protection);
   void KeepFailure(control::RankExit exit);
+  bool WorldUnknown() const;
+  void KeepForLater(const Worker& worker, int rank, control::Message message);
+  // What is said of a world that we have yet to learn of is heard again when we have.
   template <typename OfRank>
-  bool KeptForLater(const Worker& worker, const OfRank& message);
+  bool KeptForLater(const Worker& worker, const OfRank& message) {
+    if (!WorldUnknown()) return false;
+    int rank = -1;  // of all of the worker's ranks at once
+    if constexpr (requires { message.rank; }) rank = message.rank;
+    KeepForLater(worker, rank, message);
+    return true;
+  }
   void OnManagedExit(Time now, Worker& worker, const control::RankExited& exited);
   void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
   void Welcome(const Worker& worker);
@@ -166,6 +178,8 @@ class Membership {
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   std::set<std::string> Unaccounted() const;
   bool EnoughAfterAWhile(Time now, int ready) const;
+  bool IsFilling(const Worker& worker) const;
+  Time LastFilled() const;
   bool HeldByAnOlderWorld(Time now) const;
   void TryStart(Time now);
   void Start(Time now, const std::vector<std::string>& pod_uids);
@@ -219,6 +233,8 @@ class Membership {
   void BeginAdopting(Time now);
   void AdvanceAdopting(Time now);
   void Adopt(Time now);
+  void NoteSilentState();
+  void NoteState(const control::Member& member, const control::RankPosition& position);
 
   // How the job ended (judgement.cc).
   void JudgeFaults(Time now);
@@ -246,6 +262,7 @@ class Membership {
   std::string WaitingForAgentsText(Time now) const;
   std::string PausedText() const;
   std::string MissingText() const;
+  std::string FillingText() const;
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string SlotText(const Slot& slot) const;
 
@@ -291,7 +308,7 @@ class Membership {
   // Changes of a world of our own trainer.
   control::Epoch known_epoch_;        // the highest that ever started, as far as we know
   bool formed_here_ = false;          // the newest world, by us
-  std::set<MemberId> stateful_;       // members that certainly hold the training's state
+  std::set<MemberId> stateful_;       // members that hold the training's state, or may
   std::set<MemberId> ended_;          // members whose end is certain
   std::optional<Proposal> proposal_;  // while kForming, and while kPaused below min_replicas
   Time prepared_at_{};

@@ -181,7 +181,9 @@ bool Membership::ChangeWanted(Time now) const {
 void Membership::BeginSwitch() {
   switching_ = true;
   LogInfo("Asked the ranks to stop after a step", {{"epoch", epoch_.number}});
-  SendToPods(member_pods_, control::SwitchEpoch{epoch_});
+  for (const std::string& pod_uid : member_pods_) {
+    Send(workers_.at(pod_uid), control::SwitchEpoch{epoch_, Leaving(pod_uid)});
+  }
 }
 
 // All ranks have stopped after the same step. One of them proves that all will: so a report that

@@ -58,18 +58,15 @@ void Membership::On(Time now, Worker& worker, const control::RankExited& exited)
   exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
 }
 
-// What is said of a world that we have yet to learn of is heard again when we have.
-template <typename OfRank>
-bool Membership::KeptForLater(const Worker& worker, const OfRank& message) {
-  const bool unknown =
-      options_.managed &&
-      (phase_ == LauncherPhase::kWaitingForOrder || phase_ == LauncherPhase::kWaitingForAgents ||
-       phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting);
-  if (!unknown) return false;
-  const control::Message kept = message;
-  const std::tuple key(worker.hello.pod_uid, message.rank, kept.index());
-  if (early_.size() < kMaxEarly || early_.contains(key)) early_[key] = kept;
-  return true;
+bool Membership::WorldUnknown() const {
+  return options_.managed &&
+         (phase_ == LauncherPhase::kWaitingForOrder || phase_ == LauncherPhase::kWaitingForAgents ||
+          phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting);
+}
+
+void Membership::KeepForLater(const Worker& worker, int rank, control::Message message) {
+  const std::tuple key(worker.hello.pod_uid, rank, message.index());
+  if (early_.size() < kMaxEarly || early_.contains(key)) early_[key] = std::move(message);
 }
 
 // Of our own trainer: who ended is (Pod UID, slot, start), whatever epoch its agent names.
@@ -112,6 +109,8 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
     return;
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
+  // Others train with the same arguments: it is this worker that something is wrong with.
+  if (!is_member && exit.exit_code == control::kExitUserError) return KeepFailure(exit);
   NoteFailure(now, exit);
   if (!is_member) return;
   const auto stalled = stalled_.find(id);

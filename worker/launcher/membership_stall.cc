@@ -25,11 +25,13 @@ void Membership::WatchWorld(Time now) {
 }
 
 void Membership::On(Time now, Worker& worker, const control::RankPositions& positions) {
+  if (KeptForLater(worker, positions)) return;
   if (!Elastic() || phase_ != LauncherPhase::kRunning || positions.epoch != epoch_) return;
   for (const control::RankPosition& position : positions.ranks) {
     if (position.rank < 0 || position.rank >= WorldSize()) continue;
     const Member& member = members_[static_cast<std::size_t>(position.rank)];
     if (member.pod_uid != worker.hello.pod_uid || member.slot != position.slot) continue;
+    if (!formed_here_) NoteState(member, position);
     stall_watch_.Report(now, position);
     if (position.entered) {
       straggler_watch_.Report(now, IdOf(member), position.step, position.own_micros);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/byte_text.h"
 #include "worker/launcher/membership.h"
 
 namespace ringmaster::launcher {
@@ -11,6 +12,10 @@ using control::LauncherPhase;
 
 // How long the operator is still told of a Pod that it no longer orders.
 constexpr std::chrono::seconds kRemembered{60};
+
+std::string FillText(const control::DataCacheProgress& progress) {
+  return "fills its data cache: " + BytesOfText(progress.bytes_done, progress.bytes_total);
+}
 
 }  // namespace
 
@@ -95,7 +100,8 @@ std::string Membership::WaitingText(Time now) const {
     case LauncherPhase::kPaused:
       return PausedText();
     case LauncherPhase::kRunning:
-      return switching_ ? "waits for the ranks to finish a step before members change" : "";
+      return switching_ ? "waits for the ranks to finish a step before members change"
+                        : FillingText();
     case LauncherPhase::kFinished:
       return "";
     case LauncherPhase::kWaitingForAgents:
@@ -136,7 +142,7 @@ std::string Membership::MissingText() const {
     } else if (!worker->second.connection) {
       why = "has lost its connection";
     } else if (!worker->second.ready) {
-      why = "is not ready yet";
+      why = worker->second.filling ? FillText(*worker->second.filling) : "is not ready yet";
     } else if (!worker->second.ready->faults.empty()) {
       why = "failed the check '" + worker->second.ready->faults.front().check + "'";
     } else {
@@ -145,6 +151,17 @@ std::string Membership::MissingText() const {
     if (!why.empty()) return NameOf(wanted.pod_uid) + " " + why;
   }
   return ready < order_->replicas ? "the others have no Pod yet" : "all others are loading";
+}
+
+// The first joiner whose data cache is being filled; empty where there is none.
+std::string Membership::FillingText() const {
+  if (!order_) return "";
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto worker = workers_.find(wanted.pod_uid);
+    if (worker == workers_.end() || !IsFilling(worker->second)) continue;
+    return NameOf(wanted.pod_uid) + " " + FillText(*worker->second.filling);
+  }
+  return "";
 }
 
 std::string Membership::WaitingForAgentsText(Time now) const {
@@ -168,7 +185,7 @@ std::string Membership::WaitingForAgentsText(Time now) const {
   }
   const int missing = std::max(0, order_->replicas - ready);
   const bool partial = unaccounted.empty() && order_->min_replicas < order_->replicas &&
-                       now - waiting_since_ < options_.partial_after;
+                       now - std::max(waiting_since_, LastFilled()) < options_.partial_after;
   std::string text = "waits for " + std::to_string(missing) + " of " +
                      std::to_string(order_->replicas) + " workers";
   const bool all_ready =
@@ -177,7 +194,10 @@ std::string Membership::WaitingForAgentsText(Time now) const {
         return worker != workers_.end() && IsReady(worker->second);
       });
   if (!all_ready || missing > 0) text += ": " + MissingText();
-  if (partial) text += "; with " + std::to_string(order_->min_replicas) + " it starts after 30 s";
+  if (partial) {
+    text += "; with " + std::to_string(order_->min_replicas) + " it starts after 30 s" +
+            (LastFilled() == Time{} ? "" : " without news of it");
+  }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;
 }

@@ -82,6 +82,25 @@ void Membership::AdvanceAdopting(Time now) {
   Adopt(now);
 }
 
+// A rank of a world that we did not form: one that has applied a step holds a state; one that has
+// not may be a joiner that nobody has levelled yet.
+void Membership::NoteState(const Member& member, const control::RankPosition& position) {
+  if (position.step > 0) {
+    stateful_.insert(IdOf(member));
+  } else {
+    stateful_.erase(IdOf(member));
+  }
+}
+
+// Whoever is silent may be the only one with a state: unless somebody else has it, no world begins
+// from nothing before they are heard, or known to be dead.
+void Membership::NoteSilentState() {
+  for (const Member& member : members_) {
+    const Worker& worker = workers_.at(member.pod_uid);
+    if (worker.silent && !worker.dead) stateful_.insert(IdOf(member));
+  }
+}
+
 void Membership::Adopt(Time now) {
   const control::WorldReport newest = adoption_.Newest();
   epoch_ = known_epoch_ = newest.epoch;
@@ -120,6 +139,7 @@ void Membership::Adopt(Time now) {
         },
         message);
   }
+  NoteSilentState();
   bool undisturbed = adoption_.StartedEverywhere();
   for (const Member& member : members_) {
     const Worker& worker = workers_.at(member.pod_uid);

@@ -77,7 +77,23 @@ std::set<std::string> Membership::Unaccounted() const {
 
 bool Membership::EnoughAfterAWhile(Time now, int ready) const {
   return ready >= std::max(1, order_->min_replicas) &&
-         now - waiting_since_ >= options_.partial_after;
+         now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
+}
+
+bool Membership::IsFilling(const Worker& worker) const {
+  return worker.connection && worker.filling && !worker.ready && !worker.leaving && !worker.lost;
+}
+
+// When the data cache of an ordered worker moved last, of those still being filled: who comes
+// nearer is worth waiting for, who stands still is not.
+Membership::Time Membership::LastFilled() const {
+  Time last{};
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const auto worker = workers_.find(wanted.pod_uid);
+    if (worker == workers_.end() || !IsFilling(worker->second)) continue;
+    last = std::max(last, worker->second.filled_at);
+  }
+  return last;
 }
 
 // It would start with fewer, were there nobody who may train already.
@@ -188,7 +204,8 @@ void Membership::ReformIfNeeded(Time now) {
   }
   if (joiners == 0) return;
   // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
-  if (EveryoneReady(ready) || now - oldest_joiner >= options_.partial_after) {
+  if (EveryoneReady(ready) ||
+      now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
     Stop(now, std::to_string(joiners) + " workers join");
   }
 }

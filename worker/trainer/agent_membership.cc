@@ -68,6 +68,10 @@ class AgentMembership::Channel {
     const std::lock_guard lock(mutex_);
     return WhyOverLocked(epoch);
   }
+  bool Leaving(control::Epoch epoch) {
+    const std::lock_guard lock(mutex_);
+    return switch_ == epoch && leaving_;
+  }
   bool SwitchWanted(control::Epoch epoch) {
     const std::lock_guard lock(mutex_);
     return switch_ == epoch;
@@ -95,6 +99,7 @@ class AgentMembership::Channel {
   std::optional<control::RankEpoch> newest_;  // the highest the agent sent
   control::Epoch below_;                      // every epoch below is over
   control::Epoch switch_;                     // the newest that shall be left at a boundary
+  bool leaving_ = false;                      // this rank will not be in the epoch after switch_
   control::Epoch released_;
   std::optional<control::CheckpointGrant> grant_;  // the newest
   std::optional<Error> lost_;                      // why the connection ended
@@ -116,6 +121,7 @@ void AgentMembership::Channel::Take(control::Message message) {
     below_ = std::max(below_, leave->below);
   } else if (const auto* wanted = std::get_if<control::RankSwitch>(&message)) {
     switch_ = std::max(switch_, wanted->epoch);
+    if (wanted->epoch == switch_) leaving_ = wanted->leaving;
   } else if (const auto* release = std::get_if<control::Release>(&message)) {
     released_ = std::max(released_, release->epoch);
   } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
@@ -313,6 +319,8 @@ Result<World> AgentMembership::AwaitWorld(control::Epoch after) {
   world.store = std::make_shared<EpochStore>(channel_, world.epoch, world.rank);
   return world;
 }
+
+bool AgentMembership::Leaving(control::Epoch epoch) { return channel_->Leaving(epoch); }
 
 bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);

@@ -32,6 +32,7 @@ class AgentMembership final : public MembershipSource {
   void Watch(control::Epoch epoch, OverCallback over) override;
   void Unwatch() override;
   bool SwitchWanted(control::Epoch epoch, int64_t step) override;
+  bool Leaving(control::Epoch epoch) override;
   void Broken(const World& world, int peer, const std::string& reason) override;
   void AtBoundary(const World& world, int64_t step) override;
   void Report(const World& world, const control::Progress& progress) override;

@@ -44,6 +44,11 @@ std::string From(StateOrigin origin) {
   return name.empty() ? "" : ",\"from\":\"" + name + "\"";
 }
 
+std::string Optional(const char* name, const std::optional<uint64_t>& checksum) {
+  if (!checksum) return "";
+  return std::string(",\"") + name + "\":\"" + HexOf(*checksum) + "\"";
+}
+
 std::string StepFields(const World& world, int64_t step, Share samples) {
   return "\"step\":" + std::to_string(step) + ",\"epoch\":" + Of(world.epoch) +
          ",\"rank\":" + std::to_string(world.rank) +
@@ -77,7 +82,8 @@ AuditLog::~AuditLog() {
   if (file_ >= 0) ::close(file_);
 }
 
-void AuditLog::Entered(const World& world, int64_t global_batch, const Adopted& adopted) {
+void AuditLog::Entered(const World& world, int64_t global_batch, const Adopted& adopted,
+                       const std::string& residuals) {
   if (!on()) return;
   if (file_ < 0) OpenFile(world);
   std::string members;
@@ -90,16 +96,19 @@ void AuditLog::Entered(const World& world, int64_t global_batch, const Adopted& 
         ",\"global_batch\":" + std::to_string(global_batch) + ",\"members\":[" + members +
         "],\"adopted\":{\"epoch\":" + Of(adopted.held.EpochOfRun()) +
         ",\"step\":" + std::to_string(adopted.held.version.step) + From(adopted.held.origin) +
-        "},\"checksum\":\"" + HexOf(adopted.checksum) + "\"}}\n");
+        "},\"checksum\":\"" + HexOf(adopted.checksum) + '"' + Optional("sharded", adopted.sharded) +
+        (residuals.empty() ? "" : ",\"residuals\":" + Quoted(residuals)) + "}}\n");
 }
 
 void AuditLog::Begun(const World& world, int64_t step, Share samples) {
   if (on()) Write("{\"begun\":{" + StepFields(world, step, samples) + "}}\n");
 }
 
-void AuditLog::Applied(const World& world, int64_t step, Share samples, uint64_t checksum) {
+void AuditLog::Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
+                       std::optional<uint64_t> part) {
   if (!on()) return;
-  Write("{" + StepFields(world, step, samples) + ",\"checksum\":\"" + HexOf(checksum) + "\"}\n");
+  Write("{" + StepFields(world, step, samples) + ",\"checksum\":\"" + HexOf(checksum) + "\"" +
+        Optional("part", part) + "}\n");
 }
 
 void AuditLog::OpenFile(const World& world) {

@@ -6,15 +6,22 @@
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
 //             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
 //   "adopted" has "from":"checkpoint" or "snapshot" where no rank had a state: the steps after it
-//   are given up, and said to be. Epoch [0, …]: of another run's checkpoint.
+//   are given up, and said to be. Epoch [0, …]: of another run's checkpoint. "residuals":"none",
+//   "kept", "taken-over" or "dropped" where gradients are compressed: what this rank owed of
+//   earlier steps (compression/error_feedback.h).
 //   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
 //   leave
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
+//
+// Where a part of the state is sharded, "world" also has "sharded", the checksum of the whole of
+// it, and a step's line "part", that of the rank's share: the parts' sum, modulo 2^64, is the
+// whole's.
 //
 // A step that completed anywhere has thus been begun in the logs of all its ranks, even of one that
 // is killed between its last reduction and its next line.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -39,9 +46,13 @@ class AuditLog {
 
   bool on() const { return !path_.empty(); }
 
-  void Entered(const World& world, int64_t global_batch, const Adopted& adopted);
+  // `residuals`: what became of this rank's, where gradients are compressed; empty where not.
+  void Entered(const World& world, int64_t global_batch, const Adopted& adopted,
+               const std::string& residuals = "");
   void Begun(const World& world, int64_t step, Share samples);
-  void Applied(const World& world, int64_t step, Share samples, uint64_t checksum);
+  // `part`: of the rank's share of the sharded state, where there is one.
+  void Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
+               std::optional<uint64_t> part = {});
 
  private:
   void OpenFile(const World& world);

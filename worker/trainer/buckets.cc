@@ -1,6 +1,7 @@
 #include "worker/trainer/buckets.h"
 
 #include <ATen/ATen.h>
+#include <span>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -13,7 +14,7 @@ struct Buckets::State {
   at::Tensor flat_parameters;
   at::Tensor memory;     // gradients, then scalars
   at::Tensor gradients;  // the view of `memory` without the scalars
-  int64_t scalar_count = 0;
+  at::Tensor scalars;    // the rest of it
 
   std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // parameters in each bucket
@@ -51,7 +52,8 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 
 namespace {
 
-// Where each parameter goes: reverse order, a bucket closed once it is big enough.
+// Where each parameter goes: reverse order, a bucket closed once it is big enough. The offsets do
+// not depend on the buckets.
 struct Layout {
   std::vector<int64_t> offsets;  // by parameter
   std::vector<int> bucket_of;    // by parameter
@@ -90,10 +92,14 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
 Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options)
     : state_(std::make_shared<State>()) {
   Layout layout = LayOut(parameters, options);
-  state_->flat_parameters = at::empty({layout.total}, at::kFloat);
-  state_->memory = at::zeros({layout.total + options.scalars}, at::kFloat);
+  const at::TensorOptions kind =
+      at::TensorOptions()
+          .dtype(at::kFloat)
+          .device(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device());
+  state_->flat_parameters = at::empty({layout.total}, kind);
+  state_->memory = at::zeros({layout.total + options.scalars}, kind);
   state_->gradients = state_->memory.narrow(0, 0, layout.total);
-  state_->scalar_count = options.scalars;
+  state_->scalars = state_->memory.narrow(0, layout.total, options.scalars);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor& parameter = parameters[i];
     const auto part = [&](const at::Tensor& flat) {
@@ -105,9 +111,10 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     parameter.mutable_grad() = part(state_->memory);
     // The parameter refers to its accumulator only weakly: the list keeps it, and so the hook,
     // alive.
-    const auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
     accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
-    accumulators_.push_back(accumulator);
+    // What points to it differs between versions of LibTorch: a box holds either.
+    accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
   }
   state_->parameters = std::move(parameters);
   state_->ends = std::move(layout.ends);
@@ -117,18 +124,48 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
 
 Buckets::~Buckets() = default;
 
-int Buckets::count() const { return static_cast<int>(state_->ends.size()); }
-
-std::span<float> Buckets::Bucket(int index) {
-  const auto i = static_cast<std::size_t>(index);
-  const int64_t begin = i == 0 ? 0 : state_->ends[i - 1];
-  const int64_t end = state_->ends[i] + (index + 1 == count() ? state_->scalar_count : 0);
-  return {state_->memory.data_ptr<float>() + begin, static_cast<std::size_t>(end - begin)};
+void Buckets::Recut(const BucketOptions& options) {
+  Layout layout = LayOut(state_->parameters, options);
+  state_->ends = std::move(layout.ends);
+  state_->sizes = std::move(layout.sizes);
+  state_->bucket_of = std::move(layout.bucket_of);
 }
 
-std::span<float> Buckets::scalars() {
-  return {state_->memory.data_ptr<float>() + state_->ends.back(),
-          static_cast<std::size_t>(state_->scalar_count)};
+int Buckets::count() const { return static_cast<int>(state_->ends.size()); }
+
+Elements Buckets::Bucket(int index) {
+  const auto i = static_cast<std::size_t>(index);
+  const int64_t begin = i == 0 ? 0 : state_->ends[i - 1];
+  const int64_t end = state_->ends[i] + (index + 1 == count() ? state_->scalars.numel() : 0);
+  return std::span<float>(state_->memory.data_ptr<float>() + begin,
+                          static_cast<std::size_t>(end - begin));
+}
+
+Elements Buckets::Gradients() {
+  return std::span<float>(state_->gradients.data_ptr<float>(),
+                          static_cast<std::size_t>(state_->gradients.numel()));
+}
+
+void Buckets::SetScalar(int64_t index, double value) {
+  if (state_->scalars.is_cpu()) {
+    state_->scalars.data_ptr<float>()[index] = static_cast<float>(value);
+  } else {
+    state_->scalars.narrow(0, index, 1).fill_(value);
+  }
+}
+
+void Buckets::SetScalar(int64_t index, const at::Tensor& value) {
+  state_->scalars.narrow(0, index, 1).copy_(value.detach().view({1}), /*non_blocking=*/true);
+}
+
+std::size_t Buckets::scalar_count() const {
+  return static_cast<std::size_t>(state_->scalars.numel());
+}
+
+std::vector<float> Buckets::ReadScalars() const {
+  const at::Tensor host = state_->scalars.cpu();
+  const auto* values = host.data_ptr<float>();
+  return {values, values + host.numel()};
 }
 
 const at::Tensor& Buckets::flat_parameters() const { return state_->flat_parameters; }
@@ -140,6 +177,13 @@ void Buckets::Arm(std::function<void(int index)> on_ready) {
   state_->missing = state_->sizes;
   state_->next = 0;
   state_->on_ready = std::move(on_ready);
+}
+
+int Buckets::FirstNotFinite() const {
+  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
+    if (!at::isfinite(state_->parameters[i].grad()).all().item<bool>()) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 void Buckets::Flush() {

@@ -7,14 +7,16 @@
 // makes them), cut into buckets: the first is small so that communication starts early. Hooks in
 // autograd count; when the last gradient of a bucket is there, and all buckets before it are out,
 // the bucket is handed to the caller, who reduces it while backward goes on. A few scalars travel
-// with the last bucket. Depends on LibTorch and nothing else of the trainer's.
+// with the last bucket. Depends on LibTorch and nothing else of the trainer's but elements.h.
 
 #include <ATen/core/Tensor.h>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
+
+#include "worker/trainer/comm/elements.h"
 
 namespace ringmaster::trainer {
 
@@ -22,24 +24,43 @@ struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
   int64_t bytes = 16 << 20;        // the same for all after the first
   int64_t scalars = 4;             // how many travel with the last bucket
+
+  // A bucket that is smaller than the first one's usual size is no larger as the first.
+  static BucketOptions Of(int64_t bytes) {
+    BucketOptions options;
+    options.bytes = std::max<int64_t>(1, bytes);
+    options.first_bytes = std::min(options.first_bytes, options.bytes);
+    return options;
+  }
 };
 
 // Thread-safety: one thread, on which backward runs too.
 class Buckets {
  public:
-  // Moves the storage of `parameters` (float, on the CPU, requiring gradients) into one flat tensor
-  // and gives each a gradient inside another. The tensors stay usable; their `data` and `grad` must
-  // not be replaced.
+  // Moves the storage of `parameters` (float, on one device, requiring gradients) into one flat
+  // tensor there and gives each a gradient inside another. The tensors stay usable; their `data`
+  // and `grad` must not be replaced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options);
   ~Buckets();
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
+  // Cuts the same memory elsewhere. REQUIRES: not between Arm() and the end of a backward.
+  void Recut(const BucketOptions& options);
+
   int count() const;
 
   // The memory to reduce for bucket `index`; with the scalars at its end if it is the last.
-  std::span<float> Bucket(int index);
-  std::span<float> scalars();
+  Elements Bucket(int index);
+  // All of it, without the scalars.
+  Elements Gradients();
+
+  // The scalars: set after Arm(), on the device in the order of its computing; what was put there
+  // last, or reduced, is waited for when they are read.
+  void SetScalar(int64_t index, double value);
+  void SetScalar(int64_t index, const at::Tensor& value);  // of one element
+  std::vector<float> ReadScalars() const;
+  std::size_t scalar_count() const;
 
   // All of them, in bucket order; gradients without the scalars.
   const at::Tensor& flat_parameters() const;
@@ -48,6 +69,9 @@ class Buckets {
   // Sets gradients and scalars to zero, and calls `on_ready` with 0, 1, … count() - 1 as backward
   // completes buckets.
   void Arm(std::function<void(int index)> on_ready);
+
+  // The first parameter whose gradient has an element that is no finite number; -1: none has.
+  int FirstNotFinite() const;
 
   // Hands out the buckets that backward left out: parameters without a gradient, or no backward at
   // all.

@@ -12,6 +12,11 @@ Error Differs(std::size_t rank, std::size_t other, const std::string& what) {
           "rank " + std::to_string(rank) + " has " + what + " than rank " + std::to_string(other)};
 }
 
+uint64_t ChecksumOf(const TrainableState& state, StateMirror* mirror) {
+  if (mirror != nullptr) mirror->Pull();
+  return Checksum(state);
+}
+
 uint64_t WithSizes(uint64_t fingerprint, const TrainableState& state) {
   for (const auto& values : state) fingerprint = fingerprint * 31 + values.size();
   return fingerprint;
@@ -25,7 +30,7 @@ Levelling::Levelling(TrainableState state, const HeldState& held, const Clock& c
       clock_(clock),
       options_(options),
       mine_{.fingerprint = WithSizes(options.fingerprint, state_),
-            .checksum = Checksum(state_),
+            .checksum = ChecksumOf(state_, options.mirror),
             .held = held} {}
 
 Result<Adopted> Levelling::Run(Communicator& communicator) {
@@ -66,7 +71,7 @@ Result<void> Levelling::LookAgain(Communicator& communicator) {
     const Result<HeldState> held = options_.look_again(mine_.held);
     if (!held.ok()) return held.error();
     mine_.held = *held;
-    mine_.checksum = Checksum(state_);
+    mine_.checksum = ChecksumOf(state_, options_.mirror);
   }
   return Gather(communicator);
 }
@@ -117,6 +122,7 @@ Result<void> Levelling::Receive(Communicator& communicator, int source) {
   for (std::size_t i = 0; i < state_.size(); ++i) {
     std::copy(staged_[i].begin(), staged_[i].end(), state_[i].begin());
   }
+  if (options_.mirror != nullptr) options_.mirror->Push();
   return {};
 }
 

@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "worker/trainer/checksum.h"
-#include "worker/trainer/communicator.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/state_mirror.h"
 #include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer {
@@ -23,8 +25,9 @@ namespace ringmaster::trainer {
 struct Adopted {
   HeldState held;
   uint64_t checksum = 0;
-  int source = -1;       // the rank that sent it; -1: nobody was behind
-  bool changed = false;  // this rank was behind
+  int source = -1;                    // the rank that sent it; -1: nobody was behind
+  bool changed = false;               // this rank was behind
+  std::optional<uint64_t> sharded{};  // checksum of the sharded state, where there is one
 };
 
 // One attempt. Owns the memory that its operations work on: after a failure it lives until the
@@ -39,6 +42,7 @@ class Levelling {
     // Asked on every rank where nobody has trained: what it holds after looking again for what was
     // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
     std::function<Result<HeldState>(const HeldState& held)> look_again{};
+    StateMirror* mirror = nullptr;  // null: the state is in host memory
   };
 
   Levelling(TrainableState state, const HeldState& held, const Clock& clock,

@@ -34,6 +34,7 @@ inline constexpr char kReplayed[] = "Replayed";
 // What a rank may be unable to keep (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
+inline constexpr char kCopyProtection[] = "copy";  // of the rank's share of a sharded state
 
 // A part of a checkpoint that this rank has written to the volume.
 struct WrittenShard {
@@ -64,6 +65,9 @@ class MembershipSource {
 
   // Whether the ranks of `epoch` shall leave it together after `step`, which is about to begin.
   virtual bool SwitchWanted(control::Epoch epoch, int64_t step) = 0;
+  // Whether this rank will not be in the world that follows, as far as is known: what only it holds
+  // must be handed over before `epoch` is left at a boundary.
+  virtual bool Leaving(control::Epoch /*epoch*/) { return false; }
 
   // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;

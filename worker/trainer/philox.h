@@ -7,11 +7,7 @@
 
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define RINGMASTER_HOST_DEVICE __host__ __device__
-#else
-#define RINGMASTER_HOST_DEVICE
-#endif
+#include "worker/trainer/host_device.h"
 
 namespace ringmaster::trainer {
 
@@ -29,7 +25,10 @@ enum class RandomPurpose : uint32_t {
   kDropout = 2,
   kInitialParameters = 3,
   kDigits = 4,
-  kShift = 5
+  kShift = 5,
+  kCentres = 6,
+  kClassSampling = 7,
+  kIdentities = 8
 };
 
 // Ten rounds over `counter`.

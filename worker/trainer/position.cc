@@ -36,6 +36,7 @@ Result<void> Position::Open(const std::string& path) {
 }
 
 void Position::Enter(control::RankPhase phase, int bucket) {
+  if (observer_) observer_(phase);
   if (page_ == nullptr) return;
   now_.phase = phase;
   now_.bucket = bucket;
@@ -44,7 +45,6 @@ void Position::Enter(control::RankPhase phase, int bucket) {
 }
 
 void Position::EnterWorld(const control::Epoch& epoch) {
-  if (page_ == nullptr) return;
   now_.epoch = epoch;
   WaitsFor(-1);
   Enter(control::RankPhase::kConnect);

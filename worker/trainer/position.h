@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "common/base/result.h"
 #include "common/control/position_page.h"
@@ -25,6 +27,11 @@ class Position {
   // for, for as long as the process lives: both for the one position of a process.
   Result<void> Open(const std::string& path);
 
+  // `observer` is told of every phase, too.
+  void Observe(std::function<void(control::RankPhase)> observer) {
+    observer_ = std::move(observer);
+  }
+
   // A new phase; `bucket` counts what is waited for within it.
   void Enter(control::RankPhase phase, int bucket = 0);
   // The world that it is entering, and the steps applied so far.
@@ -41,6 +48,7 @@ class Position {
 
   control::PositionPage* page_ = nullptr;
   control::PagePosition now_;
+  std::function<void(control::RankPhase)> observer_;
 };
 
 }  // namespace ringmaster::trainer

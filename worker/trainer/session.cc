@@ -1,11 +1,14 @@
 #include "worker/trainer/session.h"
 
 #include <ATen/ATen.h>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "common/base/log.h"
+#include "worker/trainer/comm/gather_texts.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -15,6 +18,27 @@ using control::RankPhase;
 // What travels with the last bucket.
 constexpr std::size_t kLossScalar = 0;
 constexpr std::size_t kSwitchScalar = 1;
+constexpr std::size_t kPartsScalar = 2;  // how many have written their part of a checkpoint
+
+// A bucket in host memory: its gradients, and the scalars that travel with the last one.
+struct HostBucket {
+  std::span<float> gradients;
+  std::span<float> scalars;
+};
+
+HostBucket OnHost(Buckets& buckets, int index) {
+  const Elements bucket = buckets.Bucket(index);
+  const std::span<float> all(reinterpret_cast<float*>(bucket.data), bucket.count);
+  const bool last = index + 1 == buckets.count();
+  const std::size_t scalars = last ? buckets.scalar_count() : 0;
+  return {.gradients = all.first(all.size() - scalars), .scalars = all.last(scalars)};
+}
+
+std::vector<std::size_t> SizesOf(Buckets& buckets) {
+  std::vector<std::size_t> sizes;
+  for (int i = 0; i < buckets.count(); ++i) sizes.push_back(OnHost(buckets, i).gradients.size());
+  return sizes;
+}
 
 }  // namespace
 
@@ -28,168 +52,157 @@ Session::Session(MembershipSource& membership, CommunicatorFactory make_communic
       audit_(audit),
       clock_(clock),
       options_(std::move(options)),
-      position_(options_.position ? options_.position : std::make_shared<Position>()) {}
+      position_(options_.position ? options_.position : std::make_shared<Position>()) {
+  if (options_.compression != Compression::kNone) feedback_.emplace(SizesOf(buckets_));
+}
 
 Session::~Session() { CloseWorld(); }
 
-Result<void> Session::Join() {
-  if (options_.keeper != nullptr) {
-    // Only now, while nobody waits. What is wrong counts in a world where nobody has a state.
-    const Result<HeldState> restored = options_.keeper->Restore(held_);
-    if (restored.ok()) {
-      held_ = *restored;
-    } else {
-      LogWarn("Loaded no checkpoint", {{"reason", restored.error().message}});
-    }
-  }
-  return EnterNext(Error{ErrorKind::kUnavailable, "no world came"});
-}
-
-// --- worlds
-// ----------------------------------------------------------------------------------------
-
-// Tries world after world until one stands. `cause` is why there is none now.
-Result<void> Session::EnterNext(const Error& cause) {
-  Error last = cause;
-  for (;;) {
-    position_->Enter(RankPhase::kWait);
-    Result<World> next = membership_.AwaitWorld(world_.epoch);
-    if (!next.ok() && next.error().kind == ErrorKind::kNotFound) {
-      if (next.error().reason == kReplayed) return next.error();
-      last.reason = kPeerLost;
-      return last;
-    }
-    if (!next.ok()) return next.error().WithContext("waiting for the next world");
-    world_ = *std::move(next);
-    world_.waits_for = [position = position_](int peer) { position->WaitsFor(peer); };
-    const Result<void> entered = Enter();
-    if (entered.ok()) return {};
-    last = entered.error();
-    if (last.kind == ErrorKind::kInvalid || last.kind == ErrorKind::kInternal) return last;
-  }
-}
-
-Result<void> Session::Enter() {
-  const auto start = clock_.Now();
-  position_->EnterWorld(world_.epoch);
-  Result<std::unique_ptr<Communicator>> made = make_communicator_(world_, StepDeadline());
-  if (!made.ok()) return made.error();
-  communicator_ = *std::move(made);
-  membership_.Watch(world_.epoch, [communicator = communicator_.get()](const std::string& reason) {
-    communicator->Abort(reason);
-  });
-  Levelling::Options how{
-      .fingerprint = options_.fingerprint,
-      .timeout = options_.timeout,
-      .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); }};
-  if (options_.keeper != nullptr) {
-    how.look_again = [this](const HeldState& held) {
-      Result<HeldState> restored = options_.keeper->Restore(held);
-      if (restored.ok()) held_ = *restored;
-      return restored;
-    };
-  }
-  Levelling levelling(state_, held_, clock_, how);
-  const Result<Adopted> adopted = levelling.Run(*communicator_);
-  if (!adopted.ok()) {
-    Leave(adopted.error());  // before the memory that its operations work on
-    return adopted.error();
-  }
-  held_ = adopted->held;
-  resumed_.reset();
-  if (*NameOf(held_.origin) != '\0') resumed_ = held_;
-  position_->SetStep(held_.version.step);
-  switching_ = false;
-  unreported_.reset();
-  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
-  audit_.Entered(world_, options_.global_batch, *adopted);
-  if (options_.entered) options_.entered(world_);
-  LogInfo("Entered a world",
-          {{"term", world_.epoch.term},
-           {"number", world_.epoch.number},
-           {"rank", world_.rank},
-           {"size", world_.size},
-           {"step", held_.version.step},
-           {"took_over", adopted->changed},
-           {"millis",
-            std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - start).count()}});
-  return {};
-}
-
-Result<void> Session::Recover(const Error& cause) {
+// This world is over because of `cause`; once the next one stands, `nothing` is what came of the
+// call.
+template <typename Nothing>
+Result<Nothing> Session::GoOn(const Error& cause, Nothing nothing) {
   Leave(cause);
-  return EnterNext(cause);
+  const Result<void> entered = EnterNext(cause);
+  if (!entered.ok()) return entered.error();
+  return nothing;
 }
-
-// The world is over for this rank because of `cause`.
-void Session::Leave(const Error& cause) {
-  const int lost_peer = communicator_->LostPeer();
-  communicator_->Abort(cause.message);
-  CloseWorld();
-  LogWarn("Left a world", {{"term", world_.epoch.term},
-                           {"number", world_.epoch.number},
-                           {"rank", world_.rank},
-                           {"step", held_.version.step},
-                           {"lost_peer", lost_peer},
-                           {"reason", cause.message}});
-  const bool told = cause.kind == ErrorKind::kCancelled;  // whoever decides gave it up
-  if (!told && cause.kind != ErrorKind::kInvalid) {
-    membership_.Broken(world_, lost_peer, cause.message);
-  }
-}
-
-void Session::CloseWorld() {
-  membership_.Unwatch();  // before what the watch aborts
-  communicator_.reset();
-}
-
-// --- steps
-// -----------------------------------------------------------------------------------------
 
 void Session::Begin() {
   works_.clear();
+  waited_ = networked_ = {};
+  step_error_.reset();
   audit_.Begun(world_, held_.version.step + 1, share());
-  const Deadline deadline = StepDeadline();
-  buckets_.Arm([this, deadline](int index) {
-    works_.push_back(communicator_->AllReduce(buckets_.Bucket(index), deadline));
-  });
-  buckets_.scalars()[kSwitchScalar] =
-      membership_.SwitchWanted(world_.epoch, held_.version.step + 1) ? 1 : 0;
+  if (feedback_) feedback_->Begin(held_.Next(world_.epoch), world_.rank, world_.size);
+  deadline_ = StepDeadline();
+  buckets_.Arm([this](int index) { works_.push_back(ReduceBucket(index)); });
+  if (membership_.SwitchWanted(world_.epoch, held_.version.step + 1)) {
+    buckets_.SetScalar(kSwitchScalar, 1);
+  }
+  part_written_ = options_.keeper == nullptr ? std::nullopt : options_.keeper->PartWritten();
+  if (part_written_) buckets_.SetScalar(kPartsScalar, 1);
 }
 
-void Session::SetLoss(double sum) { buckets_.scalars()[kLossScalar] = static_cast<float>(sum); }
+WorkHandle Session::ReduceBucket(int index) {
+  if (!reducer_) {
+    return communicator_->AllReduce(buckets_.Bucket(index), ReduceOp::kSum, deadline_);
+  }
+  const HostBucket bucket = OnHost(buckets_, index);
+  return reducer_->Reduce(index, bucket.gradients, bucket.scalars, deadline_);
+}
+
+void Session::SetLoss(double sum) { buckets_.SetScalar(kLossScalar, sum); }
+
+void Session::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScalar, sum); }
 
 Result<std::optional<StepResult>> Session::Reduce() {
-  buckets_.Flush();
-  const auto start = clock_.Now();
-  int bucket = 0;
-  for (const WorkHandle& work : works_) {
-    position_->Enter(RankPhase::kReduce, bucket++);
-    const Result<void> reduced = work->Wait();
-    if (reduced.ok()) continue;
-    const Result<void> recovered = Recover(
-        reduced.error().WithContext("reducing step " + std::to_string(held_.version.step + 1)));
-    if (!recovered.ok()) return recovered.error();
-    return std::optional<StepResult>();
+  if (!step_error_) {
+    buckets_.Flush();
+    int bucket = 0;
+    for (const WorkHandle& work : works_) {
+      position_->Enter(RankPhase::kReduce, bucket);
+      if (!Await(work, "allreduce", buckets_.Bucket(bucket).bytes(), bucket).ok()) break;
+      ++bucket;
+    }
+  }
+  if (step_error_) {
+    return GoOn(step_error_->WithContext("reducing step " + std::to_string(held_.version.step + 1)),
+                std::optional<StepResult>());
   }
   position_->Enter(RankPhase::kUpdate);
   Committed();
-  StepResult result{.waited = clock_.Now() - start};
+  StepResult result{.waited = waited_, .networked = networked_};
   const auto batch = static_cast<double>(options_.global_batch);
   buckets_.flat_gradients().mul_(1.0 / batch);
-  result.loss = buckets_.scalars()[kLossScalar] / batch;
-  switching_ = buckets_.scalars()[kSwitchScalar] > 0;
+  const std::vector<float> scalars = buckets_.ReadScalars();
+  result.loss = scalars[kLossScalar] / batch;
+  // A sum is not finite where one of its terms is not.
+  finite_ = std::isfinite(result.loss + buckets_.flat_gradients().sum().item<double>());
+  result.finite = finite_;
+  switching_ = scalars[kSwitchScalar] > 0;
+  const bool all_parts = scalars[kPartsScalar] >= static_cast<float>(world_.size);
+  if (part_written_ && all_parts) options_.keeper->PartsWritten(*part_written_);
   return std::optional<StepResult>(result);
 }
 
+Result<void> Session::Await(const WorkHandle& work, const char* what, std::size_t bytes,
+                            int bucket) {
+  const auto start = clock_.Now();
+  Result<void> done = work->Wait();
+  waited_ += clock_.Now() - start;
+  if (const std::optional<Work::Span> span = work->span()) {
+    networked_ += span->end - span->begin;
+    if (options_.timeline != nullptr) {
+      options_.timeline->Add({.name = what,
+                              .track = Timeline::Track::kNetwork,
+                              .begin = span->begin,
+                              .end = span->end,
+                              .bucket = bucket,
+                              .bytes = bytes});
+    }
+  }
+  if (!done.ok() && !step_error_) step_error_ = done.error();
+  return done;
+}
+
+Result<void> Session::Collectives::AllReduce(Elements values, ReduceOp op) {
+  return session_.Collect(session_.communicator_->AllReduce(values, op, session_.deadline_),
+                          "allreduce", values.bytes());
+}
+
+Result<void> Session::Collectives::ReduceScatter(Elements all, Elements mine, ReduceOp op) {
+  return session_.Collect(session_.communicator_->ReduceScatter(all, mine, op, session_.deadline_),
+                          "reduce-scatter", all.bytes());
+}
+
+Result<void> Session::Collectives::AllGather(std::span<const std::byte> mine,
+                                             std::span<std::byte> all) {
+  return session_.Collect(session_.communicator_->AllGather(mine, all, session_.deadline_),
+                          "allgather", all.size());
+}
+
+Result<void> Session::Collectives::AllToAll(std::span<const std::byte> send,
+                                            std::vector<std::size_t> send_bytes,
+                                            std::span<std::byte> receive,
+                                            std::vector<std::size_t> receive_bytes) {
+  return session_.Collect(
+      session_.communicator_->AllToAll(send, std::move(send_bytes), receive,
+                                       std::move(receive_bytes), session_.deadline_),
+      "all-to-all", send.size());
+}
+
+// A collective amid computing: it needs everybody's part, so the step before is applied everywhere.
+Result<void> Session::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
+  position_->Enter(RankPhase::kReduce);
+  Result<void> done = Await(work, what, bytes);
+  position_->Enter(RankPhase::kCompute);
+  if (done.ok()) Committed();
+  return done;
+}
+
 Result<void> Session::Applied(const control::Progress& progress) {
+  // A step that is not finite leaves no residual: it would be none either.
+  if (feedback_ && finite_) feedback_->Applied();
   held_.version = held_.Next(world_.epoch);
   held_.origin = StateOrigin::kTraining;
   position_->SetStep(held_.version.step);
-  if (audit_.on()) audit_.Applied(world_, held_.version.step, share(), Checksum(state_));
+  if (options_.tuner != nullptr) options_.tuner->Applied();
+  if (options_.sharded != nullptr) options_.sharded->Applied(held_);
+  if (audit_.on()) {
+    if (options_.mirror != nullptr) options_.mirror->Pull();
+    const auto part =
+        options_.sharded == nullptr ? std::nullopt : std::optional(options_.sharded->checksum());
+    audit_.Applied(world_, held_.version.step, share(), Checksum(state_), part);
+  }
   unreported_ = progress;
   if (options_.keeper != nullptr) options_.keeper->Applied(world_, held_);
   if (!switching_) return {};
+  if (options_.sharded != nullptr) {
+    position_->Enter(RankPhase::kAdopt);
+    const Result<void> given = options_.sharded->HandOver(
+        *communicator_, membership_.Leaving(world_.epoch), options_.timeout);
+    if (!given.ok()) LogWarn("Left a world in haste", {{"reason", given.error().message}});
+  }
   CloseWorld();
   membership_.AtBoundary(world_, held_.version.step);
   return EnterNext(Error{ErrorKind::kUnavailable, "no world followed"});
@@ -210,19 +223,65 @@ Result<bool> Session::Sum(std::span<float> values) {
     Committed();
     return true;
   }
-  const Result<void> recovered = Recover(summed.error());
-  if (!recovered.ok()) return recovered.error();
-  return false;
+  return GoOn(summed.error(), false);
+}
+
+Result<std::optional<NotFinite>> Session::FindNotFinite(
+    const std::function<Result<void>()>& compute) {
+  step_error_.reset();
+  deadline_ = StepDeadline();
+  buckets_.Arm([](int) {});
+  const Result<void> computed = compute();
+  if (!computed.ok() && !step_error_) return computed.error();
+  buckets_.Flush();
+  const int32_t mine = buckets_.FirstNotFinite();
+  std::vector<int32_t> all(static_cast<std::size_t>(world_.size));
+  if (!step_error_) {
+    static_cast<void>(collectives_.AllGather(std::as_bytes(std::span(&mine, 1)),
+                                             std::as_writable_bytes(std::span(all))));
+  }
+  if (step_error_) return GoOn(*step_error_, std::optional<NotFinite>());
+  NotFinite found;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] < 0) continue;
+    if (found.ranks++ > 0) continue;
+    found.rank = static_cast<int>(rank);
+    found.parameter = all[rank];
+  }
+  return std::optional<NotFinite>(found);
+}
+
+Result<std::optional<std::vector<std::string>>> Session::Gather(const std::string& mine) {
+  Result<std::vector<std::string>> texts =
+      GatherTexts(*communicator_, mine, clock_.Now() + options_.timeout);
+  if (texts.ok()) return std::optional(*std::move(texts));
+  return GoOn(texts.error(), std::optional<std::vector<std::string>>());
+}
+
+// All ranks' parts of the last checkpoint, before rank 0 may complete it.
+Result<bool> Session::FinishParts() {
+  if (options_.sharded == nullptr || options_.keeper == nullptr) return true;
+  options_.keeper->FinishPart(world_, held_);
+  const std::optional<StateVersion> written = options_.keeper->PartWritten();
+  std::array<float, 1> ranks{written ? 1.0F : 0.0F};
+  const Result<bool> summed = Sum(ranks);
+  if (!summed.ok() || !*summed) return summed;
+  if (written && ranks[0] >= static_cast<float>(world_.size)) {
+    options_.keeper->PartsWritten(*written);
+  } else {
+    options_.keeper->WorldEnded();
+  }
+  position_->Enter(RankPhase::kDone);
+  return true;
 }
 
 Result<bool> Session::Finish(const control::Progress& progress) {
   position_->Enter(RankPhase::kDone);
+  if (const Result<bool> written = FinishParts(); !written.ok() || !*written) return written;
   if (options_.keeper != nullptr) options_.keeper->Finished(world_, held_);
   const Result<bool> released = membership_.Finish(world_, progress);
   if (!released.ok() || *released) return released;
-  const Result<void> recovered = Recover(Error{ErrorKind::kCancelled, "the world is over"});
-  if (!recovered.ok()) return recovered.error();
-  return false;
+  return GoOn(Error{ErrorKind::kCancelled, "the world is over"}, false);
 }
 
 }  // namespace ringmaster::trainer

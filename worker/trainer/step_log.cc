@@ -28,6 +28,7 @@ std::string ToJsonLine(const StepRecord& record) {
          ",\"data_ms\":" + Number(record.data_ms, "%.3f") +
          ",\"compute_ms\":" + Number(record.compute_ms, "%.3f") +
          ",\"communication_ms\":" + Number(record.communication_ms, "%.3f") +
+         ",\"overlap\":" + Number(record.overlap, "%.3f") +
          ",\"world_size\":" + std::to_string(record.world_size) + ",\"world_epoch\":[" +
          std::to_string(record.world_epoch.term) + "," + std::to_string(record.world_epoch.number) +
          "]}";
@@ -42,6 +43,8 @@ std::string ToJsonLine(const RunSummary& summary) {
          ",\"samples_per_second\":" + Number(summary.samples_per_second, "%.1f") +
          ",\"time_to_first_step_ms\":" + Number(summary.time_to_first_step_ms, "%.1f") +
          ",\"step_ms_median\":" + Number(summary.step_ms_median, "%.3f") +
+         ",\"overlap\":" + Number(summary.overlap, "%.3f") +
+         ",\"skipped_steps\":" + std::to_string(summary.skipped_steps) +
          ",\"final_loss\":" + Number(summary.final_loss, "%.9g") +
          ",\"accuracy\":" + Number(summary.accuracy, "%.4f") +
          ",\"held_out_samples\":" + std::to_string(summary.held_out_samples) + "}}";

@@ -2,7 +2,7 @@
 
 // The step log: what rank 0 says about each step, one JSON object a line, and a summary at the end.
 // People read it in the rank's output, tests and benches parse it; its fields are listed in
-// worker/trainer/README.md. When rank 0 is lost, the next one goes on with its own log.
+// worker/trainer/reference.md. When rank 0 is lost, the next one goes on with its own log.
 
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +22,8 @@ struct StepRecord {
   double samples_per_second = 0;
   double data_ms = 0;
   double compute_ms = 0;
-  double communication_ms = 0;  // waited for reductions beyond what backward hid
+  double communication_ms = 0;  // waited for collectives beyond what computing hid
+  double overlap = 0;           // share of the collectives' time that computing hid, in [0, 1]
   int world_size = 1;
   control::Epoch world_epoch{};  // the world that computed it
 };
@@ -37,7 +38,9 @@ struct RunSummary {
   double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
   double step_ms_median = 0;
   double final_loss = 0;
-  double accuracy = -1;  // held out, in [0, 1]
+  double overlap = 0;         // as in StepRecord, of all steps together
+  int64_t skipped_steps = 0;  // without an update, as gradients were no finite numbers
+  double accuracy = -1;       // held out, in [0, 1]
   int64_t held_out_samples = 0;
 };
 

@@ -6,13 +6,41 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "common/base/log.h"
+#include "worker/trainer/out_of_memory.h"
+#include "worker/trainer/timeline/timeline_file.h"
 
 namespace ringmaster::trainer {
 namespace {
 
 double Millis(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+// The share of the collectives' time that computing hid.
+double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds networked) {
+  if (networked.count() <= 0) return 0;
+  return std::clamp(1 - Millis(waited) / Millis(networked), 0.0, 1.0);
+}
+
+// `model` has a line for each parameter, which begins with its name.
+std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::string_view model) {
+  if (found.ranks == 0) {
+    return loss_is_finite ? "the sum of the ranks' gradients is not a finite number"
+                          : "the loss is not a finite number";
+  }
+  for (int line = 0; line < found.parameter; ++line) {
+    model.remove_prefix(std::min(model.size(), model.find('\n') + 1));
+  }
+  const std::string name(model.substr(0, model.find_first_of(" \n")));
+  return "the gradient of " + name + " on rank " + std::to_string(found.rank) +
+         (found.ranks > 1 ? " and " + std::to_string(found.ranks - 1) + " more" : "") +
+         " is not a finite number";
 }
 
 class Trainer {
@@ -43,6 +71,9 @@ class Trainer {
       if (!evaluated.ok()) return evaluated.error().WithContext("measuring the held-out accuracy");
       if (!*evaluated) continue;
       Summarise();
+      const Result<bool> traced = WriteTimeline();
+      if (!traced.ok()) return traced.error();
+      if (!*traced) continue;
       const Result<bool> finished = session_.Finish(progress_);
       if (!finished.ok()) return finished.error();
       released = *finished;
@@ -55,13 +86,14 @@ class Trainer {
   Result<void> Step() {
     const int64_t step = session_.applied_steps();
     const auto begin = clock_.Now();
+    if (plan_.timeline != nullptr) plan_.timeline->SetStep(step + 1);
     session_.position().Enter(control::RankPhase::kData);
     workload_.Load(step, session_.share());
     const auto loaded = clock_.Now();
     session_.position().Enter(control::RankPhase::kCompute);
     session_.Begin();
-    session_.SetLoss(workload_.Forward());
-    if (session_.share().size() > 0) workload_.Backward();
+    const Result<void> computed = Compute();
+    if (!computed.ok() && !session_.step_broken()) return computed.error();
     const Result<std::optional<StepResult>> reduced = session_.Reduce();
     if (!reduced.ok()) return reduced.error();
     if (!reduced->has_value()) {  // the step did not happen
@@ -69,14 +101,59 @@ class Trainer {
       return {};
     }
     const StepResult& result = **reduced;
-    if (!std::isfinite(result.loss)) {
-      return Error{ErrorKind::kInvalid,
-                   "the loss of step " + std::to_string(step + 1) +
-                       " is not a finite number: training diverged; try a smaller --learning-rate"};
+    if (result.finite) {
+      skipped_in_a_row_ = 0;
+      optimizer_.Step(step);
+    } else {
+      const Result<bool> go_on = JudgeNotFinite(step, result);
+      if (!go_on.ok()) return go_on.error();
+      if (!*go_on) return {};  // another world
     }
-    optimizer_.Step(step);
     Log(step, begin, loaded, result);
     return session_.Applied(progress_);
+  }
+
+  Result<void> Compute() {
+    {
+      const TimedPart forward(plan_.timeline, clock_, "forward");
+      const Result<double> loss = workload_.Forward(session_.collectives());
+      if (!loss.ok()) return loss.error();
+      const at::Tensor* const device_loss = workload_.device_loss();
+      if (device_loss != nullptr) {
+        session_.SetLoss(*device_loss);
+      } else {
+        session_.SetLoss(*loss);
+      }
+    }
+    const TimedPart backward(plan_.timeline, clock_, "backward");
+    return workload_.Backward(session_.collectives());
+  }
+
+  // Whether training goes on in this world, without the step's update; an error: it stops.
+  Result<bool> JudgeNotFinite(int64_t step, const StepResult& result) {
+    if (std::isfinite(result.loss) && optimizer_.LowerLossScale()) {
+      ++summary_.skipped_steps;
+      return true;
+    }
+    const auto found = session_.FindNotFinite([this] { return Compute(); });
+    if (!found.ok()) return found.error();
+    if (!found->has_value()) {
+      LogResumed();
+      return false;
+    }
+    const std::string text =
+        "step " + std::to_string(step + 1) + ": " +
+        WhatIsNotFinite(**found, std::isfinite(result.loss), workload_.model());
+    constexpr int kMostInARow = 50;
+    if (!plan_.skip_not_finite || ++skipped_in_a_row_ > kMostInARow) {
+      return Error{ErrorKind::kInvalid, text +
+                                            ": training diverged; try a smaller --learning-rate, "
+                                            "look at the data, or leave such steps out with "
+                                            "--not-finite=skip"};
+    }
+    if (session_.world().rank == 0) LogWarn("Skipped the update of a step", {{"reason", text}});
+    ++summary_.skipped_steps;
+    return true;
   }
 
   // On entering a world in which the state came from disk or shared memory.
@@ -95,6 +172,8 @@ class Trainer {
     if (step_millis_.empty())
       summary_.time_to_first_step_ms = plan_.process_millis ? plan_.process_millis() : total;
     step_millis_.push_back(total);
+    waited_ += reduced.waited;
+    networked_ += reduced.networked;
     const World& world = session_.world();
     const StepRecord record{
         .step = step + 1,
@@ -104,6 +183,7 @@ class Trainer {
         .data_ms = Millis(loaded - begin),
         .compute_ms = Millis(last_update_ - loaded) - Millis(reduced.waited),
         .communication_ms = Millis(reduced.waited),
+        .overlap = Overlap(reduced.waited, reduced.networked),
         .world_size = world.size,
         .world_epoch = world.epoch};
     summary_.final_loss = reduced.loss;
@@ -132,6 +212,22 @@ class Trainer {
     return true;
   }
 
+  // False: this is another world.
+  Result<bool> WriteTimeline() {
+    if (plan_.timeline == nullptr) return true;
+    const World& world = session_.world();
+    const auto rank = static_cast<std::size_t>(world.rank);
+    const auto texts = session_.Gather(plan_.timeline->ToTraceEvents(
+        world.rank, rank < world.members.size() ? world.members[rank] : ""));
+    if (!texts.ok()) return texts.error();
+    if (!texts->has_value()) return false;
+    if (world.rank != 0) return true;
+    if (auto written = WriteTimelineFile(plan_.timeline_file, **texts); !written.ok()) {
+      LogWarn("Wrote no timeline", {{"reason", written.error().message}});
+    }
+    return true;
+  }
+
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
     const auto trained = static_cast<double>(step_millis_.size());  // by this process
@@ -140,6 +236,7 @@ class Trainer {
     summary_.samples = summary_.steps * plan_.global_batch;
     summary_.world_size = session_.world().size;
     summary_.seconds = seconds;
+    summary_.overlap = Overlap(waited_, networked_);
     summary_.samples_per_second =
         seconds > 0 ? trained * static_cast<double>(plan_.global_batch) / seconds : 0;
     if (!step_millis_.empty()) {
@@ -163,6 +260,9 @@ class Trainer {
   Clock::Time start_{};
   Clock::Time last_update_{};
   std::vector<double> step_millis_;  // of the steps that this process applied
+  std::chrono::nanoseconds waited_{0};
+  std::chrono::nanoseconds networked_{0};
+  int skipped_in_a_row_ = 0;
   RunSummary summary_;
   control::Progress progress_;
 };
@@ -173,6 +273,8 @@ Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, S
                          const Clock& clock, const TrainPlan& plan) {
   try {
     return Trainer(workload, session, optimizer, log, clock, plan).Run();
+  } catch (const c10::OutOfMemoryError& error) {
+    return Error{ErrorKind::kInvalid, OutOfMemorySentence(error.what_without_backtrace())};
   } catch (const std::exception& error) {
     return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
@@ -20,12 +21,16 @@ struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
   int64_t log_every = 1;  // rank 0 logs every so many steps, and the first and the last
-  std::function<double()> process_millis;  // since the process started
+  std::function<double()> process_millis{};  // since the process started
+  bool skip_not_finite =
+      false;  // go on after a step that gave no finite numbers, without its update
+  Timeline* timeline = nullptr;  // null: none
+  std::string timeline_file{};   // where rank 0 writes those of all ranks at the end
 };
 
 // Runs on a joined session until every rank was released; `log` is written by whoever is rank 0.
-// The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when the
-// loss is no number.
+// The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when loss
+// or gradients are no finite numbers: it names the rank and the parameter.
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);
 

@@ -6,9 +6,13 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <unistd.h>
+#include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -17,15 +21,20 @@
 #include "worker/trainer/audit_log.h"
 #include "worker/trainer/build_info.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
+#include "worker/trainer/comm/host_communicator.h"
+#include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/file_store.h"
-#include "worker/trainer/gloo_communicator.h"
-#include "worker/trainer/left_behind.h"
-#include "worker/trainer/loopback_communicator.h"
+#include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/heap.h"
+#include "worker/trainer/out_of_memory.h"
+#include "worker/trainer/prepare.h"
 #include "worker/trainer/process_age.h"
 #include "worker/trainer/replay_membership.h"
+#include "worker/trainer/timeline/timeline.h"
+#include "worker/trainer/timeline/timeline_file.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/train_options.h"
-#include "worker/trainer/workloads/mnist.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -39,14 +48,6 @@ int CoresOf(const World& world) {
   CPU_ZERO(&set);
   const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
   return std::max(1, cores / std::max(1, world.ranks_on_host));
-}
-
-Result<Dataset> LoadData(const TrainOptions& options) {
-  if (options.data == "generated") {
-    return GeneratedDigits(options.seed, options.generated_samples,
-                           std::max<int64_t>(1, options.generated_samples / 4));
-  }
-  return LoadIdxFolder(options.data);
 }
 
 // `steps` are the job's.
@@ -89,9 +90,8 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   }
   const char* socket = std::getenv(control::kEnvAgentSocket);
   if (options.world_size == 1 || socket == nullptr) return MakeSingleMembership();
-  const char* slot = std::getenv(control::kEnvSlot);
   Result<std::unique_ptr<AgentMembership>> agent =
-      AgentMembership::Connect(socket, slot == nullptr ? 0 : std::atoi(slot), clock);
+      AgentMembership::Connect(socket, NumberIn(control::kEnvSlot), clock);
   if (!agent.ok()) return agent.error();
   return std::unique_ptr<MembershipSource>(*std::move(agent));
 }
@@ -107,47 +107,47 @@ std::shared_ptr<Position> MakePosition() {
   return position;
 }
 
-CommunicatorFactory MakeCommunicators(LeftBehind& left_behind) {
+CommunicatorFactory MakeCommunicators(Gpu* gpu, LeftBehind& left_behind) {
+  if (gpu != nullptr) return gpu->communicators(left_behind);
   return [&left_behind](const World& world,
                         Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
     if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
-    return std::unique_ptr<Communicator>(new GlooCommunicator(world, deadline, left_behind));
+    return MakeHostCommunicator(world, deadline, left_behind);
   };
 }
 
-// What must be the same on every rank, beside the parameters.
-uint64_t Fingerprint(const TrainOptions& options, const Workload& workload, int64_t steps) {
-  const std::string text = options.workload + ' ' + std::to_string(options.global_batch) + ' ' +
-                           std::to_string(steps) + ' ' + std::to_string(options.learning_rate) +
-                           ' ' + std::to_string(options.momentum) + ' ' +
-                           std::to_string(options.seed) + ' ' + std::to_string(options.max_shift) +
-                           ' ' + options.schedule + ' ' + RINGMASTER_VERSION;
-  uint64_t hash = workload.fingerprint();
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
+// All that training changes.
+TrainableState StateOf(const TrainOptions& options, const Sgd& optimizer, BucketTuner& tuner) {
+  TrainableState state = optimizer.state();
+  if (options.tune_buckets) state.push_back(tuner.state());
+  return state;
 }
 
 // What the state on disk and in shared memory belongs to.
 StateIdentity IdentityOf(const TrainOptions& options, const Workload& workload) {
+  std::string model = workload.model();
+  if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
+  if (options.tune_buckets) model += "bucket size, float32 [1]\n";
   const char* const run = std::getenv(control::kEnvJobUid);
   return {.run = run == nullptr ? "" : run,
-          .model = workload.model(),
+          .model = std::move(model),
           .seed = options.seed,
           .global_batch = options.global_batch};
 }
 
-Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
-                                                const Workload& workload, const Sgd& optimizer,
+Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options, Workload& workload,
+                                                const Sgd& optimizer, const TrainableState& state,
                                                 MembershipSource& membership, const Clock& clock) {
-  const char* const slot = std::getenv(control::kEnvSlot);
   return StateKeeper::Open({.checkpoint_folder = options.checkpoint_dir,
                             .checkpoint_every = options.checkpoint_every,
                             .checkpoint_keep = options.checkpoint_keep,
                             .snapshot_folder = options.snapshot_dir,
-                            .slot = slot == nullptr ? 0 : std::atoi(slot),
-                            .identity = IdentityOf(options, workload)},
-                           optimizer.state(), membership, clock);
+                            .slot = NumberIn(control::kEnvSlot),
+                            .identity = IdentityOf(options, workload),
+                            .mirror = optimizer.mirror(),
+                            .sharded = workload.sharded()},
+                           state, membership, clock);
 }
 
 // Computing threads for a world: its ranks share the node's cores.
@@ -158,53 +158,70 @@ void SetThreads(const TrainOptions& options, const World& world) {
 Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const SystemClock clock;
   const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
-  const char* gpus = std::getenv(control::kEnvGpus);
-  if (auto device = CheckDevice(options.device, gpus == nullptr ? 0 : std::atoi(gpus));
-      !device.ok()) {
-    return device;
-  }
-  Result<Dataset> data = LoadData(options);
-  if (!data.ok()) return data.error().WithContext("reading the training data");
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
   Result<AuditLog> audit = AuditLog::Open(options.audit_log);
   if (!audit.ok()) return audit.error();
-  at::set_num_threads(std::max(1, options.threads));
-  const std::unique_ptr<Workload> workload = MakeMnist(
-      *std::move(data),
-      {.seed = options.seed, .global_batch = options.global_batch, .max_shift = options.max_shift});
-  workload->WarmUp();
-  const int64_t steps =
-      options.steps > 0 ? options.steps : workload->order().StepsFor(options.epochs);
+  std::optional<Timeline> timeline;
+  if (!options.timeline.empty()) {
+    if (auto writable = CheckTimelineFile(options.timeline); !writable.ok()) return writable;
+    timeline.emplace(clock);
+    position->Observe([&timeline](control::RankPhase phase) {
+      timeline->Enter(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
+    });
+  }
+  const Result<Prepared> prepared = Prepare(options);
+  if (!prepared.ok()) return prepared.error();
+  const MadeWorkload& made = prepared->made;
+  Workload& workload = *made.workload;
+  const int64_t steps = made.steps;
 
   Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, steps, clock);
   if (!membership.ok()) return membership.error();
-  Buckets buckets(workload->parameters(), {});
-  Sgd optimizer(
-      buckets.flat_parameters(), buckets.flat_gradients(),
-      {.learning_rate = options.learning_rate,
-       .momentum = options.momentum,
-       .schedule = options.schedule == "constant" ? RateSchedule::kConstant : RateSchedule::kCosine,
-       .total_steps = steps});
+  Buckets buckets(workload.parameters(), prepared->buckets);
+  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
+  BucketTuner tuner;
+  const TrainableState state = StateOf(options, optimizer, tuner);
   const Result<std::unique_ptr<StateKeeper>> keeper =
-      OpenKeeper(options, *workload, optimizer, **membership, clock);
+      OpenKeeper(options, workload, optimizer, state, **membership, clock);
   if (!keeper.ok()) return keeper.error();
-  Session session(**membership, MakeCommunicators(left_behind), buckets, optimizer.state(), *audit,
-                  clock,
+  Session session(**membership, MakeCommunicators(prepared->gpu.get(), left_behind), buckets, state,
+                  *audit, clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
-                   .fingerprint = Fingerprint(options, *workload, steps),
+                   .fingerprint = FingerprintOf(options, made),
                    .entered = [&](const World& world) { SetThreads(options, world); },
                    .position = position,
-                   .keeper = keeper->get()});
+                   .keeper = keeper->get(),
+                   .sharded = workload.sharded(),
+                   .timeline = timeline ? &*timeline : nullptr,
+                   .compression = options.compression,
+                   .mirror = optimizer.mirror(),
+                   .tuner = options.tune_buckets ? &tuner : nullptr});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
                        .log_every = options.log_every,
-                       .process_millis = ProcessAgeMillis};
-  const Result<RunSummary> summary = Train(*workload, session, optimizer, *log, clock, plan);
+                       .process_millis = ProcessAgeMillis,
+                       .skip_not_finite = options.skip_not_finite,
+                       .timeline = timeline ? &*timeline : nullptr,
+                       .timeline_file = options.timeline};
+  const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (!summary.ok() && summary.error().reason != kReplayed) return summary.error();
   return {};
+}
+
+// A model or batch that does not fit the GPU is the user's to change.
+Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behind) {
+  try {
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, left_behind);
+    const Result<std::string> described = Describe(parsed.options);
+    if (!described.ok()) return described.error();
+    std::fputs(described->c_str(), stdout);
+    return {};
+  } catch (const c10::OutOfMemoryError& error) {
+    return Error{ErrorKind::kInvalid, OutOfMemorySentence(error.what_without_backtrace())};
+  }
 }
 
 int Fail(const Error& error) {
@@ -215,17 +232,17 @@ int Fail(const Error& error) {
 
 int Main(int argc, const char* const* argv) {
   std::signal(SIGTERM, EndOnSigterm);
+  KeepFreedMemory();
   InitLog("ringmaster-train", "info", LogFormat::kText);
   const Result<ParsedCommandLine> parsed = ParseCommandLine(argc, argv);
   if (!parsed.ok()) return Fail(parsed.error());
-  if (parsed->command != TrainCommand::kTrain) {
-    std::fputs(
-        parsed->command == TrainCommand::kPrint ? parsed->text.c_str() : BuildReport().c_str(),
-        stdout);
+  if (parsed->command == TrainCommand::kPrint || parsed->command == TrainCommand::kCheckBuild) {
+    const bool print = parsed->command == TrainCommand::kPrint;
+    std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
     return 0;
   }
   LeftBehind left_behind;
-  const Result<void> run = Run(parsed->options, left_behind);
+  const Result<void> run = RunInMemory(*parsed, left_behind);
   const int code = run.ok() ? 0 : Fail(run.error());
   if (left_behind.Hanging() > 0) {  // they would keep the process until their deadlines
     std::fflush(nullptr);

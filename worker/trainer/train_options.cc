@@ -1,27 +1,47 @@
 #include "worker/trainer/train_options.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "common/control/pod_contract.h"
+#include "worker/trainer/partial_fc/margin_name.h"
 
 namespace ringmaster::trainer {
 namespace {
 
+constexpr char kAuto[] = "auto";
 constexpr double kMaxRate = 1e6;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
+template <typename Values>
+std::vector<std::string> Names(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto each : values) names.emplace_back(NameOf(each));
+  return names;
+}
+
 void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
   app.add_option("--workload", options.workload, "what to train")
-      ->check(CLI::IsMember({"mnist"}))
+      ->check(CLI::IsMember({kMnistWorkload, kPartialFcWorkload}))
       ->capture_default_str();
-  app.add_option("--data", options.data,
-                 "a folder with the four MNIST files (IDX, plain or .gz), or 'generated'")
+  app.add_option(
+         "--data", options.data,
+         "a folder with the four MNIST files (IDX, plain or .gz), 'generated' digits, or "
+         "'synthetic': identities for partial-fc, and else the first batch of the generated "
+         "digits at every step, to see what data costs")
+      ->envname(control::kEnvDataDir)
       ->capture_default_str();
   app.add_option("--generated-samples", options.generated_samples,
-                 "training samples of --data=generated")
+                 "training samples of --data=generated and --data=synthetic")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->capture_default_str();
+  app.add_option("--loader-threads", options.loader_threads,
+                 "threads that assemble the batches of the coming steps; 0: none")
+      ->check(CLI::Range(0, 256))
       ->capture_default_str();
   app.add_option("--max-shift", options.max_shift,
                  "move training images by up to so many pixels each way, anew every step")
@@ -40,9 +60,17 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(0.0, kMaxRate))
       ->capture_default_str();
   app.add_option("--schedule", options.schedule,
-                 "of the learning rate over the run: constant, or cosine (falling to zero)")
-      ->check(CLI::IsMember({"constant", "cosine"}))
+                 "of the learning rate over the run: constant, or cosine or polynomial (falling to "
+                 "zero along half a cosine or a parabola)")
+      ->check(CLI::IsMember({"constant", "cosine", "polynomial"}))
       ->capture_default_str();
+  app.add_option("--warmup-steps", options.warmup_steps,
+                 "steps in which the learning rate first rises")
+      ->check(CLI::Range(int64_t{0}, kMaxCount))
+      ->capture_default_str();
+  app.add_option("--weight-decay", options.weight_decay,
+                 "of the gradient descent (default 0.0005 with partial-fc, otherwise 0)")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--momentum", options.momentum, "of the gradient descent, below 1")
       ->check(CLI::Range(0.0, 0.999999))
       ->capture_default_str();
@@ -58,6 +86,16 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
                  "where every rank writes what ringmaster-audit checks: a folder, or a file "
                  "(*.jsonl); empty: nowhere")
       ->envname("RINGMASTER_AUDIT_LOG");
+  app.add_option("--timeline", options.timeline,
+                 "a file for rank 0 to write what every rank did when, at the end: a trace for "
+                 "chrome://tracing or Perfetto; empty: none");
+  app.add_option_function<std::string>(
+         "--not-finite",
+         [&options](const std::string& choice) { options.skip_not_finite = choice == "skip"; },
+         "what to do in a step whose loss or gradients are no finite numbers: stop, or skip its "
+         "update")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->default_str("stop");
   app.add_option("--log-every", options.log_every, "write only every so many steps")
       ->check(CLI::Range(int64_t{1}, kMaxCount))
       ->capture_default_str();
@@ -69,9 +107,53 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
                  "computing threads of this rank; 0: cores over ranks on this host")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--device", options.device, "where to compute")
+  app.add_option("--device", options.device,
+                 "where to compute: auto is a GPU where the Pod was given any, else the CPU")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+}
+
+constexpr std::array kPrecisions{Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16};
+
+void AddPrecisionFlag(CLI::App& app, TrainOptions& options) {
+  const auto names = Names(kPrecisions);
+  app.add_option_function<std::string>(
+         "--precision",
+         [&options, names](const std::string& name) {
+           const auto found = std::ranges::find(names, name);
+           options.precision = kPrecisions[static_cast<std::size_t>(found - names.begin())];
+         },
+         "in which numbers convolutions and linear layers are computed; the rest, parameters and "
+         "gradients too, stays fp32. With fp16 the loss is scaled, and a step whose gradients "
+         "overflow is left out")
+      ->check(CLI::IsMember(names))
+      ->default_str(NameOf(Precision::kFloat32));
+}
+
+constexpr std::array kCompressions{Compression::kNone, Compression::kFloat16,
+                                   Compression::kBFloat16, Compression::kFloat8E4M3,
+                                   Compression::kFloat8E5M2};
+
+void AddCompressionFlag(CLI::App& app, std::string& compression) {
+  app.add_option("--compression", compression,
+                 "how gradients travel: as they are, or narrower, with error feedback")
+      ->check(CLI::IsMember(Names(kCompressions)))
+      ->capture_default_str();
+}
+
+void AddBucketFlag(CLI::App& app, TrainOptions& options) {
+  const CLI::Range mib(0.001, 4096.0);
+  app.add_option_function<std::string>(
+         "--bucket-mib",
+         [&options](const std::string& size) {
+           options.tune_buckets = size == kAuto;
+           if (!options.tune_buckets) options.bucket_mib = std::stod(size);
+         },
+         "MiB of gradients, of whole parameters, that are reduced at once while backward goes on; "
+         "the first bucket is smaller. auto: as large as measuring between the ranks says; "
+         "training again then has the same bits only with the number that the log names")
+      ->check(CLI::IsMember({kAuto}) | mib)
+      ->default_str("16");
 }
 
 void AddStateFlags(CLI::App& app, TrainOptions& options) {
@@ -111,6 +193,98 @@ void AddWorldFlags(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
+void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
+  constexpr char kGroup[] = "The workload partial-fc";
+  app.add_option("--classes", flags.classes,
+                 "how many there are; each rank holds a share of their centres (default: the "
+                 "data's; needed with --data=synthetic)")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 31))
+      ->group(kGroup);
+  app.add_option("--embedding", flags.embedding, "numbers in an embedding, and in a centre")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--sample-rate", flags.sample_rate,
+                 "part of the classes that takes part in a step, above 0 and up to 1; those of its "
+                 "samples always do")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--margin", flags.margin,
+                 "arcface, cosface, or combined(m1,m2,m3): cos(m1 θ + m2) - m3")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--scale", flags.scale, "of the cosines, before the softmax")
+      ->check(CLI::Range(1.0, 256.0))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--backbone", flags.backbone, "the network from images to embeddings")
+      ->check(CLI::IsMember({"small", "r18", "r34", "r50", "r100"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--image-side", flags.image_side, "pixels of --data=synthetic, each way")
+      ->check(CLI::Range(int64_t{16}, int64_t{1024}))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--buddy-every", flags.buddy_every,
+                 "steps in which a rank sends its centres to another Pod's once; a lost rank's are "
+                 "brought up from there")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+Result<void> CheckPartialFc(const TrainOptions& options) {
+  const auto wrong = [](const std::string& text) { return Error{ErrorKind::kInvalid, text}; };
+  const PartialFcFlags& flags = options.partial_fc;
+  if (options.workload != kPartialFcWorkload) return {};
+  if (!(flags.sample_rate > 0 && flags.sample_rate <= 1)) {
+    return wrong("--sample-rate must be above 0 and at most 1: it is a part of the classes");
+  }
+  if (options.data == kSyntheticData && flags.classes == 0) {
+    return wrong("--data=synthetic needs --classes: how many identities to make up");
+  }
+  if (flags.classes != 0 && flags.classes < options.world_size) {
+    return wrong("--classes=" + std::to_string(flags.classes) +
+                 " is less than --world-size=" + std::to_string(options.world_size) +
+                 ": each rank holds the centre of at least one class");
+  }
+  if (options.max_shift != 0) return wrong("--max-shift is not for --workload=partial-fc");
+  if (Result<partial_fc::Margin> margin = partial_fc::ParseMargin(flags.margin); !margin.ok()) {
+    return margin.error();
+  }
+  return {};
+}
+
+Result<void> CheckBuckets(const TrainOptions& options) {
+  const auto refuse = [](const char* why) {
+    return Error{ErrorKind::kInvalid, std::string("--bucket-mib=auto ") + why};
+  };
+  if (!options.tune_buckets) return {};
+  if (options.compression != Compression::kNone) {
+    return refuse(
+        "is not for --compression, which remembers what it owes by bucket: pass a number");
+  }
+  if (!options.membership_schedule.empty()) {
+    return refuse("would measure again: a replay needs the number that the job's log names");
+  }
+  return {};
+}
+
+Result<void> CheckPrecision(const TrainOptions& options) {
+  const auto refuse = [](const char* why) {
+    return Error{ErrorKind::kInvalid, std::string("--precision=fp16 scales the loss, ") + why +
+                                          ": use --precision=bf16, which needs no scale"};
+  };
+  if (options.precision != Precision::kFloat16) return {};
+  if (options.workload == kPartialFcWorkload) {
+    return refuse("and leaves out steps, which --workload=partial-fc cannot");
+  }
+  if (options.compression != Compression::kNone) {
+    return refuse("and what --compression still owes would be of an older scale");
+  }
+  return {};
+}
+
 // What no single flag's check sees.
 Result<void> CheckTogether(const TrainOptions& options) {
   const auto wrong = [](const char* text) { return Error{ErrorKind::kInvalid, text}; };
@@ -142,14 +316,23 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   double timeout_seconds = 30;
   bool check_build = false;
+  bool dry_run = false;
+  std::string compression = NameOf(Compression::kNone);
   CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
   // So that a command can be repeated with changes.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
-  app.add_flag("--check-build", check_build, "list what this build can do, and exit");
+  auto* check = app.add_flag("--check-build", check_build, "list what this build can do, and exit");
+  app.add_flag("--dry-run", dry_run,
+               "load data and model, say what training with these flags would be, and exit")
+      ->excludes(check);
   AddTrainingFlags(app, parsed.options);
   AddRunFlags(app, parsed.options, timeout_seconds);
+  AddCompressionFlag(app, compression);
+  AddPrecisionFlag(app, parsed.options);
+  AddBucketFlag(app, parsed.options);
   AddStateFlags(app, parsed.options);
+  AddPartialFcFlags(app, parsed.options.partial_fc);
   AddWorldFlags(app, parsed.options);
   try {
     app.parse(argc, argv);
@@ -165,9 +348,14 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return Error{ErrorKind::kInvalid,
                  std::string(error.what()) + "; ringmaster-train --help lists the flags"};
   }
+  parsed.options.compression = *CompressionNamed(compression);  // one of the names above
   if (check_build) parsed.command = TrainCommand::kCheckBuild;
+  if (dry_run) parsed.command = TrainCommand::kDryRun;
   parsed.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
+  if (Result<void> checked = CheckBuckets(parsed.options); !checked.ok()) return checked.error();
+  if (Result<void> checked = CheckPrecision(parsed.options); !checked.ok()) return checked.error();
+  if (Result<void> checked = CheckPartialFc(parsed.options); !checked.ok()) return checked.error();
   return parsed;
 }
 

@@ -4,15 +4,37 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
+#include "worker/trainer/compression/codec.h"
+#include "worker/trainer/precision.h"
 
 namespace ringmaster::trainer {
 
+inline constexpr char kMnistWorkload[] = "mnist";
+inline constexpr char kPartialFcWorkload[] = "partial-fc";
+// Values of --data that are no folder.
+inline constexpr char kGeneratedData[] = "generated";
+inline constexpr char kSyntheticData[] = "synthetic";
+
+// Of the workload partial-fc alone.
+struct PartialFcFlags {
+  int64_t classes = 0;  // 0: the data's
+  int64_t embedding = 512;
+  double sample_rate = 0.1;
+  std::string margin = "arcface";
+  double scale = 64;
+  std::string backbone = "r50";
+  int64_t image_side = 112;  // of --data=synthetic
+  int buddy_every = 100;
+};
+
 struct TrainOptions {
-  std::string workload = "mnist";
-  std::string data = "generated";  // a folder of IDX files, or "generated"
+  std::string workload = kMnistWorkload;
+  std::string data = kGeneratedData;  // or a folder of IDX files, or kSyntheticData
+  int loader_threads = 1;
   int64_t generated_samples = 8192;
   int max_shift = 0;
   int64_t global_batch = 64;
@@ -21,6 +43,8 @@ struct TrainOptions {
   double learning_rate = 0.03;
   std::string schedule = "cosine";
   double momentum = 0.9;
+  int64_t warmup_steps = 0;
+  std::optional<double> weight_decay{};  // nothing: the workload's usual one
   uint64_t seed = 1;
   std::string step_log = "-";
   std::string audit_log;       // empty: none
@@ -29,9 +53,17 @@ struct TrainOptions {
   int checkpoint_keep = 3;
   std::string snapshot_dir;  // empty: no snapshots
   int64_t log_every = 1;
+  std::string timeline;  // empty: none
+  bool skip_not_finite = false;
   std::chrono::milliseconds timeout{30'000};
   int threads = 1;  // 0: the processor's cores over the ranks on this host
   std::string device = "auto";
+  Compression compression = Compression::kNone;
+  Precision precision = Precision::kFloat32;
+  double bucket_mib = 16;
+  bool tune_buckets = false;  // instead
+
+  PartialFcFlags partial_fc;
 
   // A world given by hand; without it the agent's, or a single process.
   int rank = 0;
@@ -41,7 +73,7 @@ struct TrainOptions {
   std::string membership_schedule;  // empty: nothing is replayed
 };
 
-enum class TrainCommand { kTrain, kPrint, kCheckBuild };
+enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };
 
 struct ParsedCommandLine {
   TrainCommand command = TrainCommand::kTrain;

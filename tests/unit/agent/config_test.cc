@@ -35,6 +35,23 @@ TEST(AgentConfig, ReadsWhatTheOperatorWrites) {
   EXPECT_EQ(config->AgentSocket(), std::string(control::kRuntimeDir) + "/agent.sock");
 }
 
+TEST(AgentConfig, ADataCacheNeedsASourceAndAFolder) {
+  EXPECT_FALSE(ReadConfig(Valid())->data_cache.has_value());
+  Environment environment = Valid();
+  environment[control::kEnvDataSource] = control::kDataSourceDir;
+  EXPECT_THAT(ReadConfig(environment).error().message, HasSubstr(control::kEnvDataDir));
+  environment[control::kEnvDataSubPath] = "glint360k";
+  environment[control::kEnvDataDir] = control::kDataDir;
+
+  const auto config = ReadConfig(environment);
+
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ASSERT_TRUE(config->data_cache.has_value());
+  EXPECT_EQ(config->data_cache->source, control::kDataSourceDir);
+  EXPECT_EQ(config->data_cache->sub_path, "glint360k");
+  EXPECT_EQ(config->data_cache->folder, control::kDataDir);
+}
+
 TEST(AgentConfig, NamesTheVariableThatIsMissingOrWrong) {
   const std::map<std::string, std::string> broken = {
       {control::kEnvJobUid, ""},          {control::kEnvPodUid, ""},

@@ -41,6 +41,9 @@ class LauncherLinkTest : public testing::Test {
                .on_drained = {}});
           if (answer) accepted.connection->Send(*answer);
         });
+  }
+
+  void StartLink(std::chrono::milliseconds silence_limit = 60s) {
     link = std::make_unique<LauncherLink>(
         io, *client_tls,
         LinkOptions{.address = "127.0.0.1",
@@ -49,7 +52,7 @@ class LauncherLinkTest : public testing::Test {
                     .first_retry = 5ms,
                     .redial = 20ms,
                     .superseded_retry = 20ms,
-                    .silence_limit = 200ms},
+                    .silence_limit = silence_limit},
         LauncherLink::Handlers{
             .hello = [] { return control::AgentHello{}; },
             .on_welcome =
@@ -60,6 +63,7 @@ class LauncherLinkTest : public testing::Test {
             .on_message = [this](const Message& message) { heard.push_back(message); },
             .on_refused = [this](const std::string& reason) { refused = reason; },
             .on_drained = [this] { ++drained; }});
+    link->Start();
   }
 
   template <typename Done>
@@ -92,7 +96,7 @@ class LauncherLinkTest : public testing::Test {
 };
 
 TEST_F(LauncherLinkTest, SaysHelloAndKeepsUpTheHeartbeatsThatTheWelcomeAsksFor) {
-  link->Start();
+  StartLink();
 
   ASSERT_TRUE(Until([this] { return Heard<control::Heartbeat>(0) >= 5; }));
   EXPECT_EQ(Heard<control::AgentHello>(0), 1);
@@ -101,7 +105,7 @@ TEST_F(LauncherLinkTest, SaysHelloAndKeepsUpTheHeartbeatsThatTheWelcomeAsksFor) 
 }
 
 TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
-  link->Start();  // nobody answers its heartbeats
+  StartLink(200ms);  // nobody answers its heartbeats
 
   ASSERT_TRUE(Until([this] { return terms.size() >= 2; }));
   EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));
@@ -109,7 +113,7 @@ TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
 }
 
 TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwhile) {
-  link->Start();
+  StartLink();
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));
 
   accepteds[0]->connection->Close("cut");
@@ -123,7 +127,7 @@ TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwh
 
 TEST_F(LauncherLinkTest, ALauncherThatWasSupersededIsHungUpOnAndDialledAgain) {
   lowest_term = 4;
-  link->Start();
+  StartLink();
   ASSERT_TRUE(Until([this] { return accepteds.size() >= 2; }));
   EXPECT_FALSE(link->welcomed());
 
@@ -134,13 +138,13 @@ TEST_F(LauncherLinkTest, ALauncherThatWasSupersededIsHungUpOnAndDialledAgain) {
 
 TEST_F(LauncherLinkTest, ARefusalIsToldWithItsReason) {
   answer = control::Refused{"this Pod was declared lost"};
-  link->Start();
+  StartLink();
 
   EXPECT_TRUE(Until([this] { return refused == "this Pod was declared lost"; }));
 }
 
 TEST_F(LauncherLinkTest, FinishSendsWhatIsQueuedAndDialsNoMore) {
-  link->Start();
+  StartLink();
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));
   bool finished = false;
 

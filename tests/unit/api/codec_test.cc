@@ -36,6 +36,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "launcher": {"template": {"metadata": {}}},
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
       "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5},
+      "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
       "network": {"interface": "eth1", "sshPort": 2222}}})"));
 
   ASSERT_TRUE(job.ok());
@@ -51,6 +52,10 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.checkpoint->volume_json, R"({"persistentVolumeClaim":{"claimName":"c"}})");
   EXPECT_EQ(job->spec.checkpoint->every_steps, 100);
   EXPECT_EQ(job->spec.checkpoint->keep, 5);
+  ASSERT_TRUE(job->spec.data_cache.has_value());
+  EXPECT_EQ(job->spec.data_cache->from_json, R"({"persistentVolumeClaim":{"claimName":"f"}})");
+  EXPECT_EQ(job->spec.data_cache->sub_path, "g");
+  EXPECT_EQ(job->spec.data_cache->size_limit, "140Gi");
   EXPECT_EQ(job->spec.network_interface, "eth1");
   EXPECT_EQ(job->spec.ssh_port, 2222);
 }
@@ -75,6 +80,9 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"worker": {"template": []}})", "spec.worker.template"},
            {R"({"checkpoint": {}})", "spec.checkpoint.volume"},
            {R"({"checkpoint": {"volume": {}, "everySteps": "x"}})", "spec.checkpoint.everySteps"},
+           {R"({"dataCache": []})", "spec.dataCache"},
+           {R"({"dataCache": {"sizeLimit": "1Gi"}})", "spec.dataCache.from"},
+           {R"({"dataCache": {"from": {}}})", "spec.dataCache.sizeLimit"},
            {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
     json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
     object["spec"] = Parse(spec);

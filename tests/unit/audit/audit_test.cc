@@ -104,6 +104,56 @@ TEST(Audit, AJobWhoseWorldsChangeIsClean) {
   EXPECT_THAT(report.schedule[2].members, ::testing::ElementsAre("a", "b", "d"));
 }
 
+// ElasticJob() with a state that is spread over the ranks: after step s, 100 s in all, rank r of n
+// logs its share.
+Job ShardedJob() {
+  Job job = ElasticJob();
+  for (auto& [member, lines] : job.logs) {
+    uint64_t size = 0;
+    for (AuditLine& line : lines) {
+      if (auto* world = std::get_if<WorldLine>(&line)) {
+        size = world->members.size();
+        world->sharded = 100 * static_cast<uint64_t>(world->adopted_step);
+        continue;
+      }
+      auto& step = std::get<StepLine>(line);
+      const uint64_t whole = 100 * static_cast<uint64_t>(step.step);
+      const uint64_t others = (size - 1) * static_cast<uint64_t>(step.step);
+      if (step.checksum) {
+        step.part = step.rank == 0 ? whole - others : static_cast<uint64_t>(step.step);
+      }
+    }
+  }
+  return job;
+}
+
+TEST(Audit, SharesOfAShardedStateMustAddUpToWhatTheNextWorldStartsFrom) {
+  EXPECT_EQ(ExitCodeOf(ShardedJob().Conclude(10).findings), kExitClean);
+
+  Job changed = ShardedJob();
+  *changed.Step("c", 5, true).part += 1;
+  const Report report = changed.Conclude(10);
+  EXPECT_EQ(report.findings.disagreeing, 1);
+  EXPECT_THAT(report.findings.sentences,
+              ::testing::ElementsAre(
+                  "the sharded state that epoch 1.2 started from, after step 5, is not the one "
+                  "whose shares were logged there"));
+
+  Job torn = ShardedJob();
+  torn.Step("c", 5, true).part.reset();  // its log does not tell
+  EXPECT_EQ(ExitCodeOf(torn.Conclude(10).findings), kExitClean);
+  EXPECT_EQ(torn.Conclude(10).states[5], std::nullopt);
+}
+
+TEST(Audit, TwoRunsWithOtherSharesDiffer) {
+  Job other = ShardedJob();
+  *other.Step("a", 7, true).part += 1;
+
+  const Findings findings = Compare(ShardedJob().Conclude(10), other.Conclude(10));
+
+  EXPECT_EQ(findings.disagreeing, 1);
+}
+
 TEST(Audit, ADeclaredRollBackIsNamedAndIsNeitherLossNorClean) {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);

@@ -48,6 +48,8 @@ TEST(LaunchSpec, KnowsOurOwnTrainer) {
   };
   EXPECT_TRUE(managed({"ringmaster-train"}));
   EXPECT_TRUE(managed({"/usr/bin/ringmaster-train", "--x"}));
+  EXPECT_TRUE(managed({"ringmaster-bench", "allreduce"}));
+  EXPECT_FALSE(managed({"ringmaster-bench", "allreduce", "--backend=mpi"}));
   EXPECT_FALSE(managed({"python", "ringmaster-train"}));
   EXPECT_FALSE(managed({"not-ringmaster-train"}));
   EXPECT_FALSE(managed({}));

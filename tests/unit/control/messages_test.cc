@@ -73,7 +73,8 @@ std::vector<Message> OneOfEach() {
           CheckpointWritten{kEpoch, 1, 500, 0, int64_t{1} << 40, "00ff"},
           CheckpointDone{kEpoch, 1, 500},
           RankProtection{1, "checkpoint", "no space left"},
-          CheckpointGrant{kEpoch, 1, 500, 0}};
+          CheckpointGrant{kEpoch, 1, 500, 0},
+          DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
@@ -121,6 +122,9 @@ TEST(Messages, KeepFieldsApart) {
   EXPECT_EQ(std::tuple(position.still_millis, position.step_micros, position.own_micros,
                        position.applied_millis),
             std::tuple(2100, 52'000, 31'000, 2150));
+  const auto filled = Decode(Encode(DataCacheProgress{41, 140}));
+  EXPECT_EQ(std::get<DataCacheProgress>(*filled).bytes_done, 41);
+  EXPECT_EQ(std::get<DataCacheProgress>(*filled).bytes_total, 140);
   const auto values = Decode(Encode(StoreValues{kEpoch, 9, 3, {std::string("\0\xff", 2), ""}}));
   EXPECT_EQ(std::get<StoreValues>(*values).values,
             (std::vector<std::string>{std::string("\0\xff", 2), ""}));

@@ -154,6 +154,15 @@ TEST(Pods, WorkersKnowTheirGpus) {
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvGpus), "");
 }
 
+TEST(Pods, WorkersKnowHowFarTheJobMayGrow) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "");
+  job.spec.worker.max_replicas = 8;
+  job.spec.slots_per_worker = 4;
+
+  EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "32");
+}
+
 TEST(Pods, BelongToTheJob) {
   const json pod = Launcher(JobBuilder().Build());
 
@@ -232,6 +241,44 @@ TEST(Pods, CheckpointsAreMountedWhereWorkersLookForThem) {
 
 TEST(Pods, AJobWithoutCheckpointsMountsNone) {
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvCheckpointDir), "");
+}
+
+TEST(Pods, ADataCacheIsAVolumeToReadAndOneInMemory) {
+  const api::TrainingJob job =
+      JobBuilder()
+          .DataCache({.from_json = R"({"persistentVolumeClaim":{"claimName":"faces"}})",
+                      .sub_path = "glint$360k",
+                      .size_limit = "140Gi"})
+          .Build();
+
+  const json worker = Worker(job);
+  const json launcher = Launcher(job);
+
+  const auto has = [](const json& list, const json& item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  };
+  const json& volumes = worker["spec"]["volumes"];
+  EXPECT_TRUE(has(volumes, {{"name", "ringmaster-data-source"},
+                            {"persistentVolumeClaim", {{"claimName", "faces"}}}}));
+  EXPECT_TRUE(has(volumes, {{"name", "ringmaster-data"},
+                            {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", "140Gi"}}}}));
+  const json& mounts = Managed(worker)["volumeMounts"];
+  EXPECT_TRUE(has(mounts, {{"name", "ringmaster-data-source"},
+                           {"mountPath", "/ringmaster/data-source"},
+                           {"readOnly", true}}));
+  EXPECT_TRUE(has(mounts, {{"name", "ringmaster-data"}, {"mountPath", "/ringmaster/data"}}));
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvDataSource), "/ringmaster/data-source");
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvDataSubPath), "glint$$360k");
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvDataDir), "/ringmaster/data");
+  EXPECT_EQ(launcher["spec"]["volumes"].dump().find("ringmaster-data"), std::string::npos);
+  EXPECT_EQ(Variable(Managed(launcher), control::kEnvDataDir), "");
+}
+
+TEST(Pods, AJobWithoutADataCacheHasNoneOfIt) {
+  const json worker = Worker(JobBuilder().Build());
+
+  EXPECT_EQ(worker["spec"]["volumes"].dump().find("ringmaster-data"), std::string::npos);
+  EXPECT_EQ(Variable(Managed(worker), control::kEnvDataDir), "");
 }
 
 TEST(Pods, SlotsComeFromTheSpecElseFromTheGpus) {

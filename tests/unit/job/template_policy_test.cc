@@ -213,12 +213,52 @@ TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
   }
 }
 
-TEST(TemplatePolicy, TheCheckpointsPathIsTaken) {
-  const auto found = Check(
-      R"({"spec": {"containers": [{"name": "worker", "volumeMounts": [{"name": "v", "mountPath": "/ringmaster/checkpoints/"}]}]}})");
+TEST(TemplatePolicy, ADataCacheWantsOneVolumeThatHoldsSomething) {
+  struct SourceRow {
+    const char* volume;
+    const char* path;  // of the one violation; empty: none
+  };
+  const SourceRow table[] = {
+      {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
+      {R"({"csi": {"driver": "d"}})", ""},
+      {R"({"configMap": {"name": "c"}})", ""},
+      {R"({"emptyDir": {}})", "spec.dataCache.from.emptyDir"},
+      {R"({"hostPath": {"path": "/"}})", "spec.dataCache.from.hostPath"},
+      {R"({"nfs": {"server": "s"}})", "spec.dataCache.from.nfs"},
+      {R"({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})",
+       "spec.dataCache.from.projected.sources[0].serviceAccountToken"},
+      {R"({"name": "mine", "csi": {"driver": "d"}})", "spec.dataCache.from.name"},
+      {R"({})", "spec.dataCache.from"},
+      {R"({"configMap": {"name": "c"}, "csi": {"driver": "d"}})", "spec.dataCache.from"},
+      {R"([])", "spec.dataCache.from"}};
+  for (const SourceRow& row : table) {
+    api::TrainingJobSpec spec;
+    spec.data_cache = api::DataCacheSpec{.from_json = row.volume, .size_limit = "1Gi"};
 
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].path, "t.spec.containers[0].volumeMounts[0].mountPath");
+    const std::vector<Violation> found = CheckSpec(spec);
+
+    ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
+    if (!found.empty()) {
+      EXPECT_EQ(found[0].path, row.path) << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, ThePathsOfOurVolumesAreTaken) {
+  const auto mounted_at = [](const std::string& path) {
+    const std::string text =
+        R"({"spec": {"containers": [{"name": "worker", "volumeMounts": [{"name": "v", "mountPath": ")" +
+        path + R"("}]}]}})";
+    return Check(text.c_str());
+  };
+  for (const char* taken : {"/ringmaster/checkpoints/", "/ringmaster/data", "/ringmaster/data/x",
+                            "/ringmaster//data-source", "/ringmaster/x/../data-source/y"}) {
+    const auto found = mounted_at(taken);
+
+    ASSERT_EQ(found.size(), 1U) << taken;
+    EXPECT_EQ(found[0].path, "t.spec.containers[0].volumeMounts[0].mountPath");
+  }
+  EXPECT_TRUE(mounted_at("/ringmaster/database").empty());
 }
 
 }  // namespace

@@ -572,6 +572,23 @@ TEST_F(ElasticWorld, KeepsJoinersWaitingForASecondAtMost) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
 
+TEST_F(ElasticWorld, AJoinerThatCannotLoadCostsTheJobNothing) {
+  Run(2);
+  world->loads = false;
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+  control::RankExited exited;
+  exited.exit.start = "a";
+  exited.exit.exit_code = 2;
+  exited.exit.last_lines = {"its volume is broken"};
+  world->Say(2, exited);
+  world->Pass(5s, {0, 1, 2});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(Status().failures.back().last_lines, ElementsAre("its volume is broken"));
+}
+
 TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
   Run(2);
   world->Order({0, 1, 2}, 3, 1);

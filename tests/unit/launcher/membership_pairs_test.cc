@@ -75,6 +75,10 @@ std::vector<Event> Events() {
        [](W& w, int worker) {
          Hello(w, worker, "first", {4, 1});
        }},
+      {"data that comes",
+       [](W& w, int worker) {
+         w.Say(worker, control::DataCacheProgress{1, 2});
+       }},
       {"ready", [](W& w, int worker) { w.Ready(worker); }},
       {"ready with a fault",
        [](W& w, int worker) {

@@ -377,6 +377,13 @@ void Model::Tick() {
       Agent& agent = At(worker);
       if (agent.launcher != launcher || !agent.welcomed || CutFrom(worker, launcher)) continue;
       Apply(launcher, one->membership.OnMessage(now_, agent.connection, control::Heartbeat{}));
+      for (const control::Member& member : agent.members) {
+        if (WorkerOf(member.pod_uid) != worker) continue;
+        control::RankPosition position{.rank = member.rank, .entered = agent.adopted};
+        position.step = agent.state.step;
+        Apply(launcher, one->membership.OnMessage(now_, agent.connection,
+                                                  control::RankPositions{agent.given, {position}}));
+      }
     }
     if (one->mpirun_stopping && one->mpirun != 0) {
       const int64_t cohort = std::exchange(one->mpirun, 0);

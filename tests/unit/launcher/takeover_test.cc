@@ -42,6 +42,13 @@ class Takeover : public testing::Test {
     world->Say(worker, control::Heartbeat{});
   }
 
+  // Where its rank stands, as every heartbeat tells.
+  void Stand(int worker, int64_t step) {
+    control::RankPosition position{.rank = worker, .entered = step > 0};
+    position.step = step;
+    world->Say(worker, control::RankPositions{kOld, {position}});
+  }
+
   // The agent dials whose rank was released and has ended; in the order in which agents repeat.
   void ReturnReleased(int worker, int size) {
     control::AgentHello hello = world->MakeHello(worker);
@@ -99,8 +106,10 @@ TEST_F(Takeover, WaitsForTheOrderFirst) {
 
 TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   world->Order({0, 1, 2}, 3, 1);
-  Return(0, 3);
-  Return(1, 3);
+  for (const int worker : {0, 1}) {
+    Return(worker, 3);
+    Stand(worker, 500);
+  }
   world->Pass(1900ms, {0, 1});
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
   world->Pass(200ms, {0, 1});
@@ -111,6 +120,44 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   world->Commit(0, 20);
   EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
+}
+
+// The world had just grown: nobody that has come holds the training's state.
+TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
+  for (const bool heard_again : {true, false}) {
+    world = std::make_unique<World>();
+    world->Order({0, 1, 2, 3, 4}, 5, 1);
+    for (const int joiner : {2, 3, 4}) {
+      Return(joiner, 5);
+      Stand(joiner, 0);
+    }
+    world->Pass(2100ms, {2, 3, 4});
+    EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
+    EXPECT_EQ(world->membership.Status(world->now).pause_reason, control::kPauseNoQuorum);
+    EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
+
+    if (heard_again) {
+      Return(1, 5);
+      Stand(1, 500);
+    } else {
+      world->Bury({0, 1}, {2, 3, 4}, 3, 1);
+    }
+
+    EXPECT_EQ(world->phase(), LauncherPhase::kForming) << heard_again;
+    world->Accept(heard_again ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{2, 3, 4});
+    EXPECT_EQ(world->Members().front(), heard_again ? 1 : 2) << "rank 0 holds the state";
+  }
+}
+
+TEST_F(Takeover, GoesOnWithoutTheSilentWhereSomebodyHoldsTheState) {
+  world->Order({0, 1, 2}, 3, 1);
+  for (const int worker : {1, 2}) {
+    Return(worker, 3);
+    Stand(worker, worker == 1 ? 500 : 0);
+  }
+  world->Pass(2100ms, {1, 2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
 }
 
 TEST_F(Takeover, WaitsLongerWhileOnlyFewHaveCome) {

@@ -53,6 +53,18 @@ TEST(AuditLog, WritesAWorldAndItsStepsIntoAFileOfItsMembersName) {
     "checksum":"0000000000000100"})"));
 }
 
+TEST(AuditLog, DeclaresWhatBecameOfResiduals) {
+  const TemporaryFolder folder;
+  auto log = AuditLog::Open(folder.path());
+  ASSERT_TRUE(log.ok());
+
+  log->Entered(SecondOfTwo(), 64, {}, "dropped");
+
+  const auto lines = Lines(folder.path() + "/digits-worker-1-3-b\"b.jsonl");
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0]["world"]["residuals"], "dropped");
+}
+
 TEST(AuditLog, WritesIntoTheFileNamed) {
   const TemporaryFolder folder;
   auto log = AuditLog::Open(folder.path() + "/mine.jsonl");

@@ -81,6 +81,29 @@ TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
   EXPECT_EQ(ready.size(), 3U);
 }
 
+TEST(Buckets, CutElsewhereTheMemoryAndTheGradientsStay) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 2});
+  const auto* memory = buckets.flat_gradients().data_ptr<float>();
+  const Model plain;
+  plain.Loss(Input()).backward();
+  std::vector<int> ready;
+
+  buckets.Recut({.first_bytes = 1, .bytes = 1000, .scalars = 2});
+  ASSERT_EQ(buckets.count(), 2);
+  EXPECT_EQ(buckets.Bucket(0).count, 4U);
+  EXPECT_EQ(buckets.Bucket(1).count, 18U + 2U);
+  EXPECT_EQ(buckets.Gradients().count, 22U);
+  buckets.Arm([&](int index) { ready.push_back(index); });
+  model.Loss(Input()).backward();
+
+  EXPECT_THAT(ready, ElementsAre(0, 1));
+  EXPECT_EQ(buckets.flat_gradients().data_ptr<float>(), memory);
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+    EXPECT_TRUE(at::equal(model.parameters[i].grad(), plain.parameters[i].grad())) << i;
+  }
+}
+
 TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
   Model model;
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
@@ -98,14 +121,14 @@ TEST(Buckets, ScalarsTravelWithTheLastBucket) {
   Model model;
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 3});
 
-  buckets.scalars()[2] = 8;
+  buckets.SetScalar(2, 8);
 
-  EXPECT_EQ(buckets.Bucket(0).size(), 4U);
-  EXPECT_EQ(buckets.Bucket(1).size(), 12U);
-  EXPECT_EQ(buckets.Bucket(2).size(), 6U + 3U);
-  EXPECT_EQ(buckets.Bucket(2).back(), 8);
+  EXPECT_EQ(buckets.Bucket(0).count, 4U);
+  EXPECT_EQ(buckets.Bucket(1).count, 12U);
+  EXPECT_EQ(buckets.Bucket(2).count, 6U + 3U);
+  EXPECT_EQ(buckets.ReadScalars()[2], 8);
   buckets.Arm([](int) {});
-  EXPECT_EQ(buckets.scalars()[2], 0);
+  EXPECT_EQ(buckets.ReadScalars()[2], 0);
 }
 
 TEST(Buckets, ParametersOutliveThem) {

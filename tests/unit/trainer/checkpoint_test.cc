@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>
-#include <set>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <sys/mount.h>
@@ -72,7 +72,7 @@ class CheckpointTest : public ::testing::Test {
     const auto shard = folder_.Write(HeaderOf(version, state, identity), state.view());
     ASSERT_TRUE(shard.ok()) << shard.error().message;
     if (!done) return;
-    const auto marked = folder_.MarkDone(version, *shard);
+    const auto marked = folder_.MarkDone(version, {*shard});
     ASSERT_TRUE(marked.ok()) << marked.error().message;
   }
 
@@ -108,7 +108,7 @@ class CheckpointTest : public ::testing::Test {
 
   TemporaryFolder temporary_;
   CheckpointFolder folder_ = *CheckpointFolder::Open(temporary_.path());
-  std::set<StateVersion> damaged_;
+  std::map<StateVersion, std::string> damaged_;
 };
 
 TEST_F(CheckpointTest, WhatWasWrittenComesBackBitForBit) {

@@ -4,6 +4,7 @@
 // workload whose sums are exact in any order, so that every world size computes the same bits.
 
 #include <ATen/ATen.h>
+#include <cmath>
 #include <condition_variable>
 #include <fstream>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "tests/unit/trainer/training_world.h"
+#include "worker/trainer/comm/communicator_wrapper.h"
 
 namespace ringmaster::trainer {
 
@@ -31,11 +33,23 @@ struct RankScript {
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
   int64_t fail_reduction_of = 0;  // that step's reduction fails here although it succeeded
-  int64_t corrupt_at = 0;         // changes a parameter before that step
+  int64_t reductions_before = 0;  // of each step, those that come before its buckets
+  // The so-manieth of these operations fails here although it succeeded.
+  int64_t fail_all_to_all = 0;
+  int64_t fail_all_gather = 0;
+  int64_t corrupt_at = 0;     // changes a parameter before that step
+  int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
+  bool skip_not_finite = false;
+  bool scale_loss = false;  // the optimizer's part of it; the workload's sums stay what they are
   std::chrono::seconds timeout = kRankTimeout;
   // Folders; empty: nothing is kept.
   std::string checkpoints{};
   std::string snapshots{};
+  bool every_checkpoint = false;  // none is skipped, because steps wait for the one before
+  Compression compression = Compression::kNone;
+  bool tune_buckets = false;
+  // What is trained instead of an ExactWorkload; it calls `at` and `at_evaluation` itself.
+  std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
 };
 
 inline constexpr int64_t kCheckpointEvery = 5;
@@ -86,7 +100,9 @@ class ExactWorkload final : public Workload {
   }
 
   std::vector<at::Tensor> parameters() override { return parameters_; }
-  std::string model() const override { return "exact float32 [28]\n"; }
+  std::string model() const override {
+    return "first float32 [5]\nsecond float32 [21]\nthird float32 [2]\n";
+  }
   const DataOrder& order() const override { return order_; }
   int64_t held_out_size() const override { return 10; }
   uint64_t fingerprint() const override { return 1; }
@@ -96,7 +112,7 @@ class ExactWorkload final : public Workload {
     step_ = step;
     share_ = share;
   }
-  double Forward() override {
+  Result<double> Forward(StepCollectives&) override {
     if (script_.corrupt_at == step_ + 1) parameters_[0].data_ptr<float>()[0] += 1;
     if (script_.at) script_.at(step_ + 1);
     double loss = 0;
@@ -105,7 +121,7 @@ class ExactWorkload final : public Workload {
     }
     return loss;
   }
-  void Backward() override {
+  Result<void> Backward(StepCollectives&) override {
     int64_t element = 0;
     for (at::Tensor& parameter : parameters_) {
       float* gradient = parameter.mutable_grad().data_ptr<float>();
@@ -115,6 +131,8 @@ class ExactWorkload final : public Workload {
         }
       }
     }
+    if (script_.not_finite_at == step_ + 1) parameters_[1].mutable_grad()[4] = NAN;
+    return {};
   }
   Evaluation Evaluate(Share share) override {
     if (script_.at_evaluation) script_.at_evaluation();
@@ -129,37 +147,46 @@ class ExactWorkload final : public Workload {
   Share share_;
 };
 
-// A communicator whose owner is told that an operation failed which the other ranks saw succeed.
-class HalfBlindCommunicator final : public Communicator {
- public:
-  // Counts `reductions_left` down, and fails at zero.
-  HalfBlindCommunicator(std::unique_ptr<Communicator> inner, int64_t& reductions_left)
-      : inner_(std::move(inner)), reductions_left_(reductions_left) {}
+// How many operations succeed until one fails; 0: all do.
+struct Blindness {
+  int64_t reductions = 0;
+  int64_t all_to_alls = 0;
+  int64_t all_gathers = 0;
+};
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  WorkHandle AllReduce(std::span<float> values, Deadline deadline) override {
-    WorkHandle work = inner_->AllReduce(values, deadline);
-    if (--reductions_left_ != 0) return work;
-    EXPECT_TRUE(work->Wait().ok());
-    auto failed = std::make_shared<Work>(deadline);
-    failed->Complete(Error{ErrorKind::kUnavailable, "this rank alone lost the others"});
-    return failed;
+// A communicator whose owner is told that an operation failed which the other ranks saw succeed.
+class HalfBlindCommunicator final : public CommunicatorWrapper {
+ public:
+  // Counts `left` down, over communicators.
+  HalfBlindCommunicator(std::unique_ptr<Communicator> owned, Blindness& left)
+      : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
+
+  WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override {
+    return Seen(inner().AllReduce(values, op, deadline), left_.reductions);
   }
   WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                        Deadline deadline) override {
-    return inner_->AllGather(mine, all, deadline);
+    return Seen(inner().AllGather(mine, all, deadline), left_.all_gathers);
   }
-  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override {
-    return inner_->Broadcast(bytes, root, deadline);
+  WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
+                      std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
+                      Deadline deadline) override {
+    return Seen(
+        inner().AllToAll(send, std::move(send_bytes), receive, std::move(receive_bytes), deadline),
+        left_.all_to_alls);
   }
-  WorkHandle Barrier(Deadline deadline) override { return inner_->Barrier(deadline); }
-  void Abort(const std::string& reason) override { inner_->Abort(reason); }
-  int LostPeer() const override { return inner_->LostPeer(); }
 
  private:
-  const std::unique_ptr<Communicator> inner_;
-  int64_t& reductions_left_;
+  static WorkHandle Seen(WorkHandle work, int64_t& left) {
+    if (--left != 0) return work;
+    EXPECT_TRUE(work->Wait().ok());
+    auto failed = std::make_shared<Work>(work->deadline());
+    failed->Complete(Error{ErrorKind::kUnavailable, "this rank alone lost the others"});
+    return failed;
+  }
+
+  const std::unique_ptr<Communicator> owned_;
+  Blindness& left_;
 };
 
 // Runs from construction on; ends when it is released, scripted to, or the launcher closes.
@@ -167,10 +194,12 @@ class ElasticRank {
  public:
   ElasticRank(FakeLauncher& launcher, std::string name, std::string folder, int64_t steps,
               RankScript script)
+      : ElasticRank(launcher.Member(name), name, std::move(folder), steps, std::move(script)) {}
+  ElasticRank(std::unique_ptr<MembershipSource> membership, std::string name, std::string folder,
+              int64_t steps, RankScript script)
       : name_(std::move(name)), folder_(std::move(folder)) {
-    thread_ = std::jthread([this, &launcher, steps, script = std::move(script)] {
-      Run(launcher.Member(name_), steps, script);
-    });
+    thread_ = std::jthread([this, steps, membership = std::move(membership),
+                            script = std::move(script)] { Run(*membership, steps, script); });
   }
 
   const std::string& name() const { return name_; }
@@ -180,8 +209,11 @@ class ElasticRank {
     if (thread_.joinable()) thread_.join();
     return summary_;
   }
-  // Parameters, then velocity.
+  // Parameters, then velocity, then loss scale and size of buckets where there are any.
   const std::vector<float>& state() const { return state_; }
+  // Of a sharded state: this rank's rows at the end, and which is the first.
+  const std::vector<float>& shard() const { return shard_; }
+  int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }
   std::vector<int64_t> logged_steps() const {
     std::vector<int64_t> steps;
@@ -190,55 +222,80 @@ class ElasticRank {
   }
 
  private:
-  void Run(const std::unique_ptr<MembershipSource>& membership, int64_t steps,
-           const RankScript& script) {
+  void Run(MembershipSource& membership, int64_t steps, RankScript script) {
     LeftBehind left_behind;
-    ExactWorkload workload(script);
-    Buckets buckets(workload.parameters(), {.first_bytes = 32, .bytes = 64});
+    StateKeeper* kept = nullptr;
+    script.at = [&kept, wait = script.every_checkpoint, at = script.at](int64_t step) {
+      if (wait && kept != nullptr) {
+        EXPECT_TRUE(kept->AwaitWritten(FakeLauncher::kLimit));
+      }
+      if (at) at(step);
+    };
+    const std::unique_ptr<Workload> workload =
+        script.workload ? script.workload(script) : std::make_unique<ExactWorkload>(script);
+    Buckets buckets(workload->parameters(), {.first_bytes = 32, .bytes = 64});
     Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                   {.learning_rate = 0.01,
                    .momentum = 0.9,
                    .schedule = RateSchedule::kCosine,
-                   .total_steps = steps});
+                   .total_steps = steps,
+                   .loss_scale = script.scale_loss ? std::make_shared<LossScale>(at::kCPU)
+                                                   : std::shared_ptr<LossScale>()});
     auto audit = AuditLog::Open(folder_);
     auto log = StepLog::Open(folder_ + "/" + name_ + ".log");
     ASSERT_TRUE(audit.ok() && log.ok());
     const SystemClock clock;
     const CommunicatorFactory gloo = TestCommunicators(left_behind);
-    int64_t reductions_left = script.fail_reduction_of * buckets.count();
+    // Compressed, only the scalars of a step are reduced by the communicator itself.
+    const bool compressed = script.compression != Compression::kNone;
+    Blindness left{.reductions = script.fail_reduction_of *
+                                 ((compressed ? 1 : buckets.count()) + script.reductions_before),
+                   .all_to_alls = script.fail_all_to_all,
+                   .all_gathers = script.fail_all_gather};
     const auto factory = [&](const World& world,
                              Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
       auto made = gloo(world, deadline);
       if (!made.ok()) return made;
-      return std::unique_ptr<Communicator>(
-          new HalfBlindCommunicator(*std::move(made), reductions_left));
+      return std::unique_ptr<Communicator>(new HalfBlindCommunicator(*std::move(made), left));
     };
-    const auto keeper = StateKeeper::Open({.checkpoint_folder = script.checkpoints,
-                                           .checkpoint_every = kCheckpointEvery,
-                                           .checkpoint_keep = 3,
-                                           .snapshot_folder = script.snapshots,
-                                           .slot = 0,
-                                           .identity = {.run = "run",
-                                                        .model = workload.model(),
-                                                        .seed = 1,
-                                                        .global_batch = kExactBatch}},
-                                          optimizer.state(), *membership, clock);
+    KeeperOptions kept_where;
+    kept_where.checkpoint_folder = script.checkpoints;
+    kept_where.checkpoint_every = kCheckpointEvery;
+    kept_where.snapshot_folder = script.snapshots;
+    kept_where.identity.run = "run";
+    kept_where.identity.model = workload->model();
+    kept_where.identity.seed = 1;
+    kept_where.identity.global_batch = kExactBatch;
+    kept_where.sharded = workload->sharded();
+    BucketTuner tuner;
+    TrainableState state = optimizer.state();
+    if (script.tune_buckets) state.push_back(tuner.state());
+    const auto keeper = StateKeeper::Open(std::move(kept_where), state, membership, clock);
     ASSERT_TRUE(keeper.ok()) << keeper.error().message;
-    Session session(*membership, factory, buckets, optimizer.state(), *audit, clock,
+    kept = keeper->get();
+    Session session(membership, factory, buckets, state, *audit, clock,
                     {.global_batch = kExactBatch,
                      .timeout = script.timeout,
                      .fingerprint = 0,
                      .entered = script.entered,
-                     .keeper = keeper->get()});
+                     .keeper = keeper->get(),
+                     .sharded = workload->sharded(),
+                     .compression = script.compression,
+                     .tuner = script.tune_buckets ? &tuner : nullptr});
     const Result<void> joined = session.Join();
     TrainPlan plan;
     plan.steps = steps;
     plan.global_batch = kExactBatch;
-    summary_ = joined.ok() ? Train(workload, session, optimizer, *log, clock, plan)
+    plan.skip_not_finite = script.skip_not_finite;
+    summary_ = joined.ok() ? Train(*workload, session, optimizer, *log, clock, plan)
                            : Result<RunSummary>(joined.error());
-    for (const std::span<float> values : optimizer.state()) {
+    for (const std::span<float> values : state) {
       state_.insert(state_.end(), values.begin(), values.end());
     }
+    if (workload->sharded() == nullptr) return;
+    const ShardView view = workload->sharded()->view();
+    first_row_ = view.first_row;
+    shard_.assign(view.values.begin(), view.values.end());
   }
 
   std::vector<nlohmann::json> Logged(const std::string& field) const {
@@ -255,6 +312,8 @@ class ElasticRank {
   const std::string folder_;
   Result<RunSummary> summary_ = Error{ErrorKind::kInternal, "it has not run"};
   std::vector<float> state_;
+  int64_t first_row_ = 0;
+  std::vector<float> shard_;
   std::jthread thread_;
 };
 

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <list>
 #include <stdexcept>
 
+#include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
-#include "worker/audit/read_logs.h"
-#include "worker/audit/report.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -58,14 +58,7 @@ class ElasticTest : public ::testing::Test {
   }
 
   void ExpectCleanAudit() const {
-    const auto files = audit::FindLogs({folder_.path()});
-    ASSERT_TRUE(files.ok());
-    audit::Audit audit;
-    for (const std::string& file : *files) {
-      const auto read = audit::ReadLog(file, audit);
-      ASSERT_TRUE(read.ok()) << read.error().message;
-    }
-    const audit::Report report = audit.Conclude(kLast);
+    const audit::Report report = AuditLogsIn(folder_.path(), kLast);
     EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
     EXPECT_THAT(report.findings.sentences, IsEmpty());
   }
@@ -74,6 +67,99 @@ class ElasticTest : public ::testing::Test {
   const TemporaryFolder folder_;
   std::list<ElasticRank> ranks_;
 };
+
+TEST_F(ElasticTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
+  ElasticRank& a = Start("a");
+  ElasticRank& b = Start("b", {.not_finite_at = 4});
+  launcher_.Form({"a", "b"});
+
+  for (ElasticRank* rank : {&a, &b}) {
+    const Result<RunSummary>& summary = rank->Await();
+    ASSERT_FALSE(summary.ok());
+    EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(summary.error().message,
+                HasSubstr("step 4: the gradient of second on rank 1 is not a finite number"));
+  }
+}
+
+TEST_F(ElasticTest, AStepThatIsNotFiniteCanBeLeftOut) {
+  ElasticRank& a = Start("a", {.not_finite_at = 4, .skip_not_finite = true});
+  ElasticRank& b = Start("b", {.not_finite_at = 9, .skip_not_finite = true});
+  launcher_.Form({"a", "b"});
+
+  for (ElasticRank* rank : {&a, &b}) {
+    const Result<RunSummary>& summary = rank->Await();
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    EXPECT_EQ(summary->steps, kLast);
+    EXPECT_EQ(summary->skipped_steps, 2);
+  }
+  EXPECT_EQ(a.state(), b.state());
+  EXPECT_NE(a.state(), TrainAlone(kLast));
+  EXPECT_TRUE(std::all_of(a.state().begin(), a.state().end(),
+                          [](float value) { return std::isfinite(value); }));
+  ExpectCleanAudit();
+}
+
+TEST_F(ElasticTest, AScaledLossThatOverflowsIsScaledLessByAllRanksAndByThoseThatJoin) {
+  Gate grow(6);
+  Start("a",
+        {.at = [&](int64_t step) { grow.Pass(step); }, .not_finite_at = 4, .scale_loss = true});
+  Start("b", {.scale_loss = true});
+  launcher_.Form({"a", "b"});
+  grow.AwaitReached();
+  Start("c", {.scale_loss = true});
+  launcher_.AwaitWaiting({"c"});
+  launcher_.Switch();
+  grow.Open();
+  launcher_.AwaitBoundary({"a", "b"});
+  launcher_.Form({"a", "b", "c"});
+
+  for (ElasticRank& rank : ranks_) {
+    const Result<RunSummary>& summary = rank.Await();
+    ASSERT_TRUE(summary.ok()) << rank.name() << ": " << summary.error().message;
+    EXPECT_EQ(summary->steps, kLast);
+    ASSERT_GE(rank.state().size(), 2U);
+    EXPECT_EQ(*(rank.state().end() - 2), LossScale::kFirst / 2) << rank.name();
+    EXPECT_EQ(rank.state().back(), kLast - 4) << "good steps since then";
+    EXPECT_EQ(rank.state(), ranks_.front().state()) << rank.name();
+  }
+  EXPECT_EQ(ranks_.front().Await()->skipped_steps, 1);
+  ExpectCleanAudit();
+}
+
+// Alone it has nothing to measure; the first world of several does, and who joins later takes it
+// over.
+TEST_F(ElasticTest, ChoosesTheSizeOfBucketsOnceAndForAll) {
+  Gate second(6);
+  Gate third(12);
+  const auto passes = [&](int64_t step) {
+    second.Pass(step);
+    third.Pass(step);
+  };
+  Start("a", {.at = passes, .tune_buckets = true});
+  launcher_.Form({"a"});
+  const auto grow = [&](Gate& gate, const std::string& joiner, const FakeLauncher::Names& before,
+                        const FakeLauncher::Names& after) {
+    gate.AwaitReached();
+    Start(joiner, {.tune_buckets = true});
+    launcher_.AwaitWaiting({joiner});
+    launcher_.Switch();
+    gate.Open();
+    launcher_.AwaitBoundary(before);
+    launcher_.Form(after);
+  };
+  grow(second, "b", {"a"}, {"a", "b"});
+  grow(third, "c", {"a", "b"}, {"a", "b", "c"});
+
+  std::vector<float> wanted = TrainAlone(kLast);
+  wanted.push_back(1);  // the whole model fits one grain
+  for (ElasticRank& rank : ranks_) {
+    const Result<RunSummary>& summary = rank.Await();
+    ASSERT_TRUE(summary.ok()) << rank.name() << ": " << summary.error().message;
+    EXPECT_EQ(rank.state(), wanted) << rank.name();
+  }
+  ExpectCleanAudit();
+}
 
 TEST_F(ElasticTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
   ElasticRank& a = Start("a");

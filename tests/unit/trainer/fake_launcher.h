@@ -84,16 +84,19 @@ class FakeLauncher {
     for (const std::string& name : names) world_.members.push_back(name + "/0/1");
     done_.clear();
     switching_ = false;
+    leaving_.clear();
     boundary_.clear();
     broken_.clear();
     changed_.notify_all();
     return world_.store;
   }
 
-  // The ranks of the present world shall leave it at a boundary.
-  void Switch() {
+  // The ranks of the present world shall leave it at a boundary; those of `leaving` are told that
+  // they will not be in the next one.
+  void Switch(const Names& leaving = {}) {
     const std::lock_guard lock(mutex_);
     switching_ = true;
+    leaving_ = {leaving.begin(), leaving.end()};
     changed_.notify_all();
   }
 
@@ -189,6 +192,7 @@ class FakeLauncher {
   bool switching_ = false;
   bool closed_ = false;
   bool hold_ = false;
+  std::set<std::string> leaving_;
   std::set<std::string> waiting_, done_;
   std::map<std::string, int> broken_;  // and the peer it named
   std::map<std::string, int64_t> boundary_;
@@ -237,6 +241,10 @@ class FakeMembership final : public MembershipSource {
   bool SwitchWanted(control::Epoch epoch, int64_t) override {
     const std::lock_guard lock(launcher_.mutex_);
     return launcher_.switching_ && launcher_.world_.epoch == epoch;
+  }
+  bool Leaving(control::Epoch epoch) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    return launcher_.world_.epoch == epoch && launcher_.leaving_.contains(name_);
   }
   void Broken(const World& world, int peer, const std::string&) override {
     const std::lock_guard lock(launcher_.mutex_);

@@ -1,4 +1,4 @@
-#include "worker/trainer/gloo_communicator.h"
+#include "worker/trainer/comm/gloo_communicator.h"
 
 #include <array>
 #include <gmock/gmock.h>
@@ -6,9 +6,12 @@
 #include <latch>
 #include <vector>
 
+#include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/loopback_communicator.h"
+#include "worker/trainer/comm/gather_texts.h"
+#include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/timeline/clock_alignment.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -32,7 +35,7 @@ TEST_F(GlooCommunicatorTest, AllReduceSumsExactly) {
   for (const int size : {2, 3, 5}) {
     RunRanks(size, [&](const World& world) {
       GlooCommunicator communicator(world, In(kLong), left_behind);
-      for (const std::size_t count : {1U, 3U, 1000U, 300'000U}) {
+      for (const std::size_t count : {1U, 3U, 1000U, 100'001U, 300'000U}) {
         std::vector<float> values(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = Value(world.rank, i);
 
@@ -87,6 +90,81 @@ TEST_F(GlooCommunicatorTest, GathersBroadcastsAndMeets) {
     EXPECT_TRUE(barrier->Wait().ok());
     EXPECT_THAT(all, ::testing::ElementsAre(0, 0, 1, 10, 2, 20));
     EXPECT_THAT(message, ::testing::ElementsAre(4, 3, 2, 1));
+  });
+}
+
+TEST_F(GlooCommunicatorTest, ReduceScatterGivesEachRankItsPiece) {
+  for (const int size : {2, 3}) {
+    RunRanks(size, [&](const World& world) {
+      GlooCommunicator communicator(world, In(kLong), left_behind);
+      const auto ranks = static_cast<std::size_t>(size);
+      std::vector<float> all(ranks * 1000);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = Value(world.rank, i);
+      std::vector<float> mine(1000);
+
+      const Result<void> reduced =
+          communicator.ReduceScatter(std::span(all), std::span(mine), ReduceOp::kMax, In(kLong))
+              ->Wait();
+
+      ASSERT_TRUE(reduced.ok()) << reduced.error().message;
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        const std::size_t index = static_cast<std::size_t>(world.rank) * 1000 + i;
+        ASSERT_EQ(mine[i], Value(size - 1, index));
+      }
+      EXPECT_EQ(all[1], Value(world.rank, 1)) << "the input is unchanged";
+    });
+  }
+}
+
+TEST_F(GlooCommunicatorTest, AllToAllMovesUnevenPieces) {
+  RunRanks(3, [&](const World& world) {
+    GlooCommunicator communicator(world, In(kLong), left_behind);
+    // Rank r sends r + to bytes of value 10 * r + to.
+    const int rank = world.rank;
+    std::vector<std::size_t> to, from;
+    std::vector<std::byte> send, expected;
+    for (int other = 0; other < 3; ++other) {
+      to.push_back(static_cast<std::size_t>(rank + other));
+      from.push_back(to.back());
+      send.insert(send.end(), to.back(), static_cast<std::byte>(10 * rank + other));
+      expected.insert(expected.end(), to.back(), static_cast<std::byte>(10 * other + rank));
+    }
+    std::vector<std::byte> received(expected.size());
+
+    const Result<void> moved = communicator.AllToAll(send, to, received, from, In(kLong))->Wait();
+
+    ASSERT_TRUE(moved.ok()) << moved.error().message;
+    EXPECT_EQ(received, expected);
+  });
+}
+
+TEST_F(GlooCommunicatorTest, TextsComeTogetherOnRankZero) {
+  RunRanks(3, [&](const World& world) {
+    GlooCommunicator communicator(world, In(kLong), left_behind);
+
+    const auto texts = GatherTexts(
+        communicator, std::string(static_cast<std::size_t>(world.rank), 'x'), In(kLong));
+
+    ASSERT_TRUE(texts.ok()) << texts.error().message;
+    if (world.rank == 0) {
+      EXPECT_THAT(*texts, ::testing::ElementsAre("", "x", "xx"));
+    } else {
+      EXPECT_TRUE(texts->empty());
+    }
+  });
+}
+
+TEST_F(GlooCommunicatorTest, RanksAgreeOnOneClock) {
+  RunRanks(3, [&](const World& world) {
+    GlooCommunicator communicator(world, In(kLong), left_behind);
+    // A clock of its own for each rank.
+    FakeClock clock;
+    clock.Advance(seconds(100) * world.rank);
+
+    const auto offset = AlignClocks(communicator, clock, 7000, In(kLong));
+
+    ASSERT_TRUE(offset.ok()) << offset.error().message;
+    EXPECT_EQ(*offset, 7000 - 100'000'000'000 * world.rank) << "rank 0 keeps its own";
   });
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/communicator.h"
+#include "worker/trainer/comm/communicator.h"
 
 namespace ringmaster::trainer {
 
@@ -64,7 +64,14 @@ class MemoryCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return hub_->size(); }
 
-  WorkHandle AllReduce(std::span<float>, Deadline deadline) override {
+  WorkHandle AllReduce(Elements, ReduceOp, Deadline deadline) override {
+    return Done(deadline, true);
+  }
+  WorkHandle ReduceScatter(Elements, Elements, ReduceOp, Deadline deadline) override {
+    return Done(deadline, true);
+  }
+  WorkHandle AllToAll(std::span<const std::byte>, std::vector<std::size_t>, std::span<std::byte>,
+                      std::vector<std::size_t>, Deadline deadline) override {
     return Done(deadline, true);
   }
   WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,

@@ -11,11 +11,10 @@
 #include <list>
 #include <thread>
 
+#include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
-#include "worker/audit/read_logs.h"
-#include "worker/audit/report.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -34,6 +33,7 @@ class ResumeTest : public ::testing::Test {
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
     if (script.checkpoints.empty()) script.checkpoints = checkpoints_;
+    script.every_checkpoint = true;
     return ranks_.emplace_back(launcher_, name, logs_, kResumedLast, std::move(script));
   }
 
@@ -42,7 +42,7 @@ class ResumeTest : public ::testing::Test {
     for (const std::string& name : names) {
       Start(name, {.at =
                        [this, size = names.size()](int64_t step) {
-                         if (step % kCheckpointEvery == 2 && step > 5) AwaitDone(step - 2);
+                         if (step == kDeath) AwaitDone(15);
                          if (step == kDeath) AwaitAll(size);
                          DieAt(step, kDeath);
                        },
@@ -83,14 +83,7 @@ class ResumeTest : public ::testing::Test {
       EXPECT_TRUE(summary.ok()) << (summary.ok() ? "" : summary.error().message);
       EXPECT_EQ(rank.state(), alone) << rank.name();
     }
-    audit::Audit audit;
-    const auto files = audit::FindLogs({logs_});
-    EXPECT_TRUE(files.ok());
-    for (const std::string& file : *files) {
-      const auto read = audit::ReadLog(file, audit);
-      EXPECT_TRUE(read.ok()) << (read.ok() ? "" : read.error().message);
-    }
-    return audit.Conclude(kResumedLast);
+    return AuditLogsIn(logs_, kResumedLast);
   }
   std::string StepLogOf(const std::string& name) const {
     std::ifstream file(logs_ + "/" + name + ".log");

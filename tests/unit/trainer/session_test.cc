@@ -1,6 +1,7 @@
 #include "worker/trainer/session.h"
 
 #include <ATen/ATen.h>
+#include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +18,11 @@ constexpr uint64_t kSessionSeed = 3;
 Result<std::optional<StepResult>> ReduceOneStep(TestRank& rank) {
   rank.workload->Load(0, rank.session.share());
   rank.session.Begin();
-  rank.session.SetLoss(rank.workload->Forward());
-  if (rank.session.share().size() > 0) rank.workload->Backward();
+  const Result<double> loss = rank.workload->Forward(rank.session.collectives());
+  if (!loss.ok()) return loss.error();
+  rank.session.SetLoss(*loss);
+  const Result<void> computed = rank.workload->Backward(rank.session.collectives());
+  if (!computed.ok()) return computed.error();
   return rank.session.Reduce();
 }
 
@@ -33,9 +37,50 @@ TEST(Session, DividesGradientsByTheGlobalBatchOnce) {
   const at::Tensor mean = alone.buckets.flat_gradients().clone();
   alone.buckets.Arm([](int) {});
   alone.workload->Load(0, {0, kSessionBatch});
-  EXPECT_NEAR((*reduced)->loss, alone.workload->Forward() / kSessionBatch, 1e-6);
-  alone.workload->Backward();
+  LoneCollectives nobody;
+  EXPECT_NEAR((*reduced)->loss, *alone.workload->Forward(nobody) / kSessionBatch, 1e-6);
+  EXPECT_TRUE(alone.workload->Backward(nobody).ok());
   EXPECT_TRUE(at::allclose(mean, alone.buckets.flat_gradients() / kSessionBatch, 1e-6, 1e-8));
+}
+
+TEST(Session, ComputingMayAskTheOtherRanks) {
+  RunRanks(3, [&](const World& world) {
+    TestRank rank(world, 6, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    rank.session.Begin();
+    StepCollectives& others = rank.session.collectives();
+    std::vector<float> largest{static_cast<float>(world.rank)};
+    std::array<int, 3> ranks{};
+
+    ASSERT_TRUE(others.AllReduce(std::span(largest), ReduceOp::kMax).ok());
+    ASSERT_TRUE(others
+                    .AllGather(std::as_bytes(std::span(&world.rank, 1)),
+                               std::as_writable_bytes(std::span(ranks)))
+                    .ok());
+
+    EXPECT_EQ(largest[0], 2);
+    EXPECT_THAT(ranks, ::testing::ElementsAre(0, 1, 2));
+    EXPECT_FALSE(rank.session.step_broken());
+    EXPECT_TRUE(rank.session.Reduce().ok());
+  });
+}
+
+TEST(Session, AStepWhoseComputingLosesAPeerDoesNotHappen) {
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, 4, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    if (world.rank == 1) return;  // goes away
+    rank.session.Begin();
+    std::vector<float> values(1);
+
+    EXPECT_FALSE(rank.session.collectives().AllReduce(std::span(values), ReduceOp::kSum).ok());
+
+    EXPECT_TRUE(rank.session.step_broken());
+    const auto reduced = rank.session.Reduce();
+    ASSERT_FALSE(reduced.ok());  // this world never changes
+    EXPECT_EQ(reduced.error().reason, kPeerLost);
+    EXPECT_EQ(rank.session.applied_steps(), 0);
+  });
 }
 
 TEST(Session, ARankWithoutSamplesTakesPart) {

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/gloo_communicator.h"
-#include "worker/trainer/loopback_communicator.h"
+#include "worker/trainer/comm/gloo_communicator.h"
+#include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/workloads/mnist.h"

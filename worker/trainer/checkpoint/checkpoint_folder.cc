@@ -153,31 +153,42 @@ Result<std::vector<StateVersion>> CheckpointFolder::Complete() const {
   return complete;
 }
 
+Result<std::vector<DoneShard>> CheckpointFolder::ReadDone(const StateVersion& version) const {
+  const std::string path = PathOf(version) + "/" + kDoneFile;
+  Result<std::vector<DoneShard>> done = DecodeDone(ReadAtMost(path, kMaxDoneBytes));
+  if (!done.ok()) return Error{done.error().kind, path + ": " + done.error().message};
+  return done;
+}
+
 Result<LoadedShard> CheckpointFolder::Load(const StateVersion& version,
                                            const StateIdentity& identity,
                                            const std::vector<uint64_t>& parts) const {
-  const std::string done_path = PathOf(version) + "/" + kDoneFile;
-  const auto done = DecodeDone(ReadAtMost(done_path, kMaxDoneBytes));
-  if (!done.ok()) return Error{done.error().kind, done_path + ": " + done.error().message};
+  const Result<std::vector<DoneShard>> done = ReadDone(version);
+  if (!done.ok()) return done.error();
   const std::string path = PathOf(version) + "/" + kShardFile;
   Result<LoadedShard> loaded = ReadShard(path, identity, parts);
   if (!loaded.ok()) return loaded.error();
   const DoneShard expected{.shard = 0, .bytes = loaded->bytes, .checksum = loaded->header.checksum};
-  if (done->size() != 1 || done->front() != expected || loaded->header.version != version) {
+  if (done->front() != expected || loaded->header.version != version) {
     return Error{ErrorKind::kUnavailable, path + ": it is not the file that DONE speaks of"};
   }
+  const Result<void> sound = CheckParts(version, identity, *done);
+  if (!sound.ok()) return sound.error();
   return loaded;
 }
 
 Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     const StateVersion& than, const StateIdentity& identity, const std::vector<uint64_t>& parts,
-    std::set<StateVersion>& damaged) const {
+    std::map<StateVersion, std::string>& damaged) const {
   const Result<std::vector<StateVersion>> complete = Complete();
   if (!complete.ok()) return complete.error();
   std::vector<std::string> passed_over;
   for (const StateVersion& version : *complete) {
     if (!(than < version)) break;
-    if (than != StateVersion{} && damaged.contains(version)) continue;
+    if (const auto known = damaged.find(version); known != damaged.end()) {
+      if (than == StateVersion{}) passed_over.push_back(known->second);
+      continue;
+    }
     Result<LoadedShard> loaded = Load(version, identity, parts);
     if (loaded.ok()) {
       for (const std::string& reason : passed_over) {
@@ -189,7 +200,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     if (loaded.error().kind == ErrorKind::kInvalid) return loaded.error();
     // Its writer may have removed it meanwhile: then there are newer ones, which came first.
     if (!IsDone(version)) continue;
-    damaged.insert(version);
+    damaged[version] = loaded.error().message;
     passed_over.push_back(loaded.error().message);
   }
   if (passed_over.empty()) return std::optional<LoadedShard>();
@@ -237,9 +248,10 @@ Result<DoneShard> CheckpointFolder::Write(const ShardHeader& header, const Train
   return DoneShard{.shard = 0, .bytes = *bytes, .checksum = header.checksum};
 }
 
-Result<void> CheckpointFolder::MarkDone(const StateVersion& version, const DoneShard& shard) const {
+Result<void> CheckpointFolder::MarkDone(const StateVersion& version,
+                                        const std::vector<DoneShard>& shards) const {
   const std::string home = PathOf(version);
-  Result<void> written = WriteTextDurably(home + "/" + kDoneFile, EncodeDone({shard}));
+  Result<void> written = WriteTextDurably(home + "/" + kDoneFile, EncodeDone(shards));
   if (!written.ok()) return written;
   return SyncFolder(home);
 }

@@ -71,9 +71,17 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   const Result<DoneShard> shard = folder_.Write(header_, state, stop);
   if (!shard.ok() && shard.error().kind == ErrorKind::kAlreadyExists) return {};
   if (!shard.ok()) return shard.error();
+  std::vector<DoneShard> shards{*shard};
+  if (calls_.parts) {
+    const Result<int> count = calls_.parts(version, stop);
+    if (!count.ok()) return count.error();
+    const Result<std::vector<DoneShard>> parts = folder_.AdoptParts(version, *count);
+    if (!parts.ok()) return parts.error();
+    shards.insert(shards.end(), parts->begin(), parts->end());
+  }
   Result<void> step = calls_.grant(version, *shard, stop);
   if (!step.ok()) return step;
-  step = folder_.MarkDone(version, *shard);
+  step = folder_.MarkDone(version, shards);
   if (!step.ok()) return step;
   LogInfo("Completed a checkpoint",
           {{"path", folder_.PathOf(version)}, {"bytes", static_cast<int64_t>(shard->bytes)}});

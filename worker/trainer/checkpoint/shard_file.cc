@@ -136,7 +136,7 @@ Result<ShardHeader> ReadShardHeader(const std::string& path) {
 }
 
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
-                              const std::vector<uint64_t>& parts) {
+                              const std::vector<uint64_t>& parts, int32_t shards) {
   const auto damaged = [&](const std::string& why) {
     return Error{ErrorKind::kUnavailable, path + ": " + why};
   };
@@ -144,7 +144,7 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
   Result<OpenedShard> opened = ReadHeader(file, path);
   if (!opened.ok()) return opened.error();
   const ShardHeader& header = opened->header;
-  if (const std::string other = WhyOther(header, identity, parts); !other.empty()) {
+  if (const std::string other = WhyOther(header, identity, parts, shards); !other.empty()) {
     return Error{ErrorKind::kInvalid, path + ": " + other};
   }
   const Result<uint64_t> data = ShardDataBytes(header);

@@ -31,11 +31,11 @@ Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
 // The header alone. Errors as below.
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
-// All of it. `parts` are the reader's own. kNotFound: no such file. kInvalid: it belongs to another
-// model or run, or to a newer format. kUnavailable: it is damaged or cannot be read. Each names the
-// file.
+// All of it. `parts` are the reader's own, as is how many `shards` the state has. kNotFound: no
+// such file. kInvalid: it belongs to another model or run, or to a newer format. kUnavailable: it
+// is damaged or cannot be read. Each names the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
-                              const std::vector<uint64_t>& parts);
+                              const std::vector<uint64_t>& parts, int32_t shards = 1);
 
 // Writes small text to a new file beside `path`, waits until it is on disk, and renames it there.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);

@@ -210,7 +210,7 @@ Result<uint64_t> ShardDataBytes(const ShardHeader& header) {
 }
 
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
-                     std::span<const uint64_t> parts) {
+                     std::span<const uint64_t> parts, int32_t shards) {
   if (have.identity.model != want.model) return WhyOtherModel(have.identity.model, want.model);
   const auto differs = [](const std::string& what, const std::string& theirs,
                           const std::string& ours) {
@@ -224,7 +224,10 @@ std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
     return differs("global-batch", std::to_string(have.identity.global_batch),
                    std::to_string(want.global_batch));
   }
-  if (have.shards != 1) return "it has " + std::to_string(have.shards) + " shards instead of one";
+  if (have.shards != shards) {
+    return "it has " + std::to_string(have.shards) + " shards instead of " +
+           (shards == 1 ? "one" : std::to_string(shards));
+  }
   if (!std::equal(have.parts.begin(), have.parts.end(), parts.begin(), parts.end())) {
     return "its optimizer keeps another state";
   }

@@ -40,7 +40,8 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // HeldState::term_base
-  int32_t shard = 0;      // of `shards`: a state that all ranks share is one
+  int32_t shard = 0;      // of `shards`: a state that all ranks share is one; of a table that is
+                          // spread over n ranks, one of n has the rows of ShareOf(shard, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // values in each part
   uint64_t checksum = 0;        // of the data: Checksum(TrainableState)
@@ -62,8 +63,8 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
 // Why a state of `have` cannot be taken over by a rank of `want`, whose parts have `parts` values:
-// a sentence; empty when it can. The run does not matter.
+// a sentence; empty when it can. The run does not matter. `shards`: how many the state shall have.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
-                     std::span<const uint64_t> parts);
+                     std::span<const uint64_t> parts, int32_t shards = 1);
 
 }  // namespace ringmaster::trainer

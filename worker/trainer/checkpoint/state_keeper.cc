@@ -10,6 +10,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::chrono::seconds kFinishLimit{60};
+constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
 
 }  // namespace
 
@@ -26,16 +27,27 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   std::unique_ptr<StateKeeper> keeper(
       new StateKeeper(std::move(options), std::move(state), membership, clock));
   const KeeperOptions& chosen = keeper->options_;
-  if (!chosen.snapshot_folder.empty()) {
+  // A rank's share alone is no state that one could go on from.
+  if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
     keeper->snapshots_.emplace(chosen.snapshot_folder, chosen.slot);
   }
   if (chosen.checkpoint_folder.empty()) return keeper;
   Result<CheckpointFolder> folder = CheckpointFolder::Open(chosen.checkpoint_folder);
   if (!folder.ok()) return folder.error();
   keeper->folder_ = *folder;
+  std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts;
+  if (chosen.sharded != nullptr) {
+    keeper->parts_ = std::make_unique<PartWriter>(*folder, [&membership](const std::string& why) {
+      membership.Unprotected(kCheckpointProtection, why);
+    });
+    parts = [gate = &keeper->gate_](const StateVersion& version, const std::stop_token& stop) {
+      return gate->Await(version, stop);
+    };
+  }
   keeper->writer_ = std::make_unique<CheckpointWriter>(
       *std::move(folder), chosen.checkpoint_keep,
-      CheckpointCalls{.grant =
+      CheckpointCalls{.parts = std::move(parts),
+                      .grant =
                           [&membership](const StateVersion& version, const DoneShard& shard,
                                         const std::stop_token& stop) {
                             return membership.AwaitGrant(
@@ -74,10 +86,15 @@ Result<HeldState> StateKeeper::Restore(const HeldState& held) {
   return now;
 }
 
+void StateKeeper::Distrust(const StateVersion& version, const std::string& reason) {
+  damaged_[version] = "the checkpoint " + CheckpointName(version) + " lacks " + reason;
+}
+
 HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
   for (std::size_t i = 0; i < state_.size(); ++i) {
     std::copy(loaded.values[i].begin(), loaded.values[i].end(), state_[i].begin());
   }
+  if (options_.mirror != nullptr) options_.mirror->Push();
   const ShardHeader& header = loaded.header;
   const bool same_run =
       !header.identity.run.empty() && header.identity.run == options_.identity.run;
@@ -104,6 +121,7 @@ void StateKeeper::Applied(const World&, const HeldState& held) {
   if (!snapshots_) return;
   const Clock::Time began = clock_.Now();
   if (!pace_.Due(began)) return;
+  if (options_.mirror != nullptr) options_.mirror->Pull();
   ShardHeader header = HeaderFor(held);
   header.checksum = Checksum(state_);
   const Result<void> written = snapshots_->Write(header, state_);
@@ -114,12 +132,15 @@ void StateKeeper::Applied(const World&, const HeldState& held) {
 }
 
 void StateKeeper::Committed(const World& world, const HeldState& held) {
-  if (!writer_ || world.rank != 0 || held.version.step == 0) return;
-  if (held.version.step % options_.checkpoint_every == 0) Checkpoint(held);
+  if (!writer_ || held.version.step == 0) return;
+  if (held.version.step % options_.checkpoint_every == 0) Checkpoint(world, held);
 }
 
-void StateKeeper::Checkpoint(const HeldState& held) {
+void StateKeeper::Checkpoint(const World& world, const HeldState& held) {
   if (held.version == offered_) return;
+  if (parts_) OfferPart(world, held);
+  if (world.rank != 0) return;
+  if (options_.mirror != nullptr) options_.mirror->Pull();
   if (writer_->Offer(HeaderFor(held), state_)) {
     offered_ = held.version;
   } else if (!std::exchange(skipped_, true)) {
@@ -130,12 +151,67 @@ void StateKeeper::Checkpoint(const HeldState& held) {
   }
 }
 
+bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
+  return !writer_ || writer_->AwaitIdle(limit);
+}
+
+// A part that comes too early is skipped, and the checkpoint with it.
+void StateKeeper::OfferPart(const World& world, const HeldState& held) {
+  const ShardView view = options_.sharded->view();
+  ShardHeader header = HeaderFor(held);
+  header.shard = world.rank;
+  header.shards = world.size;
+  header.parts = {view.values.size()};
+  gate_.Expect(held.version, world.size);
+  due_ = held.version;
+  parts_->Offer(std::move(header), view.values);
+}
+
+std::optional<StateVersion> StateKeeper::PartWritten() const {
+  if (!parts_ || due_ == StateVersion{} || parts_->written() != due_) return std::nullopt;
+  return due_;
+}
+
+void StateKeeper::PartsWritten(const StateVersion& version) { gate_.Complete(version); }
+
+Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, int64_t end,
+                                   std::span<float> values) const {
+  if (!folder_) {
+    return Error{ErrorKind::kInvalid, "there is no checkpoint folder to read rows from"};
+  }
+  const int64_t row_values =
+      static_cast<int64_t>(values.size()) / std::max<int64_t>(1, end - begin);
+  return folder_->LoadRows(version, options_.identity,
+                           {.all_rows = options_.sharded->view().all_rows,
+                            .row_values = row_values,
+                            .begin = begin,
+                            .end = end},
+                           values);
+}
+
+void StateKeeper::WorldEnded() {
+  if (!parts_) return;
+  gate_.GiveUp();
+  due_ = offered_ = {};
+}
+
+void StateKeeper::FinishPart(const World& world, const HeldState& held) {
+  if (!parts_ || held.version.step == 0) return;
+  const bool offered = due_ == held.version && (world.rank != 0 || offered_ == held.version);
+  if (!offered) {
+    gate_.GiveUp();  // of a checkpoint before
+    const bool idle = writer_->AwaitIdle(kPartLimit) && parts_->AwaitIdle(kPartLimit);
+    if (idle) Checkpoint(world, held);
+  }
+  if (!parts_->AwaitIdle(kPartLimit)) LogWarn("Ended without its part of the last checkpoint");
+}
+
 void StateKeeper::Finished(const World& world, const HeldState& held) {
   if (!writer_ || world.rank != 0 || held.version.step == 0) return;
-  bool idle = writer_->AwaitIdle(kFinishLimit);
-  if (idle) {
-    Checkpoint(held);
-    idle = writer_->AwaitIdle(kFinishLimit);
+  bool idle = AwaitWritten(kFinishLimit);
+  if (idle && !parts_) {
+    Checkpoint(world, held);
+    idle = AwaitWritten(kFinishLimit);
   }
   if (!idle) LogWarn("Ended without waiting for the last checkpoint any longer");
 }

@@ -4,17 +4,22 @@
 // steps (snapshot.h), a checkpoint every so many committed ones (checkpoint_writer.h). The session
 // tells it of steps; who may complete a checkpoint it asks the MembershipSource.
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/checkpoint_writer.h"
+#include "worker/trainer/checkpoint/part_writer.h"
 #include "worker/trainer/checkpoint/snapshot.h"
 #include "worker/trainer/membership_source.h"
+#include "worker/trainer/sharded_state.h"
+#include "worker/trainer/state_mirror.h"
 #include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer {
@@ -26,6 +31,8 @@ struct KeeperOptions {
   std::string snapshot_folder;  // empty: no snapshots
   int slot = 0;
   StateIdentity identity;
+  StateMirror* mirror = nullptr;          // outlives the keeper; null: the state is in host memory
+  const ShardedState* sharded = nullptr;  // outlives the keeper; null: all state is replicated
 };
 
 // Thread-safety: one thread.
@@ -41,11 +48,28 @@ class StateKeeper {
   // then. Cheap where there is none. kInvalid, in a sentence: there are checkpoints, and this rank
   // must not begin without them (another model, a newer format, all damaged).
   Result<HeldState> Restore(const HeldState& held);
+  // A version that Restore() found lacks something, which Restore() does not read: it is not found
+  // again.
+  void Distrust(const StateVersion& version, const std::string& reason);
 
   // The update of a step is done.
   void Applied(const World& world, const HeldState& held);
   // The state is that of a committed step, now, in this world.
   void Committed(const World& world, const HeldState& held);
+  // Waits until no checkpoint is being written; false when that takes longer than `limit`.
+  bool AwaitWritten(std::chrono::milliseconds limit);
+  // Of a state that is spread over ranks: whose part of the checkpoint that was due last, in this
+  // world, is on disk here; and the news that it is on all ranks'.
+  std::optional<StateVersion> PartWritten() const;
+  void PartsWritten(const StateVersion& version);
+  // Reads rows of a version that Restore() found. kInvalid: a sentence that names the file.
+  Result<void> LoadRows(const StateVersion& version, int64_t begin, int64_t end,
+                        std::span<float> values) const;
+  // The world is over: a checkpoint whose parts are not all written is given up.
+  void WorldEnded();
+  // Training is over with this state: this rank's part of it is written, within a limit.
+  void FinishPart(const World& world, const HeldState& held);
+
   // Training is over with this state, which every rank has: waits until its checkpoint is complete,
   // within a limit.
   void Finished(const World& world, const HeldState& held);
@@ -56,7 +80,8 @@ class StateKeeper {
 
   HeldState TakeOver(const LoadedShard& loaded, StateOrigin origin);
   ShardHeader HeaderFor(const HeldState& held) const;
-  void Checkpoint(const HeldState& held);
+  void Checkpoint(const World& world, const HeldState& held);
+  void OfferPart(const World& world, const HeldState& held);
 
   const KeeperOptions options_;
   const TrainableState state_;
@@ -64,13 +89,16 @@ class StateKeeper {
   const Clock& clock_;
 
   std::optional<CheckpointFolder> folder_;
-  std::set<StateVersion> damaged_;  // that were told of
-  bool skipped_ = false;            // that one was skipped has been said
-  StateVersion offered_;            // the newest that was offered, or restored
+  std::map<StateVersion, std::string> damaged_;  // with reasons that were told
+  bool skipped_ = false;                         // that one was skipped has been said
+  StateVersion offered_;                         // the newest that was offered, or restored
 
   std::optional<SnapshotFiles> snapshots_;
   SnapshotPace pace_;
 
+  StateVersion due_;  // of a sharded state's checkpoint in this world
+  PartsGate gate_;
+  std::unique_ptr<PartWriter> parts_;
   std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the others
 };
 

@@ -27,6 +27,8 @@ class DataOrder {
   // REQUIRES: samples in [1, 2^32), global_batch >= 1.
   DataOrder(uint64_t seed, int64_t samples, int64_t global_batch);
 
+  int64_t samples() const { return samples_; }
+
   // The sample at `position` of the batch of `step` (both from 0).
   int64_t SampleAt(int64_t step, int64_t position) const;
 

@@ -1,8 +1,7 @@
 #pragma once
 
 // Labelled 28×28 grey images for the mnist workload: from a folder of IDX files, or drawn by the
-// program itself. Thread-safety: one thread per set (a generated set draws an image when it is
-// first asked for).
+// program itself. Thread-safe: a generated set draws an image when it is first asked for.
 
 #include <cstdint>
 #include <memory>

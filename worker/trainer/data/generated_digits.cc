@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <mutex>
 #include <vector>
 
 #include "worker/trainer/data/dataset.h"
@@ -166,9 +168,12 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint8_t* Image(int64_t index) override {
     uint8_t* image = pixels_.data() + index * kImagePixels;
-    if (!drawn_[static_cast<std::size_t>(index)]) {
+    std::atomic<bool>& drawn = drawn_[static_cast<std::size_t>(index)];
+    if (drawn.load(std::memory_order_acquire)) return image;
+    const std::lock_guard lock(drawing_);
+    if (!drawn.load(std::memory_order_relaxed)) {
       Draw(index, image);
-      drawn_[static_cast<std::size_t>(index)] = true;
+      drawn.store(true, std::memory_order_release);
     }
     return image;
   }
@@ -198,7 +203,8 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  std::vector<bool> drawn_;
+  std::mutex drawing_;
+  std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };
 

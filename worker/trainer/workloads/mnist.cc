@@ -9,7 +9,10 @@
 
 #include <c10/core/GradMode.h>
 
+#include "worker/trainer/data/prefetcher.h"
+#include "worker/trainer/fingerprint.h"
 #include "worker/trainer/philox.h"
+#include "worker/trainer/precision_type.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -24,7 +27,8 @@ constexpr float kMean = 0.1307F;
 constexpr float kDeviation = 0.3081F;
 
 // Uniform in ±1/sqrt(fan_in), as the examples' layers start; from (seed, layer, element) alone.
-at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t fan_in) {
+at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t fan_in,
+                   at::Device device) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
   const float bound = 1.0F / std::sqrt(static_cast<float>(fan_in));
   auto* values = tensor.data_ptr<float>();
@@ -33,7 +37,7 @@ at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t
                                           static_cast<uint32_t>(i / 4), 0);
     values[i] = bound * (2 * UnitFloat(block.words[i % 4]) - 1);
   }
-  return tensor.requires_grad_(true);
+  return tensor.to(device).requires_grad_(true);
 }
 
 struct Layer {
@@ -41,9 +45,10 @@ struct Layer {
   at::Tensor bias;
 };
 
-Layer MakeLayer(uint64_t seed, uint64_t number, at::IntArrayRef sizes, int64_t fan_in) {
-  return {.weight = Uniform(seed, 2 * number, sizes, fan_in),
-          .bias = Uniform(seed, 2 * number + 1, {sizes[0]}, fan_in)};
+Layer MakeLayer(uint64_t seed, uint64_t number, at::IntArrayRef sizes, int64_t fan_in,
+                at::Device device) {
+  return {.weight = Uniform(seed, 2 * number, sizes, fan_in, device),
+          .bias = Uniform(seed, 2 * number + 1, {sizes[0]}, fan_in, device)};
 }
 
 // Grey values to the network's input.
@@ -60,6 +65,22 @@ struct Masks {
   at::Tensor hidden;    // n × kHidden
 };
 
+// Samples as they are assembled on the host. Grown to the largest batch once and reused.
+struct Samples {
+  int64_t reserved = 0;
+  int64_t count = 0;
+  at::Tensor input;
+  at::Tensor target;
+  Masks masks;
+};
+
+// Samples as the network takes them, on its device.
+struct Batch {
+  at::Tensor input;
+  at::Tensor target;
+  Masks masks;
+};
+
 // How far an image is moved, in pixels to the right and down.
 struct Shift {
   int x = 0;
@@ -72,11 +93,17 @@ class Mnist final : public Workload {
       : options_(options),
         dataset_(std::move(dataset)),
         order_(options.seed, dataset_.training->size(), options.global_batch),
-        conv1_(MakeLayer(options.seed, 0, {kChannels1, 1, kKernel, kKernel}, kKernel * kKernel)),
+        device_(options.device),
+        type_(TypeOf(options.precision)),
+        conv1_(MakeLayer(options.seed, 0, {kChannels1, 1, kKernel, kKernel}, kKernel * kKernel,
+                         device_)),
         conv2_(MakeLayer(options.seed, 1, {kChannels2, kChannels1, kKernel, kKernel},
-                         kChannels1 * kKernel * kKernel)),
-        linear1_(MakeLayer(options.seed, 2, {kHidden, kFlat}, kFlat)),
-        linear2_(MakeLayer(options.seed, 3, {kClasses, kHidden}, kHidden)) {}
+                         kChannels1 * kKernel * kKernel, device_)),
+        linear1_(MakeLayer(options.seed, 2, {kHidden, kFlat}, kFlat, device_)),
+        linear2_(MakeLayer(options.seed, 3, {kClasses, kHidden}, kHidden, device_)),
+        prefetcher_(
+            [this](int64_t step, Share share, Samples& samples) { Assemble(step, share, samples); },
+            options.constant_batch ? 0 : options.loader_threads) {}
 
   std::string model() const override;
   std::vector<at::Tensor> parameters() override {
@@ -88,30 +115,34 @@ class Mnist final : public Workload {
   uint64_t fingerprint() const override;
   void WarmUp() override;
   void Load(int64_t step, Share share) override;
-  double Forward() override;
-  void Backward() override { loss_.backward(); }
+  Result<double> Forward(StepCollectives&) override { return Score(batch_); }
+  Result<void> Backward(StepCollectives&) override;
+  const at::Tensor* device_loss() const override { return device_.is_cpu() ? nullptr : &loss_; }
   Evaluation Evaluate(Share share) override;
 
  private:
-  void Reserve(int64_t samples);
-  void Fill(ImageSet& images, int64_t sample, int64_t row, Shift shift = {});
+  double Score(const Batch& batch);
+  void ComputeGradients() const;
+  Batch Send(const Samples& samples) const;
+  void Reserve(int64_t count, Samples& samples) const;
+  void Assemble(int64_t step, Share share, Samples& samples) const;
+  void Fill(ImageSet& images, int64_t sample, int64_t row, Shift shift, Samples& samples) const;
   Shift ShiftOf(int64_t step, int64_t sample) const;
-  void FillMasks(int64_t step, int64_t sample, int64_t row);
+  void FillMasks(int64_t step, int64_t sample, int64_t row, Masks& masks) const;
   at::Tensor LogProbabilities(const at::Tensor& input, const Masks* masks) const;
 
   const MnistOptions options_;
   const std::array<float, 256> normalised_ = Normalised();
-  Dataset dataset_;
+  const Dataset dataset_;
   const DataOrder order_;
+  const at::Device device_;
+  const at::ScalarType type_;  // of what layers compute
   Layer conv1_, conv2_, linear1_, linear2_;
-
-  // Of the loaded samples; grown to the largest batch once and reused.
-  int64_t reserved_ = 0;
-  int64_t loaded_ = 0;
-  at::Tensor input_;
-  at::Tensor target_;
-  Masks masks_;
+  const Samples* loaded_ = nullptr;  // the prefetcher's
+  Share loaded_share_;
+  Batch batch_;  // the loaded samples
   at::Tensor loss_;
+  Prefetcher<Samples> prefetcher_;  // last: its threads use the rest
 };
 
 std::string Mnist::model() const {
@@ -135,27 +166,43 @@ std::string Mnist::model() const {
 }
 
 uint64_t Mnist::fingerprint() const {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3ULL; };
-  for (const ImageSet* images : {dataset_.training.get(), dataset_.held_out.get()}) {
-    add(static_cast<uint64_t>(images->size()));
-    for (int64_t i = 0; i < images->size(); ++i) add(images->Label(i));
-  }
-  return hash;
+  Fingerprint fingerprint;
+  fingerprint.AddLabels(*dataset_.training);
+  fingerprint.AddLabels(*dataset_.held_out);
+  return fingerprint.value();
 }
 
-void Mnist::Reserve(int64_t samples) {
-  if (samples <= reserved_) return;
-  reserved_ = samples;
-  input_ = at::empty({samples, 1, kImageSide, kImageSide}, at::kFloat);
-  target_ = at::empty({samples}, at::kLong);
-  masks_ = {.channels = at::empty({samples, kChannels2, 1, 1}, at::kFloat),
-            .hidden = at::empty({samples, kHidden}, at::kFloat)};
+void Mnist::Reserve(int64_t count, Samples& samples) const {
+  samples.count = count;
+  if (count <= samples.reserved) return;
+  samples.reserved = count;
+  // A GPU copies page-locked memory without making anybody wait.
+  const auto memory = [&](at::IntArrayRef sizes, at::ScalarType type) {
+    return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(!device_.is_cpu()));
+  };
+  samples.input = memory({count, 1, kImageSide, kImageSide}, at::kFloat);
+  samples.target = memory({count}, at::kLong);
+  samples.masks = {.channels = memory({count, kChannels2, 1, 1}, at::kFloat),
+                   .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-void Mnist::Fill(ImageSet& images, int64_t sample, int64_t row, Shift shift) {
+// What is assembled next may overwrite the samples as soon as a result of theirs was read: the
+// session reads the loss of every step.
+Batch Mnist::Send(const Samples& samples) const {
+  const auto part = [&](const at::Tensor& all) {
+    const at::Tensor first = all.narrow(0, 0, samples.count);
+    return device_.is_cpu() ? first : first.to(device_, /*non_blocking=*/true);
+  };
+  return {
+      .input = part(samples.input),
+      .target = part(samples.target),
+      .masks = {.channels = part(samples.masks.channels), .hidden = part(samples.masks.hidden)}};
+}
+
+void Mnist::Fill(ImageSet& images, int64_t sample, int64_t row, Shift shift,
+                 Samples& samples) const {
   const uint8_t* pixels = images.Image(sample);
-  float* input = input_.data_ptr<float>() + row * kImagePixels;
+  float* input = samples.input.data_ptr<float>() + row * kImagePixels;
   if (shift.x == 0 && shift.y == 0) {
     for (int i = 0; i < kImagePixels; ++i) input[i] = normalised_[pixels[i]];
   } else {
@@ -170,7 +217,7 @@ void Mnist::Fill(ImageSet& images, int64_t sample, int64_t row, Shift shift) {
       }
     }
   }
-  target_.data_ptr<int64_t>()[row] = images.Label(sample);
+  samples.target.data_ptr<int64_t>()[row] = images.Label(sample);
 }
 
 Shift Mnist::ShiftOf(int64_t step, int64_t sample) const {
@@ -185,7 +232,7 @@ Shift Mnist::ShiftOf(int64_t step, int64_t sample) const {
   return {.x = draw(random.words[0]), .y = draw(random.words[1])};
 }
 
-void Mnist::FillMasks(int64_t step, int64_t sample, int64_t row) {
+void Mnist::FillMasks(int64_t step, int64_t sample, int64_t row, Masks& masks) const {
   const auto keep = static_cast<float>(1 - options_.dropout);
   PhiloxBlock block{};
   const auto fill = [&](float* mask, int64_t size, uint32_t layer) {
@@ -198,57 +245,88 @@ void Mnist::FillMasks(int64_t step, int64_t sample, int64_t row) {
       mask[i] = UnitFloat(block.words[i % 4]) < keep ? 1 / keep : 0;
     }
   };
-  fill(masks_.channels.data_ptr<float>() + row * kChannels2, kChannels2, 0);
-  fill(masks_.hidden.data_ptr<float>() + row * kHidden, kHidden, 1);
+  fill(masks.channels.data_ptr<float>() + row * kChannels2, kChannels2, 0);
+  fill(masks.hidden.data_ptr<float>() + row * kHidden, kHidden, 1);
 }
 
 void Mnist::Load(int64_t step, Share share) {
-  Reserve(share.size());
-  loaded_ = share.size();
-  for (int64_t row = 0; row < loaded_; ++row) {
+  const bool same =
+      loaded_ != nullptr && share.begin == loaded_share_.begin && share.end == loaded_share_.end;
+  if (options_.constant_batch && same) return;
+  loaded_ = &prefetcher_.Take(options_.constant_batch ? 0 : step, share);
+  loaded_share_ = share;
+  batch_ = loaded_->count == 0 ? Batch() : Send(*loaded_);
+}
+
+void Mnist::Assemble(int64_t step, Share share, Samples& samples) const {
+  Reserve(share.size(), samples);
+  for (int64_t row = 0; row < samples.count; ++row) {
     const int64_t sample = order_.SampleAt(step, share.begin + row);
-    Fill(*dataset_.training, sample, row, ShiftOf(step, sample));
-    FillMasks(step, sample, row);
+    Fill(*dataset_.training, sample, row, ShiftOf(step, sample), samples);
+    FillMasks(step, sample, row, samples.masks);
   }
 }
 
 at::Tensor Mnist::LogProbabilities(const at::Tensor& input, const Masks* masks) const {
+  const auto narrow = [this](const at::Tensor& tensor) { return tensor.to(type_); };
+  const auto convolve = [&](const at::Tensor& x, const Layer& layer) {
+    return at::conv2d(narrow(x), narrow(layer.weight), narrow(layer.bias));
+  };
+  const auto multiply = [&](const at::Tensor& x, const Layer& layer) {
+    return at::linear(narrow(x), narrow(layer.weight), narrow(layer.bias));
+  };
   // Pooling before the rectifier gives the same values for a quarter of the work.
-  at::Tensor x = at::relu(at::max_pool2d(at::conv2d(input, conv1_.weight, conv1_.bias), 2));
-  x = at::conv2d(x, conv2_.weight, conv2_.bias);
-  if (masks != nullptr) x = x * masks->channels;
+  at::Tensor x = at::relu(at::max_pool2d(convolve(input, conv1_), 2));
+  x = convolve(x, conv2_);
+  if (masks != nullptr) x = x * narrow(masks->channels);
   x = at::relu(at::max_pool2d(x, 2)).view({-1, kFlat});
-  x = at::relu(at::linear(x, linear1_.weight, linear1_.bias));
-  if (masks != nullptr) x = x * masks->hidden;
-  return at::log_softmax(at::linear(x, linear2_.weight, linear2_.bias), 1);
+  x = at::relu(multiply(x, linear1_));
+  if (masks != nullptr) x = x * narrow(masks->hidden);
+  return at::log_softmax(multiply(x, linear2_).to(at::kFloat), 1);
 }
 
-double Mnist::Forward() {
-  if (loaded_ == 0) return 0;
-  const Masks masks{.channels = masks_.channels.narrow(0, 0, loaded_),
-                    .hidden = masks_.hidden.narrow(0, 0, loaded_)};
-  const at::Tensor scores = LogProbabilities(input_.narrow(0, 0, loaded_), &masks);
-  loss_ = at::nll_loss(scores, target_.narrow(0, 0, loaded_), {}, at::Reduction::Sum);
-  return loss_.item<float>();
+// The sum of the samples' losses; on a GPU it stays there, as loss_.
+double Mnist::Score(const Batch& batch) {
+  if (!batch.input.defined()) {
+    loss_ = at::zeros({1}, device_);
+    return 0;
+  }
+  const at::Tensor scores = LogProbabilities(batch.input, &batch.masks);
+  loss_ = at::nll_loss(scores, batch.target, {}, at::Reduction::Sum);
+  return device_.is_cpu() ? loss_.item<float>() : 0;
+}
+
+Result<void> Mnist::Backward(StepCollectives&) {
+  if (loaded_->count > 0) ComputeGradients();
+  return {};
+}
+
+void Mnist::ComputeGradients() const {
+  if (options_.loss_scale == nullptr) return loss_.backward();
+  loss_.backward(options_.loss_scale->value());
 }
 
 void Mnist::WarmUp() {
-  Load(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 32)));
-  Forward();
-  Backward();
+  Samples samples;
+  Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 32)), samples);
+  Score(Send(samples));
+  ComputeGradients();
+  static_cast<void>(loss_.item<float>());  // what was assembled is no longer needed
 }
 
 Evaluation Mnist::Evaluate(Share share) {
   const c10::AutoGradMode no_gradients(false);
   Evaluation result;
+  Samples samples;
   for (int64_t begin = share.begin; begin < share.end; begin += kEvaluationBatch) {
-    const int64_t samples = std::min(kEvaluationBatch, share.end - begin);
-    Reserve(samples);
-    for (int64_t row = 0; row < samples; ++row) Fill(*dataset_.held_out, begin + row, row);
-    const at::Tensor scores = LogProbabilities(input_.narrow(0, 0, samples), nullptr);
-    const at::Tensor target = target_.narrow(0, 0, samples);
-    result.loss_sum += at::nll_loss(scores, target, {}, at::Reduction::Sum).item<float>();
-    result.correct += scores.argmax(1).eq(target).sum().item<int64_t>();
+    Reserve(std::min(kEvaluationBatch, share.end - begin), samples);
+    for (int64_t row = 0; row < samples.count; ++row) {
+      Fill(*dataset_.held_out, begin + row, row, {}, samples);
+    }
+    const Batch batch = Send(samples);
+    const at::Tensor scores = LogProbabilities(batch.input, nullptr);
+    result.loss_sum += at::nll_loss(scores, batch.target, {}, at::Reduction::Sum).item<float>();
+    result.correct += scores.argmax(1).eq(batch.target).sum().item<int64_t>();
   }
   return result;
 }

@@ -6,9 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "worker/trainer/data/dataset.h"
+#include "worker/trainer/loss_scale.h"
+#include "worker/trainer/precision.h"
 #include "worker/trainer/workloads/workload.h"
 
 namespace ringmaster::trainer {
@@ -18,6 +21,11 @@ struct MnistOptions {
   int64_t global_batch = 64;
   double dropout = 0.5;
   int max_shift = 0;  // training images are moved by up to so many pixels each way, anew every step
+  int loader_threads = 1;       // that assemble batches ahead
+  bool constant_batch = false;  // every step trains on the samples of the first: no data I/O
+  std::string device = "cpu";   // where it computes, as LibTorch names it
+  Precision precision = Precision::kFloat32;
+  std::shared_ptr<const LossScale> loss_scale{};  // null: gradients are the loss's own
 };
 
 std::unique_ptr<Workload> MakeMnist(Dataset dataset, const MnistOptions& options);

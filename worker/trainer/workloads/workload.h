@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
 #include "worker/trainer/data/data_order.h"
+#include "worker/trainer/sharded_state.h"
+#include "worker/trainer/step_collectives.h"
 
 namespace ringmaster::trainer {
 
@@ -22,8 +25,13 @@ class Workload {
  public:
   virtual ~Workload() = default;
 
-  // Leaves of autograd, initialised from the seed.
+  // Leaves of autograd, initialised from the seed. The first averages() values of them are running
+  // averages (SgdOptions::averages).
   virtual std::vector<at::Tensor> parameters() = 0;
+  virtual int64_t averages() const { return 0; }
+  // The part of the state that is spread over the ranks; null: there is none. Lives as long as the
+  // workload.
+  virtual ShardedState* sharded() { return nullptr; }
   // A line for each parameter: name, type and shape. A state of one model fits no other.
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
@@ -36,10 +44,14 @@ class Workload {
 
   // Assembles the samples `share` of the global batch of `step`.
   virtual void Load(int64_t step, Share share) = 0;
-  // The sum of the loaded samples' losses; 0 for an empty share.
-  virtual double Forward() = 0;
-  // Adds the gradients of that sum to the parameters' gradients.
-  virtual void Backward() = 0;
+  // The sum of the loaded samples' losses; 0 for an empty share. Every rank calls it, and what it
+  // asks of the others, whatever its share. An error is one of `others`.
+  virtual Result<double> Forward(StepCollectives& others) = 0;
+  // Adds the gradients of that sum to the parameters' gradients; likewise.
+  virtual Result<void> Backward(StepCollectives& others) = 0;
+  // Of a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
+  // that nothing waits for it; Forward() then returned 0. Null: what Forward() returned is the sum.
+  virtual const at::Tensor* device_loss() const { return nullptr; }
 
   virtual Evaluation Evaluate(Share share) = 0;
 };

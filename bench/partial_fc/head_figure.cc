@@ -1,0 +1,181 @@
+// What the head of a partial-fc model takes on one of N ranks, in memory and time per step: as it
+// is, with every class, and as an ordinary dense layer. One process for each, so that each has its
+// own memory; made-up embeddings instead of a backbone. The last line is one JSON object.
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <span>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "bench/partial_fc/dense_head.h"
+#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/partial_fc/shard_step.h"
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::partial_fc_bench {
+namespace {
+
+using namespace trainer;              // NOLINT(google-build-using-namespace)
+using namespace trainer::partial_fc;  // NOLINT(google-build-using-namespace)
+using std::chrono::steady_clock;
+
+struct Options {
+  int64_t classes = 1'000'000;
+  int64_t embedding = 512;
+  double sample_rate = 0.1;
+  int64_t global_batch = 64;
+  int ranks = 1;  // this process is the first of so many
+  int64_t steps = 5;
+  int threads = 1;
+};
+
+struct Measured {
+  double step_millis = 0;  // median
+  double megabytes = 0;    // resident at most
+};
+
+HeadOptions HeadOf(const Options& options, double rate) {
+  HeadOptions head;
+  head.classes = options.classes;
+  head.dimension = options.embedding;
+  head.sampling = {.seed = 1, .rate = rate};
+  head.learning_rate = [](int64_t) { return 0.1; };
+  return head;
+}
+
+struct Batch {
+  std::vector<int64_t> labels;
+  std::vector<float> embeddings;
+};
+
+Batch BatchOf(const Options& options, int64_t step) {
+  Batch batch;
+  const auto width = static_cast<std::size_t>(options.embedding);
+  std::vector<float> vector(width);
+  for (int64_t i = 0; i < options.global_batch; ++i) {
+    const auto draw = [&](std::size_t k) {
+      return RandomBlock(1, RandomPurpose::kIdentities, static_cast<uint64_t>(step),
+                         static_cast<uint32_t>(i), static_cast<uint32_t>(k))
+          .words[0];
+    };
+    batch.labels.push_back(static_cast<int64_t>(draw(width)) % options.classes);
+    for (std::size_t k = 0; k < width; ++k) vector[k] = 2 * UnitFloat(draw(k)) - 1;
+    batch.embeddings.resize(batch.embeddings.size() + width);
+    ToUnit(vector.data(), options.embedding, &batch.embeddings[batch.embeddings.size() - width]);
+  }
+  return batch;
+}
+
+double MedianMillis(const Options& options,
+                    const std::function<void(int64_t step, const Batch& batch)>& run) {
+  std::vector<double> millis;
+  for (int64_t step = 0; step <= options.steps; ++step) {
+    const Batch batch = BatchOf(options, step);
+    const auto begin = steady_clock::now();
+    run(step, batch);
+    const std::chrono::duration<double, std::milli> took = steady_clock::now() - begin;
+    if (step > 0) millis.push_back(took.count());  // the first one makes room
+  }
+  std::ranges::nth_element(millis, millis.begin() + static_cast<std::ptrdiff_t>(millis.size() / 2));
+  return millis[millis.size() / 2];
+}
+
+double MeasureSparse(const Options& options, double rate) {
+  const HeadOptions head = HeadOf(options, rate);
+  const Share share = ShareOf(0, options.ranks, options.classes);
+  Rows rows({share.begin, share.end}, options.embedding, 1);
+  ShardStep work;
+  return MedianMillis(options, [&](int64_t step, const Batch& batch) {
+    std::vector<float> maximum(batch.labels.size(), kNoMaximum);
+    std::vector<float> sum(batch.labels.size());
+    std::vector<float> target(batch.labels.size());
+    std::vector<float> gradients(batch.embeddings.size());
+    work.Begin(head, step, batch.labels, batch.embeddings, rows.range());
+    work.ComputeLogits(rows, {.maximum = maximum, .sum = sum}, target);
+    work.ComputeCoefficients(maximum, sum);
+    work.AddEmbeddingGradients(rows, gradients);
+    work.Update(rows, RatesOf(head, step));
+  });
+}
+
+double MeasureDense(const Options& options) {
+  const Share share = ShareOf(0, options.ranks, options.classes);
+  DenseHead head(HeadOf(options, 1), {share.begin, share.end}, options.global_batch);
+  std::vector<float> gradients(static_cast<std::size_t>(options.global_batch * options.embedding));
+  return MedianMillis(options, [&](int64_t step, const Batch& batch) {
+    head.Step(step, batch.labels, batch.embeddings, gradients);
+  });
+}
+
+// Runs `measure` in a process of its own.
+Measured InAProcess(const Options& options, const std::function<double()>& measure) {
+  int ends[2];
+  if (::pipe(ends) != 0) std::exit(1);
+  const pid_t child = ::fork();
+  if (child < 0) std::exit(1);
+  if (child == 0) {
+    at::set_num_threads(options.threads);
+    const double millis = measure();
+    const bool written = ::write(ends[1], &millis, sizeof(millis)) == sizeof(millis);
+    _exit(written ? 0 : 1);
+  }
+  ::close(ends[1]);
+  Measured measured;
+  int status = 0;
+  struct rusage usage {};
+  const bool read =
+      ::read(ends[0], &measured.step_millis, sizeof(measured.step_millis)) == sizeof(double);
+  ::close(ends[0]);
+  if (::wait4(child, &status, 0, &usage) != child || status != 0 || !read) {
+    std::fprintf(stderr, "figure-partial-fc: a measurement ended early: is there enough memory?\n");
+    std::exit(1);
+  }
+  measured.megabytes = static_cast<double>(usage.ru_maxrss) / 1024;
+  return measured;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Memory and time of the head of a partial-fc model on one rank.");
+  app.add_option("--classes", options.classes)->check(CLI::Range(2, 1 << 30));
+  app.add_option("--embedding", options.embedding)->check(CLI::Range(1, 1 << 16));
+  app.add_option("--sample-rate", options.sample_rate)->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--global-batch", options.global_batch)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--ranks", options.ranks, "over how many the classes are spread");
+  app.add_option("--steps", options.steps)->check(CLI::Range(1, 1000));
+  app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
+  CLI11_PARSE(app, argc, argv);
+
+  nlohmann::json result{{"classes", options.classes},           {"embedding", options.embedding},
+                        {"sample_rate", options.sample_rate},   {"ranks", options.ranks},
+                        {"global_batch", options.global_batch}, {"threads", options.threads}};
+  std::printf("%-28s %14s %14s\n", "head of one rank", "ms per step", "MB at most");
+  const auto row = [&](const char* name, const char* key, const std::function<double()>& measure) {
+    const Measured measured = InAProcess(options, measure);
+    std::printf("%-28s %14.1f %14.0f\n", name, measured.step_millis, measured.megabytes);
+    std::fflush(stdout);
+    result[key] = {{"step_ms", measured.step_millis}, {"megabytes", measured.megabytes}};
+  };
+  row("sampled, sparse update", "sampled",
+      [&] { return MeasureSparse(options, options.sample_rate); });
+  row("every class, sparse update", "every_class", [&] { return MeasureSparse(options, 1); });
+  row("every class, dense gradient", "dense", [&] { return MeasureDense(options); });
+  std::printf("%s\n", result.dump().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringmaster::partial_fc_bench
+
+int main(int argc, char** argv) { return ringmaster::partial_fc_bench::Main(argc, argv); }

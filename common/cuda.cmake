@@ -1,0 +1,24 @@
+# CUDA, for the trainer's GPU side. RINGMASTER_CUDA: OFF; ON, an error where something is missing; AUTO, on where a
+# CUDA compiler and such a LibTorch are found. Machine code for each of our targets and no PTX: nothing is compiled when a job starts.
+set(RINGMASTER_CUDA OFF CACHE STRING
+  "Build the trainer's GPU side (needs nvcc and a LibTorch with CUDA): ON, OFF or AUTO")
+set_property(CACHE RINGMASTER_CUDA PROPERTY STRINGS ON OFF AUTO)
+if(NOT RINGMASTER_CUDA)
+  return()
+endif()
+
+set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real CACHE STRING "GPUs that kernels are compiled for")
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch brings the shared one
+if(RINGMASTER_CUDA STREQUAL AUTO)
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_library(C10_CUDA_LIBRARY c10_cuda)
+  if(NOT CMAKE_CUDA_COMPILER OR NOT C10_CUDA_LIBRARY)
+    set(RINGMASTER_CUDA OFF)
+    return()
+  endif()
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what the `gpu` preset builds the trainer with, once, into a cache outside the tree, and prints where it is,
+# for eval: RINGMASTER_LIBTORCH (the torch folder of PyTorch's wheel, with NCCL beside it) and RINGMASTER_NVCC.
+#
+#   eval "$(deploy/local/cuda.sh)" && cmake --preset gpu && cmake --build --preset gpu --target gpu_trainer
+#
+# No GPU or driver is needed to build. RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache: 6 GB for PyTorch,
+# which bench/ddp shares, and 0.3 GB for the compiler.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cuda=13.2.86 # the CUDA that PyTorch 2.15's wheel is built with: its headers and ours are then the same
+cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+folder=$cache/cuda-$cuda
+
+torch=$(bench/ddp/install.sh)
+exec 9>"$folder.lock"
+flock 9
+if [ ! -e "$folder" ]; then
+  aside=$folder.installing
+  rm -rf "$aside"
+  echo "cuda.sh: installing CUDA's compiler $cuda into $folder" >&2
+  packages=()
+  for package in nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl; do
+    packages+=("$package==$cuda")
+  done
+  python3 -m pip install --quiet --no-cache-dir --no-deps --root-user-action=ignore --target "$aside" \
+    "${packages[@]}" >&2 || {
+    echo "cuda.sh: pip could not install CUDA's compiler $cuda into $cache; its own message is above" >&2
+    exit 1
+  }
+  mv "$aside" "$folder"
+fi
+printf 'export RINGMASTER_LIBTORCH=%q RINGMASTER_NVCC=%q\n' "$torch/torch" "$folder/nvidia/cu13/bin/nvcc"

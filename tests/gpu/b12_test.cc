@@ -1,0 +1,135 @@
+// Figure B12 over NCCL: an allreduce through the trainer's communicator against a bare loop of
+// NCCL's calls, same ranks, sizes and memory, in alternating rounds. Two ranks on one GPU meet over
+// sockets: the bandwidths say nothing about NVLink, their ratio is what is asked for.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "tests/gpu/gpu_ranks.h"
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/comm/nccl/nccl_forming.h"
+#include "worker/trainer/file_store.h"
+#include "worker/trainer/gpu/cuda_device.h"
+#include "worker/trainer/gpu/gpu.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kSmallest = 1 << 20;
+constexpr std::size_t kLargest = 256 << 20;
+constexpr int kRounds = 5;
+constexpr int kLoops = 5;
+constexpr double kGoal = 0.95;
+
+Deadline BenchDeadline() { return steady_clock::now() + std::chrono::seconds(60); }
+
+double SecondsSince(steady_clock::time_point begin) {
+  return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
+// NCCL alone, called from this thread.
+class Bare {
+ public:
+  explicit Bare(const World& world, NcclRuntime& runtime) : nccl_(runtime.nccl()) {
+    const NcclPatience patience{
+        .deadline = BenchDeadline(), .given_up = [] { return false; }, .pause = [] {}};
+    const Result<NcclComm> formed = FormCommunicator(runtime, world, patience, [](int) {});
+    if (formed.ok()) comm_ = *formed;
+    if (cudaStreamCreate(&stream_) != cudaSuccess) comm_ = nullptr;
+  }
+  ~Bare() {
+    if (comm_ != nullptr) nccl_.comm_abort(comm_);
+  }
+
+  bool connected() const { return comm_ != nullptr; }
+
+  double Seconds(void* memory, std::size_t bytes) {
+    const auto begin = steady_clock::now();
+    for (int i = 0; i < kLoops; ++i) {
+      NcclResult state = nccl_.all_reduce(memory, memory, bytes / sizeof(float), NcclType::kFloat32,
+                                          NcclOp::kSum, comm_, stream_);
+      while (state == NcclResult::kInProgress) nccl_.comm_async_error(comm_, &state);
+    }
+    cudaStreamSynchronize(stream_);
+    return SecondsSince(begin);
+  }
+
+ private:
+  const NcclApi& nccl_;
+  NcclComm comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+double SecondsOfOurs(Communicator& communicator, std::byte* memory, std::size_t bytes) {
+  const auto begin = steady_clock::now();
+  std::vector<WorkHandle> works;
+  for (int i = 0; i < kLoops; ++i) {
+    works.push_back(
+        communicator.AllReduce(Elements(memory, bytes / sizeof(float), ElementType::kFloat32),
+                               ReduceOp::kSum, BenchDeadline()));
+  }
+  bool done = true;
+  for (const WorkHandle& work : works) done = work->Wait().ok() && done;
+  return done ? SecondsSince(begin) : -1;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// 0 when every size reaches the goal.
+int Compare(const World& world, const std::string& bare_folder) {
+  Result<NcclApi> nccl = LoadNccl();
+  auto bare_store = FileStore::Open(bare_folder);
+  if (!nccl.ok() || !bare_store.ok()) return 1;
+  std::unique_ptr<DeviceApi> device = MakeCudaDevice(0);
+  if (!device->Use().ok()) return 1;
+  NcclRuntime runtime(*std::move(nccl), std::move(device), {});
+  World bare_world = world;
+  bare_world.store = *std::move(bare_store);
+  Bare bare(bare_world, runtime);
+  LeftBehind left_behind;
+  const auto gpu = OpenGpu(0);
+  if (!bare.connected() || !gpu.ok()) return 1;
+  const auto ours = (*gpu)->communicators(left_behind)(world, BenchDeadline());
+  void* memory = nullptr;
+  if (!ours.ok() || cudaMalloc(&memory, kLargest) != cudaSuccess) return 1;
+  cudaMemset(memory, 0, kLargest);
+
+  int below = 0;
+  for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4) {
+    std::vector<double> ratios;
+    double seconds = 0;
+    for (int round = -1; round < kRounds; ++round) {  // the first warms up
+      const double alone = bare.Seconds(memory, bytes);
+      seconds = SecondsOfOurs(**ours, static_cast<std::byte*>(memory), bytes);
+      if (seconds < 0) return 1;
+      if (round >= 0) ratios.push_back(alone / seconds);
+    }
+    const double ratio = Median(ratios);
+    if (world.rank == 0) {
+      std::printf(
+          "{\"figure\":\"B12\",\"backend\":\"nccl\",\"bytes\":%zu,\"busbw_gb_s\":%.2f,"
+          "\"of_bare\":%.3f}\n",
+          bytes, static_cast<double>(bytes) * kLoops / seconds / 1e9, ratio);
+    }
+    if (ratio < kGoal) ++below;
+  }
+  return below;
+}
+
+TEST(GpuB12, AllReduceReachesABareLoop) {
+  const TemporaryFolder bare;
+  RunGpuRanks(2, [&](const World& world) { return Compare(world, bare.path()); });
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

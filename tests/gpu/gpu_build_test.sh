@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What a trainer that is built with CUDA shows on any machine: gpu_build_test.sh <ringmaster-train>
+#
+# It is linked with LibTorch's CUDA half; lists what it was built with and what flags would do; trains two ranks over
+# Gloo on the CPU, with Gloo's symbols from the library it was compiled against, although PyTorch's wheel has others
+# inside; and refuses a GPU job, with the reason and exit code 2, where there is no GPU.
+set -euo pipefail
+train=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "gpu_build_test.sh: $1" >&2
+  exit 1
+}
+
+ldd "$train" | grep -q 'libtorch_cuda\.so => /' || fail "the program is not linked with libtorch_cuda"
+ldd "$train" | grep 'not found' && fail "libraries are missing"
+
+report=$("$train" --check-build)
+echo "$report"
+for line in 'LibTorch 2' 'CUDA 1' 'sm_90' 'NCCL 2'; do
+  grep -q "\[X\].*$line" <<<"$report" || fail "--check-build does not list $line"
+done
+
+plan=$("$train" --dry-run --device=cpu --generated-samples=256 --global-batch=96 --step-log="$folder/none")
+echo "$plan"
+grep -q 'a rank.s share 96 samples' <<<"$plan" || fail "--dry-run does not say what a step would be"
+[ ! -e "$folder/none" ] || fail "--dry-run wrote a log"
+
+if grep -q '\[X\] Gloo' <<<"$report"; then
+  mkdir "$folder/store"
+  pids=()
+  for rank in 0 1; do
+    OMP_NUM_THREADS=1 timeout 200 "$train" --device=cpu --world-size=2 --rank=$rank --store="$folder/store" \
+      --generated-samples=256 --steps=6 >"$folder/rank-$rank" 2>&1 &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || { cat "$folder"/rank-*; fail "a rank of a training over Gloo failed"; }
+  done
+  grep -q '"summary"' "$folder/rank-0" || fail "the training over Gloo wrote no summary"
+  # The loader says whose symbols it takes, of all that the program calls, before it starts.
+  LD_DEBUG=bindings LD_BIND_NOW=1 "$train" --version 2>&1 | grep "binding file $train .*symbol \`_ZN4gloo" >"$folder/gloo" ||
+    fail "the program binds nothing of Gloo"
+  if grep -v 'to [^ ]*libgloo' "$folder/gloo" | grep -v "to $train "; then
+    fail "these of Gloo's symbols come from elsewhere than libgloo"
+  fi
+fi
+
+if grep -q '\[X\] GPU 0' <<<"$report"; then
+  echo "there is a GPU: nothing to refuse"
+  exit 0
+fi
+for flags in "--device=cuda" "--device=auto"; do
+  code=0
+  # shellcheck disable=SC2086
+  RINGMASTER_GPUS=1 "$train" $flags --steps=1 >"$folder/refusal" 2>&1 || code=$?
+  cat "$folder/refusal"
+  [ "$code" = 2 ] || fail "a GPU job without a GPU ended with $code, not 2"
+  grep -Eq 'no NVIDIA driver|no GPU is visible|driver is too old' "$folder/refusal" || fail "the refusal has no reason"
+done

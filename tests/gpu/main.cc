@@ -1,0 +1,37 @@
+// Runs the tests where there is a GPU; ends with 77 where there is none.
+
+#include <csignal>
+#include <cstdio>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "worker/trainer/gpu/gpu.h"
+
+namespace {
+
+constexpr int kSkipped = 77;
+
+// In a process of its own: CUDA, once started, does not survive a fork.
+bool HasGpu() {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    using namespace ringmaster::trainer;  // NOLINT(google-build-using-namespace)
+    const auto chosen = ChooseGpu({.device = "cuda"}, FindGpus());
+    if (!chosen.ok()) std::printf("skipped: no GPU: %s\n", chosen.error().message.c_str());
+    std::fflush(nullptr);
+    ::_exit(chosen.ok() ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  std::signal(SIGPIPE, SIG_IGN);  // a rank that was killed reads no orders
+  if (!HasGpu()) return kSkipped;
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+// Worlds as the process of a test orders them, through a pipe, one a line, and at last the end:
+//   world <number> <rank> <size> <folder of its store>
+//   end
+// A world that comes while another one is in use gives that one up at once, as a launcher does
+// after a loss.
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// Lives as long as its process.
+class PipedMembership final : public MembershipSource {
+ public:
+  explicit PipedMembership(int orders);
+
+  Result<World> AwaitWorld(control::Epoch after) override;
+  void Watch(control::Epoch epoch, OverCallback over) override;
+  void Unwatch() override;
+  bool SwitchWanted(control::Epoch, int64_t) override { return false; }
+  void Broken(const World&, int, const std::string&) override {}
+  void AtBoundary(const World&, int64_t) override {}
+  void Report(const World&, const control::Progress&) override {}
+  Result<bool> Finish(const World&, const control::Progress&) override { return true; }
+
+  void AwaitEnd();
+
+ private:
+  void Read(int orders);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<World> newest_;
+  bool ended_ = false;
+  control::Epoch watched_;
+  OverCallback over_;
+  std::jthread reader_;
+};
+
+}  // namespace ringmaster::trainer

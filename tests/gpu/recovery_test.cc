@@ -1,0 +1,167 @@
+// A rank that is killed in the middle of training over NCCL: the others go on in a world without
+// it, and then in one with another, through the same session as in a job.
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "tests/gpu/gpu_ranks.h"
+#include "tests/gpu/piped_membership.h"
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/session.h"
+#include "worker/trainer/sgd.h"
+#include "worker/trainer/workloads/mnist.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int64_t kSteps = 300;
+constexpr int64_t kBatch = 48;
+constexpr std::chrono::seconds kRecoveryLimit{90};
+
+struct Report {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  uint64_t checksum = 0;  // with the last one
+};
+
+// The whole life of a member's process.
+int TrainMember(int orders, int reports) {
+  Result<std::unique_ptr<Gpu>> gpu = OpenGpu(0);
+  if (!gpu.ok()) return 2;
+  LeftBehind left_behind;
+  PipedMembership membership(orders);
+  const SystemClock clock;
+  AuditLog audit;
+  const auto workload = MakeMnist(GeneratedDigits(1, 1024, 64),
+                                  {.seed = 1, .global_batch = kBatch, .device = (*gpu)->device()});
+  workload->WarmUp();
+  Buckets buckets(workload->parameters(), {});
+  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), {.total_steps = kSteps});
+  Session session(membership, (*gpu)->communicators(left_behind), buckets, optimizer.state(), audit,
+                  clock, {.global_batch = kBatch, .mirror = optimizer.mirror()});
+  Result<void> going = session.Join();
+  while (going.ok() && session.applied_steps() < kSteps) {
+    const int64_t step = session.applied_steps();
+    workload->Load(step, session.share());
+    session.Begin();
+    static_cast<void>(workload->Forward(session.collectives()));
+    session.SetLoss(*workload->device_loss());
+    static_cast<void>(workload->Backward(session.collectives()));
+    const Result<std::optional<StepResult>> reduced = session.Reduce();
+    if (!reduced.ok()) return 3;
+    if (!reduced->has_value()) continue;
+    optimizer.Step(step);
+    going = session.Applied({});
+    Report report{.step = step + 1, .epoch = session.world().epoch.number};
+    if (report.step == kSteps) {
+      optimizer.mirror()->Pull();
+      report.checksum = Checksum(optimizer.state());
+    }
+    if (::write(reports, &report, sizeof(report)) != sizeof(report)) return 4;
+  }
+  membership.AwaitEnd();  // nobody leaves while another one may still need its last part
+  ::_exit(going.ok() ? 0 : 5);
+}
+
+class Member {
+ public:
+  explicit Member(int number) {
+    std::array<int, 2> orders{};
+    std::array<int, 2> reports{};
+    if (::pipe2(orders.data(), O_CLOEXEC) != 0 || ::pipe2(reports.data(), O_CLOEXEC) != 0) return;
+    process_ = StartGpuProcess(number, [&] {
+      ::close(orders[1]);
+      ::close(reports[0]);
+      return TrainMember(orders[0], reports[1]);
+    });
+    ::close(orders[0]);
+    ::close(reports[1]);
+    orders_ = orders[1];
+    reports_ = reports[0];
+  }
+
+  void Order(int64_t number, int rank, int size, const std::string& folder) const {
+    ::dprintf(orders_, "world %lld %d %d %s\n", static_cast<long long>(number), rank, size,
+              folder.c_str());
+  }
+
+  // Reads reports until `step` in a world of at least `epoch`.
+  Report Await(int64_t step, int64_t epoch) const {
+    Report report;
+    const auto deadline = steady_clock::now() + kRecoveryLimit;
+    while (report.step < step || report.epoch < epoch) {
+      pollfd ready{.fd = reports_, .events = POLLIN, .revents = 0};
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
+      if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) return {};
+      if (::read(reports_, &report, sizeof(report)) != sizeof(report)) return {};
+    }
+    return report;
+  }
+
+  void Kill() const { ::kill(process_, SIGKILL); }
+  int End() const {
+    ::dprintf(orders_, "end\n");
+    return AwaitExit(process_, kRecoveryLimit);
+  }
+
+ private:
+  pid_t process_ = -1;
+  int orders_ = -1;
+  int reports_ = -1;
+};
+
+long long MillisSince(steady_clock::time_point begin) {
+  return static_cast<long long>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - begin).count());
+}
+
+TEST(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
+  const TemporaryFolder folder;
+  const auto world = [&](int64_t number, const std::vector<const Member*>& members) {
+    const std::string store = folder.path() + "/world-" + std::to_string(number);
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      members[rank]->Order(number, static_cast<int>(rank), static_cast<int>(members.size()), store);
+    }
+  };
+  const Member first(0);
+  const Member second(1);
+  const Member third(2);
+  world(1, {&first, &second, &third});
+  ASSERT_GE(first.Await(20, 1).step, 20);
+
+  const auto killed = steady_clock::now();
+  second.Kill();
+  EXPECT_EQ(second.End(), 128 + SIGKILL);
+  world(2, {&first, &third});
+  const Report resumed = first.Await(1, 2);
+  ASSERT_GE(resumed.step, 20) << "no committed step is lost";
+  std::printf("first step after a rank was killed: %lld ms\n", MillisSince(killed));
+
+  const auto came = steady_clock::now();
+  const Member fourth(3);
+  world(3, {&first, &third, &fourth});
+  ASSERT_GE(first.Await(1, 3).step, resumed.step);
+  std::printf("first step with a new rank, from its start: %lld ms\n", MillisSince(came));
+
+  const Report end = first.Await(kSteps, 3);
+  ASSERT_EQ(end.step, kSteps);
+  EXPECT_EQ(third.Await(kSteps, 3).checksum, end.checksum);
+  EXPECT_EQ(fourth.Await(kSteps, 3).checksum, end.checksum);
+  EXPECT_EQ(first.End(), 0);
+  EXPECT_EQ(third.End(), 0);
+  EXPECT_EQ(fourth.End(), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,84 @@
+// What the trainer computes on a GPU against the same on the CPU.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/gpu/gpu_ranks.h"
+#include "worker/trainer/buckets.h"
+#include "worker/trainer/sgd.h"
+#include "worker/trainer/workloads/mnist.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+int Wrong(bool right, const char* what) {
+  if (!right) std::fprintf(stderr, "%s: wrong\n", what);
+  return right ? 0 : 1;
+}
+
+int InAProcess(const std::function<int()>& body) {
+  return AwaitExit(StartGpuProcess(0, body), std::chrono::seconds(120));
+}
+
+TEST(GpuUpdate, GivesWhatTheCpuGives) {
+  EXPECT_EQ(InAProcess([] {
+              const SgdOptions options{.learning_rate = 0.1, .total_steps = 10};
+              const at::Tensor parameters = at::randn({100'003});
+              const at::Tensor gradients = at::randn({100'003});
+              const at::Tensor on_gpu = parameters.to("cuda");
+              Sgd host(parameters, gradients, options);
+              Sgd device(on_gpu, gradients.to("cuda"), options);
+              for (int64_t step = 0; step < 5; ++step) {
+                host.Step(step);
+                device.Step(step);
+              }
+              device.mirror()->Pull();
+              const TrainableState seen = device.state();
+              const at::Tensor pulled = at::from_blob(seen[0].data(), {100'003}).clone();
+              int wrong = Wrong(at::allclose(parameters, pulled, 1e-5, 1e-6), "the update");
+
+              seen[0][7] = 42;
+              device.mirror()->Push();
+              wrong += Wrong(on_gpu[7].item<float>() == 42, "what was pushed");
+              return wrong;
+            }),
+            0);
+}
+
+struct Step {
+  double loss = 0;
+  at::Tensor gradients;
+};
+
+Step FirstStepOn(const std::string& device) {
+  const auto workload =
+      MakeMnist(GeneratedDigits(1, 512, 64), {.seed = 1, .global_batch = 64, .device = device});
+  Buckets buckets(workload->parameters(), {});
+  LoneCollectives alone;
+  buckets.Arm([](int) {});
+  workload->Load(0, ShareOf(0, 1, 64));
+  const Result<double> loss = workload->Forward(alone);
+  const at::Tensor* const on_device = workload->device_loss();
+  if (on_device != nullptr) {
+    buckets.SetScalar(0, *on_device);
+  } else {
+    buckets.SetScalar(0, *loss);
+  }
+  const bool computed = workload->Backward(alone).ok();
+  buckets.Flush();
+  return {.loss = computed ? buckets.ReadScalars()[0] : -1,
+          .gradients = buckets.flat_gradients().cpu()};
+}
+
+TEST(GpuMnist, LossAndGradientsAreTheCpus) {
+  EXPECT_EQ(InAProcess([] {
+              const Step host = FirstStepOn("cpu");
+              const Step device = FirstStepOn("cuda:0");
+              return Wrong(std::abs(host.loss - device.loss) < 1e-3 * std::abs(host.loss), "loss") +
+                     Wrong(at::allclose(host.gradients, device.gradients, 1e-3, 1e-3), "gradients");
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

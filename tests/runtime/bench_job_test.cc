@@ -1,0 +1,52 @@
+// ringmaster-bench as the command of a job: its ranks meet as those of a training do, and the
+// launcher's log has the table.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/job.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using testing::HasSubstr;
+
+class BenchJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+  }
+
+  static std::string Run(std::vector<std::string> arguments) {
+    control::LaunchSpec spec;
+    spec.command = {RINGMASTER_BENCH_PROGRAM};
+    spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
+    Job job(3, spec);
+    job.StartLauncher();
+    job.StartAgent(0);
+    job.StartAgent(1);
+    job.SendOrder({0, 1});
+    const control::Verdict verdict = job.AwaitVerdict(Seconds(240));
+    EXPECT_TRUE(verdict.succeeded) << verdict.message << job.Log();
+    EXPECT_EQ(verdict.world_size, 2);
+    return job.launcher().Log();
+  }
+};
+
+TEST_F(BenchJob, MeasuresAndChecksAllReduceBetweenTwoWorkers) {
+  const std::string log = Run({"allreduce", "-b", "8", "-e", "1M", "-f", "64", "-n", "2"});
+
+  EXPECT_THAT(log, HasSubstr("nRanks 2"));
+  EXPECT_THAT(log, HasSubstr("Out of bounds values : 0 OK"));
+}
+
+TEST_F(BenchJob, TrainsWithEveryFormatOnItsTwoWorkers) {
+  const std::string log =
+      Run({"compression", "--generated-samples=256", "--epochs=1", "--ranks=2"});
+
+  EXPECT_THAT(log, HasSubstr("fp8-e4m3"));
+  EXPECT_THAT(log, HasSubstr("points below fp32"));
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What ringmaster-bench cannot run it refuses with exit code 2 and a sentence that names it: bad_input_test.sh PROGRAM
+set -uo pipefail
+program=$1 status=0
+refused() { # SAYS ARGUMENTS...
+  local says=$1 code=0 output
+  shift
+  output=$("$program" "$@" 2>&1) || code=$?
+  [ $code -eq 2 ] || { echo "$* ended with $code instead of 2: $output" && status=1; }
+  [[ $output == *"$says"* ]] || { echo "$* does not say '$says': $output" && status=1; }
+}
+refused "subcommand"
+refused "--no-such-flag" allreduce --no-such-flag
+refused "8T" allreduce -b 8T
+refused "must be at least 1" allreduce -b 2M -e 1M
+refused "-i 0" allreduce -b 1 -e 8 -i 0
+refused "use -g 1" allreduce -g 8
+refused "float8" allreduce -d float8
+refused "avg" allreduce -o avg
+refused "-r 7" broadcast -b 8 -e 8 -r 7
+refused "no element" all-gather -b 4 -e 4 -d double
+refused "no NCCL" allreduce --backend=nccl
+refused "mpi" allreduce --backend=mpi
+refused "'none'" communicator -b none
+refused "/no/such/folder" compression --data=/no/such/folder
+refused "is no rate" compression --link=fast
+refused "samples" throughput --global-batch=1
+exit $status

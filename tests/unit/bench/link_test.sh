@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Ranks on hosts joined by links of a limited rate train with and without compression, and nothing of the hosts stays
+# behind: link_test.sh PROGRAM. How much faster they are is no test's matter: ringmaster-bench compression --link measures it.
+set -euo pipefail
+program=$1
+[ "$(id -u)" -eq 0 ] || { echo "skipped: making network namespaces needs root" && exit 77; }
+result=$("$program" compression --generated-samples=64 --epochs=1 --ranks=2 --link=1Gbit --link-steps=3 --json=- | tee /dev/stderr | tail -n 1)
+jq -e '.link.parameters > 10000000 and (.link.rows | length == 3) and .link.fp8_speedup > 0' <<<"$result" >/dev/null
+! ip netns list | grep '^rmb' || { echo "hosts were left behind" && exit 1; }

@@ -1,0 +1,25 @@
+#pragma once
+
+// What ringmaster-audit concludes from the logs that a test's ranks left in a folder.
+
+#include <gtest/gtest.h>
+#include <string>
+
+#include "worker/audit/read_logs.h"
+#include "worker/audit/report.h"
+
+namespace ringmaster::trainer {
+
+// `steps` are the run's.
+inline audit::Report AuditLogsIn(const std::string& folder, int64_t steps) {
+  audit::Audit audit;
+  const auto files = audit::FindLogs({folder});
+  EXPECT_TRUE(files.ok());
+  for (const std::string& file : *files) {
+    const auto read = audit::ReadLog(file, audit);
+    EXPECT_TRUE(read.ok()) << (read.ok() ? "" : read.error().message);
+  }
+  return audit.Conclude(steps);
+}
+
+}  // namespace ringmaster::trainer

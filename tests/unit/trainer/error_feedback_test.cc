@@ -1,0 +1,126 @@
+#include "worker/trainer/compression/error_feedback.h"
+
+#include <algorithm>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::Each;
+using ::testing::IsEmpty;
+
+StateVersion Version(int64_t world, int64_t step) {
+  return {.epoch = {.term = 1, .number = world}, .step = step};
+}
+
+class ErrorFeedbackTest : public ::testing::Test {
+ protected:
+  // A step of a world in which this rank leaves `left` of everything, up to its end.
+  void Attempt(const StateVersion& version, float left, int rank = 1, int size = 2) {
+    feedback_.Begin(version, rank, size);
+    for (const int bucket : {0, 1}) {
+      const BucketResiduals residuals = feedback_.Bucket(bucket);
+      std::ranges::fill(residuals.own_after, left);
+      std::ranges::fill(residuals.piece_after, 10 * left);
+    }
+  }
+  void Apply(const StateVersion& version, float left, int rank = 1, int size = 2) {
+    Attempt(version, left, rank, size);
+    feedback_.Applied();
+  }
+
+  // What the next step starts from.
+  void ExpectOwed(float own, float piece, int rank = 1, int size = 2) {
+    feedback_.Begin(Version(99, 99), rank, size);
+    EXPECT_THAT(feedback_.Bucket(0).own_before, Each(own));
+    EXPECT_THAT(feedback_.Bucket(1).own_before, Each(own));
+    if (piece == 0) {
+      EXPECT_THAT(feedback_.Bucket(1).piece_before, IsEmpty());
+    } else {
+      EXPECT_THAT(feedback_.Bucket(1).piece_before, Each(piece));
+    }
+  }
+
+  ErrorFeedback feedback_{{5, 8}};
+};
+
+TEST_F(ErrorFeedbackTest, AnAppliedStepLeavesWhatTheNextOneStartsFrom) {
+  ExpectOwed(0, 0);
+
+  Apply(Version(1, 1), 0.5F);
+  ExpectOwed(0.5F, 5);
+
+  Apply(Version(1, 2), 0.25F);
+  ExpectOwed(0.25F, 2.5F);
+}
+
+TEST_F(ErrorFeedbackTest, AStepThatDidNotHappenChangesNothing) {
+  Apply(Version(1, 1), 0.5F);
+  Attempt(Version(1, 2), 7);
+
+  EXPECT_EQ(feedback_.Adopt(Version(1, 1), false), ResidualFate::kKept);
+
+  ExpectOwed(0.5F, 5);
+}
+
+TEST_F(ErrorFeedbackTest, AStepThatOnlyOthersSawAppliedCounts) {
+  Apply(Version(1, 1), 0.5F);
+  Attempt(Version(1, 2), 0.125F);
+  Attempt(Version(2, 2), 7);  // a world that broke in between
+
+  EXPECT_EQ(feedback_.Adopt(Version(1, 2), true), ResidualFate::kTakenOver);
+
+  ExpectOwed(0.125F, 1.25F);
+}
+
+TEST_F(ErrorFeedbackTest, AStateTrainedWithoutThisRankOwesItNothing) {
+  EXPECT_EQ(feedback_.Adopt(Version(1, 4), true), ResidualFate::kNone) << "a joiner";
+  Apply(Version(1, 5), 0.5F);
+  Attempt(Version(1, 6), 7);
+
+  EXPECT_EQ(feedback_.Adopt(Version(2, 9), true), ResidualFate::kDropped);
+
+  ExpectOwed(0, 0);
+}
+
+TEST_F(ErrorFeedbackTest, PiecesAreOwedOnlyByWhoReducesTheSameOnes) {
+  Apply(Version(1, 1), 0.5F, 1, 2);
+
+  ExpectOwed(0.5F, 5, 1, 2);
+  ExpectOwed(0.5F, 0, 0, 2);
+  ExpectOwed(0.5F, 0, 1, 3);
+  ExpectOwed(0.5F, 5, 1, 2);  // no step was applied in the worlds between
+}
+
+TEST_F(ErrorFeedbackTest, MoreBrokenWorldsThanAreKeptForgetTheOldest) {
+  Apply(Version(1, 1), 0.5F);
+  for (int64_t world = 1; world <= 6; ++world) {
+    Attempt(Version(world, 2), static_cast<float>(world));
+  }
+
+  EXPECT_EQ(feedback_.Adopt(Version(3, 2), true), ResidualFate::kTakenOver);
+  ExpectOwed(3, 30);
+  EXPECT_EQ(feedback_.Adopt(Version(1, 2), true), ResidualFate::kDropped);
+}
+
+TEST(PieceOf, CutsABucketIntoPiecesThatDifferByOneElement) {
+  for (const int size : {1, 2, 3, 7}) {
+    for (const std::size_t count : {0U, 1U, 6U, 100U}) {
+      std::size_t end = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const Piece piece = PieceOf(count, rank, size);
+        EXPECT_EQ(piece.begin, end);
+        end = piece.end;
+        EXPECT_GE(piece.size() + 1, LargestPiece(count, size));
+        if (size > 1) {
+          EXPECT_LE(piece.size(), LargestPiece(count, size));
+        }
+      }
+      EXPECT_EQ(end, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

@@ -1,0 +1,268 @@
+#pragma once
+
+// NCCL and a device for one rank, in memory: operations are done at once, or held until they are
+// released, revoked or aborted, as the test says. Copies and operations run when they are launched;
+// only their ends are held.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/comm/nccl/nccl_runtime.h"
+
+namespace ringmaster::trainer {
+
+// For what should not take long.
+inline constexpr std::chrono::seconds kSoon{20};
+
+// Thread-safe.
+class FakeNccl {
+ public:
+  // Knobs.
+  std::atomic<int> version = 23007;
+  std::atomic<bool> hold_init = false;
+  std::atomic<bool> hold_operations = false;
+  std::atomic<bool> hang_aborts = false;
+  std::atomic<NcclResult> init_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> async_error = NcclResult::kSuccess;
+  std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> revoke_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> shrink_result = NcclResult::kSuccess;
+  std::function<void()> on_abort;  // called before an abort returns
+
+  // Only what this version has.
+  NcclApi Api();
+
+  // In order: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", …
+  std::vector<std::string> calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  bool Called(const std::string& call) {
+    const std::vector<std::string> all = calls();
+    return std::ranges::find(all, call) != all.end();
+  }
+  // Communicators that were made and not aborted.
+  int alive() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(alive_.size());
+  }
+  bool held() const { return hold_operations; }
+
+ private:
+  NcclResult Note(const std::string& call, NcclResult result = NcclResult::kSuccess) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(call);
+    return result;
+  }
+  NcclResult Make(NcclComm* made) {
+    const std::lock_guard lock(mutex_);
+    *made = reinterpret_cast<NcclComm>(static_cast<std::uintptr_t>(++made_) * 16);
+    alive_.insert(*made);
+    return hold_init ? NcclResult::kInProgress : init_result.load();
+  }
+  NcclResult Abort(NcclComm comm);
+
+  std::mutex mutex_;
+  std::vector<std::string> calls_;
+  std::set<NcclComm> alive_;
+  int made_ = 0;
+};
+
+inline NcclResult FakeNccl::Abort(NcclComm comm) {
+  Note("abort");
+  if (on_abort) on_abort();
+  while (hang_aborts) std::this_thread::yield();
+  hold_operations = false;
+  const std::lock_guard lock(mutex_);
+  // What is aborted twice, or was never made, ends a real program.
+  if (alive_.erase(comm) != 1) std::abort();
+  return NcclResult::kSuccess;
+}
+
+inline NcclApi FakeNccl::Api() {
+  NcclApi api;
+  api.version = version;
+  api.error_string = [](NcclResult) { return "a fake error"; };
+  api.get_unique_id = [](NcclUniqueId* id) {
+    id->bytes[0] = 7;
+    return NcclResult::kSuccess;
+  };
+  api.comm_init = [this](NcclComm* made, int ranks, NcclUniqueId id, int rank, NcclConfig* config) {
+    if (id.bytes[0] != 7 || config->blocking != 0) return NcclResult::kInvalidArgument;
+    Note("init " + std::to_string(rank) + "/" + std::to_string(ranks));
+    return Make(made);
+  };
+  api.comm_abort = [this](NcclComm comm) { return Abort(comm); };
+  api.comm_async_error = [this](NcclComm, NcclResult* error) {
+    *error = hold_init                                    ? NcclResult::kInProgress
+             : async_error.load() != NcclResult::kSuccess ? async_error.load()
+                                                          : init_result.load();
+    return NcclResult::kSuccess;
+  };
+  // Every float grows by one: what is seen where the result is expected has been on the device.
+  api.all_reduce = [this](const void* from, void* to, std::size_t count, NcclType type, NcclOp,
+                          NcclComm, NcclStream) {
+    if (type == NcclType::kFloat32) {
+      for (std::size_t i = 0; i < count; ++i) {
+        static_cast<float*>(to)[i] = static_cast<const float*>(from)[i] + 1;
+      }
+    }
+    return Note("all_reduce", launch_result);
+  };
+  api.reduce_scatter = [this](const void* from, void* to, std::size_t count, NcclType, NcclOp,
+                              NcclComm, NcclStream) {
+    std::memcpy(to, from, count * sizeof(float));
+    return Note("reduce_scatter", launch_result);
+  };
+  api.all_gather = [this](const void* from, void* to, std::size_t bytes, NcclType, NcclComm,
+                          NcclStream) {
+    std::memcpy(to, from, bytes);
+    return Note("all_gather", launch_result);
+  };
+  api.broadcast = [this](const void*, void*, std::size_t, NcclType, int root, NcclComm,
+                         NcclStream) {
+    return Note("broadcast " + std::to_string(root), launch_result);
+  };
+  api.send = [this](const void*, std::size_t bytes, NcclType, int peer, NcclComm, NcclStream) {
+    return Note("send " + std::to_string(bytes) + " to " + std::to_string(peer), launch_result);
+  };
+  api.receive = [this](void*, std::size_t bytes, NcclType, int peer, NcclComm, NcclStream) {
+    return Note("receive " + std::to_string(bytes) + " from " + std::to_string(peer));
+  };
+  api.group_start = [this] { return Note("group_start"); };
+  api.group_end = [this] { return Note("group_end"); };
+  if (api.version >= kNcclShrinkSince) {
+    api.comm_shrink = [this](NcclComm, int* excluded, int count, NcclComm* made, NcclConfig*,
+                             int mode) {
+      std::string list;
+      for (int i = 0; i < count; ++i) list += std::to_string(excluded[i]) + ",";
+      Note("shrink " + std::to_string(mode) + " [" + list + "]");
+      if (shrink_result.load() != NcclResult::kSuccess) return shrink_result.load();
+      return Make(made);
+    };
+  }
+  if (api.version >= kNcclRevokeSince) {
+    api.comm_revoke = [this](NcclComm, int) {
+      if (revoke_result.load() == NcclResult::kSuccess) hold_operations = false;
+      return Note("revoke", revoke_result);
+    };
+  }
+  if (api.version >= kNcclGrowSince) {
+    api.comm_unique_id = [this](NcclComm, NcclUniqueId* id) {
+      id->bytes[0] = 9;
+      return Note("grow id");
+    };
+    api.comm_grow = [this](NcclComm parent, int ranks, const NcclUniqueId* id, int rank,
+                           NcclComm* made, NcclConfig*) {
+      if (id != nullptr && id->bytes[0] != 9) return NcclResult::kInvalidArgument;
+      Note("grow " + std::to_string(rank) + "/" + std::to_string(ranks) +
+           (parent == nullptr ? " joins" : "") + (id == nullptr ? "" : " id"));
+      return Make(made);
+    };
+  }
+  return api;
+}
+
+// `nccl` outlives it. Memory is the device's where the test says so, or where MakeMemory() made it.
+class FakeDevice final : public DeviceApi {
+ public:
+  explicit FakeDevice(FakeNccl& nccl) : nccl_(nccl) {}
+
+  void Own(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    owned_.insert(memory);
+  }
+  std::vector<std::string> calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  // How many events and streams exist.
+  int alive() const { return alive_; }
+
+  Result<void> Use() override { return {}; }
+  DeviceStream ComputingStream() override { return &computing_; }
+  Result<DeviceStream> MakeStream() override { return Made(); }
+  void DropStream(DeviceStream stream) override { Drop(stream); }
+  Result<DeviceEvent> MakeEvent() override { return Made(); }
+  void DropEvent(DeviceEvent event) override { Drop(event); }
+  Result<void> Record(DeviceEvent, DeviceStream stream) override {
+    return Note(stream == &computing_ ? "record computing" : "record own");
+  }
+  Result<void> Follow(DeviceStream, DeviceEvent) override { return Note("follow"); }
+  Result<bool> Done(DeviceEvent) override { return !nccl_.held(); }
+  bool Holds(const void* memory) override {
+    const std::lock_guard lock(mutex_);
+    return owned_.contains(memory);
+  }
+  Result<void*> MakeMemory(std::size_t bytes) override { return Memory(bytes); }
+  Result<void*> MakePinned(std::size_t bytes) override { return Memory(bytes); }
+  Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+
+ private:
+  Result<void*> Made() {
+    ++alive_;
+    return static_cast<void*>(new int(0));
+  }
+  void Drop(void* made) {
+    --alive_;
+    delete static_cast<int*>(made);
+  }
+  Result<void*> Memory(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    memory_.push_back(std::make_unique<std::byte[]>(bytes));
+    return static_cast<void*>(memory_.back().get());
+  }
+  Result<void> Note(const char* call) {
+    const std::lock_guard lock(mutex_);
+    calls_.emplace_back(call);
+    return {};
+  }
+
+  FakeNccl& nccl_;
+  int computing_ = 0;
+  std::atomic<int> alive_ = 0;
+  std::mutex mutex_;
+  std::set<const void*> owned_;
+  std::vector<std::string> calls_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+};
+
+// One rank's process: NCCL, device and runtime.
+struct FakeRank {
+  explicit FakeRank(int version = 23007) {
+    nccl.version = version;
+    auto owned = std::make_unique<FakeDevice>(nccl);
+    device = owned.get();
+    runtime = std::make_shared<NcclRuntime>(
+        nccl.Api(), std::move(owned),
+        NcclRuntime::Options{.abort_limit = std::chrono::milliseconds(200),
+                             .end_process = [this](const std::string& what) {
+                               const std::lock_guard lock(mutex);
+                               ended_for = what;
+                               nccl.hang_aborts = false;
+                               ended.notify_all();
+                             }});
+  }
+
+  FakeNccl nccl;
+  FakeDevice* device = nullptr;  // as long as `runtime`
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::string ended_for;  // guarded by mutex
+  std::shared_ptr<NcclRuntime> runtime;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,112 @@
+// Who keeps, sends and provides which rows: the pure decisions.
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/partial_fc/buddies.h"
+#include "worker/trainer/partial_fc/copies.h"
+#include "worker/trainer/partial_fc/row_plan.h"
+
+namespace ringmaster::trainer::partial_fc {
+namespace {
+
+TEST(Buddies, AreOnOtherPodsWhereverThatCanBe) {
+  struct Case {
+    std::vector<std::string> pods;
+    std::vector<int> buddies;
+  };
+  for (const Case& one : {
+           Case{{"a"}, {0}},
+           Case{{"a", "b"}, {1, 0}},
+           Case{{"a", "b", "c"}, {1, 2, 0}},
+           Case{{"a", "a", "b", "b"}, {2, 3, 0, 1}},
+           Case{{"a", "b", "a", "b"}, {1, 0, 3, 2}},
+           Case{{"a", "a", "b", "c"}, {2, 3, 0, 1}},
+           Case{{"a", "a", "a"}, {1, 2, 0}},  // one Pod alone: another process at least
+           Case{{"a", "a", "a", "b"}, {3, 0, 1, 2}},
+       }) {
+    std::vector<std::string> members;
+    for (const std::string& pod : one.pods) members.push_back(pod + "/0/1");
+
+    const std::vector<int> buddies = BuddiesOf(members, static_cast<int>(members.size()));
+
+    EXPECT_EQ(buddies, one.buddies) << one.pods.front() << one.pods.size();
+    const std::vector<int> wards = WardsOf(buddies);
+    for (std::size_t rank = 0; rank < buddies.size(); ++rank) {
+      EXPECT_EQ(wards[static_cast<std::size_t>(buddies[rank])], static_cast<int>(rank));
+    }
+  }
+  EXPECT_EQ(BuddiesOf({}, 3), (std::vector<int>{1, 2, 0}));
+}
+
+TEST(RowPlan, TakesRowsFromWhereTheyNeedTheFewestReplays) {
+  const std::vector<std::vector<HeldRows>> held{
+      {{.range = {0, 10}}, {.range = {20, 30}, .replays = 7, .block = 1}},
+      {{.range = {10, 18}}, {.range = {0, 30}, .replays = 9, .block = 2}},
+      {{.range = {25, 30}, .replays = 3, .block = 4}},
+  };
+
+  const RowPlan plan = PlanRows(held, 33);
+
+  EXPECT_EQ(plan.sources, (std::vector<RowSource>{{{0, 10}, 0, 0},
+                                                  {{10, 18}, 1, 0},
+                                                  {{18, 20}, 1, 2},
+                                                  {{20, 25}, 0, 1},
+                                                  {{25, 30}, 2, 4}}));
+  EXPECT_EQ(plan.lost, (std::vector<ClassRange>{{30, 33}}));
+  EXPECT_EQ(Describe(plan.lost), "rows 30 to 32");
+}
+
+TEST(RowPlan, WithoutAnybodyAllIsLost) {
+  const std::vector<std::vector<HeldRows>> held(3);
+
+  EXPECT_EQ(PlanRows(held, 5).lost, (std::vector<ClassRange>{{0, 5}}));
+}
+
+// A ward whose rows tell their version.
+void Receive(Copies& copies, ClassRange ward, int64_t step) {
+  const ClassRange rows = copies.next().RowsOf(ward, copies.every());
+  const std::vector<float> values(static_cast<std::size_t>(rows.size() * 2),
+                                  static_cast<float>(step));
+  copies.Received(rows, values, {.epoch = {1, 1}, .step = step}, 1);
+}
+
+TEST(Copies, HurryUntilTheyAreCompleteAndThenGoRound) {
+  const ClassRange ward{100, 120};
+  Copies copies(10);
+  copies.Enter(ward, /*as_initialised=*/false);
+  int64_t step = 5;
+  while (!copies.complete()) Receive(copies, ward, step++);
+
+  EXPECT_EQ(step, 8) << "four pieces at once: three exchanges";
+  EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 5);
+  for (int i = 0; i < 10; ++i) Receive(copies, ward, step++);
+  EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 8) << "each piece once more";
+  int64_t rows = 0;
+  for (const Block* block : copies.blocks()) {
+    EXPECT_EQ(block->rows.centre(block->range.begin)[0], static_cast<float>(block->version.step));
+    rows += block->range.size();
+  }
+  EXPECT_EQ(rows, ward.size());
+}
+
+TEST(Copies, OfTheWorldBeforeStayUntilThoseOfThisOneAreComplete) {
+  Copies copies(4);
+  copies.Enter({0, 8}, /*as_initialised=*/true);
+  EXPECT_TRUE(copies.complete());
+  Receive(copies, {0, 8}, 3);
+
+  copies.Enter({8, 12}, /*as_initialised=*/false);
+  EXPECT_FALSE(copies.complete());
+  EXPECT_EQ(copies.blocks().size(), 4U);
+  EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 9}), StateVersion{});
+  Receive(copies, {8, 12}, 9);
+
+  EXPECT_TRUE(copies.complete());
+  EXPECT_EQ(copies.blocks().size(), 4U);
+  EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 20}).step, 9);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer::partial_fc

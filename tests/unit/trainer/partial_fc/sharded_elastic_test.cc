@@ -1,0 +1,508 @@
+// Worlds that change while class centres are spread over their ranks: real sessions over Gloo, as
+// in elastic_test.cc. What the ranks log proves that nothing is lost: the shares of a step's
+// centres add up to the table that the next world starts from, bit for bit, however it was brought
+// together.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <list>
+#include <mutex>
+#include <stdexcept>
+
+#include "tests/unit/trainer/audited.h"
+#include "tests/unit/trainer/elastic_rank.h"
+#include "tests/unit/trainer/fake_launcher.h"
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/checkpoint/checkpoint_folder.h"
+#include "worker/trainer/workloads/partial_fc.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kShardedLast = 24;  // steps of a run
+constexpr int64_t kLongRun = 300;     // enough for some checkpoints, however slow the disk is
+constexpr int64_t kRows = 29;
+constexpr int kCopyEvery = 3;
+
+// Lets a script act where a workload computes.
+class ScriptedPartialFc final : public Workload {
+ public:
+  ScriptedPartialFc(RankScript script, int64_t classes) : script_(std::move(script)) {
+    partial_fc::HeadOptions head;
+    head.dimension = 6;
+    head.sampling = {.seed = 1, .rate = 0.4};
+    head.margin = {.m2 = 0.2F, .scale = 16};
+    head.learning_rate = [](int64_t) { return 0.05; };
+    inner_ = MakePartialFc(SyntheticIdentities({.seed = 1,
+                                                .classes = classes,
+                                                .training = 64,
+                                                .held_out = 58,
+                                                .shape = {.channels = 1, .side = 16}}),
+                           {.seed = 1,
+                            .global_batch = kExactBatch,
+                            .backbone = "small",
+                            .table = {.head = head, .copy_every = kCopyEvery, .checksums = true}});
+  }
+
+  std::vector<at::Tensor> parameters() override { return inner_->parameters(); }
+  ShardedState* sharded() override { return inner_->sharded(); }
+  std::string model() const override { return inner_->model(); }
+  const DataOrder& order() const override { return inner_->order(); }
+  int64_t held_out_size() const override { return inner_->held_out_size(); }
+  uint64_t fingerprint() const override { return inner_->fingerprint(); }
+  void WarmUp() override { inner_->WarmUp(); }
+  void Load(int64_t step, Share share) override {
+    step_ = step;
+    inner_->Load(step, share);
+  }
+  Result<double> Forward(StepCollectives& others) override {
+    if (script_.at) script_.at(step_ + 1);
+    return inner_->Forward(others);
+  }
+  Result<void> Backward(StepCollectives& others) override { return inner_->Backward(others); }
+  Evaluation Evaluate(Share share) override { return inner_->Evaluate(share); }
+
+ private:
+  const RankScript script_;
+  std::unique_ptr<Workload> inner_;
+  int64_t step_ = 0;
+};
+
+// A step in which ranks die only once all others have come to it, too: so that nobody misses the
+// result of the step before.
+class LastMeeting {
+ public:
+  LastMeeting(int64_t step, int ranks) : step_(step), ranks_(ranks) {}
+
+  void Pass(int64_t step) {
+    if (step == step_) Arrive();
+  }
+  void DieThere(int64_t step) {
+    if (step != step_) return;
+    Arrive();
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, FakeLauncher::kLimit, [&] { return arrived_ >= ranks_; }));
+    throw std::runtime_error("killed");
+  }
+
+ private:
+  void Arrive() {
+    const std::lock_guard lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+  }
+
+  const int64_t step_;
+  const int ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;
+};
+
+// One job: its launcher, its ranks and their logs.
+class ShardedRun {
+ public:
+  explicit ShardedRun(int64_t steps = kShardedLast, int64_t classes = kRows)
+      : steps_(steps), classes_(classes) {
+    fs::create_directory(logs_);
+  }
+  ~ShardedRun() { launcher_.Close(); }  // before ranks_ joins its threads
+
+  FakeLauncher& launcher() { return launcher_; }
+  std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
+
+  ElasticRank& Start(const std::string& name, RankScript script = {}) {
+    script.workload = [classes = classes_](const RankScript& with) {
+      return std::make_unique<ScriptedPartialFc>(with, classes);
+    };
+    return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
+  }
+
+  // Waits for the survivors' ends, puts their shares together, and reads the audit.
+  audit::Report Finish(const FakeLauncher::Names& survivors) {
+    table_.assign(static_cast<std::size_t>(classes_) * kRowFloats, std::nanf(""));
+    std::size_t floats = 0;
+    for (ElasticRank& rank : ranks_) {
+      if (std::ranges::find(survivors, rank.name()) == survivors.end()) continue;
+      const Result<RunSummary>& summary = rank.Await();
+      EXPECT_TRUE(summary.ok()) << rank.name() << ": " << summary.error().message;
+      if (!summary.ok()) continue;
+      EXPECT_EQ(summary->steps, steps_);
+      std::ranges::copy(rank.shard(),
+                        table_.begin() + rank.first_row() * static_cast<int64_t>(kRowFloats));
+      floats += rank.shard().size();
+    }
+    EXPECT_EQ(floats, table_.size()) << "every row has one owner";
+    EXPECT_TRUE(std::ranges::all_of(table_, [](float value) { return std::isfinite(value); }));
+    launcher_.Close();
+    for (ElasticRank& rank : ranks_) rank.Await();
+    return AuditLogsIn(logs_, steps_);
+  }
+  void ExpectClean(const FakeLauncher::Names& survivors) {
+    const audit::Report report = Finish(survivors);
+    EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
+    EXPECT_THAT(report.findings.sentences, IsEmpty());
+    // All shares of every step are in the logs: without them the audit would prove nothing.
+    for (std::size_t step = 0; step < report.states.size(); ++step) {
+      EXPECT_TRUE(report.states[step].has_value()) << "after step " << step;
+    }
+  }
+
+  // After Finish().
+  const std::vector<float>& table() const { return table_; }
+  std::list<ElasticRank>& ranks() { return ranks_; }
+
+ private:
+  static constexpr std::size_t kRowFloats = 12;
+
+  const int64_t steps_;
+  const int64_t classes_;
+  FakeLauncher launcher_;
+  const TemporaryFolder folder_;
+  const std::string logs_ = folder_.path() + "/logs";
+  std::list<ElasticRank> ranks_;
+  std::vector<float> table_;
+};
+
+TEST(ShardedElastic, ARankIsLostAndItsBuddyBringsItsRowsUp) {
+  ShardedRun run;
+  LastMeeting end(12, 3);
+  for (const char* name : {"a", "b"}) run.Start(name, {.at = [&](int64_t s) { end.Pass(s); }});
+  run.Start("c", {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.launcher().Form({"a", "b", "c"});
+
+  run.launcher().AwaitBroken({"a", "b"});
+  run.launcher().Form({"a", "b"});
+
+  run.ExpectClean({"a", "b"});
+}
+
+TEST(ShardedElastic, ALossInTheFirstStepsIsMadeGoodFromTheSeed) {
+  ShardedRun run;
+  LastMeeting end(2, 3);
+  for (const char* name : {"a", "c"}) run.Start(name, {.at = [&](int64_t s) { end.Pass(s); }});
+  run.Start("b", {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.launcher().Form({"a", "b", "c"});
+
+  run.launcher().AwaitBroken({"a", "c"});
+  run.launcher().Form({"a", "c"});
+
+  run.ExpectClean({"a", "c"});
+}
+
+// a, b and c; c dies in step 11; whether b has seen that step 10 succeeded must not matter.
+std::vector<float> TableWhenB(bool misses_the_end_of_step_10) {
+  ShardedRun run;
+  LastMeeting end(11, misses_the_end_of_step_10 ? 2 : 3);
+  run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }});
+  run.Start("b", {.at = [&](int64_t s) { end.Pass(s); },
+                  .fail_reduction_of = misses_the_end_of_step_10 ? 10 : 0,
+                  .reductions_before = 2});
+  run.Start("c", {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "b"});
+  run.launcher().Form({"b", "a"});
+  const audit::Report report = run.Finish({"a", "b"});
+  EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
+  return run.table();
+}
+
+TEST(ShardedElastic, ARankThatDidNotSeeTheLastStepRollsForwardToTheSameBits) {
+  const std::vector<float> seen = TableWhenB(false);
+
+  EXPECT_EQ(TableWhenB(true), seen);
+}
+
+TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
+  ShardedRun run;
+  Gate grow(8);
+  Gate shrink(16);
+  run.Start("a", {.at = [&](int64_t step) {
+              grow.Pass(step);
+              shrink.Pass(step);
+            }});
+  run.Start("b");
+  run.launcher().Form({"a", "b"});
+  grow.AwaitReached();
+  run.Start("c");
+  run.launcher().AwaitWaiting({"c"});
+  run.launcher().Switch();
+  grow.Open();
+  run.launcher().AwaitBoundary({"a", "b"});
+
+  run.launcher().Form({"a", "b", "c"});
+  shrink.AwaitReached();
+  run.launcher().Switch();
+  shrink.Open();
+  run.launcher().AwaitBoundary({"a", "b", "c"});
+  run.launcher().Form({"a", "c"});
+
+  run.ExpectClean({"a", "c"});
+}
+
+TEST(ShardedElastic, ThoseWhoLeaveTogetherHandTheirRowsOver) {
+  ShardedRun run;
+  Gate shrink(9);
+  run.Start("a", {.at = [&](int64_t step) { shrink.Pass(step); }});
+  for (const char* name : {"b", "c", "d"}) run.Start(name);
+  run.launcher().Form({"a", "b", "c", "d"});
+  shrink.AwaitReached();
+
+  run.launcher().Switch({"c", "d"});  // neighbours: d keeps the only copy of c's rows
+  shrink.Open();
+  run.launcher().AwaitBoundary({"a", "b", "c", "d"});
+  run.launcher().Form({"a", "b"});
+
+  run.ExpectClean({"a", "b"});
+}
+
+// a, b, c and d; c dies in step 10, and the next world breaks for b as `script` says. Which worlds
+// a and b have entered.
+struct Entered {
+  std::vector<int64_t> a, b;
+};
+Entered BreakTheNextWorld(RankScript script) {
+  ShardedRun run;
+  Entered entered;
+  LastMeeting end(10, 4);
+  const auto pass = [&](int64_t s) { end.Pass(s); };
+  run.Start("a", {.at = pass,
+                  .entered = [&](const World& world) { entered.a.push_back(world.epoch.number); }});
+  script.at = pass;
+  script.entered = [&](const World& world) { entered.b.push_back(world.epoch.number); };
+  run.Start("b", std::move(script));
+  run.Start("c", {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.Start("d", {.at = pass});
+  run.launcher().Form({"a", "b", "c", "d"});
+  run.launcher().AwaitBroken({"a", "b", "d"});
+
+  run.launcher().Form({"a", "b", "d"});
+  run.launcher().AwaitBroken({"a", "b", "d"});
+  run.launcher().Form({"d", "b", "a"});
+
+  run.ExpectClean({"a", "b", "d"});
+  return entered;
+}
+
+TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
+  // After nine exchanges of copies.
+  const Entered entered = BreakTheNextWorld({.fail_all_to_all = 10});
+
+  EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
+}
+
+TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
+  // Three in the first world, one in each of ten steps; in the second, one for the replicated
+  // state, two for what is held, two for checksums: and the last, when the others have their rows.
+  const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
+
+  EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
+}
+
+TEST(ShardedElastic, LossesOneAfterTheOtherCostNothing) {
+  ShardedRun run;
+  LastMeeting first(7, 4);
+  LastMeeting second(14, 3);
+  LastMeeting third(20, 2);
+  run.Start("a", {.at = [&](int64_t s) {
+              first.Pass(s);
+              second.Pass(s);
+              third.Pass(s);
+            }});
+  run.Start("b", {.at = [&](int64_t s) { first.Pass(s), second.Pass(s), third.DieThere(s); }});
+  run.Start("c", {.at = [&](int64_t s) { first.Pass(s), second.DieThere(s); }});
+  run.Start("d", {.at = [&](int64_t s) { first.DieThere(s); }});
+  run.launcher().Form({"a", "b", "c", "d"});
+  run.launcher().AwaitBroken({"a", "b", "c"});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "b"});
+  run.launcher().Form({"a", "b"});
+  run.launcher().AwaitBroken({"a"});
+  run.launcher().Form({"a"});
+
+  run.ExpectClean({"a"});
+}
+
+TEST(ShardedElastic, AnOwnerAndItsBuddyLostTogetherWithoutACheckpointEndTheJob) {
+  ShardedRun run;
+  LastMeeting end(12, 3);
+  ElasticRank& a = run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }});
+  for (const char* name : {"b", "c"}) run.Start(name, {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a"});
+  run.launcher().Form({"a"});
+
+  const Result<RunSummary>& summary = a.Await();
+
+  ASSERT_FALSE(summary.ok());
+  EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(summary.error().message,
+              HasSubstr("rows 9 to 18 of the sharded state after step 11 were lost together with "
+                        "their copies, and there is no checkpoint to go back to"));
+}
+
+// Ranks that die together as soon as a checkpoint is complete.
+class DeathAfterACheckpoint {
+ public:
+  DeathAfterACheckpoint(std::string checkpoints, int ranks)
+      : checkpoints_(std::move(checkpoints)), ranks_(ranks) {}
+
+  // Ranks keep step, so all know the step of death before they come to it.
+  void Pass(int64_t step) {
+    if (step >= 5 && death_ == 0 && Complete()) {
+      int64_t unset = 0;
+      death_.compare_exchange_strong(unset, step + 2);
+    }
+    if (step == death_) ++arrived_;
+  }
+  void DieThere(int64_t step) {
+    Pass(step);
+    if (step != death_) return;
+    while (arrived_ < ranks_) std::this_thread::yield();
+    throw std::runtime_error("killed");
+  }
+
+ private:
+  bool Complete() const {
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(checkpoints_, none_yet)) {
+      if (fs::exists(entry.path() / "DONE")) return true;
+    }
+    return false;
+  }
+
+  const std::string checkpoints_;
+  const int ranks_;
+  std::atomic<int64_t> death_ = 0;
+  std::atomic<int> arrived_ = 0;
+};
+
+TEST(ShardedElastic, AnOwnerAndItsBuddyLostTogetherTakeTrainingBackToTheNewestCheckpoint) {
+  ShardedRun run(kLongRun);
+  DeathAfterACheckpoint end(run.checkpoints(), 3);
+  run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }, .checkpoints = run.checkpoints()});
+  for (const char* name : {"b", "c"}) {
+    run.Start(name, {.at = [&](int64_t s) { end.DieThere(s); }, .checkpoints = run.checkpoints()});
+  }
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a"});
+  run.launcher().Form({"a"});
+
+  const audit::Report report = run.Finish({"a"});
+
+  EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitRolledBack);
+  EXPECT_GT(report.findings.rolled_back, 0);
+  EXPECT_EQ(report.findings.disagreeing, 0) << "the rows are those of the checkpoint's step";
+}
+
+TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
+  ShardedRun run(kLongRun);
+  DeathAfterACheckpoint end(run.checkpoints(), 3);
+  for (const char* name : {"a", "b", "c"}) {
+    run.Start(name, {.at = [&](int64_t s) { end.DieThere(s); }, .checkpoints = run.checkpoints()});
+  }
+  run.launcher().Form({"a", "b", "c"});
+  for (ElasticRank& rank : run.ranks()) {
+    EXPECT_FALSE(rank.Await().ok());
+  }
+  for (const char* name : {"d", "e"}) run.Start(name, {.checkpoints = run.checkpoints()});
+  run.launcher().Form({"d", "e"});
+
+  const audit::Report report = run.Finish({"d", "e"});
+
+  EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitRolledBack);
+  EXPECT_EQ(report.findings.disagreeing, 0);
+  EXPECT_TRUE(fs::exists(run.checkpoints() + "/1.2-" + std::to_string(kLongRun) + "/part-1"))
+      << "the last step is a checkpoint, with a part of each rank";
+}
+
+void FlipTheLastBitOf(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-1, std::ios::end).put(byte);
+}
+
+TEST(ShardedElastic, ACheckpointWithADamagedPartIsPassedOverForTheOneBefore) {
+  ShardedRun run(kLongRun);
+  for (const char* name : {"a", "b"}) run.Start(name, {.checkpoints = run.checkpoints()});
+  run.launcher().Form({"a", "b"});
+  for (ElasticRank& rank : run.ranks()) ASSERT_TRUE(rank.Await().ok());
+  const Result<CheckpointFolder> folder = CheckpointFolder::Open(run.checkpoints());
+  ASSERT_TRUE(folder.ok());
+  const Result<std::vector<StateVersion>> kept = folder->Complete();
+  ASSERT_TRUE(kept.ok());
+  ASSERT_GE(kept->size(), 2U);
+  FlipTheLastBitOf(folder->PathOf(kept->at(0)) + "/part-1");
+  const int64_t before = kept->at(1).step;
+  std::array<int64_t, 2> resumed_at{};
+  run.Start("c", {.at =
+                      [&](int64_t s) {
+                        if (resumed_at[0] == 0) resumed_at[0] = s;
+                      },
+                  .checkpoints = run.checkpoints()});
+  run.Start("d", {.at =
+                      [&](int64_t s) {
+                        if (resumed_at[1] == 0) resumed_at[1] = s;
+                      },
+                  .checkpoints = run.checkpoints()});
+
+  run.launcher().Form({"c", "d"});
+  const audit::Report report = run.Finish({"c", "d"});
+
+  EXPECT_EQ(resumed_at[0], before + 1);
+  EXPECT_EQ(resumed_at[1], before + 1);
+  EXPECT_EQ(report.findings.disagreeing, 0) << "the rows are those of the checkpoint's step";
+}
+
+TEST(ShardedElastic, WithoutAnotherCheckpointADamagedPartEndsTheJob) {
+  ShardedRun run;
+  for (const char* name : {"a", "b"}) run.Start(name, {.checkpoints = run.checkpoints()});
+  run.launcher().Form({"a", "b"});
+  for (ElasticRank& rank : run.ranks()) ASSERT_TRUE(rank.Await().ok());
+  const Result<CheckpointFolder> folder = CheckpointFolder::Open(run.checkpoints());
+  ASSERT_TRUE(folder.ok());
+  const Result<std::vector<StateVersion>> kept = folder->Complete();
+  ASSERT_TRUE(kept.ok());
+  for (const StateVersion& version : *kept) {
+    FlipTheLastBitOf(folder->PathOf(version) + "/part-0");
+  }
+  ElasticRank& c = run.Start("c", {.checkpoints = run.checkpoints()});
+  run.launcher().Form({"c"});
+
+  const Result<RunSummary>& summary = c.Await();
+
+  ASSERT_FALSE(summary.ok());
+  EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(summary.error().message, HasSubstr("complete checkpoints"));
+  EXPECT_THAT(summary.error().message, HasSubstr("rows 0 to 28 (damaged in the checkpoint)"));
+}
+
+TEST(ShardedElastic, MoreRanksThanClassesAreRefused) {
+  ShardedRun run(kShardedLast, /*classes=*/2);
+  for (const char* name : {"a", "b", "c"}) run.Start(name);
+  run.launcher().Form({"a", "b", "c"});
+
+  for (ElasticRank& rank : run.ranks()) {
+    const Result<RunSummary>& summary = rank.Await();
+    ASSERT_FALSE(summary.ok());
+    EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(summary.error().message, HasSubstr("a world of 3 ranks cannot share 2 classes"));
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

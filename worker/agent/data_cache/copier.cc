@@ -1,0 +1,179 @@
+#include "worker/agent/data_cache/copier.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "worker/agent/data_cache/file_copy.h"
+
+namespace ringmaster::agent {
+namespace {
+
+// Enough requests at once for storage behind a network; with FileCopy::kReadBytes each, 4 MiB.
+constexpr int kThreads = 4;
+constexpr std::size_t kMostWaiting = 256;  // files
+
+// A file to open, or a segment of an open one.
+struct Work {
+  SourceEntry file;
+  std::shared_ptr<FileCopy> copy;  // of a segment
+  std::int64_t segment = 0;
+};
+
+// What the walker hands to the threads. Thread-safe.
+class WorkQueue {
+ public:
+  // Waits while it is full; false once stopped.
+  bool Add(Work work, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return work_.size() < kMostWaiting; })) return false;
+    work_.push_back(std::move(work));
+    changed_.notify_all();
+    return true;
+  }
+  // After Take() of a file: its segments but the first, which whoever opened it copies itself. They
+  // come before everything else, full or not.
+  void AddSegments(const std::shared_ptr<FileCopy>& copy) {
+    const std::scoped_lock lock(mutex_);
+    --opening_;
+    for (std::int64_t segment = copy->segments() - 1; segment > 0; --segment) {
+      work_.push_front({{}, copy, segment});
+    }
+    changed_.notify_all();
+  }
+  void Close() {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  // Nothing once it is closed and empty, or stopped. A file that is being opened may have segments
+  // for everybody.
+  std::optional<Work> Take(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    const auto settled = [&] { return !work_.empty() || (closed_ && opening_ == 0); };
+    if (!changed_.wait(lock, stop, settled) || work_.empty()) return std::nullopt;
+    Work work = std::move(work_.front());
+    work_.pop_front();
+    if (work.copy == nullptr) ++opening_;
+    changed_.notify_all();
+    return work;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Work> work_;
+  int opening_ = 0;  // files taken whose segments are not known yet
+  bool closed_ = false;
+};
+
+class Copier {
+ public:
+  Copier(const SourceFolder& from, const std::filesystem::path& to, std::atomic<std::int64_t>& done,
+         const std::stop_token& stop)
+      : from_(from), to_(to), done_(done), on_stop_(stop, [this] { halt_.request_stop(); }) {}
+
+  Result<void> Copy(const SourceSize& expected) {
+    SourceSize found;
+    {
+      std::vector<std::jthread> threads;
+      Guard([&] {
+        for (int i = 0; i < kThreads; ++i) {
+          threads.emplace_back([this] { Guard([this] { return CopyFiles(); }); });
+        }
+        return from_.Walk(halt_.get_token(), [&](const SourceEntry& entry) {
+          found.Add(entry);
+          return Visit(entry);
+        });
+      });
+      queue_.Close();
+    }  // joins them
+    if (error_.has_value()) return *error_;
+    if (found == expected) return {};
+    return Error{ErrorKind::kConflict,
+                 "files came into or went from the data source while it was copied; start the job "
+                 "when nobody writes there any more"};
+  }
+
+ private:
+  Result<void> Visit(const SourceEntry& entry) {
+    std::error_code failed;
+    switch (entry.kind) {
+      case SourceEntry::Kind::kFile:
+        // Stopped: the walk sees it next.
+        queue_.Add({entry, nullptr, 0}, halt_.get_token());
+        return {};
+      case SourceEntry::Kind::kFolder:
+        std::filesystem::create_directory(to_ / entry.path, failed);
+        break;
+      case SourceEntry::Kind::kLink:
+        std::filesystem::create_symlink(entry.link, to_ / entry.path, failed);
+        break;
+    }
+    if (!failed) return {};
+    return Error{ErrorKind::kUnavailable,
+                 "writing " + entry.path.string() + " failed: " + failed.message()};
+  }
+
+  // Whatever goes wrong on a thread stops the others, or they would wait for it for ever.
+  template <typename Run>
+  void Guard(Run run) {
+    try {
+      if (const Result<void> ran = run(); !ran.ok()) Fail(ran.error());
+    } catch (const std::exception& error) {
+      Fail({ErrorKind::kInternal, std::string("the copying itself failed: ") + error.what()});
+    }
+  }
+
+  Result<void> CopyFiles() {
+    std::vector<char> buffer(FileCopy::kReadBytes);
+    const std::stop_token stop = halt_.get_token();
+    while (std::optional<Work> work = queue_.Take(stop)) {
+      if (work->copy == nullptr) {
+        Result<std::shared_ptr<FileCopy>> opened =
+            FileCopy::Open(from_.path(), to_, work->file.path, work->file.bytes, stop);
+        if (!opened.ok()) return opened.error();
+        work->copy = *std::move(opened);
+        queue_.AddSegments(work->copy);
+      }
+      Result<void> copied = work->copy->CopySegment(work->segment, buffer, done_, stop);
+      if (!copied.ok()) return copied;
+    }
+    return {};
+  }
+
+  // The first error counts; it stops everything else.
+  void Fail(const Error& error) {
+    const std::scoped_lock lock(mutex_);
+    if (!error_.has_value()) error_ = error;
+    halt_.request_stop();
+  }
+
+  const SourceFolder& from_;
+  const std::filesystem::path& to_;
+  std::atomic<std::int64_t>& done_;
+  WorkQueue queue_;
+  std::stop_source halt_;
+  std::mutex mutex_;
+  std::optional<Error> error_;  // guarded by mutex_ until the threads have ended
+  std::stop_callback<std::function<void()>> on_stop_;
+};
+
+}  // namespace
+
+Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
+                        const SourceSize& expected, std::atomic<std::int64_t>& done,
+                        const std::stop_token& stop) {
+  return Copier(from, to, done, stop).Copy(expected);
+}
+
+}  // namespace ringmaster::agent

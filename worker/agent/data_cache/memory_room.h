@@ -1,0 +1,49 @@
+#pragma once
+
+// Whether data fits where a data cache would hold it: in the volume, in what the container may use
+// of memory, in what the node has left. Read once before anything is copied, because what does not
+// fit ends as a killed process, or a killed node, much later. Used by fill.h.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/agent/data_cache/source_folder.h"
+
+namespace ringmaster::agent {
+
+struct MemoryRoom {
+  std::int64_t volume_bytes = 0;               // free in the volume
+  std::optional<std::int64_t> volume_files{};  // that it can still hold; nothing: no limit
+  // Nothing where the volume is not in memory, or there is no limit.
+  struct Container {
+    std::int64_t limit_bytes = 0;
+    std::int64_t used_bytes = 0;  // without what the kernel gives back when it is short of memory
+  };
+  std::optional<Container> container{};
+  // MemAvailable; nothing where the volume is not in memory.
+  std::optional<std::int64_t> node_bytes{};
+};
+
+// Where the kernel tells: tests point at files of their own.
+struct MemorySources {
+  std::filesystem::path meminfo = "/proc/meminfo";
+  std::filesystem::path own_cgroups = "/proc/self/cgroup";
+  std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2
+};
+
+// The room in the file system of `folder`. Fails where that cannot be asked; a limit that the
+// kernel does not tell is none.
+Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
+                                  const MemorySources& sources = {});
+
+// The tightest of the limits on this process and on the groups around it.
+std::optional<MemoryRoom::Container> ReadContainerMemory(const MemorySources& sources);
+std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
+
+// Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.
+std::optional<std::string> WhyItDoesNotFit(const SourceSize& data, const MemoryRoom& room);
+
+}  // namespace ringmaster::agent

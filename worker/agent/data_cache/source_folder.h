@@ -1,0 +1,65 @@
+#pragma once
+
+// The folder that a data cache is filled from: opened once, then walked, first to measure it and
+// then to copy it. Walking keeps no list, so that a folder of many million files takes no memory.
+// What cannot be copied faithfully is an error that names it: a socket, a device, a link that leads
+// outside. Used by fill.h.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::agent {
+
+// The mark of a filled folder (cache_folder.h); never copied from a source.
+inline constexpr char kCacheMark[] = ".ringmaster-data-cache";
+
+struct SourceEntry {
+  enum class Kind { kFolder, kFile, kLink };
+  Kind kind = Kind::kFile;
+  std::filesystem::path path{};  // relative to the source
+  std::int64_t bytes = 0;        // of a file
+  std::filesystem::path link{};  // of a link: where it leads, relative to the folder it is in
+};
+
+// What a walk found.
+struct SourceSize {
+  std::int64_t bytes = 0;           // sum of the files' sizes
+  std::int64_t bytes_in_pages = 0;  // the same with each file rounded up to whole pages of memory
+  std::int64_t files = 0;
+  std::int64_t entries = 0;  // files, folders and links
+
+  void Add(const SourceEntry& entry);
+  friend bool operator==(const SourceSize&, const SourceSize&) = default;
+};
+
+class SourceFolder {
+ public:
+  // `sub_path` (empty: all) of the volume mounted at `mount`. kNotFound where there is no such
+  // folder, kInvalid where it leads out of the volume.
+  static Result<SourceFolder> Open(const std::filesystem::path& mount, const std::string& sub_path);
+
+  // Calls `visit` for each entry, a folder before what is in it. Ends with the first error, of the
+  // walk or of `visit`; kCancelled once `stop` was requested. lost+found at the top, which file
+  // systems keep for themselves, is left out. Blocks for as long as the volume takes.
+  Result<void> Walk(std::stop_token stop,
+                    const std::function<Result<void>(const SourceEntry&)>& visit) const;
+
+  Result<SourceSize> Measure(std::stop_token stop) const;
+
+  const std::filesystem::path& path() const { return path_; }  // without links
+
+ private:
+  explicit SourceFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  Result<SourceEntry> Describe(const std::filesystem::directory_entry& found) const;
+  Result<SourceEntry> DescribeLink(SourceEntry entry) const;
+
+  std::filesystem::path path_;
+};
+
+}  // namespace ringmaster::agent

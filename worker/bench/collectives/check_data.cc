@@ -1,0 +1,124 @@
+#include "worker/bench/collectives/check_data.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "worker/trainer/comm/narrow_floats.h"
+
+namespace ringmaster::bench {
+namespace {
+
+using trainer::Elements;
+using trainer::ElementType;
+using trainer::ReduceOp;
+
+template <typename T>
+void Put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(value));
+}
+
+void Store(const Elements& elements, std::size_t index, int64_t value) {
+  std::byte* const at = elements.data + index * SizeOf(elements.type);
+  switch (elements.type) {
+    case ElementType::kInt8:
+    case ElementType::kUint8:
+      return Put(at, static_cast<uint8_t>(value));
+    case ElementType::kInt32:
+    case ElementType::kUint32:
+      return Put(at, static_cast<uint32_t>(value));
+    case ElementType::kInt64:
+    case ElementType::kUint64:
+      return Put(at, static_cast<uint64_t>(value));
+    case ElementType::kFloat16:
+      return Put(at, trainer::Float16Of(static_cast<float>(value)));
+    case ElementType::kBFloat16:
+      return Put(at, trainer::BFloat16Of(static_cast<float>(value)));
+    case ElementType::kFloat32:
+      return Put(at, static_cast<float>(value));
+    case ElementType::kFloat64:
+      return Put(at, static_cast<double>(value));
+  }
+}
+
+// Bit for bit: all values that occur have one representation.
+bool Holds(const Elements& elements, std::size_t index, int64_t value) {
+  int64_t expected = 0;
+  const std::size_t bytes = SizeOf(elements.type);
+  Store({reinterpret_cast<std::byte*>(&expected), 1, elements.type}, 0, value);
+  return std::memcmp(&expected, elements.data + index * bytes, bytes) == 0;
+}
+
+// What rank `rank` of `ranks` has at `index`. In a product one rank has a factor 2, rank 0 up to 3.
+int64_t ValueOf(ReduceOp op, int rank, int ranks, std::size_t index) {
+  const auto mixed = static_cast<int64_t>(index % 9973);
+  if (op == ReduceOp::kProduct) {
+    const int64_t factor = rank == 0 ? 1 + mixed % 3 : 1;
+    return (mixed + rank) % ranks == 0 ? 2 * factor : factor;
+  }
+  return (mixed + 3 * rank) % std::max(2, std::min(7, 256 / ranks));
+}
+
+int64_t Combined(ReduceOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return a + b;
+    case ReduceOp::kProduct:
+      return a * b;
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+  }
+  return 0;
+}
+
+// The values of all ranks at `index`, reduced.
+int64_t Reduced(ReduceOp op, int ranks, std::size_t index) {
+  int64_t result = ValueOf(op, 0, ranks, index);
+  for (int rank = 1; rank < ranks; ++rank) {
+    result = Combined(op, result, ValueOf(op, rank, ranks, index));
+  }
+  return result;
+}
+
+// The value of `receive` at `index`.
+int64_t Expected(const CheckedCall& checked, std::size_t index) {
+  const Call& call = checked.call;
+  const std::size_t pieces = call.receive.count / static_cast<std::size_t>(checked.ranks);
+  const std::size_t piece = std::max<std::size_t>(1, pieces);
+  const auto mine = static_cast<std::size_t>(checked.rank);
+  const int from = static_cast<int>(index / piece);
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return Reduced(call.op, checked.ranks, index);
+    case Collective::kReduceScatter:
+      return Reduced(call.op, checked.ranks, mine * call.receive.count + index);
+    case Collective::kAllGather:
+      return ValueOf(call.op, from, checked.ranks, index % piece);
+    case Collective::kAllToAll:
+      return ValueOf(call.op, from, checked.ranks, mine * piece + index % piece);
+    case Collective::kBroadcast:
+      return ValueOf(call.op, call.root, checked.ranks, index);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void Fill(const CheckedCall& checked) {
+  const Call& call = checked.call;
+  for (std::size_t i = 0; i < call.receive.count; ++i) Store(call.receive, i, -1);
+  for (std::size_t i = 0; i < call.send.count; ++i) {
+    Store(call.send, i, ValueOf(call.op, checked.rank, checked.ranks, i));
+  }
+}
+
+int64_t CountWrong(const CheckedCall& checked) {
+  int64_t wrong = 0;
+  for (std::size_t i = 0; i < checked.call.receive.count; ++i) {
+    if (!Holds(checked.call.receive, i, Expected(checked, i))) ++wrong;
+  }
+  return wrong;
+}
+
+}  // namespace ringmaster::bench

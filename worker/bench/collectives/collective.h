@@ -1,0 +1,45 @@
+#pragma once
+
+// The operations that are measured, their buffers, and their bus factors, as nccl-tests defines
+// them (doc/PERFORMANCE.md there): the size is that of the larger buffer of a rank; the algorithm's
+// bandwidth is size / time; the bus bandwidth is that times what every link must carry at least.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/trainer/comm/elements.h"
+
+namespace ringmaster::bench {
+
+enum class Collective { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast };
+
+// all-reduce, reduce-scatter, …
+const char* NameOf(Collective collective);
+
+// Whether numbers are added up, multiplied, …
+bool Reduces(Collective collective);
+
+// 2(n-1)/n, (n-1)/n or 1 of `ranks`.
+double BusFactor(Collective collective, int ranks);
+
+// How many elements the buffers of a rank have.
+struct Counts {
+  std::size_t send = 0;
+  std::size_t receive = 0;
+  std::size_t unit = 0;  // the operation's own: of a piece where there is one for each rank
+
+  std::size_t most() const { return send > receive ? send : receive; }
+};
+// For buffers of at most `bytes`; the counts are 0 where nothing fits.
+Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_bytes, int ranks);
+
+// One call of an operation. `send` and `receive` may overlap as in nccl-tests' in-place operations.
+struct Call {
+  Collective collective = Collective::kAllReduce;
+  trainer::ReduceOp op = trainer::ReduceOp::kSum;
+  int root = 0;  // of broadcast
+  trainer::Elements send{};
+  trainer::Elements receive{};
+};
+
+}  // namespace ringmaster::bench

@@ -1,0 +1,185 @@
+#include "worker/bench/collectives/collective_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "worker/bench/collectives/measurement.h"
+#include "worker/bench/collectives/report.h"
+#include "worker/bench/collectives/size_text.h"
+#include "worker/bench/ranks.h"
+
+namespace ringmaster::bench {
+namespace {
+
+// As the flags give them.
+struct CollectiveFlags {
+  std::string begin = "32M";
+  std::string end = "32M";
+  std::string step = "1M";
+  int64_t factor = 1;
+  int iterations = 20;
+  int warm_up = 1;
+  int check = 1;
+  int gpus = 1;
+  std::string type = "float";
+  std::string op = "sum";
+  int root = 0;
+  std::string backend = "gloo";
+  int ranks = 2;
+  std::string json;
+};
+
+// The types or operations of a flag: one by name, or all.
+template <typename Kinds>
+std::vector<std::string> NamesOf(const Kinds& kinds) {
+  std::vector<std::string> names;
+  for (const auto kind : kinds) names.emplace_back(trainer::NameOf(kind));
+  names.emplace_back("all");
+  return names;
+}
+template <typename Kinds>
+auto Chosen(const Kinds& kinds, const std::string& name) {
+  std::vector<typename Kinds::value_type> chosen;
+  for (const auto kind : kinds) {
+    if (name == "all" || name == trainer::NameOf(kind)) chosen.push_back(kind);
+  }
+  return chosen;
+}
+
+void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
+  app.add_option("-b,--minbytes", flags.begin, "the first size (8, 64K, 1M, 2G)");
+  app.add_option("-e,--maxbytes", flags.end, "the last size");
+  app.add_option("-i,--stepbytes", flags.step, "from one size to the next, where -f is 1");
+  app.add_option("-f,--stepfactor", flags.factor, "a size over the one before it")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  app.add_option("-n,--iters", flags.iterations, "timed operations of a size")
+      ->check(CLI::Range(1, 1 << 24));
+  app.add_option("-w,--warmup_iters", flags.warm_up, "operations before them")
+      ->check(CLI::Range(0, 1 << 24));
+  app.add_option("-c,--check", flags.check, "1: count wrong elements")->check(CLI::Range(0, 1));
+  app.add_option("-g,--ngpus", flags.gpus, "GPUs of a rank; 1 also where there is none")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("-d,--datatype", flags.type, "type, or all")
+      ->check(CLI::IsMember(NamesOf(trainer::kElementTypes)));
+  if (Reduces(collective)) {
+    app.add_option("-o,--op", flags.op, "operation, or all")
+        ->check(CLI::IsMember(NamesOf(trainer::kReduceOps)));
+  }
+  if (collective == Collective::kBroadcast) {
+    app.add_option("-r,--root", flags.root, "who sends")->check(CLI::Range(0, 1 << 20));
+  }
+  app.add_option("--backend", flags.backend, "what carries it")
+      ->check(CLI::IsMember({"gloo", "mpi", "nccl"}));
+  app.add_option("--ranks", flags.ranks,
+                 "ranks to start on this machine; an agent or mpirun brings its own")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--json", flags.json, "a file for the numbers; '-': standard output");
+}
+
+Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
+  const Result<int64_t> begin = ParseSize(flags.begin);
+  if (!begin.ok()) return begin.error().WithContext("reading -b");
+  const Result<int64_t> end = ParseSize(flags.end);
+  if (!end.ok()) return end.error().WithContext("reading -e");
+  const Result<int64_t> step = ParseSize(flags.step);
+  if (!step.ok()) return step.error().WithContext("reading -i");
+  if (*begin < 1 || *begin > *end) {
+    return Error{ErrorKind::kInvalid,
+                 "-b " + flags.begin + " must be at least 1 and not above -e " + flags.end};
+  }
+  if (flags.factor == 1 && *step < 1) {
+    return Error{ErrorKind::kInvalid,
+                 "-i 0 never gets from -b to -e: give -i a size or -f a factor"};
+  }
+  return Sweep(*begin, *end, *step, flags.factor);
+}
+
+Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
+  Result<std::vector<int64_t>> sizes = SizesOf(flags);
+  if (!sizes.ok()) return sizes.error();
+  if (flags.gpus != 1) {
+    return Error{ErrorKind::kInvalid, "-g " + std::to_string(flags.gpus) + ": --backend=" +
+                                          flags.backend + " has one device a rank; use -g 1"};
+  }
+  Sweepings sweep{.collective = collective,
+                  .sizes = *std::move(sizes),
+                  .types = Chosen(trainer::kElementTypes, flags.type),
+                  .ops = Chosen(trainer::kReduceOps, flags.op),
+                  .root = flags.root,
+                  .iterations = flags.iterations,
+                  .warm_up = flags.warm_up,
+                  .check = flags.check == 1};
+  return sweep;
+}
+
+// One rank's part; rank 0 says what came out.
+Result<int64_t> RunSweep(Backend& backend, const Sweepings& sweep, const CollectiveFlags& flags) {
+  const bool speaks = backend.rank() == 0;
+  const auto say = [&](const std::string& text) {
+    if (!speaks) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
+  if (sweep.root >= backend.size()) {
+    return Error{ErrorKind::kInvalid, "-r " + std::to_string(sweep.root) + ": there are " +
+                                          std::to_string(backend.size()) + " ranks, from 0"};
+  }
+  say(Header(sweep, flags.backend, backend.size()));
+  const Result<std::vector<Row>> rows =
+      Measure(backend, sweep, [&](const Row& row) { say(LineOf(row, sweep)); });
+  if (!rows.ok()) return rows.error();
+  if (rows->empty()) {
+    return Error{ErrorKind::kInvalid, "nothing to measure: -e " + flags.end +
+                                          " holds no element for each rank, or " + flags.backend +
+                                          " does not have -d " + flags.type};
+  }
+  const Totals totals = TotalsOf(*rows);
+  say(Trailer(totals));
+  if (speaks) {
+    const Result<void> written =
+        WriteJson(flags.json, JsonOf(*rows, sweep, flags.backend, backend.size()));
+    if (!written.ok()) return written.error();
+  }
+  return totals.wrong;
+}
+
+int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& flags) {
+  const Result<int64_t> wrong = RunSweep(backend, sweep, flags);
+  if (wrong.ok()) return *wrong == 0 ? 0 : 1;
+  const bool invalid = wrong.error().kind == ErrorKind::kInvalid;
+  if (invalid && backend.rank() != 0) return kBadInput;  // all ranks find the same: one says it
+  return Refuse(wrong.error().message, invalid ? kBadInput : 1);
+}
+
+int RunCollective(Collective collective, const CollectiveFlags& flags) {
+  const Result<Sweepings> sweep = SweepOf(collective, flags);
+  if (!sweep.ok()) return Refuse(sweep.error().message);
+  if (Result<void> usable = CheckBackend(flags.backend); !usable.ok()) {
+    return Refuse(usable.error().message);
+  }
+#if defined(RINGMASTER_BENCH_MPI)
+  if (flags.backend == "mpi") {
+    const Result<std::unique_ptr<Backend>> mpi = MakeMpiBackend();
+    if (!mpi.ok()) return Refuse(mpi.error().message, 1);
+    return RunRank(**mpi, *sweep, flags);
+  }
+#endif
+  return RunOnRanks({.ranks = flags.ranks}, [&](const trainer::World& world) {
+    return RunRank(*MakeBackend(flags.backend, world), *sweep, flags);
+  });
+}
+
+}  // namespace
+
+Command AddCollective(CLI::App& app, Collective collective) {
+  const auto flags = std::make_shared<CollectiveFlags>();
+  const std::string name = collective == Collective::kAllReduce ? "allreduce" : NameOf(collective);
+  CLI::App* const command = app.add_subcommand(
+      name, std::string("time and check ") + NameOf(collective) + ", as nccl-tests does");
+  AddFlags(*command, collective, *flags);
+  return {.app = command, .run = [collective, flags] { return RunCollective(collective, *flags); }};
+}
+
+}  // namespace ringmaster::bench

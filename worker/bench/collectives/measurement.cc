@@ -1,0 +1,142 @@
+#include "worker/bench/collectives/measurement.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "worker/bench/collectives/check_data.h"
+
+namespace ringmaster::bench {
+namespace {
+
+using std::chrono::steady_clock;
+using trainer::Elements;
+
+// What the ranks have, added up over them.
+template <typename T>
+Result<T> SumOverRanks(Backend& backend, T mine, trainer::ElementType type) {
+  Elements value(reinterpret_cast<std::byte*>(&mine), 1, type);
+  const Result<void> summed = backend.Run({.collective = Collective::kAllReduce,
+                                           .op = trainer::ReduceOp::kSum,
+                                           .root = 0,
+                                           .send = value,
+                                           .receive = value});
+  if (!summed.ok()) return summed.error();
+  return mine;
+}
+
+// Memory for the largest call, once: pages that are touched first are not part of a time.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : send_(bytes), receive_(bytes) {}
+
+  Call CallOf(const Sweepings& sweep, const Counts& counts, const Row& row, int rank,
+              bool in_place) {
+    Call call{.collective = sweep.collective,
+              .op = row.op,
+              .root = sweep.root,
+              .send = Elements(send_.data(), counts.send, row.type),
+              .receive = Elements(receive_.data(), counts.receive, row.type)};
+    if (!in_place) return call;
+    // The smaller buffer is this rank's piece of the larger one.
+    const std::size_t piece = SizeOf(row.type) * counts.unit * static_cast<std::size_t>(rank);
+    call.receive.data = send_.data() + (counts.receive < counts.send ? piece : 0);
+    call.send.data = send_.data() + (counts.send < counts.receive ? piece : 0);
+    return call;
+  }
+
+ private:
+  std::vector<std::byte> send_;
+  std::vector<std::byte> receive_;
+};
+
+class Measuring {
+ public:
+  Measuring(Backend& backend, const Sweepings& sweep)
+      : backend_(backend),
+        sweep_(sweep),
+        memory_(static_cast<std::size_t>(*std::ranges::max_element(sweep.sizes))) {}
+
+  // Nothing where no element fits.
+  Result<std::vector<Row>> RowOf(int64_t bytes, trainer::ElementType type, trainer::ReduceOp op) {
+    const Counts counts =
+        CountsOf(sweep_.collective, static_cast<std::size_t>(bytes), SizeOf(type), backend_.size());
+    if (counts.most() == 0) return std::vector<Row>();
+    Row row{.bytes = static_cast<int64_t>(counts.most() * SizeOf(type)),
+            .count = counts.unit,
+            .type = type,
+            .op = op,
+            .out_of_place = {},
+            .in_place = {}};
+    for (const bool in_place : {false, true}) {
+      const Call call = memory_.CallOf(sweep_, counts, row, backend_.rank(), in_place);
+      const Result<Timing> timing = Time(call, row.bytes);
+      if (!timing.ok()) return timing.error();
+      (in_place ? row.in_place : row.out_of_place) = *timing;
+    }
+    return std::vector<Row>{row};
+  }
+
+ private:
+  Result<Timing> Time(const Call& call, int64_t bytes) {
+    Timing timing;
+    const CheckedCall checked{.call = call, .rank = backend_.rank(), .ranks = backend_.size()};
+    Fill(checked);
+    if (Result<void> warm = Repeat(call, sweep_.warm_up); !warm.ok()) return warm.error();
+    const auto begin = steady_clock::now();
+    if (Result<void> run = Repeat(call, sweep_.iterations); !run.ok()) return run.error();
+    const std::chrono::duration<double, std::micro> took = steady_clock::now() - begin;
+    const Result<double> total =
+        SumOverRanks(backend_, took.count(), trainer::ElementType::kFloat64);
+    if (!total.ok()) return total.error();
+    timing.micros = *total / backend_.size() / sweep_.iterations;
+    timing.algorithm = static_cast<double>(bytes) / timing.micros / 1e3;
+    timing.bus = timing.algorithm * BusFactor(sweep_.collective, backend_.size());
+    if (!sweep_.check) return timing;
+
+    // Anew: an in-place operation has reduced its own results until now.
+    Fill(checked);
+    if (Result<void> run = Repeat(call, 1); !run.ok()) return run.error();
+    const Result<int64_t> wrong =
+        SumOverRanks(backend_, CountWrong(checked), trainer::ElementType::kInt64);
+    if (!wrong.ok()) return wrong.error();
+    timing.wrong = *wrong;
+    return timing;
+  }
+
+  Result<void> Repeat(const Call& call, int times) {
+    if (Result<void> met = backend_.Barrier(); !met.ok()) return met;
+    for (int i = 0; i < times; ++i) {
+      if (Result<void> done = backend_.Run(call); !done.ok()) return done;
+    }
+    return {};
+  }
+
+  Backend& backend_;
+  const Sweepings& sweep_;
+  Memory memory_;
+};
+
+}  // namespace
+
+Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep,
+                                 const std::function<void(const Row&)>& report) {
+  std::vector<Row> rows;
+  Measuring measuring(backend, sweep);
+  for (const trainer::ElementType type : sweep.types) {
+    for (const trainer::ReduceOp op : sweep.ops) {
+      if (!backend.Supports(type, op)) continue;
+      for (const int64_t bytes : sweep.sizes) {
+        const Result<std::vector<Row>> row = measuring.RowOf(bytes, type, op);
+        if (!row.ok()) return row.error();
+        for (const Row& each : *row) report(each);
+        rows.insert(rows.end(), row->begin(), row->end());
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace ringmaster::bench

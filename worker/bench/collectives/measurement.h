@@ -1,0 +1,46 @@
+#pragma once
+
+// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "worker/bench/collectives/backend.h"
+
+namespace ringmaster::bench {
+
+struct Sweepings {
+  Collective collective = Collective::kAllReduce;
+  std::vector<int64_t> sizes{};  // bytes of the larger buffer of a rank
+  std::vector<trainer::ElementType> types{};
+  std::vector<trainer::ReduceOp> ops{};  // one where nothing is reduced
+  int root = 0;
+  int iterations = 20;
+  int warm_up = 1;
+  bool check = true;
+};
+
+// Out of place, or in place.
+struct Timing {
+  double micros = 0;     // of one operation: the mean over iterations and ranks
+  double algorithm = 0;  // GB/s (1e9)
+  double bus = 0;        // GB/s
+  int64_t wrong = -1;    // elements, over all ranks; -1: not checked
+};
+
+struct Row {
+  int64_t bytes = 0;
+  std::size_t count = 0;  // elements, of the operation's own unit
+  trainer::ElementType type = trainer::ElementType::kFloat32;
+  trainer::ReduceOp op = trainer::ReduceOp::kSum;
+  Timing out_of_place{};
+  Timing in_place{};
+};
+
+// Calls `report` after each row, on every rank. Combinations that the backend does not support, and
+// sizes that hold no element, are left out.
+Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep,
+                                 const std::function<void(const Row&)>& report);
+
+}  // namespace ringmaster::bench

@@ -1,0 +1,28 @@
+#pragma once
+
+// What was measured as nccl-tests' table, for people and for scripts that read it, and as JSON.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "worker/bench/collectives/measurement.h"
+
+namespace ringmaster::bench {
+
+struct Totals {
+  int64_t wrong = 0;       // elements out of bounds, over all rows
+  double average_bus = 0;  // GB/s, over all rows and both forms
+};
+Totals TotalsOf(const std::vector<Row>& rows);
+
+// The lines above the first row, and below the last.
+std::string Header(const Sweepings& sweep, const std::string& backend, int ranks);
+std::string LineOf(const Row& row, const Sweepings& sweep);
+std::string Trailer(const Totals& totals);
+
+nlohmann::ordered_json JsonOf(const std::vector<Row>& rows, const Sweepings& sweep,
+                              const std::string& backend, int ranks);
+
+}  // namespace ringmaster::bench

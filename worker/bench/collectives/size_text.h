@@ -1,0 +1,20 @@
+#pragma once
+
+// Sizes as nccl-tests takes them: 8, 64K, 1M, 8G (powers of 1024).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::bench {
+
+// kInvalid: a sentence that quotes the text.
+Result<int64_t> ParseSize(const std::string& text);
+
+// From `begin` to `end`: times `factor` where that is above 1, else `step` more each time. At least
+// `begin`. REQUIRES: 0 < begin <= end, and factor > 1 or step > 0.
+std::vector<int64_t> Sweep(int64_t begin, int64_t end, int64_t step, int64_t factor);
+
+}  // namespace ringmaster::bench

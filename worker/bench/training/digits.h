@@ -1,0 +1,30 @@
+#pragma once
+
+// Labelled images that several trainings of one process read, all drawn or unpacked beforehand, so
+// that no training's time holds what the one before it found done.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "worker/trainer/data/dataset.h"
+
+namespace ringmaster::bench {
+
+class Digits {
+ public:
+  // `data` is a folder of IDX files, or "generated": `samples` of them, a quarter of it held out.
+  static Result<Digits> Load(const std::string& data, int64_t samples);
+
+  // Reads this object's memory, which goes with it.
+  trainer::Dataset dataset() const;
+  int64_t training_size() const;
+
+ private:
+  struct Images;
+  class View;
+  std::shared_ptr<const Images> training_;
+  std::shared_ptr<const Images> held_out_;
+};
+
+}  // namespace ringmaster::bench

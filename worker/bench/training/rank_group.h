@@ -1,0 +1,56 @@
+#pragma once
+
+// The ranks of a bench as one group that trains again and again: some or all of them together, with
+// the trainer's own session and step loop, or each for itself. Every rank makes the same calls; a
+// run's worlds meet in a part of the store of their own.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/compression/codec.h"
+#include "worker/trainer/membership_source.h"
+#include "worker/trainer/step_log.h"
+#include "worker/trainer/workloads/workload.h"
+
+namespace ringmaster::bench {
+
+// One training, from its initial parameters.
+struct Training {
+  std::function<std::unique_ptr<trainer::Workload>(int64_t global_batch)> workload;
+  int64_t global_batch = 64;
+  int64_t steps = 100;
+  double learning_rate = 0.03;
+  double momentum = 0.9;
+  trainer::Compression compression = trainer::Compression::kNone;
+};
+
+// Thread-safety: one thread.
+class RankGroup {
+ public:
+  // `world` is that of RunOnRanks().
+  explicit RankGroup(const trainer::World& world);
+
+  int rank() const { return world_.rank; }
+  int size() const { return world_.size; }
+
+  // On ranks 0 … ranks - 1, while the others wait; returns when all are done. The summary of this
+  // rank; nothing where it took no part. REQUIRES: ranks <= size().
+  Result<std::optional<trainer::RunSummary>> Together(const Training& training, int ranks);
+  // Every rank of the first `ranks` alone, at the same time: summaries by rank.
+  Result<std::vector<trainer::RunSummary>> Apart(const Training& training, int ranks);
+  // What `work` says on rank 0, while the others wait.
+  Result<std::string> OnRankZero(const std::function<std::string()>& work);
+
+ private:
+  Result<trainer::RunSummary> Run(const Training& training, trainer::World world);
+  Result<std::vector<std::string>> Gather(const std::string& mine);
+
+  const trainer::World world_;
+  int runs_ = 0;
+  int gathered_ = 0;
+};
+
+}  // namespace ringmaster::bench

@@ -1,0 +1,54 @@
+#pragma once
+
+// A network from images to embeddings, as plain functions on explicit tensors, so that parameters
+// can lie in the trainer's flat memory. Knows nothing of losses, ranks or sessions.
+//
+// Batch normalisation trains on the statistics of the rank's own samples. Its running statistics
+// are state like parameters: they are tensors whose "gradient" is the batch's statistic times the
+// number of samples, which is summed over ranks and divided by the global batch with the gradients,
+// and the optimizer moves them towards it (SgdOptions::averages). So they are the same on every
+// rank, and part of what is compared, sent and checkpointed.
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/data/labelled_images.h"
+#include "worker/trainer/precision.h"
+
+namespace ringmaster::trainer {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Thread-safety: one thread. Throws what LibTorch throws.
+class Backbone {
+ public:
+  virtual ~Backbone() = default;
+
+  // Leaves of autograd, initialised from the seed.
+  virtual const std::vector<NamedTensor>& parameters() const = 0;
+  // Leaves too, outside of every graph. Forward() adds statistics to their gradients, where those
+  // exist.
+  virtual const std::vector<NamedTensor>& averages() const = 0;
+
+  // `images` is samples × channels × side × side; returns samples × dimension.
+  virtual at::Tensor Forward(const at::Tensor& images, bool training) = 0;
+};
+
+struct BackboneOptions {
+  ImageShape shape;
+  int64_t dimension = 512;
+  uint64_t seed = 1;
+  Precision precision = Precision::kFloat32;
+};
+
+// `name` is one of BackboneNames().
+std::unique_ptr<Backbone> MakeBackbone(const std::string& name, const BackboneOptions& options);
+std::vector<std::string> BackboneNames();
+
+}  // namespace ringmaster::trainer

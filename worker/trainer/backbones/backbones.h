@@ -1,0 +1,20 @@
+#pragma once
+
+// The networks that MakeBackbone() knows. For backbones.cc and their tests.
+
+#include <array>
+#include <memory>
+
+#include "worker/trainer/backbones/backbone.h"
+
+namespace ringmaster::trainer {
+
+// Blocks in each of the four stages.
+using IResNetStages = std::array<int, 4>;
+std::unique_ptr<Backbone> MakeIResNet(const BackboneOptions& options, const IResNetStages& stages);
+
+// Two strided convolutions and a linear layer, without batch normalisation: what it computes of a
+// sample does not depend on the samples beside it, so worlds of every size agree.
+std::unique_ptr<Backbone> MakeSmallNet(const BackboneOptions& options);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,120 @@
+#include "worker/trainer/backbones/layers.h"
+
+#include <ATen/ATen.h>
+#include <cmath>
+#include <numbers>
+#include <tuple>
+#include <utility>
+
+#include <c10/core/GradMode.h>
+
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+// What the running statistic shall move towards: summed over ranks, then divided by the batch.
+void Contribute(const at::Tensor& average, const at::Tensor& statistic, int64_t samples) {
+  at::Tensor gradient = average.grad();
+  if (gradient.defined()) gradient.add_(statistic, static_cast<double>(samples));
+}
+
+}  // namespace
+
+at::Tensor Convolution::operator()(const at::Tensor& x) const {
+  return at::conv2d(x.to(type), weight.to(type), {}, stride, padding).to(at::kFloat);
+}
+
+at::Tensor Prelu::operator()(const at::Tensor& x) const { return at::prelu(x, weight); }
+
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  return at::linear(x.to(type), weight.to(type), bias.to(type)).to(at::kFloat);
+}
+
+at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
+  const int64_t values = x.numel() / x.size(1);  // of a channel
+  // One value has no variance: a lone sample without pixels is normalised by the running
+  // statistics.
+  if (!training || values < 2) {
+    if (training) {
+      const c10::AutoGradMode no_gradients(false);
+      Contribute(mean, mean, x.size(0));
+      Contribute(variance, variance, x.size(0));
+    }
+    return std::get<0>(at::native_batch_norm(x, weight, bias, mean.detach(), variance.detach(),
+                                             false, 0, kEpsilon));
+  }
+  const auto [normalised, batch_mean, inverse_deviation] =
+      at::native_batch_norm(x, weight, bias, {}, {}, true, 0, kEpsilon);
+  const c10::AutoGradMode no_gradients(false);
+  const auto count = static_cast<double>(values);
+  const at::Tensor unbiased =
+      (inverse_deviation.detach().pow(-2) - kEpsilon).mul_(count / (count - 1));
+  Contribute(mean, batch_mean.detach(), x.size(0));
+  Contribute(variance, unbiased, x.size(0));
+  return normalised;
+}
+
+template <typename Draw>
+at::Tensor Layers::Random(at::IntArrayRef sizes, Draw draw) const {
+  at::Tensor tensor = at::empty(sizes, at::kFloat);
+  auto* values = tensor.data_ptr<float>();
+  for (int64_t i = 0; i < tensor.numel(); i += 2) {
+    const PhiloxBlock block = RandomBlock(seed_, RandomPurpose::kInitialParameters,
+                                          parameters_.size(), static_cast<uint32_t>(i / 2), 0);
+    values[i] = draw(UnitFloat(block.words[0]), UnitFloat(block.words[1]));
+    if (i + 1 < tensor.numel()) {
+      values[i + 1] = draw(UnitFloat(block.words[2]), UnitFloat(block.words[3]));
+    }
+  }
+  return tensor;
+}
+
+at::Tensor Layers::Add(const std::string& name, at::Tensor tensor) {
+  tensor.requires_grad_(true);
+  parameters_.push_back({.name = name, .tensor = tensor});
+  return tensor;
+}
+
+at::Tensor Layers::AddAverage(const std::string& name, at::Tensor tensor) {
+  tensor.requires_grad_(true);
+  averages_.push_back({.name = name, .tensor = tensor});
+  return tensor;
+}
+
+Convolution Layers::MakeConvolution(const std::string& name, int64_t from, int64_t to,
+                                    int64_t kernel, int64_t stride) {
+  constexpr float kDeviation = 0.1F;
+  const auto normal = [](float u, float v) {  // Box and Muller
+    return kDeviation * std::sqrt(-2 * std::log(1 - u)) *
+           std::cos(2 * std::numbers::pi_v<float> * v);
+  };
+  return {.weight = Add(name + ".weight", Random({to, from, kernel, kernel}, normal)),
+          .stride = stride,
+          .padding = kernel / 2,
+          .type = type_};
+}
+
+BatchNorm Layers::MakeBatchNorm(const std::string& name, int64_t channels) {
+  return {.weight = Add(name + ".weight", at::ones({channels}, at::kFloat)),
+          .bias = Add(name + ".bias", at::zeros({channels}, at::kFloat)),
+          .mean = AddAverage(name + ".running_mean", at::zeros({channels}, at::kFloat)),
+          .variance = AddAverage(name + ".running_var", at::ones({channels}, at::kFloat))};
+}
+
+Prelu Layers::MakePrelu(const std::string& name, int64_t channels) {
+  return {.weight = Add(name + ".weight", at::full({channels}, 0.25, at::kFloat))};
+}
+
+Linear Layers::MakeLinear(const std::string& name, int64_t from, int64_t to) {
+  const float bound = 1 / std::sqrt(static_cast<float>(from));
+  const auto uniform = [bound](float u, float) { return bound * (2 * u - 1); };
+  Linear linear{.weight = {}, .bias = {}, .type = type_};
+  linear.weight = Add(name + ".weight", Random({to, from}, uniform));
+  linear.bias = Add(name + ".bias", Random({to}, uniform));
+  return linear;
+}
+
+}  // namespace ringmaster::trainer

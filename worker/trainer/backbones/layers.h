@@ -1,0 +1,75 @@
+#pragma once
+
+// What backbones are built from: layers with their tensors, which a Layers makes and lists. A
+// tensor's first values depend on (seed, its number in the list) alone.
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/backbones/backbone.h"
+#include "worker/trainer/precision_type.h"
+
+namespace ringmaster::trainer {
+
+// `type` is in which numbers a layer computes; what comes in and goes out is float.
+struct Convolution {
+  at::Tensor weight;
+  int64_t stride = 1;
+  int64_t padding = 1;
+  at::ScalarType type = at::kFloat;
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+struct BatchNorm {
+  at::Tensor weight, bias;
+  at::Tensor mean, variance;  // running
+
+  at::Tensor operator()(const at::Tensor& x, bool training) const;
+};
+
+struct Prelu {
+  at::Tensor weight;
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+struct Linear {
+  at::Tensor weight, bias;
+  at::ScalarType type = at::kFloat;
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+class Layers {
+ public:
+  explicit Layers(const BackboneOptions& options)
+      : seed_(options.seed), type_(TypeOf(options.precision)) {}
+
+  // A square kernel, without bias; normal with deviation 0.1, as arcface_torch starts.
+  Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
+                              int64_t stride);
+  BatchNorm MakeBatchNorm(const std::string& name, int64_t channels);
+  Prelu MakePrelu(const std::string& name, int64_t channels);
+  // Uniform in ±1/sqrt(from).
+  Linear MakeLinear(const std::string& name, int64_t from, int64_t to);
+
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  const std::vector<NamedTensor>& averages() const { return averages_; }
+
+ private:
+  at::Tensor Add(const std::string& name, at::Tensor tensor);
+  at::Tensor AddAverage(const std::string& name, at::Tensor tensor);
+  // `draw` makes a value of two uniform ones in [0, 1).
+  template <typename Draw>
+  at::Tensor Random(at::IntArrayRef sizes, Draw draw) const;
+
+  const uint64_t seed_;
+  const at::ScalarType type_;
+  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> averages_;
+};
+
+}  // namespace ringmaster::trainer

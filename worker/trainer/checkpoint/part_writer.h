@@ -1,0 +1,84 @@
+#pragma once
+
+// A state that is spread over ranks becomes a checkpoint in parts: each rank writes its own, behind
+// the training's back, and rank 0 completes the checkpoint once all are on disk. That they are, the
+// ranks tell each other with the steps' reductions (session.h); the gate is where rank 0's writer
+// waits for it.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/checkpoint_folder.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one caller.
+class PartWriter {
+ public:
+  // `failing` is told, from the writer's thread, why parts cannot be written now, and an empty text
+  // once they can again; only when that changes.
+  PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
+  // What is under way is given up.
+  ~PartWriter();
+
+  // Copies `rows` and has them written with `header`, whose checksum is filled in here. False: the
+  // last part is still under way, and this one is skipped.
+  bool Offer(ShardHeader header, std::span<const float> rows);
+
+  // The version whose part was written last; {} before the first.
+  StateVersion written() const;
+
+  // Waits until nothing is under way; false when that takes longer than `limit`.
+  bool AwaitIdle(std::chrono::milliseconds limit);
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Report(const Result<void>& outcome);
+
+  const CheckpointFolder folder_;
+  const std::function<void(const std::string& reason)> failing_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool busy_ = false;     // guarded by mutex_; while true header and copy are the thread's
+  StateVersion written_;  // guarded by mutex_
+
+  ShardHeader header_;
+  std::vector<float> copy_;
+
+  bool fails_ = false;   // of the thread
+  std::jthread thread_;  // last member: it ends first
+};
+
+// Thread-safe.
+class PartsGate {
+ public:
+  // The parts of `version` are being written by `count` ranks; what was waited for before is given
+  // up.
+  void Expect(const StateVersion& version, int count);
+  // All of them are on disk. Ignored for a version that is not expected.
+  void Complete(const StateVersion& version);
+  // They never will be.
+  void GiveUp();
+
+  // Blocks until the parts of `version` are complete, and returns how many there are. kUnavailable:
+  // they were given up; kCancelled: `stop` was asked for.
+  Result<int> Await(const StateVersion& version, const std::stop_token& stop);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  StateVersion expected_;  // {}: nothing
+  int count_ = 0;
+  bool complete_ = false;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,40 @@
+#include "worker/trainer/comm/communicator.h"
+
+#include <utility>
+
+namespace ringmaster::trainer {
+namespace {
+
+// A backend notices its own deadline a little late; past this it is stuck.
+constexpr std::chrono::seconds kGrace{1};
+
+}  // namespace
+
+Result<void> Work::Wait() {
+  std::unique_lock lock(mutex_);
+  if (!ended_.wait_until(lock, deadline_ + kGrace, [&] { return outcome_.has_value(); })) {
+    return Error{ErrorKind::kTimeout, "a collective operation did not end by its deadline"};
+  }
+  return *outcome_;
+}
+
+std::optional<Work::Span> Work::span() const {
+  const std::lock_guard lock(mutex_);
+  if (!began_at_ || !outcome_) return std::nullopt;
+  return Span{*began_at_, ended_at_};
+}
+
+void Work::Begin() {
+  const std::lock_guard lock(mutex_);
+  if (!began_at_) began_at_ = std::chrono::steady_clock::now();
+}
+
+void Work::Complete(Result<void> outcome) {
+  const std::lock_guard lock(mutex_);
+  if (outcome_) return;
+  ended_at_ = std::chrono::steady_clock::now();
+  outcome_ = std::move(outcome);
+  ended_.notify_all();
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,111 @@
+#pragma once
+
+// Collective operations among the ranks of one world. Implemented over Gloo (gloo_communicator.h)
+// and for a world of one (loopback_communicator.h). Operations run in the order of the calls, on a
+// thread or stream of the communicator's own, so that the caller computes meanwhile:
+//
+//   auto work = communicator.AllReduce(bucket, deadline);
+//   ...                                   // backward goes on
+//   if (auto done = work->Wait(); !done.ok()) ...   // the world is broken: form a new communicator
+//
+// Every rank calls the same operations with the same sizes in the same order. The first failure (a
+// peer gone, a deadline passed, Abort) breaks the communicator: that and every later operation
+// returns the error. Destruction ends all operations: no memory is touched after it. Nothing here
+// throws.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/elements.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// One operation under way. Thread-safe.
+class Work {
+ public:
+  // Blocks until the operation ended. Never longer than the deadline given to the operation and a
+  // grace of the communicator's: past it, kTimeout.
+  Result<void> Wait();
+
+  // When the operation was under way. Nothing where it never began, as in a world of one.
+  // REQUIRES: Wait() has returned.
+  struct Span {
+    std::chrono::steady_clock::time_point begin{};
+    std::chrono::steady_clock::time_point end{};
+  };
+  std::optional<Span> span() const;
+
+  // For communicators: the operation's turn has come, and how it ended. The first calls count.
+  void Begin();
+  void Complete(Result<void> outcome);
+
+  explicit Work(Deadline deadline) : deadline_(deadline) {}
+  Deadline deadline() const { return deadline_; }
+
+ private:
+  const Deadline deadline_;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::optional<std::chrono::steady_clock::time_point> began_at_;
+  std::chrono::steady_clock::time_point ended_at_{};
+  std::optional<Result<void>> outcome_;
+};
+
+using WorkHandle = std::shared_ptr<Work>;
+
+// Thread-safety: operations by one thread at a time; Abort() by any.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Memory stays valid, and untouched by the caller, until the work ended.
+  // `values` reduced over ranks, in place, with the same bits on every rank.
+  virtual WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) = 0;
+  // The sum.
+  WorkHandle AllReduce(std::span<float> values, Deadline deadline) {
+    return AllReduce(Elements(values), ReduceOp::kSum, deadline);
+  }
+  // `all` is one piece a rank, in their order; this rank's piece, reduced over ranks, comes into
+  // `mine`. The same bits as any other way to reduce in the order of the ranks.
+  // REQUIRES: all.count == size() * mine.count, and one type. `all` is unchanged.
+  virtual WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) = 0;
+  // Every rank's `mine`, by rank. REQUIRES: all.size() == size() * mine.size().
+  virtual WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                               Deadline deadline) = 0;
+  // The first send_bytes[0] bytes of `send` to rank 0, the next send_bytes[1] to rank 1, …;
+  // `receive` gets what each rank sent here, in their order. Pieces may be empty. REQUIRES:
+  // send_bytes[j] of rank i is receive_bytes[i] of rank j.
+  virtual WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
+                              std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
+                              Deadline deadline) = 0;
+  virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
+  virtual WorkHandle Barrier(Deadline deadline) = 0;
+
+  // Breaks the communicator: what is under way, connecting included, ends within milliseconds with
+  // kCancelled and `reason`.
+  virtual void Abort(const std::string& reason) = 0;
+
+  // Once an operation has failed: the rank that could not be reached, -1 where nobody knows. Not
+  // known of a connection that breaks later: a rank that lost another one closes all of its own.
+  virtual int LostPeer() const { return -1; }
+};
+
+// Makes the communicator of a world; returns at once, the operations wait until it is connected.
+// An error means that this rank cannot take part in any world.
+using CommunicatorFactory =
+    std::function<Result<std::unique_ptr<Communicator>>(const World& world, Deadline deadline)>;
+
+}  // namespace ringmaster::trainer

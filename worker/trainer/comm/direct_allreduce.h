@@ -1,0 +1,29 @@
+#pragma once
+
+// An allreduce of little data over Gloo's connections. A ring passes pieces on 2(n - 1) times, and
+// each time two threads of every rank have to be woken; here all messages travel at once: for two
+// ranks everything to the other one, else each piece straight to the rank that reduces it, and from
+// there to everybody (direct reduce-scatter and allgather: Chan et al., "Collective communication",
+// 2007, §7). Pieces are reduced in the order of the ranks, so all ranks have the same bits.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <gloo/context.h>
+#include <memory>
+#include <vector>
+
+#include "worker/trainer/comm/elements.h"
+
+namespace ringmaster::trainer {
+
+// Up to so many bytes it is the faster way.
+inline constexpr std::size_t kDirectAllReduceBytes = 512 << 10;
+
+// In place. `received` is memory to work in, which grows once and is best kept. Throws what Gloo
+// throws; `values` are then lost.
+void DirectAllReduce(const std::shared_ptr<gloo::Context>& context,
+                     std::chrono::milliseconds timeout, uint32_t tag, Elements values, ReduceOp op,
+                     std::vector<std::byte>& received);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,32 @@
+#include "worker/trainer/comm/left_behind.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace ringmaster::trainer {
+
+Result<void> LeftBehind::Room() {
+  if (Hanging() < kMost) return {};
+  return Error{
+      ErrorKind::kInternal,
+      std::to_string(kMost) +
+          " attempts to connect with other ranks hang and cannot be ended; this rank gives "
+          "up, so that it is started anew"};
+}
+
+void LeftBehind::Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended) {
+  const int hanging = Hanging() + 1;
+  LogInfo("Left a hanging connection behind", {{"hanging", hanging}});
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({std::move(ended), std::move(thread)});
+}
+
+int LeftBehind::Hanging() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.ended->load(); });
+  return static_cast<int>(entries_.size());
+}
+
+}  // namespace ringmaster::trainer

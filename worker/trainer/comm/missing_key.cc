@@ -1,0 +1,24 @@
+#include "worker/trainer/comm/missing_key.h"
+
+#include <chrono>
+
+namespace ringmaster::trainer {
+namespace {
+
+// For a store that is asked when its answer is at hand.
+constexpr std::chrono::milliseconds kProbe{200};
+
+}  // namespace
+
+std::optional<std::size_t> OnlyMissing(Store& store, const std::vector<std::string>& keys) {
+  std::optional<std::size_t> missing;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = store.Get({keys[i]}, std::chrono::steady_clock::now() + kProbe);
+    if (found.ok()) continue;
+    if (missing || found.error().kind != ErrorKind::kTimeout) return std::nullopt;
+    missing = i;
+  }
+  return missing;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,58 @@
+#pragma once
+
+// Ends the process when a call that must not hang does: aborting a communicator whose device or
+// driver is broken may never return, and a rank that cannot let go of its GPU is of no use to the
+// next world. Its agent starts it anew.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+namespace ringmaster::trainer {
+
+// Thread-safe.
+class AbortLimit {
+ public:
+  // `end` is called, on a thread of this object, with what hung; it does not return, but in tests.
+  AbortLimit(std::chrono::milliseconds limit, std::function<void(const std::string& what)> end);
+  ~AbortLimit();
+
+  // From its making to its end, the call under way is watched.
+  class Watch {
+   public:
+    Watch(AbortLimit& limit, std::string what);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    AbortLimit& limit_;
+    int number_;
+  };
+
+ private:
+  struct Call {
+    std::string what;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  void Run(const std::stop_token& stop);
+
+  const std::chrono::milliseconds limit_;
+  const std::function<void(const std::string&)> end_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  int next_ = 0;               // guarded by mutex_
+  std::map<int, Call> calls_;  // guarded by mutex_; by number: the first began first
+  std::jthread thread_;        // last member: it ends first
+};
+
+// Says on standard error what hung, and ends the process with exit code 1.
+[[noreturn]] void EndProcessThatHangs(const std::string& what);
+
+}  // namespace ringmaster::trainer

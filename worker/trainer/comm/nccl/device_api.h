@@ -1,0 +1,47 @@
+#pragma once
+
+// The few calls of the CUDA runtime that the communicator makes, on the one device of this process.
+// Implemented by gpu/cuda_device.cc and by a fake in tests. None of them waits for the device: one
+// that did would hang behind a collective whose peer is gone, until that collective is aborted.
+
+#include <cstddef>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+using DeviceStream = void*;  // a cudaStream_t
+using DeviceEvent = void*;   // a cudaEvent_t
+
+// Thread-safe. Errors are the runtime's words; after one the device is of no more use.
+class DeviceApi {
+ public:
+  virtual ~DeviceApi() = default;
+
+  // Makes the device the calling thread's; before any other call of that thread, but for those that
+  // LibTorch has made so already.
+  virtual Result<void> Use() = 0;
+
+  // What the calling thread computes on.
+  virtual DeviceStream ComputingStream() = 0;
+  virtual Result<DeviceStream> MakeStream() = 0;
+  virtual void DropStream(DeviceStream stream) = 0;
+
+  virtual Result<DeviceEvent> MakeEvent() = 0;
+  virtual void DropEvent(DeviceEvent event) = 0;
+  // `event` is done once all that is on `stream` by now has ended.
+  virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
+  // What comes on `stream` from now on starts after `event`.
+  virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
+  virtual Result<bool> Done(DeviceEvent event) = 0;
+
+  // Whether `memory` is the device's.
+  virtual bool Holds(const void* memory) = 0;
+  // Memory of the device, and page-locked memory of the host; never given back.
+  virtual Result<void*> MakeMemory(std::size_t bytes) = 0;
+  virtual Result<void*> MakePinned(std::size_t bytes) = 0;
+  // Between the two kinds above, in the order of the stream.
+  virtual Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,34 @@
+#pragma once
+
+// Events of the device that are used again and again: making one for every operation would cost
+// more than recording it.
+
+#include <mutex>
+#include <vector>
+
+#include "worker/trainer/comm/nccl/device_api.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safe.
+class EventPool {
+ public:
+  // `device` outlives the object.
+  explicit EventPool(DeviceApi& device) : device_(device) {}
+  ~EventPool() { Clear(); }
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  Result<DeviceEvent> Take();
+  // Takes back what `event` is, which becomes null; nothing if it is null already.
+  void Return(DeviceEvent& event);
+  // Drops all that are here.
+  void Clear();
+
+ private:
+  DeviceApi& device_;
+  std::mutex mutex_;
+  std::vector<DeviceEvent> free_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,127 @@
+#include "worker/trainer/comm/nccl/nccl_api.h"
+
+#include <dlfcn.h>
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr char kLibrary[] = "libnccl.so.2";
+constexpr int kOldest = 21800;
+
+// Remembers the first function that is missing.
+class Symbols {
+ public:
+  explicit Symbols(void* library) : library_(library) {}
+
+  template <typename Signature>
+  void Load(std::function<Signature>& function, const char* name) {
+    void* const symbol = ::dlsym(library_, name);
+    if (symbol == nullptr && missing_.empty()) missing_ = name;
+    if (symbol != nullptr) function = reinterpret_cast<Signature*>(symbol);
+  }
+
+  template <typename Signature>
+  void LoadIf(bool wanted, std::function<Signature>& function, const char* name) {
+    void* const symbol = wanted ? ::dlsym(library_, name) : nullptr;
+    if (symbol != nullptr) function = reinterpret_cast<Signature*>(symbol);
+  }
+
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void* const library_;
+  std::string missing_;
+};
+
+}  // namespace
+
+Result<NcclApi> LoadNccl() {
+  // Never closed: NCCL's threads may run until the process ends.
+  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return Error{ErrorKind::kUnavailable, std::string("NCCL cannot be loaded: ") + ::dlerror()};
+  }
+  NcclApi api;
+  Symbols symbols(library);
+  std::function<NcclResult(int*)> get_version;
+  symbols.Load(get_version, "ncclGetVersion");
+  symbols.Load(api.error_string, "ncclGetErrorString");
+  symbols.Load(api.get_unique_id, "ncclGetUniqueId");
+  symbols.Load(api.comm_init, "ncclCommInitRankConfig");
+  symbols.Load(api.comm_abort, "ncclCommAbort");
+  symbols.Load(api.comm_async_error, "ncclCommGetAsyncError");
+  symbols.Load(api.all_reduce, "ncclAllReduce");
+  symbols.Load(api.reduce_scatter, "ncclReduceScatter");
+  symbols.Load(api.all_gather, "ncclAllGather");
+  symbols.Load(api.broadcast, "ncclBroadcast");
+  symbols.Load(api.send, "ncclSend");
+  symbols.Load(api.receive, "ncclRecv");
+  symbols.Load(api.group_start, "ncclGroupStart");
+  symbols.Load(api.group_end, "ncclGroupEnd");
+  if (!symbols.missing().empty()) {
+    return Error{ErrorKind::kUnavailable,
+                 "the NCCL that was loaded has no " + symbols.missing() + ": it is too old"};
+  }
+  if (get_version(&api.version) != NcclResult::kSuccess || api.version < kOldest) {
+    return Error{ErrorKind::kUnavailable, "NCCL " + NcclVersionText(api.version) + " is too old: " +
+                                              NcclVersionText(kOldest) + " or newer is needed"};
+  }
+  symbols.LoadIf(api.version >= kNcclShrinkSince, api.comm_shrink, "ncclCommShrink");
+  symbols.LoadIf(api.version >= kNcclRevokeSince, api.comm_revoke, "ncclCommRevoke");
+  symbols.LoadIf(api.version >= kNcclGrowSince, api.comm_unique_id, "ncclCommGetUniqueId");
+  symbols.LoadIf(api.version >= kNcclGrowSince, api.comm_grow, "ncclCommGrow");
+  return api;
+}
+
+NcclResult StateOf(const NcclApi& nccl, NcclComm comm) {
+  NcclResult state = NcclResult::kSuccess;
+  const NcclResult asked = nccl.comm_async_error(comm, &state);
+  return asked == NcclResult::kSuccess ? state : asked;
+}
+
+std::string NcclVersionText(int version) {
+  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+NcclType NcclTypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kInt8:
+      return NcclType::kInt8;
+    case ElementType::kUint8:
+      return NcclType::kUint8;
+    case ElementType::kInt32:
+      return NcclType::kInt32;
+    case ElementType::kUint32:
+      return NcclType::kUint32;
+    case ElementType::kInt64:
+      return NcclType::kInt64;
+    case ElementType::kUint64:
+      return NcclType::kUint64;
+    case ElementType::kFloat16:
+      return NcclType::kFloat16;
+    case ElementType::kBFloat16:
+      return NcclType::kBFloat16;
+    case ElementType::kFloat32:
+      return NcclType::kFloat32;
+    case ElementType::kFloat64:
+      return NcclType::kFloat64;
+  }
+  return NcclType::kUint8;
+}
+
+NcclOp NcclOpOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return NcclOp::kSum;
+    case ReduceOp::kProduct:
+      return NcclOp::kProduct;
+    case ReduceOp::kMin:
+      return NcclOp::kMin;
+    case ReduceOp::kMax:
+      return NcclOp::kMax;
+  }
+  return NcclOp::kSum;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,185 @@
+#include "worker/trainer/comm/nccl/nccl_communicator.h"
+
+#include <cstring>
+#include <utility>
+
+#include "worker/trainer/comm/nccl/nccl_engine.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// An operation being put together: where the device finds the memory of each argument.
+class Preparation {
+ public:
+  Preparation(NcclEngine& engine, const char* name, Deadline deadline) : engine_(engine) {
+    operation_.name = name;
+    operation_.work = std::make_shared<Work>(deadline);
+  }
+
+  const void* In(std::span<const std::byte> memory) {
+    return Place({const_cast<std::byte*>(memory.data()), memory.size()}, true, false);
+  }
+  void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
+  void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
+
+  WorkHandle Start(NcclOperation::Launch launch) {
+    WorkHandle work = operation_.work;
+    if (!error_ && on_device_) error_ = AfterComputing();
+    if (error_) {
+      const Error error =
+          error_->WithContext(std::string("preparing a collective (") + operation_.name + ")");
+      engine_.Break(error);  // the other ranks must not wait for this one
+    }
+    operation_.launch = std::move(launch);
+    engine_.Enqueue(std::move(operation_));
+    return work;
+  }
+
+ private:
+  void* Place(std::span<std::byte> memory, bool in, bool out) {
+    if (memory.empty()) return nullptr;
+    NcclRuntime& runtime = engine_.runtime();
+    if (runtime.device().Holds(memory.data())) {
+      on_device_ = true;
+      return memory.data();
+    }
+    const Result<StagingPiece> piece = runtime.staging().Take(memory.size());
+    if (!piece.ok()) {
+      if (!error_) error_ = piece.error();
+      return nullptr;
+    }
+    if (in) std::memcpy(piece->pinned, memory.data(), memory.size());
+    operation_.staged.push_back({.piece = *piece, .host = memory, .in = in, .out = out});
+    return piece->device;
+  }
+
+  std::optional<Error> AfterComputing() {
+    const Result<DeviceEvent> event = engine_.events().Take();
+    if (!event.ok()) return event.error();
+    operation_.ready = *event;
+    DeviceApi& device = engine_.runtime().device();
+    const Result<void> recorded = device.Record(*event, device.ComputingStream());
+    if (!recorded.ok()) return recorded.error();
+    return std::nullopt;
+  }
+
+  NcclEngine& engine_;
+  NcclOperation operation_;
+  bool on_device_ = false;
+  std::optional<Error> error_;
+};
+
+// One message to and from every rank, as a group: NCCL has no all-to-all of uneven pieces.
+NcclResult Exchange(const NcclApi& nccl, NcclComm comm, NcclStream stream, const std::byte* send,
+                    const std::vector<std::size_t>& to, std::byte* receive,
+                    const std::vector<std::size_t>& from) {
+  NcclResult result = nccl.group_start();
+  if (result != NcclResult::kSuccess) return result;
+  const auto note = [&result](NcclResult of) {
+    if (of != NcclResult::kSuccess && of != NcclResult::kInProgress) result = of;
+  };
+  for (std::size_t peer = 0; peer < to.size(); ++peer) {
+    const int rank = static_cast<int>(peer);
+    if (to[peer] > 0) note(nccl.send(send, to[peer], NcclType::kUint8, rank, comm, stream));
+    if (from[peer] > 0) {
+      note(nccl.receive(receive, from[peer], NcclType::kUint8, rank, comm, stream));
+    }
+    if (to[peer] > 0) send += to[peer];
+    if (from[peer] > 0) receive += from[peer];
+  }
+  const NcclResult ended = nccl.group_end();
+  return result == NcclResult::kSuccess ? ended : result;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world,
+                                   Deadline deadline, LeftBehind& left_behind)
+    : engine_(std::make_shared<NcclEngine>(std::move(runtime), world)), left_behind_(left_behind) {
+  thread_ = std::jthread([engine = engine_, deadline] { engine->Serve(deadline); });
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (engine_->Stop()) {
+    thread_.join();
+  } else {
+    left_behind_.Take(std::move(thread_), {engine_, &engine_->ended()});
+  }
+}
+
+int NcclCommunicator::rank() const { return engine_->world().rank; }
+int NcclCommunicator::size() const { return engine_->world().size; }
+
+void NcclCommunicator::Abort(const std::string& reason) {
+  engine_->Break(Error{ErrorKind::kCancelled, reason});
+}
+
+int NcclCommunicator::LostPeer() const { return engine_->LostPeer(); }
+
+WorkHandle NcclCommunicator::AllReduce(Elements values, ReduceOp op, Deadline deadline) {
+  Preparation prepared(*engine_, "allreduce", deadline);
+  void* const memory = prepared.InOut(values.memory());
+  return prepared.Start(
+      [=, count = values.count, type = NcclTypeOf(values.type), how = NcclOpOf(op)](
+          const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+        return nccl.all_reduce(memory, memory, count, type, how, comm, stream);
+      });
+}
+
+WorkHandle NcclCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp op,
+                                           Deadline deadline) {
+  Preparation prepared(*engine_, "reduce-scatter", deadline);
+  const void* const from = prepared.In(all.memory());
+  void* const to = prepared.Out(mine.memory());
+  return prepared.Start([=, count = mine.count, type = NcclTypeOf(mine.type), how = NcclOpOf(op)](
+                            const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+    return nccl.reduce_scatter(from, to, count, type, how, comm, stream);
+  });
+}
+
+WorkHandle NcclCommunicator::AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                                       Deadline deadline) {
+  Preparation prepared(*engine_, "allgather", deadline);
+  const void* const from = prepared.In(mine);
+  void* const to = prepared.Out(all);
+  return prepared.Start(
+      [=, bytes = mine.size()](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+        return nccl.all_gather(from, to, bytes, NcclType::kUint8, comm, stream);
+      });
+}
+
+WorkHandle NcclCommunicator::AllToAll(std::span<const std::byte> send,
+                                      std::vector<std::size_t> send_bytes,
+                                      std::span<std::byte> receive,
+                                      std::vector<std::size_t> receive_bytes, Deadline deadline) {
+  Preparation prepared(*engine_, "all-to-all", deadline);
+  const auto* const from = static_cast<const std::byte*>(prepared.In(send));
+  auto* const to = static_cast<std::byte*>(prepared.Out(receive));
+  return prepared.Start(
+      [from, to, send_bytes = std::move(send_bytes), receive_bytes = std::move(receive_bytes)](
+          const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+        return Exchange(nccl, comm, stream, from, send_bytes, to, receive_bytes);
+      });
+}
+
+WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) {
+  Preparation prepared(*engine_, "broadcast", deadline);
+  void* const memory = rank() == root ? const_cast<void*>(prepared.In(bytes)) : prepared.Out(bytes);
+  return prepared.Start(
+      [=, size = bytes.size()](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+        return nccl.broadcast(memory, memory, size, NcclType::kUint8, root, comm, stream);
+      });
+}
+
+// A reduction of one number, since NCCL has no barrier.
+WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
+  Preparation prepared(*engine_, "barrier", deadline);
+  static constexpr std::byte kNothing{0};
+  // Staged, so that no memory of the caller's is needed; only read from.
+  void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
+  return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+    return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);
+  });
+}
+
+}  // namespace ringmaster::trainer

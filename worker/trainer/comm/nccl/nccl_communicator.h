@@ -1,0 +1,56 @@
+#pragma once
+
+// The communicator over NCCL, for ranks on GPUs. Memory may be the device's, where a collective
+// starts once all that the calling thread has put on its computing stream is done; or the host's,
+// which is staged. Work ends when the operation's event is done: the host knows it, so whatever is
+// put on any stream afterwards sees the result.
+//
+// Everything runs on a stream and a thread of the object's own (nccl_engine.h). A world that never
+// comes together costs the caller nothing but the object. When a world is over the communicator is
+// revoked or aborted, and may be kept to make the next world's from (nccl_path.h).
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/comm/nccl/nccl_runtime.h"
+
+namespace ringmaster::trainer {
+
+class NcclEngine;
+
+class NcclCommunicator final : public Communicator {
+ public:
+  // Starts to connect this rank with all others of `world`, who do the same through its store;
+  // operations called meanwhile wait for it. `left_behind` outlives the object.
+  NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
+                   LeftBehind& left_behind);
+  // Ends the process where the device does not let go of an operation within the runtime's limit.
+  ~NcclCommunicator() override;
+
+  int rank() const override;
+  int size() const override;
+
+  WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
+  WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override;
+  WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                       Deadline deadline) override;
+  WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
+                      std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
+                      Deadline deadline) override;
+  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
+  WorkHandle Barrier(Deadline deadline) override;
+  void Abort(const std::string& reason) override;
+  int LostPeer() const override;
+
+  using Communicator::AllReduce;
+
+ private:
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
+  LeftBehind& left_behind_;
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::trainer

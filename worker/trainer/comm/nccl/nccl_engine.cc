@@ -1,0 +1,301 @@
+#include "worker/trainer/comm/nccl/nccl_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace ringmaster::trainer {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Looks for the end of an operation are as close as they can be for this long after the last
+// change, which covers the reductions of a step, and then rare enough to cost nothing.
+constexpr std::chrono::microseconds kEager{500};
+constexpr std::chrono::microseconds kBetweenLooks{50};
+
+std::string Doing(const char* name) {
+  return std::string("reducing with the other ranks (") + name + ")";
+}
+
+Error Ended() { return {ErrorKind::kCancelled, "the communicator ended"}; }
+
+}  // namespace
+
+NcclEngine::NcclEngine(std::shared_ptr<NcclRuntime> runtime, const World& world)
+    : runtime_(std::move(runtime)), world_(world), events_(runtime_->device()) {}
+
+void NcclEngine::Serve(Deadline connect_deadline) {
+  runtime_->holders().Join(this, [this](const Error& reason) { Break(reason); });
+  Connect(connect_deadline);
+  {
+    const std::lock_guard lock(mutex_);
+    connecting_ = false;
+  }
+  while (AwaitWork()) {
+    if (broken()) {
+      Quiesce();
+    } else {
+      Advance();
+    }
+  }
+  Finish();
+  ended_ = true;
+}
+
+void NcclEngine::Connect(Deadline deadline) {
+  const std::string connecting =
+      "connecting rank " + std::to_string(world_.rank) + " of " + std::to_string(world_.size);
+  DeviceApi& device = runtime_->device();
+  if (Result<void> used = device.Use(); !used.ok()) {
+    return Break(used.error().WithContext(connecting));
+  }
+  const Result<DeviceStream> stream = device.MakeStream();
+  if (!stream.ok()) return Break(stream.error().WithContext(connecting));
+  stream_ = *stream;
+  if (world_.waits_for && world_.rank != 0) world_.waits_for(0);
+  const Result<NcclComm> formed = FormCommunicator(*runtime_, world_, Patience(deadline, false),
+                                                   [this](int rank) { lost_peer_ = rank; });
+  if (!formed.ok()) return Break(formed.error().WithContext(connecting));
+  if (world_.waits_for) world_.waits_for(-1);
+  comm_ = *formed;
+}
+
+// False: the thread is to end.
+bool NcclEngine::AwaitWork() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [&] {
+    return stopping_ || (broken_ ? !quiesced_ : !queue_.empty() || !launched_.empty());
+  });
+  return !stopping_;
+}
+
+void NcclEngine::Advance() {
+  const bool completed = CompleteFirst();
+  const bool started = Launch();
+  if (completed || started) {
+    moved_ = steady_clock::now();
+    return;
+  }
+  CheckLaunched();
+  Pause();
+}
+
+// The next operation of the queue onto the stream.
+bool NcclEngine::Launch() {
+  if (launched_.size() >= kMostLaunched) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_ || queue_.empty()) return false;
+    // Also where only half of it gets there: it is ended with the rest.
+    launched_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  NcclOperation& operation = launched_.back();
+  const Result<void> put = PutOnStream(operation);
+  if (!put.ok()) Break(put.error().WithContext(Doing(operation.name)));
+  return true;
+}
+
+Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
+  DeviceApi& device = runtime_->device();
+  const Result<DeviceEvent> done = events_.Take();
+  if (!done.ok()) return done.error();
+  operation.done = *done;
+  if (operation.ready != nullptr) {
+    if (Result<void> after = device.Follow(stream_, operation.ready); !after.ok()) return after;
+  }
+  for (const NcclStaged& staged : operation.staged) {
+    if (!staged.in) continue;
+    const Result<void> copied =
+        device.Copy(staged.piece.device, staged.piece.pinned, staged.host.size(), stream_);
+    if (!copied.ok()) return copied;
+  }
+  const NcclResult first = operation.launch(runtime_->nccl(), comm_, stream_);
+  const Result<void> settled = Settle(runtime_->nccl(), comm_, first, operation.name,
+                                      Patience(operation.work->deadline(), false));
+  if (!settled.ok()) return settled;
+  for (const NcclStaged& staged : operation.staged) {
+    if (!staged.out) continue;
+    const Result<void> copied =
+        device.Copy(staged.piece.pinned, staged.piece.device, staged.host.size(), stream_);
+    if (!copied.ok()) return copied;
+  }
+  return device.Record(operation.done, stream_);
+}
+
+// The oldest operation, where it has ended well.
+bool NcclEngine::CompleteFirst() {
+  if (launched_.empty()) return false;
+  NcclOperation& first = launched_.front();
+  const Result<bool> done = runtime_->device().Done(first.done);
+  if (!done.ok()) {
+    Break(done.error().WithContext(Doing(first.name)));
+    return false;
+  }
+  if (!*done) return false;
+  // An operation that an error ended looks done, too.
+  const NcclResult state = StateOf(runtime_->nccl(), comm_);
+  if (state == NcclResult::kInProgress) return false;
+  if (state != NcclResult::kSuccess) {
+    Break(NcclError(runtime_->nccl(), first.name, state).WithContext(Doing(first.name)));
+    return false;
+  }
+  for (const NcclStaged& staged : first.staged) {
+    if (staged.out) std::memcpy(staged.host.data(), staged.piece.pinned, staged.host.size());
+  }
+  const WorkHandle work = first.work;
+  Release(first);
+  launched_.pop_front();
+  work->Complete({});
+  return true;
+}
+
+// Whether those under way can still end well.
+void NcclEngine::CheckLaunched() {
+  if (launched_.empty()) return;
+  const auto now = steady_clock::now();
+  for (const NcclOperation& operation : launched_) {
+    if (now < operation.work->deadline()) continue;
+    const Error late{ErrorKind::kTimeout, "the other ranks did not take part in time"};
+    return Break(late.WithContext(Doing(operation.name)));
+  }
+  const NcclResult state = StateOf(runtime_->nccl(), comm_);
+  if (state == NcclResult::kSuccess || state == NcclResult::kInProgress) return;
+  Break(NcclError(runtime_->nccl(), launched_.front().name, state)
+            .WithContext(Doing(launched_.front().name)));
+}
+
+// After a break: nothing of ours runs on the device any more, and the operations say so.
+void NcclEngine::Quiesce() {
+  const Error reason = *broken();
+  if (comm_ != nullptr) {
+    const AbortLimit::Watch watch(runtime_->limit(), "letting go of the NCCL communicator");
+    runtime_->holders().MarkOthers(this, reason);
+    state_ = StopLaunched();
+    if (state_ == ParentState::kNone) runtime_->Abort(std::exchange(comm_, nullptr));
+  }
+  for (NcclOperation& operation : launched_) {
+    operation.work->Complete(reason);
+    Release(operation);
+  }
+  launched_.clear();
+  quiesced_ = true;
+}
+
+// In what state the communicator can be kept; kNone: it must be aborted.
+ParentState NcclEngine::StopLaunched() {
+  const NcclApi& nccl = runtime_->nccl();
+  const Deadline deadline =
+      steady_clock::now() + runtime_->abort_limit() / 2;  // then it is aborted
+  if (!nccl.comm_shrink) return ParentState::kNone;
+  if (nccl.comm_revoke) {
+    const Result<void> revoked =
+        Settle(nccl, comm_, nccl.comm_revoke(comm_, 0), "ncclCommRevoke", Patience(deadline, true));
+    if (revoked.ok() && AllDone(deadline)) return ParentState::kRevoked;
+    return ParentState::kNone;
+  }
+  return AllDone(steady_clock::now()) ? ParentState::kBroken : ParentState::kNone;
+}
+
+bool NcclEngine::AllDone(Deadline deadline) {
+  for (const NcclOperation& operation : launched_) {
+    for (;;) {
+      const Result<bool> done = runtime_->device().Done(operation.done);
+      if (!done.ok()) return false;
+      if (*done) break;
+      if (steady_clock::now() >= deadline) return false;
+      Pause();
+    }
+  }
+  return true;
+}
+
+void NcclEngine::Finish() {
+  if (!launched_.empty()) Break(Ended());
+  if (broken() && !quiesced_) Quiesce();
+  runtime_->holders().Leave(this);
+  const NcclApi& nccl = runtime_->nccl();
+  if (comm_ != nullptr && nccl.comm_shrink) {
+    runtime_->Park({.comm = comm_,
+                    .name = CommunicatorName(world_),
+                    .rank = world_.rank,
+                    .size = world_.size,
+                    .state = state_});
+  } else if (comm_ != nullptr) {
+    runtime_->Abort(comm_);
+  }
+  comm_ = nullptr;
+  events_.Clear();
+  if (stream_ != nullptr) runtime_->device().DropStream(stream_);
+}
+
+void NcclEngine::Enqueue(NcclOperation operation) {
+  std::optional<Error> broken;
+  {
+    const std::lock_guard lock(mutex_);
+    broken = broken_;
+    if (!broken) queue_.push_back(std::move(operation));
+  }
+  wake_.notify_one();
+  if (!broken) return;
+  operation.work->Complete(*broken);
+  Release(operation);
+}
+
+void NcclEngine::Break(const Error& error) {
+  std::deque<NcclOperation> dropped;
+  Error reason = error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_) broken_ = error;
+    reason = *broken_;
+    dropped.swap(queue_);
+  }
+  wake_.notify_one();
+  for (NcclOperation& operation : dropped) {
+    operation.work->Complete(reason);
+    Release(operation);
+  }
+}
+
+std::optional<Error> NcclEngine::broken() {
+  const std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+bool NcclEngine::Stop() {
+  bool connecting = false;
+  bool waiting = false;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    connecting = connecting_;
+    waiting = !queue_.empty();
+  }
+  if (connecting || waiting) Break(Ended());
+  wake_.notify_one();
+  return !connecting;
+}
+
+void NcclEngine::Release(NcclOperation& operation) {
+  for (const NcclStaged& staged : operation.staged) runtime_->staging().Return(staged.piece);
+  operation.staged.clear();
+  events_.Return(operation.ready);
+  events_.Return(operation.done);
+}
+
+void NcclEngine::Pause() {
+  if (steady_clock::now() - moved_ < kEager) return std::this_thread::yield();
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, kBetweenLooks);
+}
+
+NcclPatience NcclEngine::Patience(Deadline deadline, bool even_if_broken) {
+  return {.deadline = deadline,
+          .given_up = [this, even_if_broken] { return !even_if_broken && broken().has_value(); },
+          .pause = [this] { Pause(); }};
+}
+
+}  // namespace ringmaster::trainer

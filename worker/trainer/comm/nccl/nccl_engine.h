@@ -1,0 +1,115 @@
+#pragma once
+
+// What drives one NCCL communicator: a queue of operations and the one thread that makes all calls
+// of NCCL for it, launches operations on a stream of its own, and watches them. It asks and never
+// waits for the device, so a collective whose peer is gone cannot hold it up. Because the same
+// thread is the only one that revokes or aborts, an operation whose event is done before that, with
+// no error of NCCL's, was completed by all ranks: an aborted one is never taken for done. Private
+// to nccl_communicator.cc.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/nccl/event_pool.h"
+#include "worker/trainer/comm/nccl/nccl_forming.h"
+#include "worker/trainer/comm/nccl/nccl_runtime.h"
+
+namespace ringmaster::trainer {
+
+// An operation's memory on a host, and where the device works on it instead.
+struct NcclStaged {
+  StagingPiece piece;
+  std::span<std::byte> host;
+  bool in = false;   // copied to the device before
+  bool out = false;  // and back after
+};
+
+struct NcclOperation {
+  using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
+
+  const char* name = "";
+  WorkHandle work{};
+  Launch launch{};
+  DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
+  std::vector<NcclStaged> staged{};
+  DeviceEvent done = nullptr;  // of the engine, once launched
+};
+
+// Enqueue(), Break() and Stop() are thread-safe; Serve() is a thread's whole life.
+class NcclEngine {
+ public:
+  NcclEngine(std::shared_ptr<NcclRuntime> runtime, const World& world);
+
+  const World& world() const { return world_; }
+  NcclRuntime& runtime() { return *runtime_; }
+  const std::atomic<bool>& ended() const { return ended_; }
+
+  void Serve(Deadline connect_deadline);
+
+  // Takes the operation, which ends in its turn; or at once, with the error that broke the engine.
+  void Enqueue(NcclOperation operation);
+
+  // The first error counts: no operation starts after it, those under way are ended by the thread.
+  void Break(const Error& error);
+  std::optional<Error> broken();
+
+  int LostPeer() const { return lost_peer_; }
+
+  // Ends what is under way. True when the thread is about to end, false while it still connects.
+  bool Stop();
+
+  EventPool& events() { return events_; }
+
+ private:
+  static constexpr std::size_t kMostLaunched = 32;  // more may fill the device's queue, and block
+
+  void Connect(Deadline deadline);
+  bool AwaitWork();
+  void Advance();
+  bool Launch();
+  Result<void> PutOnStream(NcclOperation& operation);
+  bool CompleteFirst();
+  void CheckLaunched();
+  void Quiesce();
+  ParentState StopLaunched();
+  bool AllDone(Deadline deadline);
+  void Finish();
+  void Release(NcclOperation& operation);
+  void Pause();
+  NcclPatience Patience(Deadline deadline, bool even_if_broken);
+
+  // Constant.
+  const std::shared_ptr<NcclRuntime> runtime_;
+  const World world_;
+
+  // Synchronises itself.
+  EventPool events_;
+
+  // Of the thread.
+  NcclComm comm_ = nullptr;
+  DeviceStream stream_ = nullptr;
+  std::deque<NcclOperation> launched_;
+  ParentState state_ = ParentState::kHealthy;
+  bool quiesced_ = false;
+  std::chrono::steady_clock::time_point moved_{};  // when something last ended or began
+
+  std::atomic<int> lost_peer_ = -1;
+  std::atomic<bool> ended_ = false;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<NcclOperation> queue_;
+  std::optional<Error> broken_;  // set once
+  bool connecting_ = true;
+  bool stopping_ = false;
+};
+
+}  // namespace ringmaster::trainer

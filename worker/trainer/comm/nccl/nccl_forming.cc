@@ -1,0 +1,138 @@
+#include "worker/trainer/comm/nccl/nccl_forming.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/log.h"
+#include "worker/trainer/comm/nccl/nccl_rendezvous.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr std::array kPathNames{"new", "shrink", "shrink after abort", "grow"};
+
+NcclStatement StatementOf(const NcclApi& nccl, const std::optional<NcclParent>& parent) {
+  NcclStatement statement{.version = nccl.version};
+  if (!parent) return statement;
+  statement.parent = parent->name;
+  statement.parent_rank = parent->rank;
+  statement.parent_size = parent->size;
+  statement.state = parent->state;
+  return statement;
+}
+
+Result<NcclUniqueId> MakeId(const NcclApi& nccl, const std::optional<NcclParent>& parent,
+                            NcclPath path) {
+  NcclUniqueId id;
+  const bool grows = path == NcclPath::kGrow;
+  const NcclResult made = grows ? nccl.comm_unique_id(parent->comm, &id) : nccl.get_unique_id(&id);
+  if (made == NcclResult::kSuccess) return id;
+  return NcclError(nccl, grows ? "ncclCommGetUniqueId" : "ncclGetUniqueId", made);
+}
+
+struct Call {
+  const char* name;
+  NcclResult result;
+};
+
+// Starts what the plan says. `parent` is null where this rank has none to start from.
+Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclComm parent,
+           NcclComm* made) {
+  NcclConfig config;
+  switch (plan.path) {
+    case NcclPath::kShrink:
+    case NcclPath::kShrinkAbort: {
+      std::vector<int> excluded = plan.excluded;
+      const auto mode =
+          plan.path == NcclPath::kShrink ? NcclShrinkMode::kDefault : NcclShrinkMode::kAbort;
+      return {"ncclCommShrink",
+              nccl.comm_shrink(parent, excluded.data(), static_cast<int>(excluded.size()), made,
+                               &config, static_cast<int>(mode))};
+    }
+    case NcclPath::kGrow: {
+      // Ranks that stay keep their numbers; only rank 0 and those that join know the id.
+      const bool needs_id = parent == nullptr || world.rank == 0;
+      return {"ncclCommGrow", nccl.comm_grow(parent, world.size, needs_id ? &plan.id : nullptr,
+                                             parent == nullptr ? world.rank : -1, made, &config)};
+    }
+    case NcclPath::kNew:
+      break;
+  }
+  return {"ncclCommInitRankConfig", nccl.comm_init(made, world.size, plan.id, world.rank, &config)};
+}
+
+bool StartsFromParent(const NcclPlan& plan, const World& world) {
+  if (plan.path == NcclPath::kGrow) return world.rank < plan.old_ranks;
+  return plan.path != NcclPath::kNew;
+}
+
+// Where NCCL makes it: some calls put it there only when they have ended, on a thread of NCCL's.
+NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
+
+// The communicator that a call is busy with: its parent; without one, what it makes. Null: nothing
+// to ask has appeared in time.
+NcclComm BusyWith(NcclComm parent, NcclComm* made, NcclResult first, const NcclPatience& patience) {
+  if (parent != nullptr) return parent;
+  while (first == NcclResult::kInProgress && MadeAt(made) == nullptr && !patience.given_up() &&
+         std::chrono::steady_clock::now() < patience.deadline) {
+    patience.pause();
+  }
+  return MadeAt(made);
+}
+
+}  // namespace
+
+Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
+                    const NcclPatience& patience) {
+  NcclResult now = first;
+  while (now == NcclResult::kInProgress) {
+    if (patience.given_up()) return Error{ErrorKind::kCancelled, call + " was given up"};
+    if (std::chrono::steady_clock::now() >= patience.deadline) {
+      return Error{ErrorKind::kTimeout, call + " did not end in time"};
+    }
+    patience.pause();
+    now = StateOf(nccl, comm);
+  }
+  if (now == NcclResult::kSuccess) return {};
+  return NcclError(nccl, call, now);
+}
+
+Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
+                                  const NcclPatience& patience,
+                                  const std::function<void(int rank)>& missing) {
+  const NcclApi& nccl = runtime.nccl();
+  std::optional<NcclParent> parent = runtime.TakeParked();
+  const Result<NcclPlan> plan = AgreeOnPlan(
+      world, StatementOf(nccl, parent), patience.deadline,
+      [&](NcclPath path) { return MakeId(nccl, parent, path); }, missing);
+  if (!plan.ok()) {
+    if (parent) runtime.ParkAgain(*std::move(parent));  // for the next attempt
+    return plan.error();
+  }
+  const bool descends = parent && StartsFromParent(*plan, world);
+  if (parent && !descends) runtime.Abort(parent->comm);
+  NcclComm const from = descends ? parent->comm : nullptr;
+  NcclComm* const made = runtime.MakeSlot();
+  const Call call = Start(nccl, world, *plan, from, made);
+  NcclComm const busy = BusyWith(from, made, call.result, patience);
+  const Result<void> settled = Settle(nccl, busy, call.result, call.name, patience);
+  if (from != nullptr) runtime.Abort(from);
+  if (!settled.ok()) {
+    if (from == nullptr && busy != nullptr) runtime.Abort(busy);
+    return settled.error();
+  }
+  LogInfo("Made an NCCL communicator", {{"how", kPathNames[static_cast<std::size_t>(plan->path)]},
+                                        {"rank", world.rank},
+                                        {"size", world.size}});
+  return MadeAt(made);
+}
+
+std::string CommunicatorName(const World& world) {
+  return std::to_string(world.epoch.term) + "." + std::to_string(world.epoch.number);
+}
+
+}  // namespace ringmaster::trainer

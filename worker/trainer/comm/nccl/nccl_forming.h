@@ -1,0 +1,36 @@
+#pragma once
+
+// Makes the NCCL communicator of a world: from the one before where all ranks can, else anew. No
+// call of NCCL blocks: each is asked about until it has ended, was given up or is too late.
+
+#include <functional>
+#include <string>
+
+#include "worker/trainer/comm/nccl/nccl_runtime.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// Of one thread that makes NCCL's calls.
+struct NcclPatience {
+  Deadline deadline;
+  std::function<bool()> given_up;  // asked between looks
+  std::function<void()> pause;     // a moment, less where it is given up meanwhile
+};
+
+// Waits until the call that `comm` is busy with has ended: `first` is what the call returned.
+// kTimeout, kCancelled, or kUnavailable with NCCL's words.
+Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
+                    const NcclPatience& patience);
+
+// On every rank of `world`. Blocks in the world's store, and then in the calls of NCCL. On an error
+// nothing is left: what was made, and a parent that was used, are aborted. `missing` as in
+// nccl_rendezvous.h. REQUIRES: the device is this thread's.
+Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
+                                  const NcclPatience& patience,
+                                  const std::function<void(int rank)>& missing);
+
+// The name of a world's communicator: worlds of one job have different epochs.
+std::string CommunicatorName(const World& world);
+
+}  // namespace ringmaster::trainer

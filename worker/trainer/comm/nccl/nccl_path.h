@@ -1,0 +1,45 @@
+#pragma once
+
+// How the communicator of a new world is made from the one before, where it can be. A pure decision
+// over what all ranks of the new world state; rank 0 takes it for all (nccl_rendezvous.h), so that
+// nobody takes another path.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/comm/nccl/nccl_api.h"
+
+namespace ringmaster::trainer {
+
+// What became of a rank's last communicator.
+enum class ParentState : int {
+  kNone = 0,     // aborted, or never was
+  kHealthy = 1,  // nothing failed, nothing is under way
+  kRevoked = 2,  // broken; NCCL stopped what was under way, and lets it be shrunk
+  kBroken = 3,   // broken, with nothing under way on this rank
+};
+
+struct NcclStatement {
+  int version = 0;       // of this rank's NCCL
+  std::string parent{};  // the last communicator's name, the same on all its ranks; empty: none
+  int parent_rank = 0;
+  int parent_size = 0;
+  ParentState state = ParentState::kNone;
+};
+
+enum class NcclPath : int {
+  kNew = 0,          // parents are aborted, a new one is made
+  kShrink = 1,       // from a parent that all have revoked
+  kShrinkAbort = 2,  // from one whose other ranks may be in any state
+  kGrow = 3,         // from a healthy one, all of whose ranks stay and keep their numbers
+};
+
+// `ranks` by new rank. One version on all ranks, else kNew: NCCL itself refuses to mix some, and
+// what each lacks is known for equal ones alone.
+NcclPath PathOf(std::span<const NcclStatement> ranks);
+
+// The parent's ranks that are not among `ranks`, ascending. REQUIRES: a path that shrinks.
+std::vector<int> ExcludedFrom(std::span<const NcclStatement> ranks);
+
+}  // namespace ringmaster::trainer

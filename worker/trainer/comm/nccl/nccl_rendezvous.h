@@ -1,0 +1,28 @@
+#pragma once
+
+// How the ranks of a new world agree on the making of their communicator, through its store: each
+// says what it has, rank 0 decides (nccl_path.h) and publishes the plan with NCCL's unique id.
+
+#include <functional>
+#include <vector>
+
+#include "worker/trainer/comm/nccl/nccl_path.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+struct NcclPlan {
+  NcclPath path = NcclPath::kNew;
+  std::vector<int> excluded{};  // of the parent's ranks, where it is shrunk
+  int old_ranks = 0;            // the first so many were in the parent, where it grows
+  NcclUniqueId id{};            // of kNew and kGrow
+};
+
+// Blocks until rank 0 has heard all ranks and decided. `make_id` is called on rank 0 alone, for the
+// path taken; `missing` is told the only rank that did not come in time. A world of one needs no
+// store. Errors are the store's and make_id's.
+Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
+                             const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
+                             const std::function<void(int rank)>& missing);
+
+}  // namespace ringmaster::trainer

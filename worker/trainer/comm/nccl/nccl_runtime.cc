@@ -1,0 +1,75 @@
+#include "worker/trainer/comm/nccl/nccl_runtime.h"
+
+#include <utility>
+
+namespace ringmaster::trainer {
+
+void NcclHolders::Join(const void* holder, Mark mark) {
+  const std::lock_guard lock(mutex_);
+  marks_[holder] = std::move(mark);
+}
+
+void NcclHolders::Leave(const void* holder) {
+  const std::lock_guard lock(mutex_);
+  marks_.erase(holder);
+}
+
+void NcclHolders::MarkOthers(const void* holder, const Error& reason) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [other, mark] : marks_) {
+    if (other != holder) mark(reason);
+  }
+}
+
+NcclRuntime::NcclRuntime(NcclApi nccl, std::unique_ptr<DeviceApi> device, const Options& options)
+    : options_(options),
+      nccl_(std::move(nccl)),
+      device_(std::move(device)),
+      staging_(*device_),
+      limit_(options.abort_limit, options.end_process) {}
+
+NcclRuntime::~NcclRuntime() {
+  if (const std::optional<NcclParent> parent = TakeParked()) Abort(parent->comm);
+}
+
+void NcclRuntime::Abort(NcclComm comm) {
+  const AbortLimit::Watch watch(limit_, "aborting the NCCL communicator");
+  // Its result tells nothing that can be acted upon: the communicator is gone in any case.
+  static_cast<void>(nccl_.comm_abort(comm));
+}
+
+NcclComm* NcclRuntime::MakeSlot() {
+  const std::lock_guard lock(mutex_);
+  return &slots_.emplace_back(nullptr);
+}
+
+void NcclRuntime::Park(NcclParent parent) {
+  std::optional<NcclParent> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(parked_, std::move(parent));
+  }
+  if (before) Abort(before->comm);
+}
+
+void NcclRuntime::ParkAgain(NcclParent parent) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!parked_) {
+      parked_ = std::move(parent);
+      return;
+    }
+  }
+  Abort(parent.comm);
+}
+
+std::optional<NcclParent> NcclRuntime::TakeParked() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(parked_, std::nullopt);
+}
+
+Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result) {
+  return {ErrorKind::kUnavailable, call + ": NCCL says \"" + nccl.error_string(result) + "\""};
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,101 @@
+#pragma once
+
+// What the NCCL communicators of one process share: the library, the device, staging memory, the
+// limit on aborts, and the last world's communicator, from which the next one may be made.
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "worker/trainer/comm/nccl/abort_limit.h"
+#include "worker/trainer/comm/nccl/device_api.h"
+#include "worker/trainer/comm/nccl/nccl_api.h"
+#include "worker/trainer/comm/nccl/nccl_path.h"
+#include "worker/trainer/comm/nccl/staging.h"
+
+namespace ringmaster::trainer {
+
+// A communicator that outlived its world.
+struct NcclParent {
+  NcclComm comm = nullptr;
+  std::string name;  // the same on all its ranks, and no other's
+  int rank = 0;
+  int size = 0;
+  ParentState state = ParentState::kNone;
+};
+
+// Those who hold a communicator of this process. When one is about to abort its own, all others
+// must know first: an abort may wait for the device, where another communicator's operation, whose
+// peer is gone as well, would wait for ever. Thread-safe.
+class NcclHolders {
+ public:
+  using Mark = std::function<void(const Error& reason)>;
+
+  void Join(const void* holder, Mark mark);
+  // After it, the mark neither runs nor will run.
+  void Leave(const void* holder);
+  // Calls all marks but `holder`'s; they return at once.
+  void MarkOthers(const void* holder, const Error& reason);
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, Mark> marks_;  // guarded by mutex_
+};
+
+// Thread-safe.
+class NcclRuntime {
+ public:
+  struct Options {
+    std::chrono::milliseconds abort_limit{2'000};
+    std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
+  };
+
+  NcclRuntime(NcclApi nccl, std::unique_ptr<DeviceApi> device, const Options& options);
+  // Aborts what is parked. REQUIRES: no communicator of it lives.
+  ~NcclRuntime();
+  NcclRuntime(const NcclRuntime&) = delete;
+  NcclRuntime& operator=(const NcclRuntime&) = delete;
+
+  const NcclApi& nccl() const { return nccl_; }
+  DeviceApi& device() { return *device_; }
+  Staging& staging() { return staging_; }
+  NcclHolders& holders() { return holders_; }
+  // How long letting go of the device may take, and what sees to that.
+  std::chrono::milliseconds abort_limit() const { return options_.abort_limit; }
+  AbortLimit& limit() { return limit_; }
+
+  // A communicator is aborted, never destroyed: destroying waits, in some versions, for ranks that
+  // are gone. Ends the process when that takes longer than the limit.
+  void Abort(NcclComm comm);
+
+  // Where NCCL puts a communicator: as long as this object, since a call that was given up may
+  // still do so.
+  NcclComm* MakeSlot();
+
+  // Keeps a communicator for the next world; one that is kept already is aborted.
+  void Park(NcclParent parent);
+  // Puts back what TakeParked() gave, unless a newer one is kept by now: then it is aborted.
+  void ParkAgain(NcclParent parent);
+  std::optional<NcclParent> TakeParked();
+
+ private:
+  const Options options_;
+  const NcclApi nccl_;
+  const std::unique_ptr<DeviceApi> device_;
+  Staging staging_;
+  NcclHolders holders_;
+  AbortLimit limit_;
+  std::mutex mutex_;
+  std::deque<NcclComm> slots_;        // guarded by mutex_
+  std::optional<NcclParent> parked_;  // guarded by mutex_
+};
+
+// kUnavailable with the call's name and NCCL's words.
+Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,38 @@
+#pragma once
+
+// Memory through which a collective on the device works on a host's memory: a page-locked piece,
+// which the device copies from and to without waiting for the host, and one on the device.
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "worker/trainer/comm/nccl/device_api.h"
+
+namespace ringmaster::trainer {
+
+struct StagingPiece {
+  void* pinned = nullptr;
+  void* device = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Pieces are made when none is free that is large enough, and kept as long as the process: giving
+// memory back may wait for the device. Thread-safe.
+class Staging {
+ public:
+  // `device` outlives the object.
+  explicit Staging(DeviceApi& device) : device_(device) {}
+
+  // At least `bytes`.
+  Result<StagingPiece> Take(std::size_t bytes);
+  // Of no operation any more.
+  void Return(const StagingPiece& piece);
+
+ private:
+  DeviceApi& device_;
+  std::mutex mutex_;
+  std::vector<StagingPiece> free_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::trainer

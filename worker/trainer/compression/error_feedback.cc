@@ -1,0 +1,100 @@
+#include "worker/trainer/compression/error_feedback.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace ringmaster::trainer {
+
+const char* NameOf(ResidualFate fate) {
+  switch (fate) {
+    case ResidualFate::kNone:
+      return "none";
+    case ResidualFate::kKept:
+      return "kept";
+    case ResidualFate::kTakenOver:
+      return "taken-over";
+    case ResidualFate::kDropped:
+      return "dropped";
+  }
+  return "";
+}
+
+Piece PieceOf(std::size_t count, int rank, int size) {
+  const auto r = static_cast<std::size_t>(rank);
+  const auto n = static_cast<std::size_t>(size);
+  return {.begin = count * r / n, .end = count * (r + 1) / n};
+}
+
+std::size_t LargestPiece(std::size_t count, int size) {
+  const auto n = static_cast<std::size_t>(size);
+  return size == 1 ? 0 : (count + n - 1) / n;
+}
+
+ErrorFeedback::ErrorFeedback(std::vector<std::size_t> bucket_sizes)
+    : bucket_sizes_(std::move(bucket_sizes)) {
+  owed_.own.resize(std::accumulate(bucket_sizes_.begin(), bucket_sizes_.end(), std::size_t{0}));
+}
+
+void ErrorFeedback::Begin(const StateVersion& version, int rank, int size) {
+  const bool again = !attempts_.empty() && attempts_.back().version == version;
+  if (!again && attempts_.size() == kMostAttempts) attempts_.erase(attempts_.begin());
+  if (!again) attempts_.emplace_back();
+  Attempt& attempt = attempts_.back();
+  attempt.version = version;
+  attempt.left.rank = rank;
+  attempt.left.size = size;
+  attempt.left.own.resize(owed_.own.size());
+  std::size_t pieces = 0;
+  for (const std::size_t count : bucket_sizes_) pieces += LargestPiece(count, size);
+  attempt.left.pieces.resize(pieces);
+  same_pieces_ = any_ && owed_.rank == rank && owed_.size == size;
+}
+
+BucketResiduals ErrorFeedback::Bucket(int index) {
+  Residuals& left = attempts_.back().left;
+  std::size_t own = 0;
+  std::size_t piece = 0;
+  for (int i = 0; i < index; ++i) {
+    own += bucket_sizes_[static_cast<std::size_t>(i)];
+    piece += LargestPiece(bucket_sizes_[static_cast<std::size_t>(i)], left.size);
+  }
+  const std::size_t count = bucket_sizes_[static_cast<std::size_t>(index)];
+  const std::size_t most = LargestPiece(count, left.size);
+  BucketResiduals residuals{.own_before = std::span<const float>(owed_.own).subspan(own, count),
+                            .own_after = std::span(left.own).subspan(own, count),
+                            .piece_before = {},
+                            .piece_after = std::span(left.pieces).subspan(piece, most)};
+  if (same_pieces_) {
+    residuals.piece_before = std::span<const float>(owed_.pieces).subspan(piece, most);
+  }
+  return residuals;
+}
+
+void ErrorFeedback::Applied() {
+  std::swap(owed_, attempts_.back().left);
+  any_ = true;
+  // One attempt is kept for its memory; no state of it can come any more.
+  if (attempts_.size() > 1) std::swap(attempts_.front(), attempts_.back());
+  attempts_.resize(1);
+  attempts_.front().version = {};
+}
+
+ResidualFate ErrorFeedback::Adopt(const StateVersion& version, bool changed) {
+  if (!changed) return any_ ? ResidualFate::kKept : ResidualFate::kNone;
+  const auto seen = std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
+    return attempt.version == version;
+  });
+  if (seen != attempts_.end()) {
+    std::swap(*seen, attempts_.back());
+    Applied();
+    return ResidualFate::kTakenOver;
+  }
+  const bool dropped = any_;
+  attempts_.clear();
+  std::fill(owed_.own.begin(), owed_.own.end(), 0.0F);
+  any_ = false;
+  return dropped ? ResidualFate::kDropped : ResidualFate::kNone;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,86 @@
+#pragma once
+
+// What compression still owes: the part of each number that its code did not say is kept and added
+// to the next step's, so that over the steps nothing is lost (error feedback; Seide et al., "1-Bit
+// Stochastic Gradient Descent", 2014; Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
+// A rank owes twice: of its own contribution, and of the pieces that it reduced and encoded again.
+//
+// Part of a rank's elastic state, by the session's rules: what a step leaves counts only once the
+// step is applied. A rank owes its own share in any world; of pieces only where it reduces the same
+// ones, that is, as the same rank of a world of the same size. What a rank owes is known to nobody
+// else, so it goes with the rank. Which residuals a step starts from is a function of the steps
+// that this rank applied: a replay of its memberships finds the same.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/state_version.h"
+
+namespace ringmaster::trainer {
+
+// One bucket's share of the residuals during a step; memory of ErrorFeedback.
+struct BucketResiduals {
+  std::span<const float> own_before;  // as many as the bucket has gradients
+  std::span<float> own_after;
+  std::span<const float> piece_before;  // as many as a piece at most; empty: nothing is owed
+  std::span<float> piece_after;
+};
+
+// What became of the residuals on entering a world.
+enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
+// none, kept, taken-over (of a step that the other ranks saw applied), dropped.
+const char* NameOf(ResidualFate fate);
+
+// The part of a bucket that a rank reduces: the elements [begin, end).
+struct Piece {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+};
+Piece PieceOf(std::size_t count, int rank, int size);
+// The size of the largest piece. Nothing is encoded again in a world of one: there it is 0.
+std::size_t LargestPiece(std::size_t count, int size);
+
+// Thread-safety: one thread; the memory of Bucket() is used by another between Begin() and the end
+// of the step's reductions.
+class ErrorFeedback {
+ public:
+  // As many gradients as each bucket has.
+  explicit ErrorFeedback(std::vector<std::size_t> bucket_sizes);
+
+  // A step is about to be reduced, by rank `rank` of `size`; applied, it will be `version`.
+  void Begin(const StateVersion& version, int rank, int size);
+  // REQUIRES: Begin(). Valid until the next call of any other method.
+  BucketResiduals Bucket(int index);
+  // The step that began last is applied.
+  void Applied();
+
+  // The ranks of a new world agreed on the state `version`; `changed`: this rank had another one.
+  // Where that is of a step which this rank had encoded all of, but did not see the end of, what
+  // that step left counts. Any other state was trained without this rank: it owes nothing.
+  ResidualFate Adopt(const StateVersion& version, bool changed);
+
+ private:
+  struct Residuals {
+    std::vector<float> own;
+    std::vector<float> pieces;  // of each bucket, LargestPiece() apart
+    int rank = -1;
+    int size = 0;
+  };
+  struct Attempt {
+    StateVersion version;
+    Residuals left;
+  };
+  // Worlds that broke in the same step; another rank may still bring any of their states.
+  static constexpr std::size_t kMostAttempts = 4;
+
+  const std::vector<std::size_t> bucket_sizes_;
+  Residuals owed_;
+  bool any_ = false;               // a step left something in owed_
+  bool same_pieces_ = false;       // of the step under way
+  std::vector<Attempt> attempts_;  // at the step after the last applied one; the last is under way
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,94 @@
+#include "worker/trainer/data/labelled_images.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+class Digits final : public LabelledImages {
+ public:
+  explicit Digits(std::unique_ptr<ImageSet> images) : images_(std::move(images)) {}
+
+  ImageShape shape() const override { return {.channels = 1, .side = kImageSide}; }
+  int64_t size() const override { return images_->size(); }
+  int64_t Label(int64_t index) const override { return images_->Label(index); }
+  void Fill(int64_t index, float* values) override {
+    const uint8_t* pixels = images_->Image(index);
+    for (int i = 0; i < kImagePixels; ++i) values[i] = static_cast<float>(pixels[i]) / 127.5F - 1;
+  }
+
+ private:
+  const std::unique_ptr<ImageSet> images_;
+};
+
+constexpr int64_t kPatternSide = 7;
+constexpr float kPatternWeight = 0.7F;
+constexpr uint64_t kImages = uint64_t{1} << 62;  // random numbers of images, not of identities
+
+class Identities final : public LabelledImages {
+ public:
+  // `half`: 0 for training, 1 for what is held out.
+  Identities(const IdentityOptions& options, uint64_t half, int64_t size)
+      : options_(options),
+        half_(half),
+        size_(size),
+        used_(std::clamp<int64_t>(size / 2, 1, options.classes)) {}
+
+  ImageShape shape() const override { return options_.shape; }
+  int64_t size() const override { return size_; }
+  int64_t Label(int64_t index) const override { return (index % used_) * options_.classes / used_; }
+  void Fill(int64_t index, float* values) override {
+    DrawPattern(Label(index));
+    const int64_t side = options_.shape.side;
+    const uint64_t image = kImages | (half_ << 61) | static_cast<uint64_t>(index);
+    PhiloxBlock noise{};
+    for (int64_t i = 0; i < options_.shape.values(); ++i) {
+      if (i % 4 == 0) noise = Draw(image, i / 4);
+      const int64_t x = i % side * kPatternSide / side;
+      const int64_t y = i / side % side * kPatternSide / side;
+      const int64_t cell = (i / (side * side) * kPatternSide + y) * kPatternSide + x;
+      values[i] = kPatternWeight * pattern_[static_cast<std::size_t>(cell)] +
+                  (1 - kPatternWeight) * (2 * UnitFloat(noise.words[i % 4]) - 1);
+    }
+  }
+
+ private:
+  void DrawPattern(int64_t label) {
+    pattern_.resize(
+        static_cast<std::size_t>(options_.shape.channels * kPatternSide * kPatternSide));
+    for (std::size_t cell = 0; cell < pattern_.size(); ++cell) {
+      const PhiloxBlock drawn = Draw(static_cast<uint64_t>(label), static_cast<int64_t>(cell));
+      pattern_[cell] = 2 * UnitFloat(drawn.words[0]) - 1;
+    }
+  }
+  PhiloxBlock Draw(uint64_t of, int64_t place) const {
+    return RandomBlock(options_.seed, RandomPurpose::kIdentities, of, static_cast<uint32_t>(place),
+                       0);
+  }
+
+  const IdentityOptions options_;
+  const uint64_t half_;
+  const int64_t size_;
+  const int64_t used_;          // classes
+  std::vector<float> pattern_;  // of the image at work
+};
+
+}  // namespace
+
+LabelledData LabelledDigits(Dataset dataset) {
+  return {.training = std::make_unique<Digits>(std::move(dataset.training)),
+          .held_out = std::make_unique<Digits>(std::move(dataset.held_out)),
+          .classes = kClasses};
+}
+
+LabelledData SyntheticIdentities(const IdentityOptions& options) {
+  return {.training = std::make_unique<Identities>(options, 0, options.training),
+          .held_out = std::make_unique<Identities>(options, 1, options.held_out),
+          .classes = options.classes};
+}
+
+}  // namespace ringmaster::trainer

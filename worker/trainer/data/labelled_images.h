@@ -1,0 +1,53 @@
+#pragma once
+
+// Images of many classes, as a margin softmax trains on: identities and their faces, or anything
+// else. Made of the sets of dataset.h, or drawn by the program itself. Thread-safety: one thread.
+
+#include <cstdint>
+#include <memory>
+
+#include "worker/trainer/data/dataset.h"
+
+namespace ringmaster::trainer {
+
+struct ImageShape {
+  int64_t channels = 3;
+  int64_t side = 112;  // pixels
+
+  int64_t values() const { return channels * side * side; }
+};
+
+class LabelledImages {
+ public:
+  virtual ~LabelledImages() = default;
+  virtual ImageShape shape() const = 0;
+  virtual int64_t size() const = 0;
+  // From 0 to classes - 1 of the whole data. REQUIRES, as below: index in [0, size()).
+  virtual int64_t Label(int64_t index) const = 0;
+  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row.
+  virtual void Fill(int64_t index, float* values) = 0;
+};
+
+struct LabelledData {
+  std::unique_ptr<LabelledImages> training;
+  std::unique_ptr<LabelledImages> held_out;
+  int64_t classes = 0;
+};
+
+// The 28×28 grey images of `dataset`, with its ten classes.
+LabelledData LabelledDigits(Dataset dataset);
+
+struct IdentityOptions {
+  uint64_t seed = 1;
+  int64_t classes = 0;
+  int64_t training = 0;  // images
+  int64_t held_out = 0;
+  ImageShape shape;
+};
+
+// Made-up faces: an identity is a coarse pattern, an image of it the pattern and noise, pure
+// functions of (seed, identity) and (seed, half, image). Where there are more classes than half the
+// images, evenly spread ones are used, so that each has two images.
+LabelledData SyntheticIdentities(const IdentityOptions& options);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,146 @@
+#pragma once
+
+// Has the batches of the coming steps assembled on threads of its own, while the ones before are
+// trained on. Used by workloads; what a batch is, and how it is assembled, they say. Memory is
+// recycled: as many batches as are under way, and the one in use.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "worker/trainer/data/data_order.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one thread calls it.
+template <typename Batch>
+class Prefetcher {
+ public:
+  // Fills `batch`, which may have been used before, with a share of a step. A function of its
+  // arguments alone; called on any thread, on several at once.
+  using Assemble = std::function<void(int64_t step, Share share, Batch& batch)>;
+
+  // Two batches ahead for each thread. Without threads the caller assembles.
+  Prefetcher(Assemble assemble, int threads) : assemble_(std::move(assemble)), ahead_(2 * threads) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this](const std::stop_token& stop) { Serve(stop); });
+    }
+  }
+  ~Prefetcher() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    changed_.notify_all();
+  }
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // The batch, which is the caller's until the next call. Another step or share than the one after
+  // the last, as in a new world, begins anew. Throws what assembling threw.
+  Batch& Take(int64_t step, Share share) {
+    std::unique_lock lock(mutex_);
+    Recycle(std::exchange(current_, nullptr));
+    while (!queue_.empty() && !queue_.front()->Is(step, share)) {
+      Recycle(std::move(queue_.front()));
+      queue_.pop_front();
+    }
+    if (queue_.empty()) queue_.push_back(NewJob(step, share));
+    current_ = std::move(queue_.front());
+    queue_.pop_front();
+    while (std::ssize(queue_) < ahead_) {
+      queue_.push_back(NewJob(step + 1 + std::ssize(queue_), share));
+    }
+    changed_.notify_all();
+    const std::shared_ptr<Job> job = current_;
+    if (job->state == State::kWaiting) {
+      Run(*job, lock);
+    } else {
+      changed_.wait(lock, [&] { return job->state == State::kDone; });
+    }
+    if (job->failure) std::rethrow_exception(job->failure);
+    return *job->batch;
+  }
+
+ private:
+  enum class State { kWaiting, kRunning, kDone };
+  struct Job {
+    int64_t step = 0;
+    Share share;
+    State state = State::kWaiting;
+    std::unique_ptr<Batch> batch;
+    std::exception_ptr failure;
+
+    bool Is(int64_t other_step, Share other) const {
+      return step == other_step && share.begin == other.begin && share.end == other.end;
+    }
+  };
+
+  std::shared_ptr<Job> NewJob(int64_t step, Share share) {
+    auto job = std::make_shared<Job>();
+    job->step = step;
+    job->share = share;
+    if (spare_.empty()) {
+      job->batch = std::make_unique<Batch>();
+    } else {
+      job->batch = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    return job;
+  }
+
+  // One that a thread still works on is left to that thread.
+  void Recycle(std::shared_ptr<Job> job) {
+    if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
+  }
+
+  void Run(Job& job, std::unique_lock<std::mutex>& lock) {
+    job.state = State::kRunning;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      assemble_(job.step, job.share, *job.batch);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    job.failure = failure;
+    job.state = State::kDone;
+    changed_.notify_all();
+  }
+
+  void Serve(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      std::shared_ptr<Job> next;
+      changed_.wait(lock, stop, [&] {
+        for (const std::shared_ptr<Job>& job : queue_) {
+          if (job->state != State::kWaiting) continue;
+          next = job;
+          return true;
+        }
+        return false;
+      });
+      if (stop.stop_requested()) return;
+      Run(*next, lock);
+    }
+  }
+
+  const Assemble assemble_;
+  const std::ptrdiff_t ahead_;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::shared_ptr<Job> current_;            // the caller's
+  std::deque<std::shared_ptr<Job>> queue_;  // the steps after it, in order
+  std::vector<std::unique_ptr<Batch>> spare_;
+
+  std::vector<std::jthread> threads_;  // last: they use the rest
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+// What a rank with these flags would do, for --dry-run: its data and model are loaded, nobody is
+// asked and nothing is written.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringmaster::trainer {
+
+struct RunFacts {
+  std::string workload{};
+  std::string device{};
+  std::string data{};  // --data
+  int64_t training_samples = 0;
+  int64_t held_out_samples = 0;
+  int64_t steps = 0;
+  int64_t global_batch = 0;
+  int ranks = 1;            // the most that the job may have, as far as this process knows
+  int64_t parameters = 0;   // numbers, in the replicated part
+  int64_t state_bytes = 0;  // of parameters and optimizer, in the replicated part
+  std::vector<int64_t> bucket_bytes{};
+  std::string precision{};
+  std::string compression{};
+  std::string checkpoint_dir{};  // empty: none
+  int64_t checkpoint_every = 0;
+};
+
+// Some lines for people.
+std::string DryRunText(const RunFacts& facts);
+
+}  // namespace ringmaster::trainer

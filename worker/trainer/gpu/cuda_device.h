@@ -1,0 +1,14 @@
+#pragma once
+
+// The device of the NCCL communicators (comm/nccl/device_api.h) over the CUDA runtime.
+
+#include <memory>
+
+#include "worker/trainer/comm/nccl/device_api.h"
+
+namespace ringmaster::trainer {
+
+// `number` as CUDA counts the visible devices.
+std::unique_ptr<DeviceApi> MakeCudaDevice(int number);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,89 @@
+#include <cstdlib>
+#include <cuda_runtime_api.h>
+#include <sstream>
+#include <utility>
+
+#include "worker/trainer/comm/nccl/nccl_communicator.h"
+#include "worker/trainer/gpu/cuda_device.h"
+#include "worker/trainer/gpu/gpu.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// RINGMASTER_CUDA_ARCHITECTURES is what the kernels were compiled for, as CMake has it:
+// "80-real,90-real".
+std::vector<int> BuiltArchitectures() {
+  std::vector<int> found;
+  std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);
+  for (std::string item; std::getline(list, item, ',');) found.push_back(std::atoi(item.c_str()));
+  return found;
+}
+
+void FindDevices(GpuFacts& facts) {
+  int count = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted != cudaSuccess) {
+    if (counted != cudaErrorNoDevice) facts.problem = cudaGetErrorString(counted);
+    static_cast<void>(cudaGetLastError());
+    return;
+  }
+  for (int number = 0; number < count; ++number) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, number) != cudaSuccess) continue;
+    facts.gpus.push_back({.name = properties.name,
+                          .architecture = properties.major * 10 + properties.minor,
+                          .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
+  }
+}
+
+class CudaGpu final : public Gpu {
+ public:
+  CudaGpu(int number, NcclApi nccl)
+      : number_(number),
+        runtime_(std::make_shared<NcclRuntime>(std::move(nccl), MakeCudaDevice(number),
+                                               NcclRuntime::Options{})) {}
+
+  std::string device() const override { return "cuda:" + std::to_string(number_); }
+
+  CommunicatorFactory communicators(LeftBehind& left_behind) override {
+    return [runtime = runtime_, &left_behind](
+               const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+      if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+      return std::unique_ptr<Communicator>(
+          new NcclCommunicator(runtime, world, deadline, left_behind));
+    };
+  }
+
+ private:
+  const int number_;
+  const std::shared_ptr<NcclRuntime> runtime_;
+};
+
+}  // namespace
+
+GpuFacts FindGpus() {
+  GpuFacts facts{.built_in = true, .architectures = BuiltArchitectures(), .cuda = CUDART_VERSION};
+  if (cudaDriverGetVersion(&facts.driver) != cudaSuccess) facts.driver = 0;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr) facts.visible = visible;
+  if (facts.driver > 0) FindDevices(facts);
+  const Result<NcclApi> nccl = LoadNccl();
+  if (nccl.ok()) {
+    facts.nccl = nccl->version;
+  } else {
+    facts.nccl_problem = nccl.error().message;
+  }
+  return facts;
+}
+
+Result<std::unique_ptr<Gpu>> OpenGpu(int number) {
+  Result<NcclApi> nccl = LoadNccl();
+  if (!nccl.ok()) return nccl.error();
+  const std::unique_ptr<DeviceApi> device = MakeCudaDevice(number);
+  if (Result<void> used = device->Use(); !used.ok()) {
+    return used.error().WithContext("starting GPU " + std::to_string(number));
+  }
+  return std::unique_ptr<Gpu>(new CudaGpu(number, *std::move(nccl)));
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+// This rank's GPU, as the rest of the trainer sees it. Implemented by cuda_gpu.cc, and by no_gpu.cc
+// in builds without CUDA, where nothing is ever found.
+
+#include <memory>
+#include <string>
+
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/gpu/gpu_choice.h"
+
+namespace ringmaster::trainer {
+
+// Looks, and starts nothing on any GPU.
+GpuFacts FindGpus();
+
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+
+  // As LibTorch names it: "cuda:1".
+  virtual std::string device() const = 0;
+
+  // Communicators over NCCL, worlds of one included: they work on the GPU's memory. `left_behind`
+  // outlives them.
+  virtual CommunicatorFactory communicators(LeftBehind& left_behind) = 0;
+};
+
+// REQUIRES: ChooseGpu() gave `number`. kUnavailable: the GPU does not work, in CUDA's words.
+Result<std::unique_ptr<Gpu>> OpenGpu(int number);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,83 @@
+#include "worker/trainer/gpu/gpu_choice.h"
+
+#include <algorithm>
+
+namespace ringmaster::trainer {
+namespace {
+
+// Machine code runs on GPUs of the same major architecture, from its minor one on.
+bool Covers(const std::vector<int>& architectures, int gpu) {
+  return std::ranges::any_of(architectures,
+                             [&](int built) { return built / 10 == gpu / 10 && built <= gpu; });
+}
+
+std::string ListOf(const std::vector<int>& architectures) {
+  std::string list;
+  for (const int architecture : architectures) {
+    list += (list.empty() ? "sm_" : ", sm_") + std::to_string(architecture);
+  }
+  return list;
+}
+
+// Of what all of this machine's ranks share; empty: nothing is wrong.
+std::string WhyNone(const GpuFacts& facts) {
+  if (!facts.built_in) {
+    return "this build of ringmaster-train has no GPU side; use one that is built with CUDA";
+  }
+  if (facts.driver == 0) {
+    return "no NVIDIA driver is loaded, or this container was not given it; ask for nvidia.com/gpu "
+           "in the job's resources, and look whether the node has a driver";
+  }
+  if (facts.driver / 1000 < facts.cuda / 1000) {
+    return "the NVIDIA driver is too old: it runs CUDA up to " + CudaVersionText(facts.driver) +
+           ", and this build needs " + CudaVersionText(facts.cuda) + "; update the node's driver";
+  }
+  if (facts.gpus.empty()) {
+    const std::string why = facts.problem.empty() ? "" : " (CUDA says: " + facts.problem + ")";
+    if (!facts.visible.empty()) {
+      return "no GPU is visible with CUDA_VISIBLE_DEVICES=" + facts.visible + why;
+    }
+    return "no GPU is visible to this process" + why +
+           "; ask for nvidia.com/gpu in the job's resources";
+  }
+  if (facts.nccl == 0) return "there is no NCCL: " + facts.nccl_problem;
+  return "";
+}
+
+}  // namespace
+
+bool WantsGpu(const GpuRequest& request) {
+  return request.device == "cuda" || (request.device == "auto" && request.gpus > 0);
+}
+
+Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts) {
+  if (!WantsGpu(request)) return std::optional<int>();
+  const std::string asked = request.device == "auto"
+                                ? "the job asks for " + std::to_string(request.gpus) + " GPUs"
+                                : "--device=" + request.device;
+  const auto refused = [&](const std::string& why) {
+    return Error{ErrorKind::kInvalid, asked + ": " + why};
+  };
+  if (const std::string why = WhyNone(facts); !why.empty()) return refused(why);
+  const int count = static_cast<int>(facts.gpus.size());
+  if (request.local_rank >= count && !request.share) {
+    return refused("this is rank " + std::to_string(request.local_rank) +
+                   " of its host, counted from 0, and there are " + std::to_string(count) +
+                   " GPUs: start at most one rank for each GPU");
+  }
+  const int chosen = request.local_rank % count;
+  const FoundGpu& gpu = facts.gpus[static_cast<std::size_t>(chosen)];
+  if (!Covers(facts.architectures, gpu.architecture)) {
+    return refused("GPU " + std::to_string(chosen) + ", " + gpu.name + ", is sm_" +
+                   std::to_string(gpu.architecture) + ", and this build has machine code for " +
+                   ListOf(facts.architectures) + "; build it with -DCMAKE_CUDA_ARCHITECTURES=" +
+                   std::to_string(gpu.architecture) + "-real");
+  }
+  return std::optional<int>(chosen);
+}
+
+std::string CudaVersionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version / 10 % 100);
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,52 @@
+#pragma once
+
+// Which GPU a rank trains on, or why it cannot: a pure decision over what was found. A job that
+// asks for GPUs and cannot have its own never falls back to the CPU.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+struct FoundGpu {
+  std::string name;
+  int architecture = 0;  // 90 is compute capability 9.0
+  int64_t memory_bytes = 0;
+};
+
+// What this build can do, and what this machine has. CUDA's versions are as it counts them: 13020
+// is 13.2.
+struct GpuFacts {
+  bool built_in = false;             // this build has the trainer's GPU side
+  std::vector<int> architectures{};  // that its kernels are compiled for
+  int cuda = 0;                      // of this build
+  int driver = 0;                    // the newest CUDA that the driver can run; 0: no driver
+  std::vector<FoundGpu> gpus{};
+  std::string problem{};  // CUDA's words, where it could not say which GPUs there are
+  std::string visible{};  // CUDA_VISIBLE_DEVICES, where that is set
+  int nccl = 0;           // NCCL's version; 0: not loaded
+  std::string nccl_problem{};
+};
+
+struct GpuRequest {
+  std::string device = "auto";  // auto, cpu or cuda
+  int gpus = 0;                 // that this Pod was given
+  int local_rank = 0;           // among the ranks of its Pod or host
+  bool share = false;           // several ranks on one GPU are wanted: for tests
+};
+
+// Whether it asks for a GPU: "auto" does where the Pod was given any.
+bool WantsGpu(const GpuRequest& request);
+
+// The GPU's number; nothing for the CPU, where none is wanted. kInvalid, in a sentence: why there
+// is no GPU for this rank, and what to do.
+Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts);
+
+// "13.2" of 13020.
+std::string CudaVersionText(int version);
+
+}  // namespace ringmaster::trainer

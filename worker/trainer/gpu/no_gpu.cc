@@ -1,0 +1,18 @@
+#include <ATen/core/Tensor.h>
+
+#include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/gpu/gpu_sgd.h"
+
+namespace ringmaster::trainer {
+
+GpuFacts FindGpus() { return {}; }
+
+Result<std::unique_ptr<Gpu>> OpenGpu(int) {
+  return Error{ErrorKind::kInternal, "this build has no GPU side"};
+}
+
+void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, double, double) {
+  TORCH_CHECK(false, "this build has no GPU side");
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,40 @@
+#pragma once
+
+// What the loss is multiplied by so that small gradients are not zero in fp16, whose range is
+// narrow. It grows after many steps whose gradients were finite numbers and shrinks after one whose
+// were not, which is then left out. The numbers are those of torch.amp.GradScaler.
+//
+// It is state of the training like the optimizer's: all ranks see the same sums, and so change it
+// alike, and a rank that joins takes it over with the rest (Sgd::state()).
+
+#include <ATen/core/Tensor.h>
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one thread. Nothing but Lower() waits for the device.
+class LossScale {
+ public:
+  static constexpr double kFirst = 65536;
+  static constexpr double kGrowth = 2;
+  static constexpr int kGrowEvery = 2000;  // steps
+  static constexpr double kLeast = 1;
+
+  explicit LossScale(at::Device device);
+
+  // The scale as a tensor without dimensions, which changes with training.
+  const at::Tensor& value() const { return scale_; }
+  // All that training changes of it: flat.
+  const at::Tensor& state() const { return state_; }
+
+  // A step's gradients were finite numbers.
+  void Applied();
+  // They were not; false: the scale is as low as it gets, so it is not to blame.
+  bool Lower();
+
+ private:
+  at::Tensor state_;  // the scale, and steps since it last changed
+  at::Tensor scale_;  // the views of it
+  at::Tensor steps_;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,30 @@
+#pragma once
+
+// From flags to what is trained: reads the data, builds the model, says how long and how to
+// descend. Called once by the program, before it says hello to anybody.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/sgd.h"
+#include "worker/trainer/train_options.h"
+#include "worker/trainer/workloads/workload.h"
+
+namespace ringmaster::trainer {
+
+struct MadeWorkload {
+  std::unique_ptr<Workload> workload;
+  int64_t steps = 0;  // of the whole run
+  SgdOptions sgd;
+};
+
+// Computes on `device`, as LibTorch names it. kInvalid: the data cannot be read, or do not fit the
+// flags or the device, in a sentence.
+Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
+
+// Of the flags that must be the same on every rank, beside the data.
+uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,46 @@
+#include "worker/trainer/partial_fc/buddies.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+
+namespace ringmaster::trainer::partial_fc {
+
+std::vector<int> BuddiesOf(std::span<const std::string> members, int world_size) {
+  const auto size = static_cast<std::size_t>(world_size);
+  const auto pod_of = [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (at >= members.size()) return std::to_string(rank);
+    return members[at].substr(0, members[at].find('/'));
+  };
+  std::vector<int> circle(size);
+  std::iota(circle.begin(), circle.end(), 0);
+  // Pods in the order of their first ranks, so that the circle is the ranks' own where it can be.
+  std::map<std::string, int> first_of;
+  std::map<std::string, int> ranks_of;
+  for (const int rank : circle) {
+    first_of.try_emplace(pod_of(rank), rank);
+    ++ranks_of[pod_of(rank)];
+  }
+  std::ranges::stable_sort(circle, {}, [&](int rank) { return first_of[pod_of(rank)]; });
+  int largest = 0;
+  for (const auto& [pod, ranks] : ranks_of) largest = std::max(largest, ranks);
+  if (largest == world_size) largest = 1;  // all on one Pod: at least another process
+  std::vector<int> buddies(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    buddies[static_cast<std::size_t>(circle[i])] =
+        circle[(i + static_cast<std::size_t>(largest)) % size];
+  }
+  return buddies;
+}
+
+std::vector<int> WardsOf(std::span<const int> buddies) {
+  std::vector<int> wards(buddies.size());
+  for (std::size_t rank = 0; rank < buddies.size(); ++rank) {
+    wards[static_cast<std::size_t>(buddies[rank])] = static_cast<int>(rank);
+  }
+  return wards;
+}
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,345 @@
+#include "worker/trainer/partial_fc/centre_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/partial_fc/buddies.h"
+
+namespace ringmaster::trainer::partial_fc {
+namespace {
+
+constexpr int64_t kShard = 0;  // the block of a statement that is the rank's shard; others follow
+// Attempts at a step whose inputs are kept: each failed in a world that ended.
+constexpr std::size_t kMostPending = 4;
+
+ClassRange ShardOf(int rank, int size, int64_t classes) {
+  const Share share = ShareOf(rank, size, classes);
+  return {share.begin, share.end};
+}
+
+// By rank; those who leave get nothing.
+std::vector<ClassRange> ShardsAmong(const std::vector<uint64_t>& leaving, int64_t classes) {
+  const auto staying = static_cast<int>(std::ranges::count(leaving, 0U));
+  std::vector<ClassRange> shards;
+  int next = 0;
+  for (const uint64_t leaves : leaving) {
+    shards.push_back(leaves != 0 ? ClassRange{} : ShardOf(next++, staying, classes));
+  }
+  return shards;
+}
+
+bool StaysInPlace(const RowPlan& plan, int size, int64_t classes) {
+  return plan.sources.size() == static_cast<std::size_t>(size) &&
+         std::ranges::all_of(plan.sources, [&](const RowSource& source) {
+           return source.block == kShard && source.range == ShardOf(source.rank, size, classes);
+         });
+}
+
+// Rows that no other rank than their owner keeps once the shards of the world before are gone.
+int64_t RowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t classes) {
+  const int size = static_cast<int>(held.size());
+  int64_t once = 0;
+  for (int owner = 0; owner < size; ++owner) {
+    std::vector<std::vector<HeldRows>> elsewhere = held;
+    elsewhere[static_cast<std::size_t>(owner)].clear();
+    for (auto& rows : elsewhere) {
+      std::erase_if(rows, [](const HeldRows& one) { return one.copy == 0; });
+    }
+    for (const ClassRange& lost : PlanRows(elsewhere, classes).lost) {
+      once += Overlap(lost, ShardOf(owner, size, classes)).size();
+    }
+  }
+  return once;
+}
+
+}  // namespace
+
+CentreTable::CentreTable(TableOptions options)
+    : options_(std::move(options)), copies_(options_.copy_every) {}
+
+// --- worlds
+
+Result<ShardedOutcome> CentreTable::Level(const ShardedWorld& world) {
+  const int64_t classes = options_.head.classes;
+  if (classes < world.world.size) {
+    return Error{ErrorKind::kInvalid,
+                 "a world of " + std::to_string(world.world.size) + " ranks cannot share " +
+                     std::to_string(classes) +
+                     " classes: each rank holds at least one; train with fewer "
+                     "ranks (spec.worker.maxReplicas), or more --classes"};
+  }
+  const std::vector<uint64_t> all_stay(static_cast<std::size_t>(world.world.size), 0);
+  exchange_ = std::make_unique<RowExchange>(
+      world.communicator, ShardsAmong(all_stay, classes), options_.head.dimension,
+      RowExchange::Options{.timeout = world.timeout, .moving = world.moving});
+  const bool trained = world.adopted.origin == StateOrigin::kTraining;
+  return trained ? Collect(world) : Begin(world);
+}
+
+// Nobody has trained: rows are as initialised, or as in a checkpoint.
+Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
+  const ClassRange shard = ShardOf(world.world.rank, world.world.size, options_.head.classes);
+  const bool from_nothing = world.adopted.version == StateVersion{};
+  const bool held = has_rows_ && held_.version == world.adopted.version && rows_.range() == shard;
+  Result<void> loaded;
+  if (!held) {
+    Forget();
+    if (from_nothing) {
+      rows_ = Rows(shard, options_.head.dimension, options_.head.sampling.seed);
+    } else {
+      if (!world.load) return ShardedOutcome{.lost = "all rows"};
+      rows_ = Rows(shard, options_.head.dimension);
+      loaded = world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
+    }
+  }
+  if (!from_nothing) {
+    const Result<std::string> damaged = Damaged(loaded);
+    if (!damaged.ok()) return damaged.error();
+    if (!damaged->empty()) return ShardedOutcome{.lost = *damaged};
+  }
+  once_ = from_nothing ? 0 : options_.head.classes;
+  return Enter(world);
+}
+
+// Which rows of a checkpoint no rank could read; `loaded` is what came of this rank's.
+Result<std::string> CentreTable::Damaged(const Result<void>& loaded) {
+  if (!loaded.ok()) LogWarn("Cannot read class centres", {{"reason", loaded.error().message}});
+  const Result<std::vector<uint64_t>> failed = exchange_->GatherNumbers(loaded.ok() ? 0 : 1);
+  if (!failed.ok()) return failed.error();
+  std::vector<ClassRange> damaged;
+  const int size = static_cast<int>(failed->size());
+  for (int rank = 0; rank < size; ++rank) {
+    if ((*failed)[static_cast<std::size_t>(rank)] == 0) continue;
+    damaged.push_back(ShardOf(rank, size, options_.head.classes));
+  }
+  return damaged.empty() ? std::string() : Describe(damaged) + " (damaged in the checkpoint)";
+}
+
+Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
+  const int size = world.world.size;
+  CatchUp(world.adopted);
+  std::vector<Block*> blocks;
+  for (Block& block : retired_) blocks.push_back(&block);
+  for (Block* block : copies_.blocks()) blocks.push_back(block);
+  const auto held = exchange_->Gather(Statement(blocks));
+  if (!held.ok()) return held.error();
+  const RowPlan plan = PlanRows(*held, options_.head.classes);
+  if (!plan.lost.empty()) return ShardedOutcome{.lost = Describe(plan.lost)};
+  const auto block_of = [&](int64_t block) { return blocks[static_cast<std::size_t>(block - 1)]; };
+  std::vector<Block*> needed;
+  for (const RowSource& source : plan.sources) {
+    if (source.rank == world.world.rank && source.block != kShard) {
+      needed.push_back(block_of(source.block));
+    }
+  }
+  const Result<void> replayed =
+      exchange_->WorkTogether([&] { return ReplaySome(needed, world.adopted.version); });
+  if (!replayed.ok()) return replayed.error();
+  if (!StaysInPlace(plan, size, options_.head.classes)) {
+    Result<Rows> moved = exchange_->Move(plan, [&](int64_t block, ClassRange range) {
+      return std::as_const(block == kShard ? rows_ : block_of(block)->rows).Of(range);
+    });
+    if (!moved.ok()) return moved.error();
+    if (has_rows_) {
+      retired_.push_back(
+          {.range = rows_.range(), .version = world.adopted.version, .rows = std::move(rows_)});
+    }
+    rows_ = *std::move(moved);
+    held_ = world.adopted;
+    has_rows_ = true;
+  }
+  once_ = RowsHeldOnce(*held, options_.head.classes);
+  return Enter(world);
+}
+
+// Brings this rank's own rows to the adopted version; where that cannot be, nothing that it holds
+// is of use any more.
+void CentreTable::CatchUp(const HeldState& adopted) {
+  if (has_rows_ && held_.version == adopted.version) return;
+  const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
+  if (!has_rows_ || step == pending_.end()) return Forget();
+  Replay(options_.head, *step, step_, rows_);
+  log_.Append(std::move(*step));
+  pending_.clear();
+  held_ = adopted;
+}
+
+void CentreTable::Forget() {
+  rows_ = Rows();
+  retired_.clear();
+  has_rows_ = false;
+  pending_.clear();
+  log_.Clear();
+  copies_.Clear();
+}
+
+std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) const {
+  if (!has_rows_) return {};
+  std::vector<HeldRows> statement{{.range = rows_.range()}};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    statement.push_back({.range = blocks[i]->range,
+                         .replays = log_.StepsAfter(blocks[i]->version),
+                         .block = static_cast<int64_t>(i) + 1,
+                         .copy = i < retired_.size() ? 0 : 1});
+  }
+  return statement;
+}
+
+// Repeats steps on the blocks for a part of the time that other ranks wait.
+Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
+                                        const StateVersion& adopted) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  int64_t left = 0;
+  for (Block* block : needed) {
+    while (block->version < adopted && std::chrono::steady_clock::now() < until) {
+      block->Advance(options_.head, log_, step_);
+    }
+    block->Materialise(options_.head);
+    left += log_.StepsAfter(block->version);
+  }
+  return left;
+}
+
+Result<ShardedOutcome> CentreTable::Enter(const ShardedWorld& world) {
+  checksum_ = RowsChecksum(rows_.range().begin, rows_.row_floats(), rows_.values());
+  const Result<uint64_t> whole = exchange_->SumOver(checksum_);
+  if (!whole.ok()) return whole.error();
+  held_ = world.adopted;
+  has_rows_ = true;
+  epoch_ = world.world.epoch;
+  rank_ = world.world.rank;
+  size_ = world.world.size;
+  buddies_ = BuddiesOf(world.world.members, size_);
+  wards_ = WardsOf(buddies_);
+  if (size_ == 1) {
+    copies_.Clear();
+    log_.Clear();
+  } else {
+    const int ward = wards_[static_cast<std::size_t>(rank_)];
+    copies_.Enter(ShardOf(ward, size_, options_.head.classes), held_.version == StateVersion{});
+  }
+  unprotected_ = world.unprotected;
+  ReportProtection();
+  return ShardedOutcome{.lost = {}, .checksum = *whole};
+}
+
+void CentreTable::Confirmed() { retired_.clear(); }
+
+void CentreTable::ReportProtection() {
+  const bool unprotected = size_ > 1 && once_ > 0 && !copies_.complete();
+  if (unprotected == told_) return;
+  told_ = unprotected;
+  if (!unprotected_) return;
+  unprotected_(
+      unprotected ? "after a change of the world, " + std::to_string(once_) + " of " +
+                        std::to_string(options_.head.classes) +
+                        " class centres are held by one rank only: until their copies are "
+                        "complete, in about " +
+                        std::to_string(copies_.every() / 4 + 1) +
+                        " steps, the loss of that rank takes training back to the newest checkpoint"
+                  : "");
+}
+
+// --- steps
+
+void CentreTable::Prepared(StepInputs inputs) {
+  inputs.version = held_.Next(epoch_);
+  if (pending_.size() == kMostPending) pending_.erase(pending_.begin());
+  pending_.push_back(std::move(inputs));
+}
+
+void CentreTable::Applied(const HeldState& held) {
+  StepInputs& inputs = pending_.back();
+  const std::span<const int64_t> sampled = step_.sampled();
+  const auto sum = [&] {
+    uint64_t checksum = 0;
+    for (const int64_t row : sampled) checksum += RowChecksum(row, rows_.Of({row, row + 1}));
+    return checksum;
+  };
+  if (options_.checksums) checksum_ -= sum();
+  step_.Update(rows_, RatesOf(options_.head, inputs.step));
+  if (options_.checksums) checksum_ += sum();
+  held_ = held;
+  log_.Append(std::move(inputs));
+  pending_.clear();
+  log_.ForgetUntil(copies_.Oldest(held_.version));
+}
+
+ShardView CentreTable::view() const {
+  return {.all_rows = options_.head.classes,
+          .row_values = rows_.row_floats(),
+          .first_row = rows_.range().begin,
+          .values = rows_.values()};
+}
+
+uint64_t CentreTable::checksum() const {
+  if (options_.checksums) return checksum_;
+  return RowsChecksum(rows_.range().begin, rows_.row_floats(), rows_.values());
+}
+
+// --- copies
+
+Result<void> CentreTable::ExchangeOnce(const Exchange& exchange) {
+  const auto size = static_cast<std::size_t>(size_);
+  const int ward = wards_[static_cast<std::size_t>(rank_)];
+  const CopyRound round = copies_.next();
+  const ClassRange mine = round.RowsOf(rows_.range(), copies_.every());
+  const ClassRange theirs =
+      round.RowsOf(ShardOf(ward, size_, options_.head.classes), copies_.every());
+  const std::span<const float> send = rows_.Of(mine);
+  received_.resize(static_cast<std::size_t>(theirs.size() * rows_.row_floats()));
+  std::vector<std::size_t> to(size);
+  std::vector<std::size_t> from(size);
+  to[static_cast<std::size_t>(buddies_[static_cast<std::size_t>(rank_)])] = send.size_bytes();
+  from[static_cast<std::size_t>(ward)] = received_.size() * sizeof(float);
+  Result<void> done = exchange(std::as_bytes(send), std::move(to),
+                               std::as_writable_bytes(std::span(received_)), std::move(from));
+  if (!done.ok()) return done;
+  copies_.Received(theirs, received_, held_.version, options_.head.dimension);
+  ReportProtection();
+  return {};
+}
+
+Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
+  if (size_ == 1) return {};
+  return ExchangeOnce([&](auto send, auto to, auto receive, auto from) {
+    return others.AllToAll(send, std::move(to), receive, std::move(from));
+  });
+}
+
+// The rows go to where they would be in a world of those who stay; the next world finds them there.
+Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
+                                   std::chrono::milliseconds timeout) {
+  const RowExchange::Options options{.timeout = timeout};
+  const int64_t classes = options_.head.classes;
+  exchange_ = std::make_unique<RowExchange>(communicator, std::vector<ClassRange>(),
+                                            options_.head.dimension, options);
+  const Result<std::vector<uint64_t>> gathered = exchange_->GatherNumbers(leaving ? 1 : 0);
+  if (!gathered.ok()) return gathered.error();
+  const auto leavers = std::ranges::count(*gathered, 1U);
+  if (leavers == 0 || leavers == size_) return {};
+  RowPlan plan;
+  for (int rank = 0; rank < size_; ++rank) {
+    plan.sources.push_back({.range = ShardOf(rank, size_, classes), .rank = rank, .block = kShard});
+  }
+  exchange_ = std::make_unique<RowExchange>(communicator, ShardsAmong(*gathered, classes),
+                                            options_.head.dimension, options);
+  Result<Rows> moved = exchange_->Move(
+      plan, [&](int64_t, ClassRange range) { return std::as_const(rows_).Of(range); });
+  if (!moved.ok()) return moved.error().WithContext("handing class centres over");
+  retired_.push_back(
+      {.range = moved->range(), .version = held_.version, .rows = *std::move(moved)});
+  return {};
+}
+
+std::size_t CentreTable::bytes() const {
+  std::size_t floats = rows_.values().size();
+  for (const Block& block : retired_) floats += block.rows.values().size();
+  return floats * sizeof(float) + copies_.bytes() + log_.bytes();
+}
+
+}  // namespace ringmaster::trainer::partial_fc

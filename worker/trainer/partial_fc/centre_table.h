@@ -1,0 +1,109 @@
+#pragma once
+
+// The class centres of one rank, and what saves those of the others: its shard, the log of the last
+// steps' inputs, a copy of its ward's shard. The session's ShardedState; head.h computes with it.
+//
+// How nothing is lost, though nobody else has a rank's rows: after the forward pass of a step every
+// rank holds all inputs of the step's update of any row. Whoever applied a step proves that all had
+// come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost rank
+// come from its buddy's copy, on which the steps since are repeated from the log, to the bit.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/partial_fc/copies.h"
+#include "worker/trainer/partial_fc/head_options.h"
+#include "worker/trainer/partial_fc/input_log.h"
+#include "worker/trainer/partial_fc/row_exchange.h"
+#include "worker/trainer/partial_fc/rows.h"
+#include "worker/trainer/partial_fc/shard_step.h"
+#include "worker/trainer/sharded_state.h"
+#include "worker/trainer/step_collectives.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+struct TableOptions {
+  HeadOptions head;
+  int copy_every = 100;  // steps in which a shard is sent to its buddy once
+  // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
+  bool checksums = false;
+};
+
+// Thread-safety: one thread.
+class CentreTable final : public ShardedState {
+ public:
+  explicit CentreTable(TableOptions options);
+
+  // --- ShardedState
+  Result<ShardedOutcome> Level(const ShardedWorld& world) override;
+  void Applied(const HeldState& held) override;
+  Result<void> HandOver(Communicator& communicator, bool leaving,
+                        std::chrono::milliseconds timeout) override;
+  ShardView view() const override;
+  uint64_t checksum() const override;
+
+  // --- for the head, within a step
+  const HeadOptions& options() const { return options_.head; }
+  // REQUIRES: Level() has succeeded.
+  const Rows& rows() const { return rows_; }
+  // What the step under way works with; its spans are into the inputs given to Prepared().
+  ShardStep& step() { return step_; }
+  // A collective of the step is done, so every rank of the world has its rows.
+  void Confirmed();
+  // This rank has done its forward pass, and knows what the step's update depends on.
+  void Prepared(StepInputs inputs);
+  // Sends a piece of the shard to the buddy and takes one of the ward's, as they were before this
+  // step. Errors are those of `others`.
+  Result<void> ExchangeCopies(StepCollectives& others);
+
+  // Memory of rows, copies and log, in bytes.
+  std::size_t bytes() const;
+
+ private:
+  using Exchange =
+      std::function<Result<void>(std::span<const std::byte> send, std::vector<std::size_t> to,
+                                 std::span<std::byte> receive, std::vector<std::size_t> from)>;
+
+  void CatchUp(const HeldState& adopted);
+  void Forget();
+  std::vector<HeldRows> Statement(const std::vector<Block*>& blocks) const;
+  Result<int64_t> ReplaySome(const std::vector<Block*>& needed, const StateVersion& adopted);
+  Result<ShardedOutcome> Collect(const ShardedWorld& world);
+  Result<ShardedOutcome> Begin(const ShardedWorld& world);
+  Result<std::string> Damaged(const Result<void>& loaded);
+  Result<ShardedOutcome> Enter(const ShardedWorld& world);
+  void ReportProtection();
+  Result<void> ExchangeOnce(const Exchange& exchange);
+
+  const TableOptions options_;
+
+  Rows rows_;
+  HeldState held_;  // of rows_
+  bool has_rows_ = false;
+  // Shards of the worlds before, until all ranks of this one have theirs.
+  std::vector<Block> retired_;
+  ShardStep step_;
+  std::vector<StepInputs> pending_;  // of attempts at the next step, newest last
+  InputLog log_;
+  Copies copies_;
+  uint64_t checksum_ = 0;
+
+  // Of the world.
+  control::Epoch epoch_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<int> buddies_, wards_;
+  int64_t once_ = 0;  // rows that one rank holds alone, until copies_ is complete
+  bool told_ = false;
+  std::function<void(const std::string& reason)> unprotected_;
+
+  // What operations work on.
+  std::unique_ptr<RowExchange> exchange_;
+  std::vector<float> received_;
+};
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,119 @@
+#include "worker/trainer/partial_fc/copies.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/trainer/data/data_order.h"
+
+namespace ringmaster::trainer::partial_fc {
+namespace {
+
+constexpr StateVersion kAbsent{.epoch = {}, .step = -1};
+// Pieces of an exchange while copies are incomplete: a quarter of the time without protection, for
+// four times the traffic.
+constexpr int kHurry = 4;
+
+ClassRange PieceOf(ClassRange shard, int piece, int pieces) {
+  const Share share = ShareOf(piece, pieces, shard.size());
+  return {shard.begin + share.begin, shard.begin + share.end};
+}
+
+}  // namespace
+
+void Block::Materialise(const HeadOptions& options) {
+  if (rows.range() == range) return;
+  rows = Rows(range, options.dimension, options.sampling.seed);
+}
+
+void Block::Advance(const HeadOptions& options, const InputLog& log, ShardStep& step) {
+  Materialise(options);
+  const StepInputs& inputs = log.After(version);
+  Replay(options, inputs, step, rows);
+  version = inputs.version;
+}
+
+ClassRange CopyRound::RowsOf(ClassRange shard, int all_pieces) const {
+  if (pieces == 0) return {shard.begin, shard.begin};
+  return {PieceOf(shard, first_piece, all_pieces).begin,
+          PieceOf(shard, first_piece + pieces - 1, all_pieces).end};
+}
+
+void Copies::Enter(ClassRange ward, bool as_initialised) {
+  for (Block& piece : pieces_) {
+    if (piece.version != kAbsent && piece.range.size() > 0) older_.push_back(std::move(piece));
+  }
+  pieces_.clear();
+  ward_ = ward;
+  exchanges_ = 0;
+  complete_ = began_complete_ = as_initialised;
+  if (as_initialised) older_.clear();
+  for (int piece = 0; piece < every_; ++piece) {
+    pieces_.push_back({.range = PieceOf(ward, piece, every_),
+                       .version = as_initialised ? StateVersion{} : kAbsent});
+  }
+}
+
+void Copies::Clear() {
+  pieces_.clear();
+  older_.clear();
+  complete_ = began_complete_ = false;
+  exchanges_ = 0;
+}
+
+CopyRound Copies::next() const {
+  const int64_t hurried = began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry;
+  if (exchanges_ < hurried) {
+    const int first = static_cast<int>(exchanges_) * kHurry;
+    return {.first_piece = first, .pieces = std::min(kHurry, every_ - first)};
+  }
+  return {.first_piece = static_cast<int>((exchanges_ - hurried) % every_), .pieces = 1};
+}
+
+void Copies::Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
+                      int64_t dimension) {
+  const CopyRound round = next();
+  for (int i = round.first_piece; i < round.first_piece + round.pieces; ++i) {
+    Block& piece = pieces_[static_cast<std::size_t>(i)];
+    if (piece.rows.range() != piece.range) piece.rows = Rows(piece.range, dimension);
+    const auto from =
+        rows.subspan(static_cast<std::size_t>((piece.range.begin - range.begin) * 2 * dimension),
+                     piece.rows.values().size());
+    std::ranges::copy(from, piece.rows.values().begin());
+    piece.version = version;
+  }
+  ++exchanges_;
+  if (!complete_ && round.first_piece + round.pieces == every_) {
+    complete_ = true;
+    older_.clear();
+  }
+}
+
+std::vector<Block*> Copies::blocks() {
+  std::vector<Block*> all;
+  for (Block& block : older_) all.push_back(&block);
+  for (Block& block : pieces_) {
+    if (block.version != kAbsent && block.range.size() > 0) all.push_back(&block);
+  }
+  return all;
+}
+
+StateVersion Copies::Oldest(const StateVersion& present) const {
+  StateVersion oldest = present;
+  const auto consider = [&](const Block& block) {
+    if (block.version != kAbsent && block.range.size() > 0) {
+      oldest = std::min(oldest, block.version);
+    }
+  };
+  std::ranges::for_each(older_, consider);
+  std::ranges::for_each(pieces_, consider);
+  return oldest;
+}
+
+std::size_t Copies::bytes() const {
+  std::size_t floats = 0;
+  for (const Block& block : older_) floats += block.rows.values().size();
+  for (const Block& block : pieces_) floats += block.rows.values().size();
+  return floats * sizeof(float);
+}
+
+}  // namespace ringmaster::trainer::partial_fc

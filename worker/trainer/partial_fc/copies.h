@@ -1,0 +1,74 @@
+#pragma once
+
+// Copies of other ranks' rows, in blocks that each have a version of their own. The copy of the
+// ward (buddies.h) comes piece by piece, in rounds that never end; those of earlier worlds stay
+// until the present ward's is complete. Decides what is sent when; sends nothing itself.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/partial_fc/input_log.h"
+#include "worker/trainer/partial_fc/rows.h"
+#include "worker/trainer/partial_fc/shard_step.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// Rows at a version. Without values they are as initialised, and {} is their version: nothing is
+// kept for them before they are needed.
+struct Block {
+  ClassRange range;
+  StateVersion version;
+  Rows rows{};
+
+  // Repeats the first step of `log` after this version. REQUIRES: there is one.
+  void Advance(const HeadOptions& options, const InputLog& log, ShardStep& step);
+  // Makes values of rows that are as initialised.
+  void Materialise(const HeadOptions& options);
+};
+
+// The pieces of a shard that travel in one exchange.
+struct CopyRound {
+  int first_piece = 0;
+  int pieces = 0;
+
+  // The rows of a shard that these are.
+  ClassRange RowsOf(ClassRange shard, int all_pieces) const;
+};
+
+class Copies {
+ public:
+  // A copy is sent once in every `every` steps: in so many pieces.
+  explicit Copies(int every) : every_(every) {}
+
+  // A new world, in which this rank keeps a copy of `ward`. `as_initialised`: training starts, so
+  // the copy is complete without having come.
+  void Enter(ClassRange ward, bool as_initialised);
+  // No ward, and nothing that a copy could save.
+  void Clear();
+
+  int every() const { return every_; }
+  // What the next exchange carries, the same on all ranks: until the copies are complete, more.
+  CopyRound next() const;
+  // The exchange is done: `rows` of the ward came, as they are at `version`.
+  void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
+                int64_t dimension);
+  bool complete() const { return complete_; }
+
+  // All that is held, older copies included.
+  std::vector<Block*> blocks();
+  std::size_t bytes() const;
+  // The oldest version among them; `present` where there is none.
+  StateVersion Oldest(const StateVersion& present) const;
+
+ private:
+  const int every_;
+  std::vector<Block> pieces_;  // of the ward; those of version kAbsent have not come
+  std::vector<Block> older_;
+  ClassRange ward_;
+  int64_t exchanges_ = 0;
+  bool complete_ = false;
+  bool began_complete_ = false;
+};
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,42 @@
+#pragma once
+
+// What defines the head of a partial-fc model and its training: the same on every rank, and with
+// the rows and a step's inputs all that an update depends on. Values only.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "worker/trainer/partial_fc/class_sampling.h"
+#include "worker/trainer/partial_fc/margin.h"
+#include "worker/trainer/state_version.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+struct HeadOptions {
+  int64_t classes = 0;
+  int64_t dimension = 512;  // of embeddings and centres
+  SamplingOptions sampling;
+  Margin margin;
+  std::function<double(int64_t step)> learning_rate;  // from 0; pure
+  double momentum = 0.9;
+  double weight_decay = 5e-4;
+};
+
+// All that a step's update of any row depends on, besides the row: every rank has it as soon as its
+// forward pass is done, whichever rows are its own.
+struct StepInputs {
+  StateVersion version;             // after the step
+  int64_t step = 0;                 // from 0
+  std::vector<int64_t> labels{};    // of the global batch
+  std::vector<float> embeddings{};  // of unit length: labels.size() × dimension
+  std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
+  std::vector<float> sum{};         // by sample: of e^(logit - maximum) over them
+
+  std::size_t bytes() const {
+    return labels.size() * sizeof(int64_t) +
+           (embeddings.size() + maximum.size() + sum.size()) * sizeof(float);
+  }
+};
+
+}  // namespace ringmaster::trainer::partial_fc

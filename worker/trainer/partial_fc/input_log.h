@@ -1,0 +1,35 @@
+#pragma once
+
+// The inputs of the last steps that this rank applied, in order and without a gap: with them, rows
+// of an older version, whoever's they are, are brought to the present one.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "worker/trainer/partial_fc/head_options.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+class InputLog {
+ public:
+  // Of the step after the newest in the log.
+  void Append(StepInputs inputs) { steps_.push_back(std::move(inputs)); }
+  // Forgets what rows of `version` or newer do not need.
+  void ForgetUntil(const StateVersion& version) {
+    while (!steps_.empty() && !(version < steps_.front().version)) steps_.pop_front();
+  }
+  void Clear() { steps_.clear(); }
+
+  // How many steps after `version` there are.
+  int64_t StepsAfter(const StateVersion& version) const;
+  // The first step after `version`. REQUIRES: there is one.
+  const StepInputs& After(const StateVersion& version) const;
+
+  std::size_t bytes() const;
+
+ private:
+  std::deque<StepInputs> steps_;
+};
+
+}  // namespace ringmaster::trainer::partial_fc

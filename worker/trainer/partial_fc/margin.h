@@ -1,0 +1,51 @@
+#pragma once
+
+// The margin of a margin softmax: what becomes of the cosine between an embedding and the centre of
+// its own class, and the slope of that. Scalar code, usable on a device; all other classes have
+// cosine and slope as they are, times the scale.
+//
+//   ArcFace (1, m2, 0):  cos(θ + m2)      Deng et al., arXiv 1801.07698
+//   CosFace (1, 0, m3):  cos θ - m3       Wang et al., arXiv 1801.09414
+//   combined:            cos(m1 θ + m2) - m3
+//
+// Beyond a half turn the cosine would rise again and reward what it should punish. As in SphereFace
+// (arXiv 1704.08063) it goes on falling there: (-1)^k cos φ - 2k, with φ = m1 θ + m2 and k = ⌊φ/π⌋.
+
+#include <cmath>
+
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+struct Margin {
+  float m1 = 1;
+  float m2 = 0.5F;  // radians
+  float m3 = 0;
+  float scale = 64;
+};
+
+struct TargetLogit {
+  float logit = 0;  // scale included
+  float slope = 0;  // of the logit over the cosine
+};
+
+// REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without bound where the angle
+// is 0 or π, while the gradient of the angle vanishes there: the sine is kept above what a float
+// cosine can tell from 1, so the product stays finite.
+RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
+  if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
+    return {margin.scale * (cosine - margin.m3), margin.scale};
+  }
+  constexpr float kPi = 3.14159265F;
+  constexpr float kSmallestSine = 5e-4F;
+  const float sine = std::sqrt((1.0F - cosine) * (1.0F + cosine));
+  const float angle = margin.m1 * std::atan2(sine, cosine) + margin.m2;
+  const float turns = std::floor(angle / kPi);
+  const float sign = static_cast<int>(turns) % 2 == 0 ? 1.0F : -1.0F;
+  const float value = sign * std::cos(angle) - 2.0F * turns - margin.m3;
+  const float slope =
+      margin.m1 * sign * std::sin(angle) / (sine > kSmallestSine ? sine : kSmallestSine);
+  return {margin.scale * value, margin.scale * slope};
+}
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,15 @@
+#pragma once
+
+// Margins as users name them: arcface, cosface, or combined(m1,m2,m3).
+
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/partial_fc/margin.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// kInvalid: a sentence that says what is allowed. The scale is left as it is.
+Result<Margin> ParseMargin(const std::string& name);
+
+}  // namespace ringmaster::trainer::partial_fc

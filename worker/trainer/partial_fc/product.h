@@ -1,0 +1,33 @@
+#pragma once
+
+// The one matrix product of the head. Every element of a result is one sum over the inner dimension
+// from its begin to its end, whatever the shapes are: the same rows give the same bits in a shard
+// of any size, which no BLAS promises and a replay on a copy needs.
+
+#include <cstdint>
+
+namespace ringmaster::trainer::partial_fc {
+
+// Element (row, column) is at data[row * row_step + column * column_step].
+struct MatrixView {
+  const float* data = nullptr;
+  int64_t row_step = 0;
+  int64_t column_step = 1;
+};
+
+// out = left · right, or out += left · right. `left` is rows × inner; `right` is inner × columns
+// with `right_step` floats from row to row, as `out` has `out_step`. On LibTorch's threads.
+struct Product {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t inner = 0;
+  MatrixView left;
+  const float* right = nullptr;
+  int64_t right_step = 0;
+  float* out = nullptr;
+  int64_t out_step = 0;
+  bool add = false;
+};
+void Multiply(const Product& product);
+
+}  // namespace ringmaster::trainer::partial_fc

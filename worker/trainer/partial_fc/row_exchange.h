@@ -1,0 +1,73 @@
+#pragma once
+
+// What the ranks of a new world say and send each other to bring every row to the rank that it
+// belongs to there. Owns the memory that its operations work on: after a failure it lives until the
+// communicator has ended. Thread-safety: one thread.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/partial_fc/row_plan.h"
+#include "worker/trainer/partial_fc/rows.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+class RowExchange {
+ public:
+  struct Options {
+    std::chrono::milliseconds timeout{30'000};  // of each operation
+    std::size_t piece_bytes = 4 << 20;          // what a rank receives at once, about
+    std::function<void(int piece)> moving{};    // called before each piece
+  };
+
+  // `targets`: the rows that each rank shall have, by rank.
+  RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
+              Options options);
+
+  // What every rank holds, by rank. Errors here and below are the communicator's.
+  Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
+
+  // Calls `work` until it has nothing left to do on any rank; it returns how much is left here, and
+  // returns often enough for the other ranks to hear of it within their timeouts.
+  Result<void> WorkTogether(const std::function<Result<int64_t>()>& work);
+
+  // Rows as this rank provides them. REQUIRES: the plan names this rank and the block.
+  using Provide = std::function<std::span<const float>(int64_t block, ClassRange range)>;
+  // Moves the rows of `plan` to the ranks that shall have them; returns this rank's.
+  // kUnavailable where they arrived damaged.
+  Result<Rows> Move(const RowPlan& plan, const Provide& provide);
+
+  // Every rank's number, by rank.
+  Result<std::vector<uint64_t>> GatherNumbers(uint64_t mine);
+  // Their sum, modulo 2^64.
+  Result<uint64_t> SumOver(uint64_t mine);
+
+ private:
+  ClassRange Target(int rank) const { return targets_[static_cast<std::size_t>(rank)]; }
+  Result<void> MovePiece(const RowPlan& plan, const Provide& provide, int64_t first_row);
+  Result<void> CheckSums();
+  Deadline deadline() const { return std::chrono::steady_clock::now() + options_.timeout; }
+
+  Communicator& communicator_;
+  const std::vector<ClassRange> targets_;
+  const int64_t dimension_;
+  const Options options_;
+  const int64_t piece_rows_;
+
+  std::vector<int64_t> counts_;
+  std::vector<HeldRows> mine_, all_;
+  int64_t left_ = 0;
+  std::vector<float> send_, receive_;
+  Rows staged_;
+  uint64_t sent_sum_ = 0;
+  uint64_t own_number_ = 0;
+  std::vector<uint64_t> numbers_;
+  int pieces_ = 0;
+};
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,46 @@
+#pragma once
+
+// Which rank provides which rows when a world forms: a pure function of what its ranks say they
+// hold, so that all of them come to the same plan.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/partial_fc/class_sampling.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// Rows that a rank can bring to the adopted version. Travels between ranks as bytes.
+struct HeldRows {
+  ClassRange range;
+  int64_t replays = 0;  // steps to repeat on them first
+  int64_t block = 0;    // which of the rank's blocks it is
+  int64_t copy = 0;     // 1: the rank keeps it beside its share of the new world
+};
+
+// Rows, and the rank and block they come from.
+struct RowSource {
+  ClassRange range;
+  int rank = 0;
+  int64_t block = 0;
+
+  friend bool operator==(const RowSource&, const RowSource&) = default;
+};
+
+struct RowPlan {
+  std::vector<RowSource> sources;  // ascending, without gaps where nothing is lost
+  std::vector<ClassRange> lost;    // that nobody holds
+};
+
+// The fewest replays win, then the lowest rank, then its first block. `held` is by rank.
+RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
+
+// The part of `range` inside `window`; empty where they do not meet.
+ClassRange Overlap(ClassRange range, ClassRange window);
+
+// "rows 10 to 19", or "rows 10 to 19 and 5 more ranges".
+std::string Describe(std::span<const ClassRange> ranges);
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,69 @@
+#include "worker/trainer/partial_fc/softmax.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "worker/trainer/partial_fc/exponential.h"
+#include "worker/trainer/partial_fc/vectorised.h"
+
+namespace ringmaster::trainer::partial_fc {
+namespace {
+
+// Rows that stay in the fastest cache between the search for the maximum and the sum.
+constexpr std::size_t kStrip = 16;
+
+RINGMASTER_VECTORISED void AddStrip(const float* logits, std::size_t rows, std::size_t samples,
+                                    float* maximum, float* sum, float* above) {
+  for (std::size_t i = 0; i < samples; ++i) above[i] = maximum[i];
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* values = logits + row * samples;
+    for (std::size_t i = 0; i < samples; ++i) {
+      above[i] = values[i] > above[i] ? values[i] : above[i];
+    }
+  }
+  for (std::size_t i = 0; i < samples; ++i) {
+    sum[i] *= Exponential(maximum[i] - above[i]);
+    maximum[i] = above[i];
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* values = logits + row * samples;
+    for (std::size_t i = 0; i < samples; ++i) sum[i] += Exponential(values[i] - maximum[i]);
+  }
+}
+
+RINGMASTER_VECTORISED void RowToProbabilities(float* values, std::size_t samples,
+                                              const float* maximum, const float* factor) {
+  for (std::size_t i = 0; i < samples; ++i) {
+    values[i] = Exponential(values[i] - maximum[i]) * factor[i];
+  }
+}
+
+}  // namespace
+
+void AddTile(std::span<const float> logits, const SoftmaxSums& sums) {
+  const std::size_t samples = sums.sum.size();
+  const std::size_t rows = logits.size() / samples;
+  std::vector<float> above(samples);
+  for (std::size_t row = 0; row < rows; row += kStrip) {
+    AddStrip(logits.data() + row * samples, std::min(kStrip, rows - row), samples,
+             sums.maximum.data(), sums.sum.data(), above.data());
+  }
+}
+
+void Rescale(std::span<float> sum, std::span<const float> own_maximum,
+             std::span<const float> maximum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] *= Exponential(own_maximum[i] - maximum[i]);
+}
+
+void ToProbabilities(std::span<float> logits, std::span<const float> maximum,
+                     std::span<const float> sum, float scale) {
+  const std::size_t samples = sum.size();
+  std::vector<float> factor(samples);
+  for (std::size_t i = 0; i < samples; ++i) factor[i] = scale / sum[i];
+  for (std::size_t at = 0; at < logits.size(); at += samples) {
+    RowToProbabilities(logits.data() + at, samples, maximum.data(), factor.data());
+  }
+}
+
+}  // namespace ringmaster::trainer::partial_fc

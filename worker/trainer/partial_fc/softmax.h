@@ -1,0 +1,32 @@
+#pragma once
+
+// The softmax over classes that are spread over tiles and ranks, for all samples of a batch side by
+// side. A tile is rows × samples of logits, class after class: loops run along the samples, which
+// become vector lanes. Maximum and sum of a sample are three of the scalars that ranks exchange.
+
+#include <cstdint>
+#include <span>
+
+namespace ringmaster::trainer::partial_fc {
+
+// Of each sample: the greatest logit so far, and the sum of e^(logit - maximum). Begin with
+// kNoMaximum and 0.
+inline constexpr float kNoMaximum = -3e38F;
+struct SoftmaxSums {
+  std::span<float> maximum;
+  std::span<float> sum;
+};
+
+// Takes one tile of logits in; reads it once from memory.
+void AddTile(std::span<const float> logits, const SoftmaxSums& sums);
+
+// The sums of two parts of the classes, when `maximum` is that of both: the parts' sums times
+// e^(their maximum - maximum) are to be added.
+void Rescale(std::span<float> sum, std::span<const float> own_maximum,
+             std::span<const float> maximum);
+
+// Logits become probabilities, times `scale`: e^(logit - maximum) / sum * scale.
+void ToProbabilities(std::span<float> logits, std::span<const float> maximum,
+                     std::span<const float> sum, float scale);
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,28 @@
+#pragma once
+
+// Rows of floats as vectors: length, and the two ways in which training passes a normalisation.
+// Every sum is taken in one fixed order.
+
+#include <cstdint>
+
+namespace ringmaster::trainer::partial_fc {
+
+// unit = vector / |vector|. Returns 1 / |vector|; 1e12 for one that has no length.
+float ToUnit(const float* vector, int64_t size, float* unit);
+
+// The gradient over the vector, from that over its unit vector: what is left of it across the
+// vector's own direction, times 1 / |vector|. May be in place.
+void ThroughNormalisation(const float* unit, float inverse_norm, const float* unit_gradient,
+                          int64_t size, float* gradient);
+
+// Gradient descent with momentum and weight decay, of one vector: g += decay * v; m = momentum * m
+// + g; v -= rate * m.
+struct DescentRates {
+  float rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+void Descend(const float* gradient, float gradient_scale, const DescentRates& rates, int64_t size,
+             float* vector, float* momentum);
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,132 @@
+#include "worker/trainer/prepare.h"
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <c10/util/Exception.h>
+
+#include "common/control/pod_contract.h"
+#include "worker/trainer/dry_run.h"
+#include "worker/trainer/sgd.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// How many ranks the job may have; 0: nobody said.
+int MostRanks(const TrainOptions& options) {
+  const int most = NumberIn(control::kEnvMaxRanks);
+  return most > 0 ? most : options.world_size;
+}
+
+// A job must not grow to ranks that have no sample of a step.
+Result<void> CheckGlobalBatch(const TrainOptions& options) {
+  const int ranks = MostRanks(options);
+  if (options.global_batch >= ranks) return {};
+  return Error{ErrorKind::kInvalid,
+               "--global-batch=" + std::to_string(options.global_batch) + " is less than the " +
+                   std::to_string(ranks) +
+                   " ranks that this job may have (workers times slotsPerWorker), so some would "
+                   "have no sample; raise it, or lower maxReplicas or slotsPerWorker"};
+}
+
+Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
+  // NCCL lets ranks share a GPU only where its user asked for it, by one of these.
+  const bool share =
+      std::getenv("NCCL_HOSTID") != nullptr || NumberIn("NCCL_MULTI_RANK_GPU_ENABLE") != 0;
+  const GpuRequest request{
+      .device = options.device,
+      .gpus = NumberIn(control::kEnvGpus),
+      .local_rank = options.world_size > 0 ? options.rank : NumberIn(control::kEnvSlot),
+      .share = share};
+  if (!WantsGpu(request)) return std::unique_ptr<Gpu>();
+  const Result<std::optional<int>> number = ChooseGpu(request, FindGpus());
+  if (!number.ok()) return number.error();
+  return OpenGpu(number->value());
+}
+
+Result<void> CheckCompression(const TrainOptions& options, const Gpu* gpu) {
+  if (gpu == nullptr || options.compression == Compression::kNone) return {};
+  return Error{ErrorKind::kInvalid,
+               "--compression works on gradients in host memory, and this rank computes on a GPU: "
+               "leave it out, or ask for --device=cpu"};
+}
+
+// Runs the model once: older versions of LibTorch do not have every layer in fp16 on CPUs.
+Result<void> WarmUp(Workload& workload, const TrainOptions& options) {
+  if (options.precision == Precision::kFloat32) {
+    workload.WarmUp();
+    return {};
+  }
+  try {
+    workload.WarmUp();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    return Error{ErrorKind::kInvalid, std::string("--precision=") + NameOf(options.precision) +
+                                          ": this LibTorch does not compute it on this device (" +
+                                          error.what_without_backtrace() +
+                                          "); choose another precision, or a GPU"};
+  }
+  return {};
+}
+
+BucketOptions BucketsOf(const TrainOptions& options) {
+  if (options.tune_buckets) return {};
+  return BucketOptions::Of(std::llround(options.bucket_mib * (1 << 20)));
+}
+
+}  // namespace
+
+int NumberIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+Result<Prepared> Prepare(const TrainOptions& options) {
+  if (auto enough = CheckGlobalBatch(options); !enough.ok()) return enough.error();
+  Result<std::unique_ptr<Gpu>> gpu = FindGpu(options);
+  if (!gpu.ok()) return gpu.error();
+  if (auto fits = CheckCompression(options, gpu->get()); !fits.ok()) return fits.error();
+  at::set_num_threads(std::max(1, options.threads));
+  Result<MadeWorkload> made = MakeWorkload(options, *gpu == nullptr ? "cpu" : (*gpu)->device());
+  if (!made.ok()) return made.error();
+  if (auto warm = WarmUp(*made->workload, options); !warm.ok()) return warm.error();
+  return Prepared{.gpu = *std::move(gpu), .made = *std::move(made), .buckets = BucketsOf(options)};
+}
+
+Result<std::string> Describe(const TrainOptions& options) {
+  const Result<Prepared> prepared = Prepare(options);
+  if (!prepared.ok()) return prepared.error();
+  Workload& workload = *prepared->made.workload;
+  Buckets buckets(workload.parameters(), prepared->buckets);
+  const Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), prepared->made.sgd);
+  RunFacts facts{.workload = options.workload,
+                 .device = prepared->gpu == nullptr ? "cpu" : prepared->gpu->device(),
+                 .data = options.data,
+                 .training_samples = workload.order().samples(),
+                 .held_out_samples = workload.held_out_size(),
+                 .steps = prepared->made.steps,
+                 .global_batch = options.global_batch,
+                 .ranks = std::max(1, MostRanks(options)),
+                 .parameters = buckets.flat_parameters().numel(),
+                 .state_bytes = 0,
+                 .bucket_bytes = {},
+                 .precision = NameOf(options.precision),
+                 .compression = NameOf(options.compression),
+                 .checkpoint_dir = options.checkpoint_dir,
+                 .checkpoint_every = options.checkpoint_every};
+  for (const std::span<float> part : optimizer.state()) {
+    facts.state_bytes += static_cast<int64_t>(part.size_bytes());
+  }
+  for (int i = 0; i < buckets.count(); ++i) {
+    facts.bucket_bytes.push_back(static_cast<int64_t>(buckets.Bucket(i).bytes()));
+  }
+  return DryRunText(facts);
+}
+
+}  // namespace ringmaster::trainer

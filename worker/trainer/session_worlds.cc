@@ -1,0 +1,249 @@
+// One world of a session after another: entering it, coming to one state, leaving it. session.cc
+// has the steps within.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/trainer/session.h"
+#include "worker/trainer/timeline/clock_alignment.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using control::RankPhase;
+
+// The members of `before` that `now` has not, with commas between them.
+std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  std::string gone;
+  for (const std::string& member : before) {
+    if (std::ranges::find(now, member) != now.end()) continue;
+    gone += (gone.empty() ? "" : ",") + member;
+  }
+  return gone;
+}
+
+}  // namespace
+
+Result<void> Session::Join() {
+  if (options_.keeper != nullptr) {
+    // Only now, while nobody waits. What is wrong counts in a world where nobody has a state.
+    const Result<HeldState> restored = options_.keeper->Restore(held_);
+    if (restored.ok()) {
+      held_ = *restored;
+    } else {
+      LogWarn("Loaded no checkpoint", {{"reason", restored.error().message}});
+    }
+  }
+  return EnterNext(Error{ErrorKind::kUnavailable, "no world came"});
+}
+
+// Tries world after world until one stands. `cause` is why there is none now.
+Result<void> Session::EnterNext(const Error& cause) {
+  Error last = cause;
+  for (;;) {
+    position_->Enter(RankPhase::kWait);
+    Result<World> next = membership_.AwaitWorld(world_.epoch);
+    if (!next.ok() && next.error().kind == ErrorKind::kNotFound) {
+      if (next.error().reason == kReplayed) return next.error();
+      last.reason = kPeerLost;
+      return last;
+    }
+    if (!next.ok()) return next.error().WithContext("waiting for the next world");
+    world_ = *std::move(next);
+    world_.waits_for = [position = position_](int peer) { position->WaitsFor(peer); };
+    const Result<void> entered = Enter();
+    if (entered.ok()) return {};
+    last = entered.error();
+    if (last.kind == ErrorKind::kInvalid || last.kind == ErrorKind::kInternal) return last;
+  }
+}
+
+Result<void> Session::Enter() {
+  const auto start = clock_.Now();
+  position_->EnterWorld(world_.epoch);
+  Result<std::unique_ptr<Communicator>> made = make_communicator_(world_, StepDeadline());
+  if (!made.ok()) return made.error();
+  communicator_ = *std::move(made);
+  membership_.Watch(world_.epoch, [communicator = communicator_.get()](const std::string& reason) {
+    communicator->Abort(reason);
+  });
+  Result<Adopted> adopted = Level();
+  if (adopted.ok()) {
+    if (const Result<void> aligned = AlignClock(); !aligned.ok()) adopted = aligned.error();
+  }
+  if (adopted.ok()) {
+    if (const Result<void> cut = CutBuckets(); !cut.ok()) adopted = cut.error();
+  }
+  if (!adopted.ok()) {
+    Leave(adopted.error());  // before the memory that its operations work on
+    return adopted.error();
+  }
+  levelling_.reset();
+  resumed_.reset();
+  if (*NameOf(held_.origin) != '\0') resumed_ = held_;
+  position_->SetStep(held_.version.step);
+  switching_ = false;
+  unreported_.reset();
+  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
+  EnterCompression(*adopted);
+  if (options_.entered) options_.entered(world_);
+  LogInfo("Entered a world",
+          {{"term", world_.epoch.term},
+           {"number", world_.epoch.number},
+           {"rank", world_.rank},
+           {"size", world_.size},
+           {"step", held_.version.step},
+           {"took_over", adopted->changed},
+           {"millis",
+            std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - start).count()}});
+  return {};
+}
+
+// What compression owes of earlier steps is known to each rank alone: it is declared what became of
+// it.
+void Session::EnterCompression(const Adopted& adopted) {
+  std::string residuals;  // empty: nothing is compressed
+  if (feedback_) {
+    const ResidualFate fate = feedback_->Adopt(adopted.held.version, adopted.changed);
+    residuals = NameOf(fate);
+    const std::string gone = Gone(members_, world_.members);
+    if (fate == ResidualFate::kDropped || !gone.empty()) {
+      LogWarn("Gave up what compression owed of earlier steps",
+              {{"this_rank", residuals}, {"with_members", gone}});
+    }
+    members_ = world_.members;
+    reducer_ = std::make_unique<CompressedReducer>(*communicator_, options_.compression,
+                                                   buckets_.count(), *feedback_);
+  }
+  audit_.Entered(world_, options_.global_batch, adopted, residuals);
+}
+
+Result<void> Session::AlignClock() {
+  if (options_.timeline == nullptr) return {};
+  const Result<int64_t> offset =
+      AlignClocks(*communicator_, clock_, options_.timeline->offset(), StepDeadline());
+  if (!offset.ok()) return offset.error().WithContext("aligning the clocks of all ranks");
+  options_.timeline->SetOffset(*offset);
+  return {};
+}
+
+Result<void> Session::CutBuckets() {
+  if (options_.tuner == nullptr) return {};
+  const Elements all = buckets_.Gradients();
+  const auto bytes = options_.tuner->Choose(*communicator_, all, clock_, StepDeadline());
+  if (!bytes.ok()) return bytes.error();
+  if (*bytes) buckets_.Recut(BucketOptions::Of(**bytes));
+  return {};
+}
+
+// Brings all ranks to one state, the sharded part included.
+Result<Adopted> Session::Level() {
+  Result<Adopted> adopted = LevelReplicated();
+  if (!adopted.ok() || options_.sharded == nullptr) return adopted;
+  const Result<ShardedOutcome> outcome = LevelSharded();
+  if (!outcome.ok()) return outcome.error();
+  if (!outcome->lost.empty()) return GoBack(outcome->lost);
+  adopted->sharded = outcome->checksum;
+  return adopted;
+}
+
+Result<Adopted> Session::LevelReplicated() {
+  Levelling::Options how{
+      .fingerprint = options_.fingerprint,
+      .timeout = options_.timeout,
+      .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); },
+      .mirror = options_.mirror};
+  if (options_.keeper != nullptr) {
+    how.look_again = [this](const HeldState& held) {
+      Result<HeldState> restored = options_.keeper->Restore(held);
+      if (restored.ok()) held_ = *restored;
+      return restored;
+    };
+  }
+  levelling_ = std::make_unique<Levelling>(state_, held_, clock_, how);
+  Result<Adopted> adopted = levelling_->Run(*communicator_);
+  if (adopted.ok()) held_ = adopted->held;
+  return adopted;
+}
+
+Result<ShardedOutcome> Session::LevelSharded() {
+  return options_.sharded->Level(
+      {.communicator = *communicator_,
+       .world = world_,
+       .adopted = held_,
+       .timeout = options_.timeout,
+       .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); },
+       .load =
+           [this](const StateVersion& version, int64_t begin, int64_t end,
+                  std::span<float> values) {
+             if (options_.keeper != nullptr) {
+               return options_.keeper->LoadRows(version, begin, end, values);
+             }
+             return Result<void>(Error{ErrorKind::kInvalid, "no state is kept to read rows from"});
+           },
+       .unprotected =
+           [this](const std::string& reason) {
+             membership_.Unprotected(kCopyProtection, reason);
+           }});
+}
+
+// Parts of the sharded state are in nobody's memory any more, or damaged in the checkpoint:
+// training goes on from the newest one that has them, and says so. Every rank comes here alike.
+Result<Adopted> Session::GoBack(std::string lost) {
+  const int64_t step = held_.version.step;
+  for (;;) {
+    LogWarn("Lost a part of the state: going back to the newest checkpoint",
+            {{"lost", lost}, {"step", held_.version.step}});
+    const bool was_kept = held_.origin != StateOrigin::kTraining;
+    if (was_kept && options_.keeper != nullptr) options_.keeper->Distrust(held_.version, lost);
+    held_ = {};
+    if (options_.keeper != nullptr) {
+      const Result<HeldState> restored = options_.keeper->Restore(held_);
+      if (!restored.ok()) return restored.error();
+      held_ = *restored;
+    }
+    Result<Adopted> adopted = LevelReplicated();
+    if (!adopted.ok()) return adopted;
+    if (held_.version == StateVersion{}) {
+      return Error{ErrorKind::kInvalid,
+                   lost + " of the sharded state after step " + std::to_string(step) +
+                       " were lost together with their copies, and there is no checkpoint to go "
+                       "back to; train again, with checkpoints (--checkpoint-dir)"};
+    }
+    const Result<ShardedOutcome> outcome = LevelSharded();
+    if (!outcome.ok()) return outcome.error();
+    adopted->sharded = outcome->checksum;
+    if (outcome->lost.empty()) return adopted;
+    lost = outcome->lost;
+  }
+}
+
+// The world is over for this rank because of `cause`.
+void Session::Leave(const Error& cause) {
+  const int lost_peer = communicator_->LostPeer();
+  communicator_->Abort(cause.message);
+  CloseWorld();
+  LogWarn("Left a world", {{"term", world_.epoch.term},
+                           {"number", world_.epoch.number},
+                           {"rank", world_.rank},
+                           {"step", held_.version.step},
+                           {"lost_peer", lost_peer},
+                           {"reason", cause.message}});
+  const bool told = cause.kind == ErrorKind::kCancelled;  // whoever decides gave it up
+  if (!told && cause.kind != ErrorKind::kInvalid) {
+    membership_.Broken(world_, lost_peer, cause.message);
+  }
+}
+
+void Session::CloseWorld() {
+  membership_.Unwatch();  // before what the watch aborts
+  if (reducer_) reducer_->Stop();
+  if (options_.keeper != nullptr) options_.keeper->WorldEnded();
+  communicator_.reset();
+  reducer_.reset();
+  levelling_.reset();
+}
+
+}  // namespace ringmaster::trainer

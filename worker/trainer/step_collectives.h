@@ -1,0 +1,59 @@
+#pragma once
+
+// What the computing of one step may ask of the other ranks: for workloads whose own state is
+// spread over them, such as class centres. Implemented by the session, called by the workload
+// between the session's Begin() and Reduce().
+//
+// Calls block until all ranks have made the same one, in the same order, or the step is given up.
+// An error means that this step does not happen: return it at once; the session goes on in another
+// world. Memory is on the device of the communicator.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/elements.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: the session's thread.
+class StepCollectives {
+ public:
+  virtual ~StepCollectives() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // As in comm/communicator.h.
+  virtual Result<void> AllReduce(Elements values, ReduceOp op) = 0;
+  virtual Result<void> ReduceScatter(Elements all, Elements mine, ReduceOp op) = 0;
+  virtual Result<void> AllGather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  virtual Result<void> AllToAll(std::span<const std::byte> send,
+                                std::vector<std::size_t> send_bytes, std::span<std::byte> receive,
+                                std::vector<std::size_t> receive_bytes) = 0;
+};
+
+// In a world of one: for warming up, and measuring without a session.
+class LoneCollectives final : public StepCollectives {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Result<void> AllReduce(Elements, ReduceOp) override { return {}; }
+  Result<void> ReduceScatter(Elements all, Elements mine, ReduceOp) override {
+    std::ranges::copy(all.memory(), mine.data);
+    return {};
+  }
+  Result<void> AllGather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::ranges::copy(mine, all.begin());
+    return {};
+  }
+  Result<void> AllToAll(std::span<const std::byte> send, std::vector<std::size_t>,
+                        std::span<std::byte> receive, std::vector<std::size_t>) override {
+    std::ranges::copy(send, receive.begin());
+    return {};
+  }
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,29 @@
+#pragma once
+
+// Recognition of very many classes: a backbone (backbones/) from images to embeddings, replicated,
+// and a margin softmax over class centres that are sharded over the ranks (partial_fc/). What is
+// measured on held-out images needs no centres: of three images, two of one class and one of
+// another, the two of one class shall be closer.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "worker/trainer/data/labelled_images.h"
+#include "worker/trainer/partial_fc/centre_table.h"
+#include "worker/trainer/precision.h"
+#include "worker/trainer/workloads/workload.h"
+
+namespace ringmaster::trainer {
+
+struct PartialFcOptions {
+  uint64_t seed = 1;
+  int64_t global_batch = 64;
+  std::string backbone = "r50";               // one of BackboneNames()
+  Precision precision = Precision::kFloat32;  // of the backbone
+  partial_fc::TableOptions table;             // head.classes are the data's
+};
+
+std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);
+
+}  // namespace ringmaster::trainer
