@@ -16,7 +16,7 @@ as_user delete "$victim" --wait=false >/dev/null
 newer_epoch() { [ "$(status_field long epoch)" != "$epoch" ] && world_is long "$1"; }
 wait_for "the replacement in a new epoch" 60 newer_epoch 2
 # The kubelet may report its end after the others went on.
-victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep -q "$uid"; }
+victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the deleted Pod" 30 victim_ended
 
 as_user scale trainingjob/long --replicas=3 >/dev/null

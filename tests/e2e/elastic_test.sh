@@ -87,7 +87,7 @@ processes() {
   local uid pid
   uid=$(uid_of "$2")
   for pid in $(pgrep -x "$1"); do
-    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^RINGMASTER_POD_UID=$uid$"; then echo "$pid"; fi
+    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep "^RINGMASTER_POD_UID=$uid$" >/dev/null; then echo "$pid"; fi
   done
 }
 last_worker() { worker_pods digits | tail -1; }
@@ -105,7 +105,7 @@ survives "a killed rank" 3 kill -9 "$before"
 victim=$(last_worker)
 uid=$(uid_of "$victim")
 survives "a killed agent" 3 kill -9 "$(processes ringmaster-agen "$victim")"
-! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep -q "$uid" || fail "$victim was not replaced"
+! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null || fail "$victim was not replaced"
 
 as_user scale trainingjob/digits --replicas=2 >/dev/null
 went_on "three to two workers" 2
@@ -136,7 +136,7 @@ went_on "two to three workers" 3
 drained=$(node_of "$(last_worker)")
 survives "a drained node" 3 kubectl drain "$drained" --ignore-daemonsets --delete-emptydir-data --force \
   --pod-selector=ringmaster.dev/role=worker --timeout=60s
-none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.items[*].spec.nodeName}' | grep -qw "$drained"; }
+none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.items[*].spec.nodeName}' | grep -w "$drained" >/dev/null; }
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 

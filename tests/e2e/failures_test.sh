@@ -7,7 +7,7 @@ fails_with() { # job reason message-pattern
   wait_condition "$1" Failed True 60
   assert_equal "reason of $1" "$2" "$(condition "$1" Failed reason)"
   assert_contains "message of $1" "$3" "$(condition "$1" Failed message)"
-  wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1,type=Warning | grep -q $2"
+  wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1,type=Warning | grep $2 >/dev/null"
 }
 
 # One after the other: they are short, and the machine is small.

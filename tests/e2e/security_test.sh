@@ -49,7 +49,7 @@ refused() { # name path template
   assert_equal "reason of $1" InvalidSpec "$(condition "$1" Failed reason)"
   assert_contains "message of $1" "$2" "$(condition "$1" Failed message)"
   assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
-  wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep -q InvalidSpec"
+  wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep InvalidSpec >/dev/null"
 }
 refused privileged 'securityContext.privileged' '{containers: [{name: launcher, securityContext: {privileged: true}}]}'
 refused host-path 'hostPath' '{volumes: [{name: root, hostPath: {path: /}}]}'

@@ -14,8 +14,9 @@ fail() {
   exit 1
 }
 
-ldd "$train" | grep -q 'libtorch_cuda\.so => /' || fail "the program is not linked with libtorch_cuda"
-ldd "$train" | grep 'not found' && fail "libraries are missing"
+libraries=$(ldd "$train")  # whole: a reader that leaves early would fail the writer
+grep -q 'libtorch_cuda\.so => /' <<<"$libraries" || fail "the program is not linked with libtorch_cuda"
+grep 'not found' <<<"$libraries" && fail "libraries are missing"
 
 report=$("$train" --check-build)
 echo "$report"
