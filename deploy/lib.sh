@@ -8,8 +8,11 @@ WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:0.1.0-debian13}
 say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
 die() { echo "error: $*" >&2; exit 1; }
 
+# On a machine that others keep busy, all limits of waiting are RINGMASTER_PATIENCE times as long.
+patience=${RINGMASTER_PATIENCE:-1}
+
 wait_for() { # what seconds command...: until the command succeeds
-  local what=$1 deadline=$((SECONDS + $2))
+  local what=$1 deadline=$((SECONDS + $2 * patience))
   shift 2
   until "$@" >/dev/null 2>&1; do
     [ $SECONDS -lt $deadline ] || die "$what did not happen in time"
@@ -21,7 +24,7 @@ wait_for() { # what seconds command...: until the command succeeds
 install_ringmaster() {
   sed "s|image: localhost/ringmaster-operator:.*|image: $OPERATOR_IMAGE|" "$repository/deploy/install.yaml" |
     kubectl apply -f - >/dev/null || return
-  kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=120s >/dev/null && return
+  kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((120 * patience))s >/dev/null && return
   kubectl -n ringmaster-system describe pods >&2
   kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=50 >&2
   return 1

@@ -11,6 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
+export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on machines that others keep busy
 export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 reports=$(mktemp -d)

@@ -29,7 +29,7 @@ wait_for "two worker Pods to go" 30 one_worker
 # The operator is killed without a word: nothing of the running job moves.
 before=$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)
 kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
-kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=60s >/dev/null
+kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null
 step=$(status_field long progress.step)
 wait_for "progress under the new operator" 60 at_step long $((step + 1))
 assert_equal "Pods and epoch across the operator's death" "$before" "$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)"
@@ -38,7 +38,7 @@ assert_equal "Pods and epoch across the operator's death" "$before" "$(as_user g
 job ends 1 "$(generated 400)" | as_user apply -f -
 wait_for "the first step" 60 at_step ends 1
 kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=0 >/dev/null
-kubectl -n ringmaster-system wait --for=delete pod --all --timeout=60s >/dev/null
+kubectl -n ringmaster-system wait --for=delete pod --all --timeout=$((60 * patience))s >/dev/null
 job waits 1 "$(generated 20)" | as_user apply -f -
 launcher_ended() { [ "$(as_user get "$(launcher_pod ends)" -o jsonpath='{.status.phase}')" = Succeeded ]; }
 wait_for "training to end" 120 launcher_ended
@@ -47,7 +47,7 @@ wait_condition ends Succeeded True 60
 wait_condition waits Succeeded True 60
 
 # A deleted job leaves nothing.
-as_user delete trainingjobs --all --cascade=foreground --timeout=60s >/dev/null
+as_user delete trainingjobs --all --cascade=foreground --timeout=$((60 * patience))s >/dev/null
 leftovers() { kubectl -n "$namespace" get pods,services,secrets,configmaps,networkpolicies -l ringmaster.dev/managed-by=ringmaster -o name; }
 nothing_left() { [ -z "$(leftovers)" ] && [ -z "$(kubectl -n "$namespace" get secrets -o name)" ]; }
 wait_for "everything of the deleted jobs to go" 30 nothing_left

@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export RINGMASTER_STATE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}
 one=test-one two=test-two
 work=$(mktemp -d "${TMPDIR:-/tmp}/cluster-test.XXXXXX")
-passed=0 listener=''
+passed=0 listener='' patience=${RINGMASTER_PATIENCE:-1}
 
 cluster() { "$root/deploy/local/cluster.sh" "$@"; }
 state() { echo "$RINGMASTER_STATE/$1"; }
@@ -39,7 +39,7 @@ says() { # text command...: whether it succeeds is not asked
 
 # Policies and Services reach the kernel a moment after the API server; what must become true is polled, with an end.
 eventually() { # command...
-  local deadline=$((SECONDS + 20))
+  local deadline=$((SECONDS + 20 * patience))
   until "$@"; do
     [ $SECONDS -lt $deadline ] || return 1
     sleep 0.1
@@ -68,7 +68,7 @@ machine() {
   sysctl -a 2>/dev/null | grep -E '^(net\.ipv4\.(ip_forward|conf)|net\.bridge|kernel\.(panic|keys)|vm\.(overcommit|panic))' | sed 's/^/sysctl /'
   find /run/containerd/s /var/lib/cni /var/log/containers /run/netns -mindepth 1 2>/dev/null | sed 's/^/file /' || true
   { pgrep -af "$(state test-)" || true; } | sed 's/^[0-9]* /process /'
-  find "$RINGMASTER_STATE" -maxdepth 1 -name '*test-*' 2>/dev/null | sed 's/^/state /' || true
+  find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' 2>/dev/null | sed 's/^/state /' || true
 }
 
 unchanged() {
@@ -152,7 +152,7 @@ test_pods_reach_each_other() {
   kube $one create namespace net >/dev/null
   { pod server node1 server; pod near node1 client; pod far node2 client; pod stranger node3 stranger; } |
     kube $one apply --namespace=net --filename=- >/dev/null
-  kube $one wait pod --all --namespace=net --for=condition=Ready --timeout=60s >/dev/null
+  kube $one wait pod --all --namespace=net --for=condition=Ready --timeout=$((60 * patience))s >/dev/null
   kube $one expose pod server --namespace=net --port=80 --target-port=8000 >/dev/null
   in_pod server timeout 600 python3 -m http.server 8000 >/dev/null 2>&1 &
   server=$(address server)
@@ -187,7 +187,7 @@ Y
 }
 
 test_silent_node() {
-  check "before the cut node1 answers" connects far "$server" 8000
+  check "before the cut node1 answers" eventually connects far "$server" 8000
   cluster cut node1 --name $one
   check "a cut node is silent, it does not refuse" silent "$server"
   check "the other cluster's node1 is not cut" \
@@ -222,7 +222,7 @@ test_images_are_unpacked_once() {
   cluster load "$archive" --name $one 2>/dev/null
   check "every node has a loaded image" every_node_has localhost/probe:1
   kube $one run probe --image=localhost/probe:1 --image-pull-policy=Never --namespace=net >/dev/null
-  check "a loaded image runs" kube $one wait pod/probe --namespace=net --for=condition=Ready --timeout=30s
+  check "a loaded image runs" kube $one wait pod/probe --namespace=net --for=condition=Ready --timeout=$((60 * patience))s
   check "a file that is no image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
 }
 

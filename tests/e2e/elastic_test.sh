@@ -126,7 +126,7 @@ went_on "a killed launcher" 2
 assert_equal "the ranks across the launcher's death" "$before" "$(ranks)"
 
 kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
-kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=60s >/dev/null
+kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null
 went_on "a killed operator" 2
 assert_equal "the ranks across the operator's death" "$before" "$(ranks)"
 
@@ -135,7 +135,7 @@ as_user scale trainingjob/digits --replicas=3 >/dev/null
 went_on "two to three workers" 3
 drained=$(node_of "$(last_worker)")
 survives "a drained node" 3 kubectl drain "$drained" --ignore-daemonsets --delete-emptydir-data --force \
-  --pod-selector=ringmaster.dev/role=worker --timeout=60s
+  --pod-selector=ringmaster.dev/role=worker --timeout=$((60 * patience))s
 none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.items[*].spec.nodeName}' | grep -w "$drained" >/dev/null; }
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null

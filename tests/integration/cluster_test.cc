@@ -108,7 +108,8 @@ void ClusterTest::StartOperator(std::vector<std::string> flags) {
   ASSERT_TRUE(operator_->WaitReady()) << LastLines(operator_->Log());
 }
 
-std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(const std::string& identity) {
+std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(
+    const std::string& identity, std::vector<std::string> flags) {
   auto token = plane().ServiceAccountToken(kOperatorNamespace, kOperatorAccount);
   if (!token.ok()) return nullptr;
   OperatorOptions options;
@@ -117,6 +118,7 @@ std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(const std::string&
   options.api.port = proxy_->port();
   options.ns = kOperatorNamespace;
   options.identity = identity;
+  options.flags = std::move(flags);
   auto started = OperatorProcess::Start(options);
   return started.ok() ? std::move(*started) : nullptr;
 }

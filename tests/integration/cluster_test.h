@@ -48,11 +48,16 @@ class ClusterTest : public ::testing::Test {
   OperatorProcess& op() { return *operator_; }
   const std::string& ns() const { return ns_; }
 
+  // A Lease that outlives a machine which stands still for a while; tests of leadership have theirs.
+  static inline const std::vector<std::string> kPatientLease = {
+      "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=1s"};
+
   // Starts the operator (again) and waits until it leads and is ready.
-  void StartOperator(std::vector<std::string> flags = {});
-  void LaunchOperator(std::vector<std::string> flags = {},
+  void StartOperator(std::vector<std::string> flags = kPatientLease);
+  void LaunchOperator(std::vector<std::string> flags = kPatientLease,
                       const std::string& account = kOperatorAccount);
-  std::unique_ptr<OperatorProcess> AnotherOperator(const std::string& identity);
+  std::unique_ptr<OperatorProcess> AnotherOperator(const std::string& identity,
+                                                   std::vector<std::string> flags);
   void StartKubelet();
   void StopKubelet() { kubelet_.reset(); }
 
@@ -74,7 +79,7 @@ class ClusterTest : public ::testing::Test {
   // Waits, and fails the test with the job's status and the operator's last lines where it does not
   // come.
   void WaitFor(const std::string& what, const std::function<bool()>& condition,
-               std::chrono::milliseconds limit = std::chrono::seconds(30));
+               std::chrono::milliseconds limit = std::chrono::seconds(120));
   void WaitCondition(const std::string& job, const std::string& type, const std::string& status,
                      const std::string& reason = "");
 

@@ -81,7 +81,7 @@ TEST_F(FaultTest, ExpiredWatchesListAgainAndSeeWhatVanishedMeanwhile) {
   proxy().SetPolicy(nullptr);
   WaitFor(
       "a replacement", [&] { return List("pods").contains("digits-worker-1"); },
-      std::chrono::seconds(60));
+      std::chrono::seconds(180));
   EXPECT_NE(TextAt(List("pods")["digits-worker-1"], "/metadata/uid"), before);
 }
 

@@ -1,21 +1,19 @@
 // Two operators: one leads, the other takes over when the first is killed or stops.
 
-#include <chrono>
+#include <algorithm>
 
 #include "tests/integration/cluster_test.h"
 
 namespace ringmaster::testing {
 namespace {
 
-using std::chrono::steady_clock;
-
 class LeaderTest : public ClusterTest {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
-    StartOperator();
+    StartOperator(kLease);
     ASSERT_TRUE(op().WaitLeading());
-    standby_ = AnotherOperator("standby");
+    standby_ = AnotherOperator("standby", kLease);
     ASSERT_NE(standby_, nullptr);
     ASSERT_TRUE(standby_->WaitReady()) << standby_->Log();
   }
@@ -28,6 +26,18 @@ class LeaderTest : public ClusterTest {
     ClusterTest::TearDown();
   }
 
+  // Whether somebody gave the Lease up, rather than let it expire.
+  bool LeaseWasReleased() {
+    const auto writes = proxy().Writes();
+    return std::any_of(writes.begin(), writes.end(), [](const ProxiedRequest& write) {
+      return write.Path().find("/leases/") != std::string::npos && write.status == 200 &&
+             TextAt(json::parse(write.body), "/spec/holderIdentity").empty();
+    });
+  }
+
+  // A killed leader's is waited for; a machine that stands still for seconds must not end it.
+  static inline const std::vector<std::string> kLease = {
+      "--lease-duration=15s", "--renew-deadline=12s", "--retry-period=1s"};
   std::unique_ptr<OperatorProcess> standby_;
 };
 
@@ -48,13 +58,9 @@ TEST_F(LeaderTest, TheStandbyTakesOverFromAKilledLeader) {
   const auto launcher = kubelet().Launcher("digits-launcher-1");
   ASSERT_NE(launcher, nullptr);
   const int64_t transitions = launcher->LastOrder()->stamp.leader_transitions;
-  const auto killed = steady_clock::now();
   op().Kill();
-  ASSERT_TRUE(standby_->WaitLeading(std::chrono::seconds(20))) << standby_->Log();
-  const auto took =
-      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - killed);
-  RecordProperty("takeover_millis", static_cast<int>(took.count()));
-  EXPECT_LT(took, std::chrono::seconds(10));
+  ASSERT_TRUE(standby_->WaitLeading()) << standby_->Log();
+  EXPECT_FALSE(LeaseWasReleased());
   WaitFor("orders with a higher stamp",
           [&] { return launcher->LastOrder()->stamp.leader_transitions > transitions; });
   FinishJob("digits", Success(1));
@@ -62,13 +68,9 @@ TEST_F(LeaderTest, TheStandbyTakesOverFromAKilledLeader) {
 }
 
 TEST_F(LeaderTest, AnOrderlyStopHandsOverAtOnce) {
-  const auto stopped = steady_clock::now();
   ASSERT_EQ(op().Stop(), 0) << op().Log();
-  ASSERT_TRUE(standby_->WaitLeading(std::chrono::seconds(20))) << standby_->Log();
-  const auto took =
-      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - stopped);
-  RecordProperty("takeover_millis", static_cast<int>(took.count()));
-  EXPECT_LT(took, std::chrono::seconds(4)) << "less than the Lease would take to expire";
+  EXPECT_TRUE(LeaseWasReleased());
+  ASSERT_TRUE(standby_->WaitLeading()) << standby_->Log();
   RunJob("digits", 1);
 }
 

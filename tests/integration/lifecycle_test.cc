@@ -229,7 +229,7 @@ TEST_F(LifecycleTest, DeletedJobLeavesNothing) {
         return Names("pods").empty() && Names("services").empty() && Names("secrets").empty() &&
                Names("configmaps").empty();
       },
-      std::chrono::seconds(60));
+      std::chrono::seconds(180));
   plane().StopControllerManager();
 }
 

@@ -259,7 +259,7 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   WaitFor(
       "the job to start after the quota was raised",
       [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; },
-      std::chrono::seconds(60));
+      std::chrono::seconds(180));
 }
 
 TEST_F(RefusalTest, ATakenNameIsAConflictAndNothingForeignIsTouched) {
@@ -283,7 +283,7 @@ TEST_F(RefusalTest, ATakenNameIsAConflictAndNothingForeignIsTouched) {
   WaitFor(
       "the job to start when the name is free",
       [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; },
-      std::chrono::seconds(60));
+      std::chrono::seconds(180));
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(RightsTest, EachMissingRuleIsSaidAndLeavesItAliveAndUnready) {
         index < of_cluster ? Rules("ClusterRole").at(index) : Rules("Role").at(index - of_cluster);
     const std::string account = "without-rule-" + std::to_string(index);
     ASSERT_NO_FATAL_FAILURE(MakeAccount(account, index));
-    ASSERT_NO_FATAL_FAILURE(LaunchOperator({}, account));
+    ASSERT_NO_FATAL_FAILURE(LaunchOperator(kPatientLease, account));
     WaitFor("a line that names what is missing of " + rule.dump(),
             [&] { return Named(rule, op().Log()); });
     if (TextAt(rule, "/resources/0") == "nodes") {
@@ -179,14 +179,14 @@ TEST_F(RightsTest, EachMissingRuleIsSaidAndLeavesItAliveAndUnready) {
 TEST_F(RightsTest, ComesAliveWhenTheRightIsGranted) {
   const std::string account = "granted-later";
   ASSERT_NO_FATAL_FAILURE(MakeAccount(account, 0));
-  ASSERT_NO_FATAL_FAILURE(LaunchOperator({}, account));
+  ASSERT_NO_FATAL_FAILURE(LaunchOperator(kPatientLease, account));
   WaitFor("the complaint", [&] { return op().LogHas("trainingjobs"); });
   EXPECT_NE(op().Probe("/readyz"), 200);
   ASSERT_TRUE(admin()
                   .MergePatch(std::string(kRbac) + "/clusterroles/" + account,
                               {{"rules", Rules("ClusterRole")}})
                   .ok());
-  EXPECT_TRUE(op().WaitReady(std::chrono::seconds(60)));
+  EXPECT_TRUE(op().WaitReady(std::chrono::seconds(180)));
 }
 
 }  // namespace

@@ -87,9 +87,10 @@ why() { # name
   printf '%s\n' "${lines:-$(tail -n 5 "$log" 2>/dev/null | cut -c -400)}" | sed "s/^/  $1: /" >&2
 }
 
-# Polls a command until it succeeds; gives up when the program behind it has ended or the time is over.
+# Polls a command until it succeeds; gives up when the program behind it has ended or the time is over. On a machine that
+# others keep busy, RINGMASTER_PATIENCE multiplies the time.
 wait_until() { # seconds program what command...
-  local deadline=$((SECONDS + $1)) program=$2 what=$3
+  local deadline=$((SECONDS + $1 * ${RINGMASTER_PATIENCE:-1})) program=$2 what=$3
   shift 3
   until "$@" >/dev/null 2>&1; do
     if [ -n "$program" ] && [ -e "$STATE/pid/$program" ] && ! running "$program"; then

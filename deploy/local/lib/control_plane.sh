@@ -6,11 +6,16 @@
 APISERVER_ARGS=${RINGMASTER_APISERVER_ARGS:-}
 
 start_etcd() {
-  local port
+  local port data=$STATE/etcd
   port=$(machine_wide take_port 12379)
   set_setting etcd "http://127.0.0.1:$port"
-  # The data is thrown away by `down`: no fsync. Port 0: peers of a single member are nobody.
-  start etcd "$BIN/etcd" --data-dir "$STATE/etcd" --unsafe-no-fsync --log-level warn \
+  # The data is thrown away by `down`: no fsync, and in memory where there is room (1 GiB), so that a busy disk cannot stop
+  # the API server. Port 0: peers of a single member are nobody.
+  if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 1048576 ] 2>/dev/null; then
+    data=/dev/shm/ringmaster-etcd-$NAME-$$
+    record directory "$data"
+  fi
+  start etcd "$BIN/etcd" --data-dir "$data" --unsafe-no-fsync --log-level warn \
     --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
     --listen-peer-urls http://127.0.0.1:0
 }

@@ -24,6 +24,7 @@ stop_cluster() {
   while still_running && [ $SECONDS -lt $deadline ]; do sleep 0.02; done
   if [ -n "$(recorded netns)$(recorded cgroup)$(recorded link)" ]; then stop_nodes; fi
   machine_wide release_shared
+  recorded directory | xargs -r rm -rf
   if grep -q " $STATE/" /proc/mounts; then
     die "something is still mounted under $STATE; nothing there was deleted: $(awk -v s="$STATE/" 'index($2, s) == 1 {print $2}' /proc/mounts | tr '\n' ' ')"
   fi

@@ -33,7 +33,7 @@ up_with_nodes() { # nodes
   for i in $(seq "$nodes"); do
     wait_until 60 "kubelet-node$i" "node$i to register" kubectl get node "node$i"
   done
-  kubectl wait --for=condition=Ready node --all --timeout=60s >/dev/null ||
+  kubectl wait --for=condition=Ready node --all --timeout=$((60 * ${RINGMASTER_PATIENCE:-1}))s >/dev/null ||
     { why kubelet-node1; die "not all nodes became Ready within 60 s"; }
   for i in $(seq "$nodes"); do
     wait_until 30 "netpol-node$i" "the first policy table of node$i" in_node "node$i" nft list table inet netpol

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What `up` made, written down before it is made, so that `down` undoes exactly that and nothing else.
-# One line per thing: kind and arguments, separated by tabs. Kinds: process, netns, link, route,
+# One line per thing: kind and arguments, separated by tabs. Kinds: process, directory, netns, link, route,
 # iptables, cgroup, slot, port, setting.
 
 record() {

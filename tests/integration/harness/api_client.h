@@ -69,6 +69,6 @@ class ApiClient {
 
 // Looks every few milliseconds until `condition` holds; false when the limit has passed.
 bool WaitUntil(const std::function<bool()>& condition,
-               std::chrono::milliseconds limit = std::chrono::seconds(20));
+               std::chrono::milliseconds limit = std::chrono::seconds(60));
 
 }  // namespace ringmaster::testing

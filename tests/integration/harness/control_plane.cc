@@ -81,7 +81,7 @@ Result<void> ControlPlane::StartEtcd() {
   ProcessOptions options;
   options.argv = {KubernetesPrograms() / "etcd",
                   "--data-dir",
-                  directory() / "etcd",
+                  etcd_data_.path(),
                   "--unsafe-no-fsync",
                   "--log-level",
                   "warn",
@@ -132,7 +132,7 @@ Result<void> ControlPlane::StartApiServer() {
   ApiClient admin(AdminEndpoint());
   const bool ready =
       WaitUntil([&] { return !apiserver_->Running() || admin.Get("/readyz").status == 200; },
-                std::chrono::seconds(60));
+                std::chrono::seconds(180));
   if (!ready || !apiserver_->Running()) {
     return Error{
         ErrorKind::kUnavailable,

@@ -52,6 +52,7 @@ class ControlPlane {
   Result<void> StartApiServer();
 
   TemporaryDirectory directory_;
+  TemporaryDirectory etcd_data_{MemoryFolder()};
   int etcd_port_ = 0;
   int port_ = 0;
   std::unique_ptr<Process> etcd_;

@@ -143,7 +143,7 @@ void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
         secret = found.body;
         return found.ok();
       },
-      std::chrono::seconds(5));
+      std::chrono::seconds(60));
   LauncherIdentity identity;
   identity.address = address;
   identity.certificate_pem = DecodeItem(secret, control::kItemTlsCertificate);

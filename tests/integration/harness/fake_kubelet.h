@@ -28,7 +28,7 @@ class FakeKubelet {
   // The launcher of a Pod, once it serves; null at the limit's end. When its Pod ends it stops, and
   // can still be asked.
   std::shared_ptr<FakeLauncher> Launcher(
-      const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(20));
+      const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(60));
 
   // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message.
   Response Terminate(const std::string& pod, int exit_code, const std::string& message);

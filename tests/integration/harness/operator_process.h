@@ -31,13 +31,13 @@ class OperatorProcess {
   // GET of the admin server: the status, or 0 when nobody answers.
   int Probe(const std::string& path) const;
   std::string Metrics() const;
-  bool WaitReady(std::chrono::milliseconds limit = std::chrono::seconds(30)) const;
-  bool WaitLeading(std::chrono::milliseconds limit = std::chrono::seconds(30)) const;
+  bool WaitReady(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
+  bool WaitLeading(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
 
   Process& process() { return *process_; }
   void Kill() const { process_->Signal(9); }
   // SIGTERM and wait: the exit status, 124 when it did not end in time.
-  int Stop(std::chrono::milliseconds limit = std::chrono::seconds(20));
+  int Stop(std::chrono::milliseconds limit = std::chrono::seconds(60));
   std::string Log() const { return process_->Log(); }
   bool LogHas(const std::string& text) const { return Log().find(text) != std::string::npos; }
 

@@ -130,8 +130,16 @@ CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string
   return {status.value_or(124), (*process)->Log()};
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "ringmaster-test-XXXXXX").string();
+std::filesystem::path MemoryFolder() {
+  std::error_code error;
+  const auto room = std::filesystem::space("/dev/shm", error);
+  return !error && room.available >= std::uintmax_t{1} << 30
+             ? "/dev/shm"
+             : std::filesystem::temp_directory_path();
+}
+
+TemporaryDirectory::TemporaryDirectory(const std::filesystem::path& parent) {
+  std::string name = (parent / "ringmaster-test-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a directory");
   path_ = name;
 }

@@ -57,10 +57,15 @@ struct CommandOutput {
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
+// Where files stay in memory: nothing there waits for a disk that others keep busy. The temporary
+// folder where there is no such room (1 GiB).
+std::filesystem::path MemoryFolder();
+
 // A directory that goes with the object.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path());
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
