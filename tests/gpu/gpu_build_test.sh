@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a trainer that is built with CUDA shows on any machine: gpu_build_test.sh <ringmaster-train>
 #
-# It is linked with LibTorch's CUDA half; lists what it was built with and what flags would do; trains two ranks over
+# It is linked with LibTorch's CUDA half; lists what it was built with and what flags would do; trains in fp16, and two ranks over
 # Gloo on the CPU, with Gloo's symbols from the library it was compiled against, although PyTorch's wheel has others
 # inside; and refuses a GPU job, with the reason and exit code 2, where there is no GPU.
 set -euo pipefail
@@ -28,6 +28,13 @@ plan=$("$train" --dry-run --device=cpu --generated-samples=256 --global-batch=96
 echo "$plan"
 grep -q 'a rank.s share 96 samples' <<<"$plan" || fail "--dry-run does not say what a step would be"
 [ ! -e "$folder/none" ] || fail "--dry-run wrote a log"
+
+# LibTorch computes in fp16 on a CPU, too, from 2.3 on. The first scales are too large: steps are left out until one fits.
+"$train" --device=cpu --precision=fp16 --generated-samples=256 --steps=12 --seed=1 >"$folder/half" 2>&1 ||
+  { cat "$folder/half"; fail "a training in fp16 failed"; }
+scales=$(grep -o 'loss_scale=[0-9]*' "$folder/half" | wc -l)
+grep -q "\"skipped_steps\":$scales," "$folder/half" || { cat "$folder/half"; fail "not every lowered scale is a step left out"; }
+if [ "$scales" -lt 1 ] || [ "$scales" -ge 12 ]; then fail "$scales of 12 steps in fp16 were left out"; fi
 
 if grep -q '\[X\] Gloo' <<<"$report"; then
   mkdir "$folder/store"

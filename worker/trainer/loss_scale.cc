@@ -18,11 +18,11 @@ void LossScale::Applied() {
   steps_.masked_fill_(grows, 0);
 }
 
-bool LossScale::Lower() {
+std::optional<double> LossScale::Lower() {
   steps_.zero_();
-  if (scale_.item<float>() <= kLeast) return false;
+  if (scale_.item<float>() <= kLeast) return std::nullopt;
   scale_.div_(kGrowth);
-  return true;
+  return scale_.item<float>();
 }
 
 }  // namespace ringmaster::trainer

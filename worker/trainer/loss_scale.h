@@ -8,6 +8,7 @@
 // alike, and a rank that joins takes it over with the rest (Sgd::state()).
 
 #include <ATen/core/Tensor.h>
+#include <optional>
 
 namespace ringmaster::trainer {
 
@@ -28,8 +29,8 @@ class LossScale {
 
   // A step's gradients were finite numbers.
   void Applied();
-  // They were not; false: the scale is as low as it gets, so it is not to blame.
-  bool Lower();
+  // They were not: the new scale. Nothing: it is as low as it gets, so it is not to blame.
+  std::optional<double> Lower();
 
  private:
   at::Tensor state_;  // the scale, and steps since it last changed

@@ -72,8 +72,8 @@ void Sgd::Step(int64_t step) {
   averages.lerp_(gradients_.narrow(0, trained_, options_.averages), options_.average_rate);
 }
 
-bool Sgd::LowerLossScale() {
-  return options_.loss_scale != nullptr && options_.loss_scale->Lower();
+std::optional<double> Sgd::LowerLossScale() {
+  return options_.loss_scale == nullptr ? std::nullopt : options_.loss_scale->Lower();
 }
 
 }  // namespace ringmaster::trainer

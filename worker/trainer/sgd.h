@@ -40,8 +40,9 @@ class Sgd {
 
   // The update of `step`, from 0.
   void Step(int64_t step);
-  // Instead of it, where the gradients are no finite numbers. False: no loss scale is to blame.
-  bool LowerLossScale();
+  // Instead of it, where the gradients are no finite numbers: the new loss scale. Nothing: no scale
+  // is to blame.
+  std::optional<double> LowerLossScale();
 
   // All that changes here: parameters, velocity and the loss scale, as long as this object lives.
   const TrainableState& state() const { return state_.view(); }

@@ -131,7 +131,13 @@ class Trainer {
 
   // Whether training goes on in this world, without the step's update; an error: it stops.
   Result<bool> JudgeNotFinite(int64_t step, const StepResult& result) {
-    if (std::isfinite(result.loss) && optimizer_.LowerLossScale()) {
+    const std::optional<double> scale =
+        std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
+    if (scale) {
+      if (session_.world().rank == 0) {
+        LogInfo("Skipped the update of a step, whose gradients overflow in fp16",
+                {{"step", step + 1}, {"loss_scale", *scale}});
+      }
       ++summary_.skipped_steps;
       return true;
     }

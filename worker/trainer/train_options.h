@@ -70,6 +70,7 @@ struct TrainOptions {
   int world_size = 0;  // 0: not given
   std::string store;
   std::string address;
+  bool mpi = false;                 // the world is mpirun's instead, and reduces over MPI
   std::string membership_schedule;  // empty: nothing is replayed
 };
 

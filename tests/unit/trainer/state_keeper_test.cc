@@ -312,6 +312,53 @@ TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
   ::umount(small.c_str());
 }
 
+// A share that takes a while to write.
+class LargeShare final : public ShardedState {
+ public:
+  Result<ShardedOutcome> Level(const ShardedWorld&) override { return ShardedOutcome{}; }
+  void Applied(const HeldState&) override {}
+  Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
+  ShardView view() const override {
+    return {.all_rows = kRows, .row_values = 1, .first_row = 0, .values = rows_};
+  }
+  uint64_t checksum() const override { return 0; }
+
+ private:
+  static constexpr int64_t kRows = 4 << 20;
+  const std::vector<float> rows_ = std::vector<float>(kRows);
+};
+
+class LastPart : public StateKeeperTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
+  const World world{.epoch = kWorld, .rank = GetParam(), .size = 1};
+  const LargeShare share;
+  Judge judge;
+  const FakeClock clock;
+  std::vector<float> values(64);
+  const auto keeper = *StateKeeper::Open({.checkpoint_folder = checkpoints_,
+                                          .checkpoint_every = 1,
+                                          .checkpoint_keep = 3,
+                                          .snapshot_folder = "",
+                                          .slot = 0,
+                                          .identity = {.run = "job-1", .model = "m"},
+                                          .sharded = &share},
+                                         {values}, judge, clock);
+  const HeldState before{.version = {kWorld, 1}};
+  const HeldState last{.version = {kWorld, 2}};
+
+  keeper->Committed(world, before);
+  keeper->Committed(world, last);
+  keeper->FinishPart(world, last);
+
+  ASSERT_EQ(keeper->PartWritten(), last.version);
+  keeper->PartsWritten(last.version);
+  keeper->Finished(world, last);
+  EXPECT_EQ(judge.complete(), GetParam() == 0 ? std::vector<int64_t>{2} : std::vector<int64_t>{});
+}
+
+INSTANTIATE_TEST_SUITE_P(OfARank, LastPart, ::testing::Values(0, 1));
+
 TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeAndIsDueOnceAMinute) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;

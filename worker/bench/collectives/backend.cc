@@ -1,12 +1,13 @@
 #include "worker/bench/collectives/backend.h"
 
-#include <cstdlib>
-
 #include "worker/bench/collectives/gloo_backend.h"
 #include "worker/bench/ranks.h"
+#include "worker/trainer/comm/mpi/mpi_world.h"
 
 namespace ringmaster::bench {
 namespace {
+
+using trainer::UnderMpirun;
 
 Result<void> CheckMpi() {
 #if defined(RINGMASTER_BENCH_MPI)
@@ -22,8 +23,6 @@ Result<void> CheckMpi() {
 }
 
 }  // namespace
-
-bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 Result<void> CheckBackend(const std::string& name) {
   if (name == "mpi") return CheckMpi();

@@ -27,9 +27,6 @@ class Backend {
   virtual Result<void> Barrier() = 0;
 };
 
-// Whether mpirun started this process.
-bool UnderMpirun();
-
 // gloo, mpi, nccl. kInvalid: not in this build, or not to be had here, and what to do.
 Result<void> CheckBackend(const std::string& name);
 

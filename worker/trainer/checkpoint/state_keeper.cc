@@ -81,7 +81,7 @@ Result<HeldState> StateKeeper::Restore(const HeldState& held) {
   if (!newest.ok()) return newest.error().WithContext("looking for a checkpoint to go on from");
   if (*newest) {
     now = TakeOver(**newest, StateOrigin::kCheckpoint);
-    offered_ = now.version;
+    restored_ = now.version;
   }
   return now;
 }
@@ -137,9 +137,10 @@ void StateKeeper::Committed(const World& world, const HeldState& held) {
 }
 
 void StateKeeper::Checkpoint(const World& world, const HeldState& held) {
-  if (held.version == offered_) return;
-  if (parts_) OfferPart(world, held);
-  if (world.rank != 0) return;
+  if (held.version == restored_) return;  // it is one already
+  if (parts_ && due_ != held.version) OfferPart(world, held);
+  if (world.rank != 0 || offered_ == held.version) return;
+  if (parts_) gate_.Expect(held.version, world.size);
   if (options_.mirror != nullptr) options_.mirror->Pull();
   if (writer_->Offer(HeaderFor(held), state_)) {
     offered_ = held.version;
@@ -162,9 +163,7 @@ void StateKeeper::OfferPart(const World& world, const HeldState& held) {
   header.shard = world.rank;
   header.shards = world.size;
   header.parts = {view.values.size()};
-  gate_.Expect(held.version, world.size);
-  due_ = held.version;
-  parts_->Offer(std::move(header), view.values);
+  due_ = parts_->Offer(std::move(header), view.values) ? held.version : StateVersion{};
 }
 
 std::optional<StateVersion> StateKeeper::PartWritten() const {
@@ -192,16 +191,15 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
 void StateKeeper::WorldEnded() {
   if (!parts_) return;
   gate_.GiveUp();
-  due_ = offered_ = {};
+  due_ = offered_ = restored_ = {};
 }
 
 void StateKeeper::FinishPart(const World& world, const HeldState& held) {
-  if (!parts_ || held.version.step == 0) return;
-  const bool offered = due_ == held.version && (world.rank != 0 || offered_ == held.version);
-  if (!offered) {
-    gate_.GiveUp();  // of a checkpoint before
-    const bool idle = writer_->AwaitIdle(kPartLimit) && parts_->AwaitIdle(kPartLimit);
-    if (idle) Checkpoint(world, held);
+  if (!parts_ || held.version.step == 0 || held.version == restored_) return;
+  const bool completing = offered_ == held.version;  // rank 0's writer waits for the parts of it
+  if (!completing) gate_.GiveUp();                   // of a checkpoint before
+  if (parts_->AwaitIdle(kPartLimit) && (completing || writer_->AwaitIdle(kPartLimit))) {
+    Checkpoint(world, held);
   }
   if (!parts_->AwaitIdle(kPartLimit)) LogWarn("Ended without its part of the last checkpoint");
 }

@@ -91,12 +91,13 @@ class StateKeeper {
   std::optional<CheckpointFolder> folder_;
   std::map<StateVersion, std::string> damaged_;  // with reasons that were told
   bool skipped_ = false;                         // that one was skipped has been said
-  StateVersion offered_;                         // the newest that was offered, or restored
+  StateVersion restored_;                        // the checkpoint that training goes on from
+  StateVersion offered_;                         // the newest that rank 0 has being written
 
   std::optional<SnapshotFiles> snapshots_;
   SnapshotPace pace_;
 
-  StateVersion due_;  // of a sharded state's checkpoint in this world
+  StateVersion due_;  // of the newest part in this world that is written or being written
   PartsGate gate_;
   std::unique_ptr<PartWriter> parts_;
   std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the others

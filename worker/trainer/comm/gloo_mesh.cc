@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "worker/trainer/comm/missing_key.h"
+#include "worker/trainer/comm/operation_queue.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -137,12 +138,6 @@ void ShutDownSocketsAt(const std::vector<sockaddr_storage>& addresses) {
 }
 
 }  // namespace
-
-std::chrono::milliseconds Left(Deadline deadline) {
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::max(left, std::chrono::milliseconds(1));
-}
 
 Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
   Store& store = *world.store;

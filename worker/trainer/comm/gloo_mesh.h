@@ -16,9 +16,6 @@
 
 namespace ringmaster::trainer {
 
-// The time until the deadline as Gloo wants it: at least 1 ms, since 0 means for ever.
-std::chrono::milliseconds Left(Deadline deadline);
-
 class GlooMesh {
  public:
   // Connects `world.rank` with every other rank, through the world's store. May throw what Gloo

@@ -1,0 +1,132 @@
+#include "worker/trainer/comm/operation_queue.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace ringmaster::trainer {
+
+std::chrono::milliseconds Left(Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+void OperationQueue::Serve(Deadline connect_deadline) {
+  Connect(connect_deadline);
+  std::unique_lock lock(mutex_);
+  connecting_ = false;
+  for (;;) {
+    wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) break;
+    const Operation operation = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    Execute(operation);
+    lock.lock();
+  }
+  lock.unlock();
+  ended_ = true;
+}
+
+void OperationQueue::Connect(Deadline deadline) {
+  const std::string connecting =
+      "connecting rank " + std::to_string(world_.rank) + " of " + std::to_string(world_.size);
+  try {
+    const Result<void> connected = transport_.Connect(world_, deadline);
+    if (connected.ok()) return;
+    Fail(connecting, connected.error().message, deadline, transport_.missing());
+  } catch (const std::exception& error) {
+    Fail(connecting, error.what(), deadline, transport_.missing());
+  }
+}
+
+void OperationQueue::Execute(const Operation& operation) {
+  std::optional<Error> broken;
+  {
+    const std::lock_guard lock(mutex_);
+    broken = broken_;
+  }
+  if (!broken) {
+    try {
+      operation.work->Begin();
+      operation.run(operation.work->deadline());
+      operation.work->Complete({});
+      return;
+    } catch (const std::exception& error) {
+      Fail(std::string("reducing with the other ranks (") + operation.name + ")", error.what(),
+           operation.work->deadline());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  operation.work->Complete(*broken_);
+}
+
+void OperationQueue::Fail(const std::string& doing, const std::string& reason, Deadline deadline,
+                          int lost_peer) {
+  const bool late = std::chrono::steady_clock::now() >= deadline;
+  Break(Error{late ? ErrorKind::kTimeout : ErrorKind::kUnavailable, reason}.WithContext(doing),
+        lost_peer);
+}
+
+int OperationQueue::LostPeer() {
+  const std::lock_guard lock(mutex_);
+  return broken_ ? lost_peer_
+                 : transport_.missing();  // not yet broken: whoever waits lost patience
+}
+
+void OperationQueue::Break(Error error, int lost_peer) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_) {
+      broken_ = std::move(error);
+      lost_peer_ = lost_peer;
+    }
+    for (const Operation& operation : queue_) operation.work->Complete(*broken_);
+    queue_.clear();
+  }
+  transport_.ShutDown();  // also so that the peers do not wait for their own deadlines
+}
+
+bool OperationQueue::Stop() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  const bool connecting = connecting_;
+  lock.unlock();
+  Break(Error{ErrorKind::kCancelled, "the communicator ended"});
+  wake_.notify_one();
+  return !connecting;
+}
+
+WorkHandle OperationQueue::Enqueue(const char* name, Deadline deadline, Run run) {
+  auto work = std::make_shared<Work>(deadline);
+  const std::lock_guard lock(mutex_);
+  if (broken_) {
+    work->Complete(*broken_);
+    return work;
+  }
+  queue_.push_back({name, work, std::move(run)});
+  wake_.notify_one();
+  return work;
+}
+
+QueuedCommunicator::QueuedCommunicator(const World& world, Deadline deadline,
+                                       std::shared_ptr<Transport> transport,
+                                       LeftBehind& left_behind)
+    : shared_(std::make_shared<Shared>(world, std::move(transport))), left_behind_(left_behind) {
+  thread_ = std::jthread([shared = shared_, deadline] { shared->queue.Serve(deadline); });
+}
+
+QueuedCommunicator::~QueuedCommunicator() {
+  if (shared_->queue.Stop()) {
+    thread_.join();
+  } else {
+    left_behind_.Take(std::move(thread_), {shared_, &shared_->queue.ended()});
+  }
+}
+
+void QueuedCommunicator::Abort(const std::string& reason) {
+  shared_->queue.Break(Error{ErrorKind::kCancelled, reason});
+}
+
+}  // namespace ringmaster::trainer

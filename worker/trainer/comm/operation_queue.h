@@ -1,0 +1,128 @@
+#pragma once
+
+// What communicators over a library of blocking calls share: one thread that connects, then runs
+// operations in the order of the calls, so that reductions overlap with the caller's computing and
+// a world that never comes together costs the caller nothing but the object. While it connects,
+// destruction waits for nobody and leaves the thread behind; later, it ends the operation under
+// way.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/left_behind.h"
+
+namespace ringmaster::trainer {
+
+// The time until the deadline, at least 1 ms: to most libraries 0 means for ever.
+std::chrono::milliseconds Left(Deadline deadline);
+
+// The library's connections.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Called once, by the queue's thread, before any operation; may throw.
+  virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
+
+  // The rank that a Connect() under way tries to reach, or that it failed for; -1 where it may be
+  // several or none. Thread-safe.
+  virtual int missing() const { return -1; }
+
+  // Ends what is under way, connecting included, within milliseconds. Thread-safe, more than once.
+  virtual void ShutDown() = 0;
+};
+
+// The connection and its queue, shared with the thread, which may outlive the communicator. One
+// thread serves it; all else comes from the owner and from whoever aborts. An operation's memory is
+// the caller's: once broken, no operation starts, and those in the queue are dropped.
+class OperationQueue {
+ public:
+  // Runs one collective; throws what the library throws.
+  using Run = std::function<void(Deadline deadline)>;
+
+  // REQUIRES: `transport` outlives the object.
+  OperationQueue(const World& world, Transport& transport) : world_(world), transport_(transport) {}
+
+  const World& world() const { return world_; }
+  const std::atomic<bool>& ended() const { return ended_; }
+
+  // The thread's whole life.
+  void Serve(Deadline connect_deadline);
+
+  WorkHandle Enqueue(const char* name, Deadline deadline, Run run);
+
+  // The first error counts: every operation that has not ended ends with it, within milliseconds.
+  void Break(Error error, int lost_peer = -1);
+
+  int LostPeer();
+
+  // Nothing starts any more. True when the thread is about to end, false while it still connects.
+  bool Stop();
+
+ private:
+  struct Operation {
+    const char* name;
+    WorkHandle work;
+    Run run;
+  };
+
+  void Connect(Deadline deadline);
+  void Execute(const Operation& operation);
+  void Fail(const std::string& doing, const std::string& reason, Deadline deadline,
+            int lost_peer = -1);
+
+  const World world_;
+  Transport& transport_;
+  std::atomic<bool> ended_ = false;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Operation> queue_;
+  std::optional<Error> broken_;  // set once; no operation runs after it
+  int lost_peer_ = -1;           // with broken_
+  bool connecting_ = true;
+  bool stopping_ = false;
+};
+
+// A communicator whose operations go through such a queue.
+class QueuedCommunicator : public Communicator {
+ public:
+  int rank() const override { return shared_->queue.world().rank; }
+  int size() const override { return shared_->queue.world().size; }
+  void Abort(const std::string& reason) override;
+  int LostPeer() const override { return shared_->queue.LostPeer(); }
+
+ protected:
+  // Starts to connect; operations called meanwhile wait for it. `left_behind` outlives the object.
+  QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
+                     LeftBehind& left_behind);
+  ~QueuedCommunicator() override;
+
+  WorkHandle Enqueue(const char* name, Deadline deadline, OperationQueue::Run run) {
+    return shared_->queue.Enqueue(name, deadline, std::move(run));
+  }
+
+ private:
+  struct Shared {  // with the thread
+    Shared(const World& world, std::shared_ptr<Transport> carrier)
+        : transport(std::move(carrier)), queue(world, *transport) {}
+    const std::shared_ptr<Transport> transport;
+    OperationQueue queue;
+  };
+
+  const std::shared_ptr<Shared> shared_;
+  LeftBehind& left_behind_;
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::trainer
