@@ -124,11 +124,6 @@ Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string
     return Error{ErrorKind::kInvalid,
                  "--workload=partial-fc computes on CPUs only so far; pass --device=cpu"};
   }
-  if (options.skip_not_finite) {
-    return Error{ErrorKind::kInvalid,
-                 "--not-finite=skip cannot leave out an update of class centres; leave it out with "
-                 "--workload=partial-fc"};
-  }
   return MakePartialFcWorkload(options);
 }
 

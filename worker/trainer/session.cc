@@ -119,6 +119,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
   // A sum is not finite where one of its terms is not.
   finite_ = std::isfinite(result.loss + buckets_.flat_gradients().sum().item<double>());
   result.finite = finite_;
+  if (!finite_ && options_.sharded != nullptr) options_.sharded->LeaveOut();
   switching_ = scalars[kSwitchScalar] > 0;
   const bool all_parts = scalars[kPartsScalar] >= static_cast<float>(world_.size);
   if (part_written_ && all_parts) options_.keeper->PartsWritten(*part_written_);

@@ -63,8 +63,12 @@ class ShardedState {
   // the next call.
   virtual Result<ShardedOutcome> Level(const ShardedWorld& world) = 0;
 
+  // The step under way has no update: its sums are no finite numbers. Said before the ranks compute
+  // once more to find out why, and so by all of them before one of them goes on without it.
+  virtual void LeaveOut() = 0;
+
   // The replicated part of a step is applied, and this is the version after it: applies the
-  // sharded part.
+  // sharded part, where it is not left out.
   virtual void Applied(const HeldState& held) = 0;
 
   // On every rank, before all of them leave a world that they were asked to leave: those who are

@@ -1,6 +1,7 @@
 #include "tests/integration/harness/control_plane.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -103,7 +104,7 @@ Result<void> ControlPlane::StartEtcd() {
 }
 
 Result<void> ControlPlane::StartApiServer() {
-  port_ = FreePort();
+  if (port_ == 0) port_ = FreePort();
   const std::string p = pki().string() + "/";
   WriteFile(p + "tokens.csv", std::string(kAdminToken) + ",admin,admin,system:masters\n");
   ProcessOptions options;
@@ -184,6 +185,17 @@ Result<void> ControlPlane::StartControllerManager(const std::string& controllers
   if (!started.ok()) return started.error();
   controller_manager_ = std::move(*started);
   return {};
+}
+
+void ControlPlane::PauseEtcd(std::chrono::milliseconds duration) {
+  etcd_->Signal(SIGSTOP);
+  std::this_thread::sleep_for(duration);
+  etcd_->Signal(SIGCONT);
+}
+
+Result<void> ControlPlane::RestartApiServer() {
+  apiserver_.reset();
+  return StartApiServer();
 }
 
 Endpoint ControlPlane::AdminEndpoint() const {

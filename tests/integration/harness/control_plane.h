@@ -30,6 +30,11 @@ class ControlPlane {
   Result<void> StartControllerManager(const std::string& controllers);
   void StopControllerManager() { controller_manager_.reset(); }
 
+  // Outages. Etcd stands still and goes on; the API server is killed, and serves again at its old
+  // port when this returns.
+  void PauseEtcd(std::chrono::milliseconds duration);
+  Result<void> RestartApiServer();
+
   Endpoint AdminEndpoint() const;  // as system:masters
   // A token of the ServiceAccount, as the kubelet would project it.
   Result<std::string> ServiceAccountToken(const std::string& ns, const std::string& name) const;

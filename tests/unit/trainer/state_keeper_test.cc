@@ -316,6 +316,7 @@ TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
 class LargeShare final : public ShardedState {
  public:
   Result<ShardedOutcome> Level(const ShardedWorld&) override { return ShardedOutcome{}; }
+  void LeaveOut() override {}
   void Applied(const HeldState&) override {}
   Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
   ShardView view() const override {

@@ -248,12 +248,26 @@ void CentreTable::ReportProtection() {
 
 void CentreTable::Prepared(StepInputs inputs) {
   inputs.version = held_.Next(epoch_);
+  // Computed once more to find out why: the same step.
+  if (!pending_.empty() && pending_.back().version == inputs.version) {
+    inputs.left_out = pending_.back().left_out;
+  }
   if (pending_.size() == kMostPending) pending_.erase(pending_.begin());
   pending_.push_back(std::move(inputs));
 }
 
+void CentreTable::LeaveOut() { pending_.back().left_out = true; }
+
 void CentreTable::Applied(const HeldState& held) {
   StepInputs& inputs = pending_.back();
+  if (!inputs.left_out) Update(inputs);
+  held_ = held;
+  log_.Append(std::move(inputs));
+  pending_.clear();
+  log_.ForgetUntil(copies_.Oldest(held_.version));
+}
+
+void CentreTable::Update(const StepInputs& inputs) {
   const std::span<const int64_t> sampled = step_.sampled();
   const auto sum = [&] {
     uint64_t checksum = 0;
@@ -263,10 +277,6 @@ void CentreTable::Applied(const HeldState& held) {
   if (options_.checksums) checksum_ -= sum();
   step_.Update(rows_, RatesOf(options_.head, inputs.step));
   if (options_.checksums) checksum_ += sum();
-  held_ = held;
-  log_.Append(std::move(inputs));
-  pending_.clear();
-  log_.ForgetUntil(copies_.Oldest(held_.version));
 }
 
 ShardView CentreTable::view() const {

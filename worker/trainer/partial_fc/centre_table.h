@@ -40,6 +40,7 @@ class CentreTable final : public ShardedState {
 
   // --- ShardedState
   Result<ShardedOutcome> Level(const ShardedWorld& world) override;
+  void LeaveOut() override;
   void Applied(const HeldState& held) override;
   Result<void> HandOver(Communicator& communicator, bool leaving,
                         std::chrono::milliseconds timeout) override;
@@ -68,6 +69,7 @@ class CentreTable final : public ShardedState {
       std::function<Result<void>(std::span<const std::byte> send, std::vector<std::size_t> to,
                                  std::span<std::byte> receive, std::vector<std::size_t> from)>;
 
+  void Update(const StepInputs& inputs);
   void CatchUp(const HeldState& adopted);
   void Forget();
   std::vector<HeldRows> Statement(const std::vector<Block*>& blocks) const;

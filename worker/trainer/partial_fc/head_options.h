@@ -32,6 +32,7 @@ struct StepInputs {
   std::vector<float> embeddings{};  // of unit length: labels.size() × dimension
   std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
   std::vector<float> sum{};         // by sample: of e^(logit - maximum) over them
+  bool left_out = false;            // no row is updated
 
   std::size_t bytes() const {
     return labels.size() * sizeof(int64_t) +

@@ -167,6 +167,7 @@ DescentRates RatesOf(const HeadOptions& options, int64_t step) {
 }
 
 void Replay(const HeadOptions& options, const StepInputs& inputs, ShardStep& step, Rows& rows) {
+  if (inputs.left_out) return;
   step.Begin(options, inputs.step, inputs.labels, inputs.embeddings, rows.range());
   step.ComputeLogits(rows, {}, {});
   step.ComputeCoefficients(inputs.maximum, inputs.sum);

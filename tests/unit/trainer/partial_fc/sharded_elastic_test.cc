@@ -68,7 +68,9 @@ class ScriptedPartialFc final : public Workload {
   }
   Result<double> Forward(StepCollectives& others) override {
     if (script_.at) script_.at(step_ + 1);
-    return inner_->Forward(others);
+    Result<double> loss = inner_->Forward(others);
+    if (loss.ok() && step_ + 1 == script_.not_finite_at) *loss = std::nan("");
+    return loss;
   }
   Result<void> Backward(StepCollectives& others) override { return inner_->Backward(others); }
   Evaluation Evaluate(Share share) override { return inner_->Evaluate(share); }
@@ -199,6 +201,22 @@ TEST(ShardedElastic, ALossInTheFirstStepsIsMadeGoodFromTheSeed) {
   run.launcher().Form({"a", "c"});
 
   run.ExpectClean({"a", "c"});
+}
+
+TEST(ShardedElastic, AStepThatIsLeftOutIsLeftOutOfALostRanksRowsToo) {
+  ShardedRun run;
+  LastMeeting end(14, 3);
+  run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }, .skip_not_finite = true});
+  run.Start("b",
+            {.at = [&](int64_t s) { end.Pass(s); }, .not_finite_at = 12, .skip_not_finite = true});
+  run.Start("c", {.at = [&](int64_t s) { end.DieThere(s); }, .skip_not_finite = true});
+  run.launcher().Form({"a", "b", "c"});
+
+  run.launcher().AwaitBroken({"a", "b"});
+  run.launcher().Form({"a", "b"});
+
+  run.ExpectClean({"a", "b"});
+  EXPECT_EQ(run.ranks().front().Await()->skipped_steps, 1);
 }
 
 // a, b and c; c dies in step 11; whether b has seen that step 10 succeeded must not matter.
