@@ -73,10 +73,12 @@ class Drawing {
         return {.kind = StepKind::kRepeatEvents};
       case 4:
         return {.kind = StepKind::kSlowEvents, .number = Between(1, 40)};
-      default:
-        return {.kind = StepKind::kBurst,
-                .number = Between(1, 4),
-                .fault = static_cast<RequestFault>(Between(0, 6))};
+      default: {
+        const auto fault = static_cast<RequestFault>(Between(0, 6));
+        // Who is throttled waits for a second at least, each time.
+        const int most = fault == RequestFault::kThrottled ? 1 : 4;
+        return {.kind = StepKind::kBurst, .number = Between(1, most), .fault = fault};
+      }
     }
   }
 

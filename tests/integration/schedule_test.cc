@@ -7,11 +7,11 @@
 
 #include "tests/integration/schedule.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "operator/api/names.h"
 #include "tests/integration/cluster_test.h"
@@ -99,9 +99,18 @@ class ScheduleTest : public ClusterTest {
     burst_.End();
     proxy().SetRepeatEvents(false);
     proxy().SetEventDelay(std::chrono::milliseconds(0));
+    const auto healed = std::chrono::steady_clock::now();
     ASSERT_NO_FATAL_FAILURE(Settle());
-    Check(std::chrono::steady_clock::now() - begin);
+    const auto settled = std::chrono::steady_clock::now();
+    Check(settled - begin);
     ASSERT_NO_FATAL_FAILURE(Clear());
+    const auto seconds = [](auto from, auto to) {
+      return std::chrono::duration<double>(to - from).count();
+    };
+    std::printf("seed %llu: played in %.1f s, at rest after %.1f s, cleared away in %.1f s\n",
+                static_cast<unsigned long long>(schedule.seed), seconds(begin, healed),
+                seconds(healed, settled), seconds(settled, std::chrono::steady_clock::now()));
+    std::fflush(stdout);
   }
 
  private:
@@ -128,7 +137,7 @@ class ScheduleTest : public ClusterTest {
         break;
       }
       case StepKind::kDeletePod: {
-        const auto workers = Workers(Name(step));
+        const std::set<std::string> workers = Live(Name(step), api::kRoleWorker);
         const std::string victim = *std::next(workers.begin(), step.number);
         const std::string uid = Uid(victim);
         ASSERT_TRUE(admin().Delete(Path("pods", victim)).ok()) << victim;
@@ -201,14 +210,14 @@ class ScheduleTest : public ClusterTest {
   std::string Launcher(const std::string& job) {
     return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
   }
-  std::set<std::string> Workers(const std::string& job) { return OfRole(job, api::kRoleWorker); }
-
-  std::set<std::string> OfRole(const std::string& job, const std::string& role) {
+  // Of the job's Pods, those that have not ended: those that have stay for their logs.
+  std::set<std::string> Live(const std::string& job, const std::string& role) {
     std::set<std::string> names;
     for (const auto& [name, pod] : List("pods")) {
       const json labels = At(pod, "/metadata/labels");
+      const std::string phase = TextAt(pod, "/status/phase");
       if (labels.is_object() && labels.value(api::kLabelJobName, "") == job &&
-          labels.value(api::kLabelRole, "") == role) {
+          labels.value(api::kLabelRole, "") == role && phase != "Succeeded" && phase != "Failed") {
         names.insert(name);
       }
     }
@@ -223,10 +232,11 @@ class ScheduleTest : public ClusterTest {
     if (TextAt(job, "/status/state") != wanted) return name + " is not " + wanted;
     if (TextAt(job, "/status/observedGeneration") != TextAt(job, "/metadata/generation"))
       return name + "'s status is old";
-    const std::set<std::string> launchers = OfRole(name, api::kRoleLauncher);
+    const std::set<std::string> launchers = Live(name, api::kRoleLauncher);
+    const std::set<std::string> workers = Live(name, api::kRoleWorker);
+    if (goal.finished) return launchers.empty() && workers.empty() ? "" : name + " has live Pods";
     if (launchers != std::set<std::string>{Launcher(name)}) return name + "'s launchers";
-    if (goal.finished) return Workers(name).empty() ? "" : name + "'s workers are there still";
-    if (static_cast<int>(Workers(name).size()) != goal.replicas) return name + "'s workers";
+    if (static_cast<int>(workers.size()) != goal.replicas) return name + "'s workers";
     for (const char* count : {"desired", "ready", "members"}) {
       if (At(job, "/status/workers").value(count, -1) != goal.replicas)
         return name + "'s " + count + " workers";
@@ -296,13 +306,9 @@ TEST_F(ScheduleTest, EveryJobComesToWhatWasAskedOfIt) {
   const uint64_t count = NumberFrom("RINGMASTER_SEEDS", 200);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Schedule schedule = DrawSchedule(seed);
-    const auto begin = std::chrono::steady_clock::now();
     Play(schedule);
     ASSERT_FALSE(HasFailure()) << TextOf(schedule) << "repeat it with RINGMASTER_SEED=" << seed
                                << " RINGMASTER_SEEDS=1";
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::printf("seed %llu: %.1f s\n", static_cast<unsigned long long>(seed), took.count());
-    std::fflush(stdout);
   }
 }
 

@@ -134,14 +134,17 @@ void FakeKubelet::StartPod(const json& pod) {
 
 void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
   const std::string name = Text(pod, "/metadata/name");
-  // As a kubelet does, until what the Pod mounts is there.
+  // As a kubelet does, until what the Pod mounts is there, or the Pod is not any more.
   json secret;
   WaitUntil(
       [&] {
         const Response found =
             admin_.Get("/api/v1/namespaces/" + ns_ + "/secrets/" + PodSecret(pod));
         secret = found.body;
-        return found.ok();
+        if (found.ok()) return true;
+        const json stored = admin_.Get(PodPath(name)).body;
+        return Text(stored, "/metadata/uid") != Text(pod, "/metadata/uid") ||
+               !Text(stored, "/metadata/deletionTimestamp").empty();
       },
       std::chrono::seconds(60));
   LauncherIdentity identity;
