@@ -18,7 +18,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
                        .ns = config.watch_namespace});
     }
   };
-  add(kube::kTrainingJobs, {"list", "watch"});
+  add(kube::kTrainingJobs, {"list", "watch", "delete"});  // delete: spec.runPolicy's times to live
   add(kube::kTrainingJobs, {"patch"}, "status");
   add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion
   add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});

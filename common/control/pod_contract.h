@@ -50,6 +50,10 @@ inline constexpr char kDataDir[] = "/ringmaster/data";
 // --- environment of the launcher Pod
 // ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // status.launcherTerm at the Pod's creation
+// spec.runPolicy.restart, where the job has it: how many ranks may end by themselves within how
+// long.
+inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
+inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
 
 // --- environment that tests and plain hosts may set; in a Pod the defaults below hold
 // ----------------------------
@@ -58,11 +62,9 @@ inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
 inline constexpr char kEnvTerminationLog[] = "RINGMASTER_TERMINATION_LOG";
 inline constexpr char kEnvControlPort[] = "RINGMASTER_CONTROL_PORT";
 inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
-// Of the launcher: how often both sides say that they live, how long a silent worker lives, how
-// many ranks may end by themselves within an hour.
+// Of the launcher: how often both sides say that they live, how long a silent worker lives.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
-inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 // Of the launcher: how long ranks may stand still at the least before one of them is judged to hang
 // (stall_watch.h); 0: for ever. Of the agent: how long a rank may load.
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";

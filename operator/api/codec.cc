@@ -1,6 +1,7 @@
 #include "operator/api/codec.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -119,6 +120,59 @@ Result<void> ReadDataCache(const json& spec, std::optional<DataCacheSpec>& out) 
   return {};
 }
 
+Result<void> ReadSeconds(const json& object, const char* field, const std::string& path,
+                         std::optional<std::chrono::seconds>& out) {
+  const auto seconds = ReadInt(object, field, path + "." + field);
+  if (!seconds.ok()) return seconds.error();
+  if (*seconds) out = std::chrono::seconds(**seconds);
+  return {};
+}
+
+Result<void> ReadRestart(const json& policy, std::optional<RestartLimit>& out) {
+  const json* object = kube::Find(policy, {"restart"});
+  if (object == nullptr) return {};
+  if (!object->is_object()) return WrongType("spec.runPolicy.restart", "an object");
+  RestartLimit restart;
+  const auto limit = ReadInt(*object, "limit", "spec.runPolicy.restart.limit");
+  if (!limit.ok()) return limit.error();
+  restart.limit = limit->value_or(restart.limit);
+  const auto window = ReadInt(*object, "windowSeconds", "spec.runPolicy.restart.windowSeconds");
+  if (!window.ok()) return window.error();
+  if (*window) restart.window = std::chrono::seconds(**window);
+  out = restart;
+  return {};
+}
+
+Result<CleanPodPolicy> ReadCleanPodPolicy(const json& policy) {
+  const std::string text = kube::GetString(policy, {"cleanPodPolicy"}, "Running");
+  if (text == "None") return CleanPodPolicy::kNone;
+  if (text == "Running") return CleanPodPolicy::kRunning;
+  if (text == "All") return CleanPodPolicy::kAll;
+  return WrongType("spec.runPolicy.cleanPodPolicy", "one of None, Running and All");
+}
+
+Result<void> ReadRunPolicy(const json& spec, RunPolicy& out) {
+  const std::string path = "spec.runPolicy";
+  const json* object = kube::Find(spec, {"runPolicy"});
+  if (object == nullptr) return {};
+  if (!object->is_object()) return WrongType(path, "an object");
+  if (const json* suspend = kube::Find(*object, {"suspend"})) {
+    if (!suspend->is_boolean()) return WrongType(path + ".suspend", "true or false");
+    out.suspend = suspend->get<bool>();
+  }
+  for (const auto& [field, value] : {std::pair("activeDeadlineSeconds", &out.active_deadline),
+                                     std::pair("startTimeoutSeconds", &out.start_timeout),
+                                     std::pair("ttlSecondsAfterSuccess", &out.ttl_after_success),
+                                     std::pair("ttlSecondsAfterFailure", &out.ttl_after_failure)}) {
+    if (auto read = ReadSeconds(*object, field, path, *value); !read.ok()) return read.error();
+  }
+  const auto clean = ReadCleanPodPolicy(*object);
+  if (!clean.ok()) return clean.error();
+  out.clean_pods = *clean;
+  out.managed_by = kube::GetString(*object, {"managedBy"});
+  return ReadRestart(*object, out.restart);
+}
+
 Result<TrainingJobSpec> ReadSpec(const json& object) {
   TrainingJobSpec out;
   const json* spec = kube::Find(object, {"spec"});
@@ -139,6 +193,7 @@ Result<TrainingJobSpec> ReadSpec(const json& object) {
   if (auto read = ReadMpiAndNetwork(*spec, out); !read.ok()) return read.error();
   if (auto read = ReadCheckpoint(*spec, out.checkpoint); !read.ok()) return read.error();
   if (auto read = ReadDataCache(*spec, out.data_cache); !read.ok()) return read.error();
+  if (auto read = ReadRunPolicy(*spec, out.run_policy); !read.ok()) return read.error();
   return out;
 }
 
@@ -215,6 +270,8 @@ TrainingJobStatus ReadStatus(const json& object) {
   if (status == nullptr) return out;
   out.observed_generation = kube::GetInt64(*status, {"observedGeneration"}).value_or(0);
   out.state = kube::GetString(*status, {"state"});
+  out.start_time = kube::GetString(*status, {"startTime"});
+  out.completion_time = kube::GetString(*status, {"completionTime"});
   out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
   for (const json& item : kube::GetArray(*status, {"conditions"})) {
     out.conditions.push_back(ReadCondition(item));
@@ -336,6 +393,8 @@ json EncodeStatus(const TrainingJobStatus& status) {
              {"ready", status.workers.ready},
              {"members", status.workers.members}}}};
   SetText(out, "state", status.state);
+  SetText(out, "startTime", status.start_time);
+  SetText(out, "completionTime", status.completion_time);
   SetText(out, "selector", status.selector);
   json conditions = json::array();
   for (const Condition& condition : status.conditions) {

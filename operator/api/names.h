@@ -32,6 +32,9 @@ inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 // drained. A person may set it too: the worker leaves and another takes its place.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
+// spec.runPolicy.managedBy of the jobs that are this operator's; so are those without one.
+inline constexpr char kManagedByOperator[] = "ringmaster.dev/operator";
+
 // The Secret with the seeds, in the operator's namespace.
 inline constexpr char kKeyringName[] = "ringmaster-keyring";
 
@@ -41,6 +44,7 @@ inline constexpr char kReady[] = "Ready";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kProtected[] = "Protected";  // only once something could not be kept
+inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -49,6 +53,7 @@ inline constexpr char kStatePending[] = "Pending";
 inline constexpr char kStateStarting[] = "Starting";
 inline constexpr char kStateRunning[] = "Running";
 inline constexpr char kStatePaused[] = "Paused";
+inline constexpr char kStateSuspended[] = "Suspended";
 inline constexpr char kStateSucceeded[] = "Succeeded";
 inline constexpr char kStateFailed[] = "Failed";
 
@@ -77,6 +82,13 @@ inline constexpr char kReasonCompleted[] = "Completed";
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 inline constexpr char kReasonStartError[] = "StartError";
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
+inline constexpr char kReasonDeadlineExceeded[] = "DeadlineExceeded";
+inline constexpr char kReasonStartTimeout[] = "StartTimeout";
+
+// Reasons of Suspended, and of other conditions meanwhile.
+inline constexpr char kReasonSuspending[] = "Suspending";
+inline constexpr char kReasonSuspended[] = "Suspended";
+inline constexpr char kReasonResumed[] = "Resumed";
 
 // Reasons of Protected.
 inline constexpr char kReasonKept[] = "Kept";
@@ -107,6 +119,8 @@ inline constexpr char kEventWorkerLost[] = "WorkerLost";
 inline constexpr char kEventNotDrained[] = "NotDrained";
 inline constexpr char kEventRecovered[] = "Recovered";
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
+inline constexpr char kEventSuspended[] = "Suspended";
+inline constexpr char kEventResumed[] = "Resumed";
 inline constexpr char kEventSucceeded[] = "Succeeded";
 inline constexpr char kActionCreate[] = "Create";
 inline constexpr char kActionReplace[] = "Replace";
@@ -114,6 +128,8 @@ inline constexpr char kActionDrain[] = "Drain";
 inline constexpr char kActionWait[] = "Wait";
 inline constexpr char kActionTrain[] = "Train";
 inline constexpr char kActionFinish[] = "Finish";
+inline constexpr char kActionSuspend[] = "Suspend";
+inline constexpr char kActionResume[] = "Resume";
 
 // Names of a job's objects.
 inline std::string WorkerPodName(const std::string& job, int index) {

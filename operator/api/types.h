@@ -4,6 +4,7 @@
 // reads and writes their JSON, conditions.h changes conditions. Templates stay JSON text: the API
 // server knows their fields, we do not.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,31 @@ struct DataCacheSpec {
   std::string size_limit{};  // of the memory volume, a quantity
 };
 
+// Which Pods of a job that has ended are deleted. None of these lets the training go on.
+enum class CleanPodPolicy {
+  kNone,     // those in which the managed container still runs
+  kRunning,  // those in which anything still runs
+  kAll
+};
+
+// Ranks that may end by themselves within a sliding window before the job gives up.
+struct RestartLimit {
+  int limit = 10;
+  std::chrono::seconds window{3600};
+};
+
+// How long a job may take, and what becomes of it and its Pods.
+struct RunPolicy {
+  bool suspend = false;
+  std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
+  std::optional<std::chrono::seconds> start_timeout{};    // from there to the first world of ranks
+  std::optional<std::chrono::seconds> ttl_after_success{};
+  std::optional<std::chrono::seconds> ttl_after_failure{};
+  CleanPodPolicy clean_pods = CleanPodPolicy::kRunning;
+  std::optional<RestartLimit> restart{};  // unset: the launcher's own
+  std::string managed_by{};               // empty: this operator
+};
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
@@ -42,6 +68,7 @@ struct TrainingJobSpec {
   std::vector<std::string> mpi_env;
   std::string network_interface{};
   int ssh_port = 0;
+  RunPolicy run_policy{};
 
   int MinReplicas() const {
     const int least = worker.min_replicas.value_or(worker.replicas);
@@ -138,6 +165,8 @@ struct CheckpointStatus {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
+  std::string start_time{};       // RFC 3339; empty while suspended
+  std::string completion_time{};  // the same, once it has ended
   int64_t launcher_term = 0;
   std::vector<Condition> conditions;
   WorkerCounts workers;

@@ -45,6 +45,7 @@ Result<bool> Actor::Act(const Plan& plan) {
   if (status_written_ || !plan.write_status) {
     Delete(plan.deletes);
     Record(plan.events);
+    if (plan.delete_job) DeleteJob();
   }
   const bool tried = plan.CreatesPods() || plan.create_services;
   if (refusal_) {
@@ -277,6 +278,21 @@ void Actor::Delete(const std::vector<PodDelete>& pods) {
     });
   }
   if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+}
+
+// Foreground: while anything of the job is left, so is the job, and its name with it.
+void Actor::DeleteJob() {
+  const auto deleted = tools_.client.Delete(
+      kube::kTrainingJobs, job_.ns, job_.name,
+      {.uid = job_.uid, .resource_version = job_.resource_version}, kube::Propagation::kForeground);
+  if (deleted.ok()) {
+    LogInfo("Deleted a job whose time to live is over", {{"job", key_}});
+    return tools_.freshness.Wrote(key_, kube::kTrainingJobs, *deleted);
+  }
+  if (deleted.error().kind == ErrorKind::kNotFound) return;
+  if (deleted.error().kind == ErrorKind::kConflict) return NoteAgain();
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = deleted.error();
 }
 
 void Actor::Record(const std::vector<PlannedEvent>& events) {

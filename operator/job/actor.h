@@ -53,6 +53,7 @@ class Actor {
   void CreatePods(const Plan& plan);
   void Mark(const std::vector<PodMark>& pods);
   void Delete(const std::vector<PodDelete>& pods);
+  void DeleteJob();
   void Record(const std::vector<PlannedEvent>& events);
 
   void WriteStatus(const Plan& plan);

@@ -4,6 +4,7 @@
 // restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
 // replaces by its own. Kept by the reconciler, read by the plan.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,12 +35,20 @@ struct GoneWorker {
       epoch;  // the launcher's when it was missed, as soon as one is known
 };
 
+// A suspension that is under way.
+struct SuspensionMemory {
+  Clock::Time since{};
+  int64_t step = 0;                         // that training had reached by then
+  std::optional<Clock::Time> ending_since;  // since when the ranks are told to end
+};
+
 struct JobMemory {
   std::optional<Refusal> refusal;
   int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
   std::optional<Clock::Time> ended_since;  // since when we know that the job is over
+  std::optional<SuspensionMemory> suspension;
 
   std::set<std::string> workers;                     // UIDs of the worker Pods that exist
   std::set<std::string> nodes;                       // of this job's Pods, seen to exist

@@ -12,6 +12,7 @@
 #include "operator/job/replacement_policy.h"
 #include "operator/job/reports.h"
 #include "operator/job/status_policy.h"
+#include "operator/job/suspend_plan.h"
 #include "operator/job/verdict_policy.h"
 
 namespace ringmaster::job {
@@ -98,7 +99,8 @@ bool LivePlanner::LeftEarly(const PodView& worker) const {
 
 void LivePlanner::RecordEndedPods() {
   const PodPtr& launcher = seen_.launcher;
-  if (launcher != nullptr && launcher->Ended()) {
+  // One from before a suspension was ended by it.
+  if (launcher != nullptr && launcher->Ended() && !IsSuspended(job_.status)) {
     api::Failure failure = FailureOf(*launcher, now_text_);
     failure.reason = api::kReasonLauncherLost;
     if (AddFailure(plan_.status.failures, std::move(failure))) {
@@ -287,6 +289,8 @@ void LivePlanner::PlanOrder() {
 
 Plan LivePlanner::Make() {
   plan_.status = job_.status;
+  if (plan_.status.start_time.empty()) plan_.status.start_time = now_text_;
+  PlanResumption(in_, plan_);
   RecordEndedPods();
   if (const auto* answer = AnswerOf(in_)) {
     AddRankFailures(answer->failures, now_text_, plan_.status.failures);

@@ -69,6 +69,17 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
 
 }  // namespace
 
+std::vector<PodPtr> Observed::PodsToDelete() const {
+  std::vector<PodPtr> pods = live;
+  for (const auto* bucket : {&completed, &failed}) {
+    pods.insert(pods.end(), bucket->begin(), bucket->end());
+  }
+  if (launcher != nullptr) pods.push_back(launcher);
+  pods.insert(pods.end(), old_launchers.begin(), old_launchers.end());
+  std::erase_if(pods, [](const PodPtr& pod) { return pod->deleting; });
+  return pods;
+}
+
 Observed Observe(const api::TrainingJob& job, const Stores& stores,
                  const std::set<std::string>& taken_names) {
   const PodStore& pods = stores.pods;

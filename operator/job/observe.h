@@ -53,6 +53,9 @@ struct Observed {
   ServicePtr launcher_service;
   NodesSeen nodes;
 
+  // All Pods of the job that nobody has deleted yet: workers, then launchers.
+  std::vector<PodPtr> PodsToDelete() const;
+
   // visit(const PodPtr&) for every worker, bucket by bucket.
   template <typename Visit>
   void ForEachWorker(Visit visit) const {

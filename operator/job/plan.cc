@@ -2,9 +2,12 @@
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/cleanup_policy.h"
+#include "operator/job/deadline_policy.h"
 #include "operator/job/live_plan.h"
 #include "operator/job/replacement_policy.h"
 #include "operator/job/status_policy.h"
+#include "operator/job/suspend_plan.h"
 #include "operator/job/verdict_policy.h"
 
 namespace ringmaster::job {
@@ -13,30 +16,9 @@ namespace {
 
 // Progress alone is written this often; anything else that changes is written at once.
 constexpr auto kProgressPeriod = std::chrono::seconds(10);
-// Workers of a finished job end by themselves when the launcher says so; those that do not are
-// deleted after this.
-constexpr auto kSelfEndGrace = std::chrono::seconds(3);
 
 std::chrono::milliseconds CeilMillis(Clock::Time::duration duration) {
   return std::chrono::ceil<std::chrono::milliseconds>(duration);
-}
-
-// What is left of a job that has ended: Pods of which anything still runs are deleted, the others
-// stay for their logs.
-void PlanCleanUp(const PlanInput& input, Plan& plan) {
-  std::vector<PodPtr> running = input.observed.live;
-  for (const auto* ended : {&input.observed.completed, &input.observed.failed}) {
-    running.insert(running.end(), ended->begin(), ended->end());
-  }
-  if (input.observed.launcher != nullptr) running.push_back(input.observed.launcher);
-  running.insert(running.end(), input.observed.old_launchers.begin(),
-                 input.observed.old_launchers.end());
-  std::erase_if(running, [](const PodPtr& pod) { return pod->deleting || pod->Over(); });
-  if (running.empty()) return;
-  const auto waited = input.memory.ended_since ? input.now - *input.memory.ended_since
-                                               : Clock::Time::duration::zero();
-  if (waited < kSelfEndGrace) return plan.RequeueWithin(CeilMillis(kSelfEndGrace - waited));
-  for (const PodPtr& pod : running) plan.Delete(*pod);
 }
 
 Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
@@ -46,7 +28,7 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   DescribeOutcome(input, outcome, plan.status);
   plan.Tell(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
             api::kActionFinish, outcome.message);
-  PlanCleanUp(input, plan);
+  PlanPodCleanUp(input, plan);
   return plan;
 }
 
@@ -54,7 +36,8 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   Plan plan;
   plan.status = input.job.status;
   DescribeCounts(input, plan.status);
-  PlanCleanUp(input, plan);
+  PlanPodCleanUp(input, plan);
+  PlanEndOfLife(input, plan);
   return plan;
 }
 
@@ -84,6 +67,19 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
+// A job that goes on, unless one of its clocks has run out.
+Plan PlanWithinTime(const PlanInput& input) {
+  const ClockCheck deadline = CheckDeadline(input);
+  if (deadline.expired) return PlanTheEnd(input, DeadlineExceeded(input.job));
+  Plan plan = MakeLivePlan(input);
+  const ClockCheck start = CheckStart(input, plan.status);
+  if (start.expired) return PlanTheEnd(input, StartTimedOut(input.job, plan.status));
+  for (const ClockCheck& clock : {deadline, start}) {
+    if (clock.left) plan.RequeueWithin(*clock.left);
+  }
+  return plan;
+}
+
 }  // namespace
 
 Plan MakePlan(const PlanInput& input) {
@@ -92,8 +88,10 @@ Plan MakePlan(const PlanInput& input) {
     plan = PlanAfterTheEnd(input);
   } else if (const auto outcome = Judge(input)) {
     plan = PlanTheEnd(input, *outcome);
+  } else if (ShallBeSuspended(input.job)) {
+    plan = MakeSuspendPlan(input);
   } else {
-    plan = MakeLivePlan(input);
+    plan = PlanWithinTime(input);
   }
   DecideStatusWrite(input, plan);
   return plan;

@@ -6,9 +6,11 @@
 //
 //   Plan plan = MakePlan({.job = *job, .violations = ..., .observed = Observe(...), ...});
 //
-// Policies it is made of: verdict_policy.h (has the job ended?), launcher_policy.h and
-// loss_policy.h (who is lost?), leave_policy.h (who goes, and when?), replacement_policy.h (how
-// soon again?), status_policy.h, resizing_policy.h and event_policy.h (what to tell people).
+// Policies it is made of: verdict_policy.h (has the job ended?), deadline_policy.h (is its time
+// over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),
+// launcher_policy.h and loss_policy.h (who is lost?), leave_policy.h (who goes, and when?),
+// replacement_policy.h (how soon again?), status_policy.h, resizing_policy.h and event_policy.h
+// (what to tell people).
 
 #include <chrono>
 #include <cstdint>
@@ -58,6 +60,10 @@ struct PlannedEvent {
   std::string note;
 };
 
+// A job on its way to be suspended: its next checkpoint is waited for, or its ranks and then its
+// Pods are being ended.
+enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
+
 // The order of the fields is the order in which the reconciler acts.
 struct Plan {
   std::optional<int64_t>
@@ -70,6 +76,7 @@ struct Plan {
   api::TrainingJobStatus status;
   bool write_status = false;
   std::vector<PodDelete> deletes;  // after the status, which names what they are about
+  bool delete_job = false;         // it has ended, and its time to live is over
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
       order;  // for the launcher; unset when there is none to ask. The stamp is the reconciler's
@@ -78,7 +85,8 @@ struct Plan {
   // The first term needs no compare-and-set before its Pod: the Pod's name is as good.
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
   bool nodes_unreachable = false;  // nothing is done about nodes that are not ready: too many
-  bool drain_held = false;         // a worker had its time to leave, and is waited for all the same
+  Suspending suspending = Suspending::kNo;
+  bool drain_held = false;    // a worker had its time to leave, and is waited for all the same
   std::string launcher_held;  // why a silent launcher is not replaced, as a sentence; empty: it is
                               // not silent, or replaced
 

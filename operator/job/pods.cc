@@ -283,6 +283,11 @@ json LauncherPod(const PodContext& context, int64_t term) {
   // Images for GPUs ask the container runtime for all of them unless told otherwise.
   AddVariable(container, "NVIDIA_VISIBLE_DEVICES", "void");
   AddVariable(container, control::kEnvTerm, std::to_string(term));
+  if (const auto& restart = context.job.spec.run_policy.restart) {
+    AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
+    AddVariable(container, control::kEnvRestartWindowSeconds,
+                std::to_string(restart->window.count()));
+  }
   return pod;
 }
 

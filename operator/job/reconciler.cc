@@ -14,6 +14,25 @@ namespace {
 // After a refusal, or when somebody else changed an object first: the stores show more in a moment.
 constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
 
+// Jobs of another controller are left alone (spec.runPolicy.managedBy).
+bool IsOurs(const api::TrainingJob& job) {
+  const std::string& manager = job.spec.run_policy.managed_by;
+  return manager.empty() || manager == api::kManagedByOperator;
+}
+
+void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
+  if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
+  if (plan.suspending == Suspending::kNo) return memory.suspension.reset();
+  if (!memory.suspension) {
+    memory.suspension.emplace();
+    memory.suspension->since = now;
+    if (plan.status.progress) memory.suspension->step = plan.status.progress->step;
+  }
+  if (plan.suspending == Suspending::kEnding && !memory.suspension->ending_since) {
+    memory.suspension->ending_since = now;
+  }
+}
+
 void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory) {
   memory.told_of_nodes = plan.nodes_unreachable;
   memory.told_of_drain = plan.drain_held;
@@ -33,6 +52,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     Forget(key);
     return runtime::ReconcileResult{};
   }
+  if (!IsOurs(*job)) return runtime::ReconcileResult{};
   if (job->deleting) {  // owner references do the rest
     parts_.launchers.Forget(job->uid);
     return runtime::ReconcileResult{};
@@ -58,9 +78,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                                                                          : LaunchersHeard{}});
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
-  if (api::IsTerminal(plan.status) && !known.memory.ended_since) {
-    known.memory.ended_since = now;
-  }
+  NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);
   const Result<bool> done =
       Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);

@@ -64,23 +64,25 @@ std::optional<Condition> TroubleWithPods(const Observed& observed) {
   return std::nullopt;
 }
 
-const std::string* NameOf(const Observed& observed, const std::string& pod_uid) {
+// "digits-worker-1 on node node2"; empty when there is no such worker.
+std::string NameAndNode(const Observed& observed, const std::string& pod_uid) {
   const auto found = std::find_if(observed.live.begin(), observed.live.end(),
                                   [&](const PodPtr& pod) { return pod->uid == pod_uid; });
-  return found == observed.live.end() ? nullptr : &(*found)->name;
+  if (found == observed.live.end()) return {};
+  return (*found)->name + ((*found)->node.empty() ? "" : " on node " + (*found)->node);
 }
 
 std::optional<Condition> TroubleWithPreflight(const Observed& observed,
                                               const control::LauncherStatus& answer) {
   for (const control::WorkerReport& worker : answer.workers) {
     if (worker.faults.empty()) continue;
-    const std::string* name = NameOf(observed, worker.pod_uid);
-    if (name == nullptr) continue;
+    const std::string name = NameAndNode(observed, worker.pod_uid);
+    if (name.empty()) continue;
     const control::PreflightFault& fault = worker.faults.front();
     return Condition{.type = api::kReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonPreflightFailed,
-                     .message = *name + " failed its " + fault.check + " check: " + fault.message};
+                     .message = name + " failed its " + fault.check + " check: " + fault.message};
   }
   return std::nullopt;
 }
@@ -246,10 +248,6 @@ void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answe
   Condition running = DescribeRunning(answer, status.workers.members, had_world);
   running.observed_generation = input.job.generation;
   api::SetCondition(status.conditions, std::move(running), now);
-  if (answer.progress) {
-    status.progress =
-        DescribeProgress(*answer.progress, input.launcher->steps_per_second, input.wall_now);
-  }
 }
 
 // What is not kept at present. Nothing to say of a job that always could keep what it wants to.
@@ -279,17 +277,6 @@ void DescribeProtection(const PlanInput& input, const control::LauncherStatus& a
         fault.pod + ": " + fault.message;
   }
   api::SetCondition(status.conditions, std::move(condition), now);
-}
-
-// The time moves only with the step: it is computed from an age.
-void DescribeCheckpoint(const PlanInput& input, const control::LauncherStatus& answer,
-                        api::TrainingJobStatus& status) {
-  if (!answer.checkpoint) return;
-  if (status.checkpoint && status.checkpoint->step == answer.checkpoint->step) return;
-  status.checkpoint = {
-      .step = answer.checkpoint->step,
-      .time =
-          FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis))};
 }
 
 void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const std::string& now) {
@@ -338,6 +325,21 @@ bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatu
                     b.stragglers.end(), SameRank);
 }
 
+void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
+                  api::TrainingJobStatus& status) {
+  if (answer.progress) {
+    status.progress =
+        DescribeProgress(*answer.progress, input.launcher->steps_per_second, input.wall_now);
+  }
+  if (!answer.checkpoint) return;
+  // The time moves only with the step: it is computed from an age.
+  if (status.checkpoint && status.checkpoint->step == answer.checkpoint->step) return;
+  status.checkpoint = {
+      .step = answer.checkpoint->step,
+      .time =
+          FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis))};
+}
+
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
   status.observed_generation = input.job.generation;
   status.selector = api::WorkerSelector(input.job.uid);
@@ -371,7 +373,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   if (answer != nullptr) {
     DescribeAnswer(input, *answer, status, now);
     DescribeResizing(input, outlook, *answer, status);
-    DescribeCheckpoint(input, *answer, status);
+    DescribeKept(input, *answer, status);
     DescribeProtection(input, *answer, status, now);
   } else if (outlook.launcher_lost) {
     DescribeLoss(input, status, now);
@@ -383,11 +385,21 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      api::TrainingJobStatus& status) {
   const std::string now = FormatTime(input.wall_now);
   DescribeCounts(input, status);
+  status.completion_time = now;
   status.workers.ready = status.workers.members = 0;
   status.stragglers.clear();
   for (const char* type : {api::kReady, api::kRunning}) {
     api::SetCondition(status.conditions,
                       {.type = type,
+                       .status = ConditionStatus::kFalse,
+                       .reason = api::kReasonFinished,
+                       .message = "the job has ended",
+                       .observed_generation = input.job.generation},
+                      now);
+  }
+  if (api::FindCondition(status.conditions, api::kSuspended) != nullptr) {
+    api::SetCondition(status.conditions,
+                      {.type = api::kSuspended,
                        .status = ConditionStatus::kFalse,
                        .reason = api::kReasonFinished,
                        .message = "the job has ended",

@@ -34,6 +34,10 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
 // Whether both name the same ranks as stragglers: how slow those are changes all the time.
 bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
 
+// What the launcher says of the training's progress and of what is kept of it.
+void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
+                  api::TrainingJobStatus& status);
+
 // What both have in common, and what may still change after the end: counts and the observed
 // generation.
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);

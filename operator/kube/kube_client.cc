@@ -178,14 +178,15 @@ Result<nlohmann::json> KubeClient::Update(const Resource& resource, std::string_
 Result<std::string> KubeClient::Delete(const Resource& resource, std::string_view ns,
                                        std::string_view name,
                                        const DeletePreconditions& preconditions,
-                                       int grace_period_seconds) {
-  nlohmann::json options = {
-      {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
+                                       Propagation propagation) {
+  const bool foreground = propagation == Propagation::kForeground;
+  nlohmann::json options = {{"apiVersion", "v1"},
+                            {"kind", "DeleteOptions"},
+                            {"propagationPolicy", foreground ? "Foreground" : "Background"}};
   if (!preconditions.uid.empty()) options["preconditions"]["uid"] = preconditions.uid;
   if (!preconditions.resource_version.empty()) {
     options["preconditions"]["resourceVersion"] = preconditions.resource_version;
   }
-  if (grace_period_seconds >= 0) options["gracePeriodSeconds"] = grace_period_seconds;
   const Result<nlohmann::json> answer = ExchangeJson({.method = http::Method::kDelete,
                                                       .path = ObjectPath(resource, ns, name),
                                                       .body = DumpJson(options),

@@ -56,6 +56,9 @@ struct DeletePreconditions {
   std::string resource_version{};
 };
 
+// What happens to the objects that the deleted one owns: they are deleted after it, or before.
+enum class Propagation { kBackground, kForeground };
+
 class KubeClient {
  public:
   // `http` and `tokens` outlive the client; `tokens` may be null (client certificates).
@@ -93,12 +96,11 @@ class KubeClient {
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 
-  // propagationPolicy=Background. kNotFound when it is gone already. A negative grace period means
-  // the object's own. Returns the resourceVersion of the object as marked for deletion, for the
-  // freshness gate; empty when it went at once.
+  // kNotFound when it is gone already. Its grace period is its own. Returns the resourceVersion of
+  // the object as marked for deletion, for the freshness gate; empty when it went at once.
   Result<std::string> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                              const DeletePreconditions& preconditions,
-                             int grace_period_seconds = -1);
+                             Propagation propagation = Propagation::kBackground);
 
   // Every call but Watch and List gives up after this long, connection and queueing for a slot
   // included. Call before use.

@@ -62,6 +62,14 @@ class JobBuilder {
     job_.spec.data_cache = std::move(cache);
     return *this;
   }
+  JobBuilder& RunPolicy(api::RunPolicy policy) {
+    job_.spec.run_policy = std::move(policy);
+    return *this;
+  }
+  JobBuilder& StartedAt(std::string time) {
+    job_.status.start_time = std::move(time);
+    return *this;
+  }
   JobBuilder& Status(api::TrainingJobStatus status) {
     job_.status = std::move(status);
     return *this;

@@ -28,10 +28,10 @@ class LeaderTest : public ClusterTest {
 
   // Whether somebody gave the Lease up, rather than let it expire.
   bool LeaseWasReleased() {
-    const auto writes = proxy().Writes();
-    return std::any_of(writes.begin(), writes.end(), [](const ProxiedRequest& write) {
-      return write.Path().find("/leases/") != std::string::npos && write.status == 200 &&
-             TextAt(json::parse(write.body), "/spec/holderIdentity").empty();
+    const auto requests = proxy().Requests();  // Writes() leaves Leases out
+    return std::any_of(requests.begin(), requests.end(), [](const ProxiedRequest& request) {
+      return request.IsWrite() && request.IsLease() && request.status == 200 &&
+             TextAt(json::parse(request.body), "/spec/holderIdentity").empty();
     });
   }
 

@@ -65,6 +65,26 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");
 }
 
+TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
+  const auto policy = [&](const json& value) { return Changed("/spec/runPolicy", value); };
+  EXPECT_THAT(Refused(policy({{"activeDeadlineSeconds", 0}})),
+              HasSubstr("greater than or equal to 1"));
+  EXPECT_THAT(Refused(policy({{"ttlSecondsAfterSuccess", -1}})),
+              HasSubstr("greater than or equal to 0"));
+  EXPECT_THAT(Refused(policy({{"cleanPodPolicy", "Some"}})), HasSubstr("cleanPodPolicy"));
+  EXPECT_THAT(Refused(policy({{"managedBy", "kueue"}})), HasSubstr("a domain in front"));
+  ASSERT_EQ(Refused(policy({{"restart", {{"limit", 3}}}, {"suspend", true}})), "");
+  EXPECT_THAT(Refused(policy({{"restart", {{"limit", 4}}}})),
+              HasSubstr("spec.runPolicy.restart cannot change"));
+  EXPECT_THAT(Refused(policy({{"restart", {{"limit", 3}}}, {"managedBy", "example.com/other"}})),
+              HasSubstr("spec.runPolicy.managedBy cannot change"));
+  EXPECT_EQ(Refused(policy({{"restart", {{"limit", 3}}},
+                            {"suspend", false},
+                            {"activeDeadlineSeconds", 3600},
+                            {"cleanPodPolicy", "All"}})),
+            "");
+}
+
 TEST_F(ApplyTest, CheckpointsNeedAVolumeAndHaveDefaults) {
   EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"keep", 5}})),
               HasSubstr("spec.checkpoint.volume"));

@@ -95,6 +95,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   const auto restart_limit = Number(environment, control::kEnvRestartLimit, 10, 1'000'000);
   if (!restart_limit.ok()) return restart_limit.error();
   config.restart_limit = static_cast<int>(*restart_limit);
+  const auto window = Number(environment, control::kEnvRestartWindowSeconds, 3600, 1'000'000);
+  if (!window.ok()) return window.error();
+  config.restart_window = std::chrono::seconds(*window);
 
   config.attach = SiblingProgram(control::kAttachProgram);
   config.environment = environment;

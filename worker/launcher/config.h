@@ -31,7 +31,8 @@ struct Config {
   std::chrono::milliseconds heartbeat{100};
   std::chrono::milliseconds lost_after{2000};   // silence of a worker
   std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
-  int restart_limit = 10;                       // ranks that end by themselves within an hour
+  int restart_limit = 10;                       // ranks that end by themselves within the window
+  std::chrono::seconds restart_window{3600};
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
   Environment environment;  // the whole of it, for mpirun's allow-list

@@ -92,6 +92,7 @@ class Launcher {
     options.lost_after = config.lost_after;
     options.stall_floor = config.stall_floor;
     options.restart_limit = config.restart_limit;
+    options.restart_window = config.restart_window;
     // Lateness of our own must not look like theirs.
     options.late_tick =
         config.heartbeat +

@@ -96,6 +96,7 @@ void FakeKubelet::Work(std::stop_token stop) {
 
 void FakeKubelet::Handle(const std::string& type, const json& pod) {
   const std::string name = Text(pod, "/metadata/name");
+  const std::string uid = Text(pod, "/metadata/uid");
   if (type == "DELETED") {
     StopLauncher(name);
     const std::lock_guard lock(mutex_);
@@ -106,15 +107,15 @@ void FakeKubelet::Handle(const std::string& type, const json& pod) {
   if (!Text(pod, "/metadata/deletionTimestamp").empty()) {
     {
       const std::lock_guard lock(mutex_);
-      terminating_.insert(name);
+      terminating_[name] = uid;
       if (cut_off_) return;
     }
-    RemovePod(name);
+    RemovePod(name, uid);
     return;
   }
   {
     const std::lock_guard lock(mutex_);
-    if (!started_.insert(Text(pod, "/metadata/uid")).second) return;
+    if (!started_.insert(uid).second) return;
   }
   if (Text(pod, "/status/podIP").empty()) StartPod(pod);
 }
@@ -180,9 +181,12 @@ void FakeKubelet::StopLauncher(const std::string& pod) {
   launcher->Stop();
 }
 
-void FakeKubelet::RemovePod(const std::string& name) {
-  admin_.Delete(PodPath(name),
-                {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"gracePeriodSeconds", 0}});
+void FakeKubelet::RemovePod(const std::string& name, const std::string& uid) {
+  // Another Pod may have the name by now.
+  admin_.Delete(PodPath(name), {{"kind", "DeleteOptions"},
+                                {"apiVersion", "v1"},
+                                {"gracePeriodSeconds", 0},
+                                {"preconditions", {{"uid", uid}}}});
 }
 
 std::shared_ptr<FakeLauncher> FakeKubelet::Launcher(const std::string& pod,
@@ -218,14 +222,14 @@ Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std
 }
 
 void FakeKubelet::SetCutOff(bool cut_off) {
-  std::set<std::string> waiting;
+  std::map<std::string, std::string> waiting;
   {
     const std::lock_guard lock(mutex_);
     cut_off_ = cut_off;
     waiting = terminating_;
   }
   if (cut_off) return;
-  for (const std::string& name : waiting) RemovePod(name);
+  for (const auto& [name, uid] : waiting) RemovePod(name, uid);
 }
 
 void FakeKubelet::SetOnLauncher(

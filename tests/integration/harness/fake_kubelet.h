@@ -45,7 +45,7 @@ class FakeKubelet {
   void StartPod(const nlohmann::json& pod);
   void StartLauncher(const nlohmann::json& pod, const std::string& address);
   void StopLauncher(const std::string& pod);
-  void RemovePod(const std::string& name);
+  void RemovePod(const std::string& name, const std::string& uid);
   std::string PodPath(const std::string& name) const;
 
   ApiClient& admin_;
@@ -54,8 +54,8 @@ class FakeKubelet {
   std::mutex mutex_;  // protects what follows
   bool cut_off_ = false;
   std::map<std::string, std::shared_ptr<FakeLauncher>> launchers_;  // by Pod name
-  std::set<std::string> terminating_;
-  std::set<std::string> started_;  // UIDs
+  std::map<std::string, std::string> terminating_;                  // UIDs by Pod name
+  std::set<std::string> started_;                                   // UIDs
   std::function<void(const std::string&, FakeLauncher&)> on_launcher_;
 
   std::jthread thread_;

@@ -48,6 +48,15 @@ std::set<std::string> Uids(const control::Order& order) {
 // the set changed.
 void Obey(const control::Order& order, control::LauncherStatus& status) {
   status.last_order = order.stamp;
+  if (order.replicas == 0) {
+    for (control::WorkerReport& worker : status.workers) {
+      worker.member = false;
+      worker.drained = true;
+    }
+    status.phase = control::LauncherPhase::kWaitingForAgents;
+    status.world_size = 0;
+    return;
+  }
   const bool complete = static_cast<int>(order.workers.size()) >= order.replicas;
   if (!complete) {
     status.phase = control::LauncherPhase::kWaitingForAgents;

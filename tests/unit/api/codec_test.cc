@@ -26,6 +26,10 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   EXPECT_FALSE(job->spec.slots_per_worker.has_value());
   EXPECT_EQ(job->spec.ssh_port, 0);
   EXPECT_FALSE(job->deleting);
+  EXPECT_FALSE(job->spec.run_policy.suspend);
+  EXPECT_EQ(job->spec.run_policy.clean_pods, CleanPodPolicy::kRunning);
+  EXPECT_FALSE(job->spec.run_policy.active_deadline.has_value());
+  EXPECT_FALSE(job->spec.run_policy.restart.has_value());
 }
 
 TEST(Codec, ReadsEveryFieldOfTheSpec) {
@@ -37,7 +41,10 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
       "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
-      "network": {"interface": "eth1", "sshPort": 2222}}})"));
+      "network": {"interface": "eth1", "sshPort": 2222},
+      "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
+        "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
+        "restart": {"limit": 3}, "managedBy": "kueue.x-k8s.io/multikueue"}}})"));
 
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->deleting);
@@ -58,6 +65,17 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.data_cache->size_limit, "140Gi");
   EXPECT_EQ(job->spec.network_interface, "eth1");
   EXPECT_EQ(job->spec.ssh_port, 2222);
+  const RunPolicy& policy = job->spec.run_policy;
+  EXPECT_TRUE(policy.suspend);
+  EXPECT_EQ(policy.active_deadline, std::chrono::hours(24));
+  EXPECT_EQ(policy.start_timeout, std::chrono::minutes(10));
+  EXPECT_EQ(policy.ttl_after_success, std::chrono::seconds(0));
+  EXPECT_EQ(policy.ttl_after_failure, std::chrono::seconds(7));
+  EXPECT_EQ(policy.clean_pods, CleanPodPolicy::kAll);
+  ASSERT_TRUE(policy.restart.has_value());
+  EXPECT_EQ(policy.restart->limit, 3);
+  EXPECT_EQ(policy.restart->window, std::chrono::hours(1));
+  EXPECT_EQ(policy.managed_by, "kueue.x-k8s.io/multikueue");
 }
 
 TEST(Codec, TheNewestCheckpointIsReadBack) {
@@ -83,6 +101,12 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"dataCache": []})", "spec.dataCache"},
            {R"({"dataCache": {"sizeLimit": "1Gi"}})", "spec.dataCache.from"},
            {R"({"dataCache": {"from": {}}})", "spec.dataCache.sizeLimit"},
+           {R"({"runPolicy": 1})", "spec.runPolicy"},
+           {R"({"runPolicy": {"suspend": "yes"}})", "spec.runPolicy.suspend"},
+           {R"({"runPolicy": {"startTimeoutSeconds": 1.5}})", "spec.runPolicy.startTimeoutSeconds"},
+           {R"({"runPolicy": {"cleanPodPolicy": "Some"}})", "spec.runPolicy.cleanPodPolicy"},
+           {R"({"runPolicy": {"restart": []}})", "spec.runPolicy.restart"},
+           {R"({"runPolicy": {"restart": {"limit": "x"}}})", "spec.runPolicy.restart.limit"},
            {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
     json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
     object["spec"] = Parse(spec);
@@ -108,6 +132,8 @@ TrainingJobStatus FullStatus() {
   TrainingJobStatus status;
   status.observed_generation = 3;
   status.state = "Running";
+  status.start_time = "2026-01-01T00:00:00Z";
+  status.completion_time = "2026-01-01T01:00:00Z";
   status.launcher_term = 2;
   status.conditions = {{.type = "Ready",
                         .status = ConditionStatus::kTrue,

@@ -163,6 +163,15 @@ TEST(Pods, WorkersKnowHowFarTheJobMayGrow) {
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "32");
 }
 
+TEST(Pods, LaunchersKnowTheRestartLimitOfTheJob) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartLimit), "");
+  job.spec.run_policy.restart = {.limit = 3, .window = std::chrono::minutes(10)};
+
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartLimit), "3");
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartWindowSeconds), "600");
+}
+
 TEST(Pods, BelongToTheJob) {
   const json pod = Launcher(JobBuilder().Build());
 

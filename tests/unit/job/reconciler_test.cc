@@ -45,6 +45,7 @@ class FakeApi {
   http::FakeHttpClient http;
   std::map<std::string, json> objects;                               // by path
   std::map<std::string, std::pair<int, std::string>> refuse_create;  // collection -> answer
+  std::string refuse_delete;                                         // path
   int writes_left = -1;  // after so many writes the process is dead; -1: never
   std::vector<std::string> secret_reads;
 
@@ -101,6 +102,7 @@ class FakeApi {
     return {200, {}, found->second.dump()};
   }
   http::Response Delete(const std::string& path) {
+    if (path == refuse_delete) return Refuse(403, "Forbidden");
     return objects.erase(path) > 0 ? http::Response{200, {}, "{}"} : Refuse(404, "NotFound");
   }
   static http::Response Refuse(int code, const char* reason, const std::string& message = "no") {
@@ -327,6 +329,69 @@ TEST(Reconciler, ADeletedServiceComesBackWithTheKeysOfTheRunningPods) {
 
   EXPECT_FALSE(first.empty());
   EXPECT_EQ(seed(), first);
+}
+
+TEST(Reconciler, JobsOfAnotherControllerAreLeftAlone) {
+  for (const auto& [manager, ours] : std::vector<std::pair<const char*, bool>>{
+           {"", true}, {api::kManagedByOperator, true}, {"kueue.x-k8s.io/multikueue", false}}) {
+    FakeApi api;
+    api.objects[kJobPath]["spec"]["runPolicy"] = {{"managedBy", manager}};
+    Operator op(api);
+
+    op.Settle();
+
+    EXPECT_EQ(!api.http.Sent().empty(), ours) << manager;
+    EXPECT_EQ(!op.events.reasons.empty(), ours) << manager;
+  }
+}
+
+TEST(Reconciler, AJobCreatedSuspendedMakesNoObject) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["runPolicy"] = {{"suspend", true}};
+  Operator op(api);
+
+  op.Settle();
+  const std::size_t pods = api.Count(kPodsPath) + api.Count(kServicesPath);
+  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = false;
+  op.Settle();
+
+  EXPECT_EQ(pods, 0u);
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  EXPECT_EQ(op.events.reasons, (std::vector<std::string>{api::kEventSuspended, api::kEventResumed,
+                                                         api::kEventCreated}));
+}
+
+TEST(Reconciler, AJobIsDeletedWhenItsTimeToLiveIsOver) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["worker"]["template"] = {{"spec", {{"hostNetwork", true}}}};
+  api.objects[kJobPath]["spec"]["runPolicy"] = {{"ttlSecondsAfterFailure", 60}};
+  Operator op(api);
+  op.Settle();
+  ASSERT_TRUE(api::IsTerminal(StatusOf(api)));
+
+  op.clock.Advance(std::chrono::seconds(59));
+  op.Settle();
+  const bool kept = api.objects.contains(kJobPath);
+  op.clock.Advance(std::chrono::seconds(1));
+  op.Settle();
+
+  EXPECT_TRUE(kept);
+  EXPECT_FALSE(api.objects.contains(kJobPath));
+}
+
+TEST(Reconciler, WithoutTheRightToDeleteJobsItWaitsWithABackOff) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["worker"]["template"] = {{"spec", {{"hostNetwork", true}}}};
+  api.objects[kJobPath]["spec"]["runPolicy"] = {{"ttlSecondsAfterFailure", 0}};
+  api.refuse_delete = kJobPath;
+  Operator op(api);
+  op.Settle();
+  op.Sync();
+
+  const auto result = op.reconciler.Reconcile("team-a/digits");
+
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::kForbidden);
 }
 
 TEST(Reconciler, JobOfTheSameNameIsANewJob) {

@@ -112,7 +112,7 @@ TEST(StatusPolicy, MessagesNameTheWorker) {
   const auto status = situation.Describe();
 
   EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->message,
-            "digits-worker-1 failed its gpu check: no GPU found");
+            "digits-worker-1 on node node-1 failed its gpu check: no GPU found");
 }
 
 TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {

@@ -72,22 +72,21 @@ TEST_F(KubeClientTest, AppliesAndPatchesWithTheRightContentTypes) {
       status.path.starts_with("/apis/ringmaster.dev/v1alpha1/namespaces/n/trainingjobs/j/status?"));
 }
 
-TEST_F(KubeClientTest, DeletesWithPreconditionsInTheBackground) {
+TEST_F(KubeClientTest, DeletesWithPreconditionsInTheBackgroundOrInTheForeground) {
   http_.Answer(200, R"({"metadata":{"resourceVersion":"9"}})");
   http_.Answer(200, R"({"kind":"Status","status":"Success"})");
 
   const auto marked = client_.Delete(kPods, "n", "w", {.uid = "u", .resource_version = "8"});
   const json body = LastBody();
-  const auto gone = client_.Delete(kPods, "n", "w", {}, 0);
+  const auto gone = client_.Delete(kPods, "n", "w", {}, Propagation::kForeground);
 
   ASSERT_TRUE(marked.ok());
   EXPECT_EQ(*marked, "9");
   EXPECT_EQ(body["preconditions"], (json{{"uid", "u"}, {"resourceVersion", "8"}}));
   EXPECT_EQ(body["propagationPolicy"], "Background");
-  EXPECT_FALSE(body.contains("gracePeriodSeconds"));
   ASSERT_TRUE(gone.ok());
   EXPECT_EQ(*gone, "");
-  EXPECT_EQ(LastBody()["gracePeriodSeconds"], 0);
+  EXPECT_EQ(LastBody()["propagationPolicy"], "Foreground");
 }
 
 TEST_F(KubeClientTest, ListsPageByPage) {

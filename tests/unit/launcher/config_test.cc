@@ -28,6 +28,7 @@ TEST(LauncherConfig, HasTheDocumentedLimits) {
   EXPECT_EQ(config->heartbeat, 100ms);
   EXPECT_EQ(config->lost_after, 2000ms);
   EXPECT_EQ(config->restart_limit, 10);
+  EXPECT_EQ(config->restart_window, 1h);
   EXPECT_EQ(config->stall_floor, 2000ms);
 }
 
@@ -36,6 +37,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   environment[control::kEnvHeartbeatMillis] = "50";
   environment[control::kEnvLostAfterMillis] = "300";
   environment[control::kEnvRestartLimit] = "0";
+  environment[control::kEnvRestartWindowSeconds] = "90";
   environment[control::kEnvStallMillis] = "0";
 
   const auto config = ReadConfig(environment);
@@ -44,6 +46,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   EXPECT_EQ(config->heartbeat, 50ms);
   EXPECT_EQ(config->lost_after, 300ms);
   EXPECT_EQ(config->restart_limit, 0);
+  EXPECT_EQ(config->restart_window, 90s);
   EXPECT_EQ(config->stall_floor, 0ms);
 }
 

@@ -708,6 +708,25 @@ TEST_F(ElasticWorld, NoWorkersWantedEndsTheWorld) {
 
   EXPECT_EQ(world->phase(), LauncherPhase::kStopping);
   EXPECT_EQ(world->Sent<control::StopEpoch>(), 2);
+  EXPECT_FALSE(ReportOf(0).drained);
+}
+
+// What the operator waits for before it deletes the Pods of a suspended job.
+TEST_F(ElasticWorld, WorkersThatAreNotWantedAreDrainedWhenTheirRanksHaveEnded) {
+  Run(2);
+  world->Order({}, 0, 0);
+  world->Exit(0, 0, 15);
+  world->Exit(1, 0, 15);
+  world->MpirunEnds(143);
+  world->Reload(0, "again");  // its agent knows no better
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
+  for (const int worker : {0, 1}) {
+    EXPECT_TRUE(ReportOf(worker).drained) << worker;
+    EXPECT_FALSE(ReportOf(worker).member) << worker;
+  }
+  world->Pass(60s, {0, 1});
+  EXPECT_FALSE(world->Decided());
 }
 
 TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {

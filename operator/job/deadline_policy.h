@@ -1,0 +1,35 @@
+#pragma once
+
+// The clocks of spec.runPolicy: how long a job may take, how long until its ranks start, and how
+// long it stays once it has ended. All are computed from times in the job's own status, so that an
+// operator that starts anew goes on with them. Pure.
+
+#include <chrono>
+#include <optional>
+
+#include "operator/job/plan.h"
+#include "operator/job/verdict_policy.h"
+
+namespace ringmaster::job {
+
+// Whether a clock has run out and, while it has not, when it will; neither where there is none.
+struct ClockCheck {
+  bool expired = false;
+  std::optional<std::chrono::milliseconds> left;
+};
+
+// runPolicy.activeDeadlineSeconds.
+ClockCheck CheckDeadline(const PlanInput& input);
+Outcome DeadlineExceeded(const api::TrainingJob& job);
+
+// runPolicy.startTimeoutSeconds, until the launcher has started ranks for the first time. `status`
+// is that of now.
+ClockCheck CheckStart(const PlanInput& input, const api::TrainingJobStatus& status);
+// In the words of the condition Ready.
+Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status);
+
+// runPolicy.ttlSecondsAfterSuccess or ttlSecondsAfterFailure. REQUIRES: the job's status is
+// terminal.
+ClockCheck CheckTimeToLive(const PlanInput& input);
+
+}  // namespace ringmaster::job

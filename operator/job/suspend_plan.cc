@@ -1,0 +1,218 @@
+#include "operator/job/suspend_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/pods.h"
+#include "operator/job/reports.h"
+#include "operator/job/status_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+using api::ConditionStatus;
+
+bool ToldToEnd(const PlanInput& input) {
+  return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
+}
+
+// Nothing of the job trains any more, as far as its launcher can say.
+bool RanksHaveEnded(const PlanInput& input) {
+  const Observed& seen = input.observed;
+  const bool no_launcher =
+      seen.launcher == nullptr || seen.launcher->deleting || seen.launcher->Ended();
+  if (no_launcher || seen.live.empty()) return true;
+  const control::LauncherStatus* answer = AnswerOf(input);
+  const bool has_world =
+      input.job.status.epoch > 0 || (answer != nullptr && answer->epoch.number > 0);
+  if (!has_world) return true;
+  if (answer == nullptr || !ToldToEnd(input)) return false;
+  const Reports reports(input);
+  return std::none_of(seen.live.begin(), seen.live.end(), [&](const PodPtr& worker) {
+    const control::WorkerReport* report = reports.Find(worker->uid);
+    return report != nullptr && report->member && !report->drained && !report->lost;
+  });
+}
+
+std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds limit,
+                                   Clock::Time now) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(since + limit - now);
+  return std::max(std::chrono::milliseconds(0), left);
+}
+
+// The first checkpoint that keeps all that was done when the suspension began, if it is worth
+// waiting for: it will come, at the present pace within `left`, and is not complete yet.
+std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
+  const api::TrainingJobSpec& spec = input.job.spec;
+  const control::LauncherStatus* answer = AnswerOf(input);
+  if (!spec.checkpoint || !LaunchSpecOf(spec).IsManagedTrainer() || answer == nullptr ||
+      answer->phase != control::LauncherPhase::kRunning || !answer->progress || ToldToEnd(input) ||
+      left.count() == 0) {
+    return std::nullopt;
+  }
+  const auto& memory = input.memory.suspension;
+  const int64_t step = answer->progress->step;
+  const int64_t begin = memory ? memory->step : step;
+  const bool kept = answer->checkpoint && answer->checkpoint->step >= begin;
+  const auto& faults = answer->unprotected;
+  const bool failing = std::any_of(faults.begin(), faults.end(),
+                                   [](const auto& fault) { return fault.what == "checkpoint"; });
+  const bool ending = memory && memory->ending_since;
+  if (kept || failing || ending || begin == 0) return std::nullopt;
+  const int64_t every = std::max<int64_t>(1, spec.checkpoint->every_steps);
+  int64_t due = (begin + every - 1) / every * every;
+  if (answer->progress->total_steps > 0) due = std::min(due, answer->progress->total_steps);
+  const double pace = input.launcher->steps_per_second;
+  const auto missing = static_cast<double>(std::max<int64_t>(0, due - step));
+  const double seconds = std::chrono::duration<double>(left).count();
+  const bool soon = missing <= 0 || (pace > 0 && missing / pace <= seconds);
+  return soon ? std::optional(due) : std::nullopt;
+}
+
+// What the job goes on from.
+std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
+  if (job.status.launcher_term == 0) return "it has not run yet";
+  if (!LaunchSpecOf(job.spec).IsManagedTrainer()) {
+    return "what it goes on from is its own program's business";
+  }
+  if (status.checkpoint) {
+    return "it will go on from the checkpoint of step " + std::to_string(status.checkpoint->step);
+  }
+  return job.spec.checkpoint ? "it will go on from the newest complete checkpoint on its volume, "
+                               "if there is one"
+                             : "it has no spec.checkpoint, so it will begin again from its first "
+                               "step";
+}
+
+void Set(const PlanInput& input, const char* type, ConditionStatus value, const char* reason,
+         std::string message, api::TrainingJobStatus& status) {
+  api::SetCondition(status.conditions,
+                    {.type = type,
+                     .status = value,
+                     .reason = reason,
+                     .message = std::move(message),
+                     .last_transition_time = "",
+                     .observed_generation = input.job.generation},
+                    FormatTime(input.wall_now));
+}
+
+void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {
+  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonSuspending, std::move(what),
+      status);
+}
+
+void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
+  status.workers.ready = status.workers.members = 0;
+  status.world_size = 0;
+  status.epoch = 0;
+  status.stragglers.clear();
+  status.start_time.clear();
+  status.state = api::kStateSuspended;
+  Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
+      "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);
+  for (const char* type : {api::kCreated, api::kReady, api::kRunning}) {
+    Set(input, type, ConditionStatus::kFalse, api::kReasonSuspended, "the job is suspended",
+        status);
+  }
+  if (api::FindCondition(status.conditions, api::kResizing) != nullptr) {
+    Set(input, api::kResizing, ConditionStatus::kFalse, api::kReasonSuspended,
+        "the job is suspended", status);
+  }
+}
+
+// Who is there trains on.
+control::Order OrderToGoOn(const PlanInput& input) {
+  control::Order order;
+  order.replicas = input.job.spec.worker.replicas;
+  order.min_replicas = input.job.spec.MinReplicas();
+  for (const PodPtr& worker : input.observed.live) {
+    if (!worker->leaving.empty()) continue;
+    order.workers.push_back({.pod_uid = worker->uid,
+                             .pod = worker->name,
+                             .node = worker->node,
+                             .index = worker->index});
+  }
+  return order;
+}
+
+// No workers are wanted.
+control::Order OrderToEnd() {
+  control::Order order;
+  order.replicas = order.min_replicas = 0;
+  return order;
+}
+
+void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Plan& plan) {
+  const SuspensionMemory memory =
+      input.memory.suspension.value_or(SuspensionMemory{.since = input.now, .ending_since = {}});
+  const auto for_checkpoint = TimeLeft(memory.since, kCheckpointLimit, input.now);
+  const auto for_ranks =
+      TimeLeft(memory.ending_since.value_or(input.now), kSuspendLimit, input.now);
+  const bool over = RanksHaveEnded(input) || for_ranks.count() == 0;
+  const auto checkpoint = over ? std::nullopt : CheckpointToAwait(input, for_checkpoint);
+  if (checkpoint) {
+    plan.suspending = Suspending::kAwaitingCheckpoint;
+    plan.order = OrderToGoOn(input);
+    plan.RequeueWithin(for_checkpoint);
+    return DescribeSuspending(input,
+                              "the checkpoint of step " + std::to_string(*checkpoint) +
+                                  " is waited for; then its ranks are ended and its Pods go",
+                              plan.status);
+  }
+  plan.suspending = Suspending::kEnding;
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher != nullptr && !launcher->Ended() && !launcher->ip.empty()) {
+    plan.order = OrderToEnd();
+  }
+  if (!over) {
+    plan.RequeueWithin(for_ranks);
+    return DescribeSuspending(input, "its ranks are being ended; then its Pods go", plan.status);
+  }
+  for (const PodPtr& pod : pods) plan.Delete(*pod);
+  DescribeSuspending(input, "its Pods are being deleted", plan.status);
+}
+
+}  // namespace
+
+bool IsSuspended(const api::TrainingJobStatus& status) {
+  return api::IsTrue(status.conditions, api::kSuspended);
+}
+
+bool ShallBeSuspended(const api::TrainingJob& job) {
+  if (job.spec.run_policy.suspend) return true;
+  const api::Condition* condition = api::FindCondition(job.status.conditions, api::kSuspended);
+  return condition != nullptr && condition->reason == api::kReasonSuspending;
+}
+
+Plan MakeSuspendPlan(const PlanInput& input) {
+  Plan plan;
+  plan.status = input.job.status;
+  DescribeCounts(input, plan.status);
+  if (const auto* answer = AnswerOf(input)) DescribeKept(input, *answer, plan.status);
+  const std::vector<PodPtr> pods = input.observed.PodsToDelete();
+  if (!pods.empty()) {
+    PlanTheWayThere(input, pods, plan);
+    return plan;
+  }
+  DescribeSuspended(input, plan.status);
+  if (!IsSuspended(input.job.status)) {
+    plan.Tell(false, api::kEventSuspended, api::kActionSuspend,
+              api::FindCondition(plan.status.conditions, api::kSuspended)->message);
+  }
+  return plan;
+}
+
+void PlanResumption(const PlanInput& input, Plan& plan) {
+  if (!IsSuspended(input.job.status)) return;
+  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonResumed,
+      "spec.runPolicy.suspend is false again", plan.status);
+  plan.Tell(false, api::kEventResumed, api::kActionResume,
+            "spec.runPolicy.suspend is false again, so Pods are made; " +
+                WhatIsKept(input.job, plan.status));
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,250 @@
+// spec.runPolicy on a real API server: a job that shall not run at present, or no longer, or that
+// is somebody else's, and what becomes of one that has ended.
+
+#include <chrono>
+#include <gmock/gmock.h>
+
+#include "common/base/clock.h"
+#include "tests/integration/cluster_test.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class RunPolicyTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
+    StartOperator();
+  }
+
+  json WithPolicy(const std::string& name, int replicas, const json& policy) {
+    json manifest = JobManifest(ns(), name, replicas);
+    manifest["spec"]["runPolicy"] = policy;
+    return manifest;
+  }
+  void Change(const std::string& name, const json& policy) {
+    const Response changed = admin().MergePatch(JobPath(name), {{"spec", {{"runPolicy", policy}}}});
+    ASSERT_TRUE(changed.ok()) << changed.Text();
+  }
+  void WaitSuspended(const std::string& name) {
+    WaitCondition(name, "Suspended", "True");
+    WaitFor("no Pods", [&] { return Names("pods").empty(); });
+  }
+  // Deleted, or on its way out.
+  bool IsDeleted(const std::string& name) {
+    const Response job = admin().Get(JobPath(name));
+    return job.status == 404 || !TextAt(job.body, "/metadata/deletionTimestamp").empty();
+  }
+};
+
+TEST_F(RunPolicyTest, AJobCreatedSuspendedMakesNothingUntilItIsResumed) {
+  StartKubelet();
+  CreateJob(WithPolicy("digits", 2, {{"suspend", true}}));
+  WaitCondition("digits", "Suspended", "True", "Suspended");
+  WaitFor("an event", [&] { return Events("Suspended").size() == 1; });
+  EXPECT_THAT(Names("pods"), IsEmpty());
+  EXPECT_THAT(Names("services"), IsEmpty());
+  EXPECT_THAT(Names("secrets"), IsEmpty());
+  const json job = Job("digits");
+  EXPECT_EQ(TextAt(job, "/status/state"), "Suspended");
+  EXPECT_EQ(TextAt(job, "/status/startTime"), "");
+  EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "False");
+
+  Change("digits", {{"suspend", false}});
+
+  WaitCondition("digits", "Running", "True");
+  EXPECT_EQ(TextAt(Condition("digits", "Suspended"), "/status"), "False");
+  EXPECT_NE(TextAt(Job("digits"), "/status/startTime"), "");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+}
+
+TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
+  RunJob("digits", 2);
+  const auto launcher = kubelet().Launcher("digits-launcher-1");
+  ASSERT_NE(launcher, nullptr);
+  launcher->Report([](control::LauncherStatus& status) {
+    status.checkpoint = control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 10};
+  });
+  launcher->SetDrains(false);
+  Change("digits", {{"suspend", true}});
+  WaitFor("the order to end", [&] {
+    const auto order = launcher->LastOrder();
+    return order && order->replicas == 0 && order->workers.empty();
+  });
+  WaitCondition("digits", "Suspended", "False", "Suspending");
+  EXPECT_EQ(Names("pods").size(), 3u);
+  for (const auto& [name, pod] : List("pods")) {
+    EXPECT_EQ(TextAt(pod, "/metadata/deletionTimestamp"), "") << name;
+  }
+
+  launcher->SetDrains(true);
+
+  WaitSuspended("digits");
+  EXPECT_THAT(TextAt(Condition("digits", "Suspended"), "/message"),
+              HasSubstr("the checkpoint of step 500"));
+  EXPECT_EQ(TextAt(Job("digits"), "/status/workers/replicas"), "0");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/worldSize"), "0");
+  WaitFor("an event", [&] { return Events("Suspended").size() == 1; });
+
+  Change("digits", {{"suspend", false}});
+
+  WaitCondition("digits", "Running", "True");
+  EXPECT_THAT(Names("pods"),
+              ElementsAre("digits-launcher-2", "digits-worker-0", "digits-worker-1"));
+  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "2");
+  EXPECT_EQ(At(Job("digits"), "/status/failures"), json()) << "nothing failed";
+  WaitFor("an event", [&] { return Events("Resumed").size() == 1; });
+  EXPECT_EQ(Events("Suspended").size(), 1u);
+}
+
+TEST_F(RunPolicyTest, TheNextCheckpointIsWaitedForBeforeTheRanksEnd) {
+  StartKubelet();
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["checkpoint"] = {{"volume", {{"emptyDir", json::object()}}},
+                                    {"everySteps", 500}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Running", "True");
+  const auto launcher = kubelet().Launcher("digits-launcher-1");
+  ASSERT_NE(launcher, nullptr);
+  const auto train_to = [&](int64_t step) {
+    launcher->Report([&](control::LauncherStatus& status) {
+      status.progress.emplace();
+      status.progress->step = step;
+      status.progress->total_steps = 100'000;
+    });
+  };
+  int64_t step = 0;
+  WaitFor("a pace", [&] {
+    train_to(std::min<int64_t>(490, ++step));
+    return TextAt(Job("digits"), "/status/progress/estimatedCompletionTime") != "";
+  });
+  train_to(495);
+
+  Change("digits", {{"suspend", true}});
+
+  WaitFor("the checkpoint to be waited for", [&] {
+    return TextAt(Condition("digits", "Suspended"), "/message")
+               .find("the checkpoint of step 500 is waited for") != std::string::npos;
+  });
+  EXPECT_EQ(launcher->LastOrder()->workers.size(), 1u);
+  EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "True");
+
+  train_to(503);
+  launcher->Report([](control::LauncherStatus& status) {
+    status.checkpoint = control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 10};
+  });
+
+  WaitSuspended("digits");
+  EXPECT_EQ(launcher->LastOrder()->replicas, 0);
+  EXPECT_THAT(TextAt(Condition("digits", "Suspended"), "/message"),
+              HasSubstr("it will go on from the checkpoint of step 500"));
+}
+
+TEST_F(RunPolicyTest, ASuspensionGoesOnWhereAStoppedOperatorLeftIt) {
+  RunJob("digits", 1);
+  kubelet().Launcher("digits-launcher-1")->SetDrains(false);
+  Change("digits", {{"suspend", true}});
+  WaitCondition("digits", "Suspended", "False", "Suspending");
+  ASSERT_EQ(op().Stop(), 0);
+  kubelet().Launcher("digits-launcher-1")->SetDrains(true);
+  EXPECT_EQ(Names("pods").size(), 2u);
+
+  StartOperator();
+
+  WaitSuspended("digits");
+}
+
+TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
+  RunJob("digits", 2);
+  const std::string started = TextAt(Job("digits"), "/status/startTime");
+  ASSERT_NE(started, "");
+  // Long past by the job's own clock, and the operator that comes has no other.
+  ASSERT_EQ(op().Stop(), 0);
+  WaitFor("a second to pass",
+          [&] { return FormatTime(std::chrono::system_clock::now()) > started; });
+  Change("digits", {{"activeDeadlineSeconds", 1}});
+
+  StartOperator();
+
+  WaitCondition("digits", "Failed", "True", "DeadlineExceeded");
+  EXPECT_NE(TextAt(Job("digits"), "/status/completionTime"), "");
+  WaitFor("no Pods", [&] { return Names("pods").empty(); });
+  WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
+}
+
+TEST_F(RunPolicyTest, ADeadlineComesByItself) {
+  StartKubelet();
+  CreateJob(WithPolicy("digits", 1, {{"activeDeadlineSeconds", 5}}));
+  WaitCondition("digits", "Failed", "True", "DeadlineExceeded");
+}
+
+TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
+  CreateJob(WithPolicy("digits", 1, {{"startTimeoutSeconds", 600}}));
+  WaitFor("the worker's Pod", [&] { return List("pods").contains("digits-worker-0"); });
+  const Response said = admin().MergePatch(
+      Path("pods", "digits-worker-0") + "/status",
+      {{"status",
+        {{"conditions",
+          {{{"type", "PodScheduled"},
+            {"status", "False"},
+            {"reason", "Unschedulable"},
+            {"message", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}}}}}}});
+  ASSERT_TRUE(said.ok()) << said.Text();
+  WaitCondition("digits", "Ready", "False", "Unschedulable");
+
+  Change("digits", {{"startTimeoutSeconds", 1}});
+
+  WaitCondition("digits", "Failed", "True", "StartTimeout");
+  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
+              HasSubstr("digits-worker-0 finds no node: 0/3 nodes are available: 3 Insufficient "
+                        "nvidia.com/gpu."));
+  WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
+}
+
+TEST_F(RunPolicyTest, AnEndedJobGoesWhenItsTimeToLiveIsOver) {
+  StartKubelet();
+  CreateJob(WithPolicy("kept", 1, {{"ttlSecondsAfterFailure", 1}}));
+  CreateJob(WithPolicy("digits", 1, {{"ttlSecondsAfterSuccess", 1}}));
+  for (const char* name : {"kept", "digits"}) {
+    WaitCondition(name, "Running", "True");
+    FinishJob(name, Success(1));
+  }
+  WaitFor("the job to go", [&] { return IsDeleted("digits"); });
+  // Foreground: the job is the last to go.
+  EXPECT_THAT(Job("digits").dump(), HasSubstr("foregroundDeletion"));
+  WaitCondition("kept", "Succeeded", "True");
+  EXPECT_FALSE(IsDeleted("kept"));
+}
+
+TEST_F(RunPolicyTest, CleanPodPolicyAllTakesTheLauncherToo) {
+  StartKubelet();
+  CreateJob(WithPolicy("all", 1, {{"cleanPodPolicy", "All"}}));
+  CreateJob(WithPolicy("running", 1, {{"cleanPodPolicy", "Running"}}));
+  for (const char* name : {"all", "running"}) {
+    WaitCondition(name, "Running", "True");
+    FinishJob(name, Success(1));
+    WaitCondition(name, "Succeeded", "True");
+  }
+  WaitFor("what still runs to go",
+          [&] { return Names("pods") == std::vector<std::string>{"running-launcher-1"}; });
+  EXPECT_EQ(TextAt(Condition("all", "Succeeded"), "/status"), "True");
+}
+
+TEST_F(RunPolicyTest, AJobOfAnotherControllerIsLeftAlone) {
+  StartKubelet();
+  CreateJob(WithPolicy("theirs", 1, {{"managedBy", "kueue.x-k8s.io/multikueue"}}));
+  CreateJob(WithPolicy("ours", 1, {{"managedBy", "ringmaster.dev/operator"}}));
+  WaitCondition("ours", "Running", "True");
+  EXPECT_EQ(At(Job("theirs"), "/status"), json());
+  EXPECT_THAT(Names("pods"), ElementsAre("ours-launcher-1", "ours-worker-0"));
+  for (const ProxiedRequest& request : proxy().Requests()) {
+    EXPECT_THAT(request.target, ::testing::Not(HasSubstr("theirs"))) << request.method;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::testing
