@@ -29,7 +29,10 @@ up_to_date() { # file wanted
   cmp -s "$1" "$2" || { echo "$1 is out of date: run deploy/render-install.sh" >&2; return 1; }
 }
 
-[ $# -le 1 ] && [[ ${1:-} =~ ^(--check)?$ ]] || { echo "usage: $0 [--check]" >&2; exit 2; }
+case "$*" in
+  '' | --check) ;;
+  *) echo "usage: $0 [--check]" >&2; exit 2 ;;
+esac
 "$root/deploy/local/build.sh" helm
 helm=$("$root/deploy/local/build.sh" --print)/bin/helm
 [ $# = 1 ] || cp "$root/crds/$crd" "$root/charts/ringmaster/files/$crd"
