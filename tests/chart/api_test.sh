@@ -46,6 +46,8 @@ for values in "${variations[@]}"; do
   kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,deployments --all >/dev/null 2>&1
   apply "$work/$name.yaml"
 done
+release_name=the-longest-name-that-a-release-may-have-is-this-long render --set metrics.service.enabled=true >"$work/long.yaml"
+apply "$work/long.yaml"
 
 # In one namespace: nothing of the cluster-wide rights is left, and what remains is enough there and nothing elsewhere.
 kubectl delete clusterrolebinding ringmaster-operator training-operator --ignore-not-found >/dev/null

@@ -16,7 +16,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 name_of() { basename "$1" .yaml; }
 render() { # helm's arguments...: the whole release with its test, as YAML
-  helm template ringmaster "$chart" --namespace ringmaster-system "$@"
+  helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system "$@"
 }
 
 # The operator's arguments in a rendered release, one a line.

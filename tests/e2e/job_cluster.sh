@@ -12,6 +12,7 @@ case ${1:-} in
     eval "$(cluster env)"
     # shellcheck disable=SC2046 # one path a word
     cluster load $("$repository/images/build.sh" --archives)
+    "$repository/deploy/local/build.sh" helm
     install_chart
     ;;
   down) cluster down ;;
