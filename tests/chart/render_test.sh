@@ -30,4 +30,9 @@ for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease l
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
+[ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
+  fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
+helm package "$chart" --destination "$work" >/dev/null
+chart=$(echo "$work"/ringmaster-*.tgz)
+render | cmp - "$work/default.1" || fail "the packed chart renders differently"
 echo "${#variations[@]} variations and the defaults rendered"
