@@ -5,7 +5,8 @@
 . "$here/api_server.sh"
 operator=${1:?the operator\'s program}
 
-apply() { # file
+apply() { # file: its objects instead of the last one's, whose Pods and selectors could not change
+  kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,deployments --all >/dev/null 2>&1
   kubectl apply --server-side --force-conflicts --validate=strict -f "$1" >"$work/applied" 2>&1 || fail "$1: $(grep -v serverside-applied "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
@@ -43,7 +44,6 @@ becomes_ready "$work/default.yaml" ringmaster-operator
 for values in "${variations[@]}"; do
   name=$(name_of "$values")
   render --values "$values" >"$work/$name.yaml"
-  kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,deployments --all >/dev/null 2>&1
   apply "$work/$name.yaml"
 done
 release_name=the-longest-name-that-a-release-may-have-is-this-long render --set metrics.service.enabled=true >"$work/long.yaml"
