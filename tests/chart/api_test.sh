@@ -13,7 +13,8 @@ apply() { # file: its objects instead of the last one's, whose Pods and selector
 
 # Runs the operator with a release's arguments and ServiceAccount until it is ready.
 becomes_ready() { # file account
-  local port pid deadline=$((SECONDS + 60 * ${RINGMASTER_PATIENCE:-1})) arguments answer=''
+  local port pid deadline=$((SECONDS + 60 * ${RINGMASTER_PATIENCE:-1})) arguments
+  : >"$work/answer"
   mapfile -t arguments < <(arguments_in "$1")
   cp "$KUBECONFIG" "$work/operator.kubeconfig"
   kubectl --kubeconfig "$work/operator.kubeconfig" config set-credentials operator --token="$(kubectl -n ringmaster-system create token "$2")" >/dev/null
@@ -22,13 +23,12 @@ becomes_ready() { # file account
   "$operator" --kubeconfig="$work/operator.kubeconfig" --namespace=ringmaster-system --admin-address=127.0.0.1 --admin-port="$port" \
     "${arguments[@]}" >"$work/operator.log" 2>&1 &
   pid=$!
-  until curl -sf -o "$work/answer" "http://127.0.0.1:$port/readyz"; do
-    [ $SECONDS -lt $deadline ] || { answer=no && break; }
+  until [ "$(curl -s -o "$work/answer" -w '%{http_code}' "http://127.0.0.1:$port/readyz")" = 200 ] || [ $SECONDS -ge $deadline ]; do
     sleep 0.2
   done
   kill "$pid"
   wait "$pid" || true
-  [ -z "$answer" ] || fail "$1: the operator is not ready: $(tail -5 "$work/operator.log")"
+  [[ $(cat "$work/answer") = ok* ]] || fail "$1: the operator is not ready: $(cat "$work/answer")"
 }
 
 kubectl apply --server-side -f "$here/service_monitor_crd.yaml" >/dev/null
