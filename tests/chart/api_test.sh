@@ -26,7 +26,7 @@ becomes_ready() { # file account
   until [ "$(curl -s -o "$work/answer" -w '%{http_code}' "http://127.0.0.1:$port/readyz")" = 200 ] || [ $SECONDS -ge $deadline ]; do
     sleep 0.2
   done
-  kill "$pid"
+  kill "$pid" || true
   wait "$pid" || true
   [[ $(cat "$work/answer") = ok* ]] || fail "$1: the operator is not ready: $(cat "$work/answer")"
 }
