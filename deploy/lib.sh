@@ -30,6 +30,16 @@ install_ringmaster() {
   return 1
 }
 
+# The same from the chart, or an upgrade of it; needs helm in PATH (deploy/local/build.sh helm).
+install_chart() { # helm's arguments...
+  restricted_namespace ringmaster-system || return
+  helm upgrade --install ringmaster "$repository/charts/ringmaster" --namespace ringmaster-system --wait \
+    --timeout=$((120 * patience))s "$@" >/dev/null && return
+  kubectl -n ringmaster-system describe pods >&2
+  kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=50 >&2
+  return 1
+}
+
 # A namespace that enforces Pod Security `restricted`.
 restricted_namespace() { # name
   kubectl create namespace "$1" --dry-run=client -o yaml | kubectl apply -f - >/dev/null

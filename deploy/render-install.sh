@@ -1,24 +1,45 @@
-#!/bin/sh
-# Puts deploy/install.yaml together from crds/ and deploy/install/, in the order in which kubectl must apply them.
-#   deploy/render-install.sh           writes deploy/install.yaml
-#   deploy/render-install.sh --check   fails when deploy/install.yaml is not what would be written
-set -eu
+#!/usr/bin/env bash
+# Puts the CRD of crds/ into the chart and renders deploy/install.yaml: charts/ringmaster with its default values.
+#   deploy/render-install.sh           writes both
+#   deploy/render-install.sh --check   fails when one of them is not what would be written
+set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+crd=ringmaster.dev_trainingjobs.yaml
+rendered=$(mktemp -d)
+trap 'rm -rf "$rendered"' EXIT
 
+# A namespace is made before a release is put into it, so it is no part of the chart; kubectl, not Helm, manages these objects.
 render() {
-  echo "# Rendered by deploy/render-install.sh from crds/ and deploy/install/: edit those."
-  for file in "$root"/deploy/install/00-*.yaml "$root"/crds/*.yaml "$root"/deploy/install/[1-9]*.yaml; do
-    echo "---"
-    cat "$file"
-  done
+  cat <<'Y'
+# Rendered by deploy/render-install.sh from charts/ringmaster: edit that.
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ringmaster-system
+  labels:
+    app.kubernetes.io/name: ringmaster
+    pod-security.kubernetes.io/enforce: restricted
+    pod-security.kubernetes.io/warn: restricted
+Y
+  "$helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --skip-tests |
+    sed -E '/^ *(helm.sh\/chart|app.kubernetes.io\/managed-by):/d; /^$/{N; /\n---$/D}'
 }
 
-case "${1:-}" in
-  "") render > "$root/deploy/install.yaml" ;;
-  --check)
-    if ! render | cmp -s - "$root/deploy/install.yaml"; then
-      echo "deploy/install.yaml is out of date: run deploy/render-install.sh" >&2
-      exit 1
-    fi ;;
+up_to_date() { # file wanted
+  cmp -s "$1" "$2" || { echo "$1 is out of date: run deploy/render-install.sh" >&2; return 1; }
+}
+
+case "$*" in
+  '' | --check) ;;
   *) echo "usage: $0 [--check]" >&2; exit 2 ;;
 esac
+"$root/deploy/local/build.sh" helm
+helm=$("$root/deploy/local/build.sh" --print)/bin/helm
+[ $# = 1 ] || cp "$root/crds/$crd" "$root/charts/ringmaster/files/$crd"
+render >"$rendered/install.yaml"
+if [ $# = 0 ]; then
+  cp "$rendered/install.yaml" "$root/deploy/install.yaml"
+else
+  up_to_date "$root/charts/ringmaster/files/$crd" "$root/crds/$crd"
+  up_to_date "$root/deploy/install.yaml" "$rendered/install.yaml"
+fi

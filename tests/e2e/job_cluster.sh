@@ -12,7 +12,8 @@ case ${1:-} in
     eval "$(cluster env)"
     # shellcheck disable=SC2046 # one path a word
     cluster load $("$repository/images/build.sh" --archives)
-    install_ringmaster
+    "$repository/deploy/local/build.sh" helm
+    install_chart
     ;;
   down) cluster down ;;
   *) echo "usage: job_cluster.sh up|down" >&2; exit 2 ;;

@@ -1,0 +1,99 @@
+{{- define "ringmaster.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" (.Release.Name | trunc 35 | trimSuffix "-") .Chart.Name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ringmaster.operator" -}}
+{{ include "ringmaster.fullname" . }}-operator
+{{- end -}}
+
+{{/* Of every object. */}}
+{{- define "ringmaster.labels" -}}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{/* Of the operator's Pods; selectors cannot change later. */}}
+{{- define "ringmaster.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "ringmaster.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "ringmaster.operator" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ringmaster.image" -}}
+{{- with .Values.image -}}
+{{- with .registry }}{{ . }}/{{ end -}}
+{{- .repository -}}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the operator's Pods and the test's Pod have in common: the Pod's fields, then the container's. */}}
+{{- define "ringmaster.podSpec" -}}
+serviceAccountName: {{ include "ringmaster.serviceAccount" . }}
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "ringmaster.container" -}}
+image: {{ include "ringmaster.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args:
+  {{- with .Values.watchNamespace }}
+  - --watch-namespace={{ . }}
+  {{- end }}
+  - --workers={{ .Values.workers }}
+  - --log-level={{ .Values.logLevel }}
+  - --log-format={{ .Values.logFormat }}
+  - --lease-name={{ .Values.lease.name }}
+  - --lease-duration={{ .Values.lease.duration }}
+  - --renew-deadline={{ .Values.lease.renewDeadline }}
+  - --retry-period={{ .Values.lease.retryPeriod }}
+  {{- range .Values.extraArgs }}
+  - {{ . | quote }}
+  {{- end }}
+env:
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  - name: POD_NAMESPACE
+    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.resources }}
+resources: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.securityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

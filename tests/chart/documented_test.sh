@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Every key of values.yaml has a comment above it (its own or its group's) and is in the schema; the schema has no other key.
+. "$(dirname "$0")/lib.sh"
+
+# Prints "path of a key" or "path of a key<TAB>bare" where neither it nor the line above says what it is.
+keys() {
+  awk '
+    /^ *#/ {comment = 1; next}
+    /^ *[a-zA-Z]+:/ {
+      match($0, /^ */); depth = RLENGTH / 2
+      split($0, part, ":"); key = part[1]; gsub(/ /, "", key)
+      path[depth] = depth ? path[depth - 1] "." key : key
+      group = $0 ~ /:$/
+      explained[depth] = comment
+      print path[depth] (comment || group || explained[depth - 1] && depth ? "" : "\tbare")
+    }
+    {comment = 0}' "$chart/values.yaml"
+}
+bare=$(keys | awk -F'\t' '$2 {print $1}')
+[ -z "$bare" ] || fail "without a comment in values.yaml: $bare"
+
+schema_keys() { # properties of objects, not of a list's items
+  jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
+}
+# Kubernetes knows what is in these; global belongs to Helm.
+elsewhere='^(global|(resources|affinity|podSecurityContext|securityContext)\..*)$'
+diff <(keys | cut -f1 | grep -vE "$elsewhere" | sort) <(schema_keys | grep -vE "$elsewhere" | sort) ||
+  fail "values.yaml and values.schema.json name different keys"

@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# What every test of the chart needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repository=$(cd "$here/../.." && pwd)
+chart=$repository/charts/ringmaster
+programs=$("$repository/deploy/local/build.sh" --print)/bin
+export PATH=$programs:$PATH
+variations=("$here"/values/*.yaml)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HELM_CACHE_HOME=$work/cache HELM_CONFIG_HOME=$work/config HELM_DATA_HOME=$work/data
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+[ -x "$programs/helm" ] || fail "helm is not built: run deploy/local/build.sh helm"
+
+name_of() { basename "$1" .yaml; }
+render() { # helm's arguments...: the whole release with its test, as YAML
+  helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system "$@"
+}
+
+# The operator's arguments in a rendered release, one a line.
+arguments_in() { # file
+  awk '/^kind: / {here = $2 == "Deployment"} here && /^ +args:/ {args = 1; next} args && !/^ +- / {exit} args {sub(/^ +- /, ""); gsub(/^"|"$/, ""); print}' "$1"
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# helm against a real API server: a release is installed, upgraded from a chart with an older CRD, removed and installed
+# again; TrainingJobs survive all of it. install.yaml's objects can be taken over by a release.
+. "$(dirname "$0")/lib.sh"
+. "$here/api_server.sh"
+release() { helm "$1" ringmaster "${@:2}" --namespace ringmaster-system >"$work/helm.log" 2>&1 || fail "helm $1: $(cat "$work/helm.log")"; }
+operator() { kubectl -n ringmaster-system get deployment ringmaster-operator -o jsonpath="{.spec.template.spec.containers[0].$1}"; }
+columns() { kubectl get crd trainingjobs.ringmaster.dev -o jsonpath='{.spec.versions[0].additionalPrinterColumns[*].name}'; }
+job_uid() { kubectl get trainingjob kept -o jsonpath='{.metadata.uid}'; }
+
+cp -r "$chart" "$work/older"
+sed -i '/{name: Percent,/d' "$work/older/files/"*.yaml
+sed -i 's/^version: .*/version: 0.0.9/; s/^appVersion: .*/appVersion: 0.0.9/' "$work/older/Chart.yaml"
+restricted_namespace ringmaster-system
+release install "$work/older"
+kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null
+[[ $(columns) != *Percent* ]] || fail "the older chart has the newer CRD"
+cat >"$work/job.yaml" <<'Y'
+apiVersion: ringmaster.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: kept, namespace: default}
+spec: {image: a, command: [b], worker: {replicas: 1}}
+Y
+kubectl apply -f "$work/job.yaml" >/dev/null
+uid=$(job_uid)
+
+release upgrade "$chart" --set logLevel=debug
+[[ $(columns) = *Percent* ]] || fail "the upgrade left the older CRD"
+[[ $(operator args) = *--log-level=debug* ]] || fail "the upgrade left the older arguments"
+[ "$(operator image)" = "localhost/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade left the older image"
+grep 'rollout status deployment/ringmaster-operator' "$work/helm.log" >/dev/null || fail "the notes do not say how to look at it"
+
+release uninstall
+[ "$(job_uid)" = "$uid" ] || fail "uninstalling lost the job"
+[ -z "$(kubectl -n ringmaster-system get all,roles,rolebindings,pdb,networkpolicies -o name)" ] || fail "uninstalling left objects"
+release install "$chart" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
+[ "$(job_uid)" = "$uid" ] || fail "installing again lost the job"
+
+# A second release beside the first: namespaced, sharing CRD and user roles.
+helm install team-a "$chart" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
+  >"$work/helm.log" 2>&1 || fail "a second release: $(cat "$work/helm.log")"
+kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null
+
+release upgrade "$chart" --set crds.keep=false
+release uninstall
+kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null || fail "crds.keep=false kept the CRD"
+
+kubectl apply -f "$repository/deploy/install.yaml" >/dev/null 2>&1
+if helm install ringmaster "$chart" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi
+release install "$chart" --take-ownership --force-conflicts

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Every variation passes helm's strict lint, renders the same bytes twice, and sets flags that the operator (argument 1)
+# takes; the defaults of values.yaml are the operator's own.
+. "$(dirname "$0")/lib.sh"
+operator=${1:?the operator\'s program}
+
+# What the operator makes of the arguments; its identity and address have a part that differs each time.
+configuration() { # arguments...
+  POD_NAME=operator "$operator" --kubeconfig="$work/kubeconfig" --namespace=ringmaster-system --identity=me --print-config "$@"
+}
+cat >"$work/kubeconfig" <<'Y'
+{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
+ users: [{name: a, user: {token: t}}], contexts: [{name: a, context: {cluster: a, user: a}}]}
+Y
+
+: >"$work/default.yaml"
+for values in "$work/default.yaml" "${variations[@]}"; do
+  name=$(name_of "$values")
+  helm lint --strict --quiet "$chart" --namespace ringmaster-system --values "$values" || fail "lint of $name"
+  render --values "$values" >"$work/$name.1"
+  render --values "$values" >"$work/$name.2"
+  cmp "$work/$name.1" "$work/$name.2" || fail "$name renders differently the second time"
+  mapfile -t arguments < <(arguments_in "$work/$name.1")
+  [ ${#arguments[@]} -ge 7 ] || fail "$name: only ${#arguments[@]} arguments found"
+  configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator refuses ${arguments[*]}"
+done
+configuration >"$work/own.configuration"
+diff "$work/own.configuration" "$work/default.configuration" || fail "values.yaml and the operator differ in their defaults"
+for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
+  grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
+done
+grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
+[ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
+  fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
+helm package "$chart" --destination "$work" >/dev/null
+chart=$(echo "$work"/ringmaster-*.tgz)
+render | cmp - "$work/default.1" || fail "the packed chart renders differently"
+echo "${#variations[@]} variations and the defaults rendered"

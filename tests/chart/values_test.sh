@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Wrong values are refused, each with a line that names the field and what is wrong with it.
+. "$(dirname "$0")/lib.sh"
+
+refused=0
+while IFS=$'\t' read -r value expected; do
+  if said=$(render --set "$value" 2>&1 >/dev/null); then fail "$value was accepted"; fi
+  case $said in
+    *"$expected"*) refused=$((refused + 1)) ;;
+    *) fail "$value: expected \"$expected\" in: $said" ;;
+  esac
+done <"$here/refused.tsv"
+echo "$refused wrong values refused"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The release under a running job: upgraded, tested, uninstalled and installed again; the job's Pods and ranks notice nothing.
+. "$(dirname "$0")/lib.sh"
+new_namespace helm
+# The other tests need the operator, however this one ends.
+put_back() {
+  local code=$?
+  install_chart || true
+  set +e
+  return $code
+}
+trap 'put_back; end_namespace' EXIT
+
+job long 2 "$(generated 1000000)" | as_user apply -f -
+wait_for "the first step" 60 at_step long 1
+# As administrator: without the release the user's roles know no TrainingJobs.
+of_job() { kubectl -n "$namespace" get trainingjob long -o jsonpath="{.status.$1}"; }
+pods_and_epoch() { kubectl -n "$namespace" get pods -o jsonpath='{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount} {end}' && of_job epoch; }
+undisturbed() { # after what
+  assert_equal "Pods and epoch after $1" "$before" "$(pods_and_epoch)"
+  step=$(of_job progress.step)
+  wait_for "progress after $1" 60 at_step long $((step + 1))
+}
+operators() { kubectl -n ringmaster-system get pods -l app.kubernetes.io/component=operator -o jsonpath='{.items[*].metadata.uid}'; }
+before=$(pods_and_epoch)
+old=$(operators)
+
+install_chart --set logLevel=debug,podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
+assert_lacks "operators after the upgrade" "^$old\$" "$(operators)"
+undisturbed "the upgrade"
+
+helm test ringmaster -n ringmaster-system --timeout=$((120 * patience))s >/dev/null || fail "helm test"
+undisturbed "helm test"
+# Without one of its rights the test fails, and says which.
+kubectl delete clusterrolebinding ringmaster-operator >/dev/null
+if helm test ringmaster -n ringmaster-system --timeout=20s >/dev/null 2>&1; then fail "helm test passed without the operator's rights"; fi
+names_the_right() { kubectl -n ringmaster-system logs ringmaster-test -c standby | grep trainingjobs; }
+wait_for "the test to say which right is missing" 60 names_the_right
+kubectl -n ringmaster-system delete pod ringmaster-test --wait >/dev/null
+install_chart
+undisturbed "the rights' return"
+
+helm uninstall ringmaster -n ringmaster-system --wait >/dev/null
+kubectl get crd trainingjobs.ringmaster.dev -o name >/dev/null || fail "uninstalling took the CRD"
+assert_equal "Pods without an operator" "$before" "$(pods_and_epoch)"
+install_chart
+undisturbed "installing again"
