@@ -51,7 +51,10 @@ class Replay : public LoggedTest {
 
   // `arguments` come after the job's own.
   Ran RunReplay(const std::string& schedule, const std::vector<std::string>& arguments) {
-    std::vector<std::string> command = {ReplayProgram(), "--schedule=" + schedule, Logs(), "--"};
+    // Ranks of a job have no variable of this machine's, and this one chooses OpenBLAS's kernels.
+    std::vector<std::string> command = {
+        "/usr/bin/env", "-u", "OPENBLAS_CORETYPE", ReplayProgram(), "--schedule=" + schedule,
+        Logs(),         "--"};
     for (const auto& more : {chaos::TrainerArguments(stage_), arguments}) {
       command.insert(command.end(), more.begin(), more.end());
     }
