@@ -1,7 +1,6 @@
 #include "worker/trainer/comm/gloo_communicator.h"
 
 #include <csignal>
-#include <cstring>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoallv.h>
@@ -11,6 +10,7 @@
 
 #include "worker/trainer/comm/direct_allreduce.h"
 #include "worker/trainer/comm/gloo_mesh.h"
+#include "worker/trainer/comm/reduce_pieces.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -119,10 +119,7 @@ WorkHandle GlooCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp
                                                static_cast<int64_t>(mine.bytes()));
                if (mine.count == 0) return;
                Exchange(context, timeout, tag, all.memory(), even, *pieces, even);
-               const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
-               std::memcpy(mine.data, pieces->data(), mine.bytes());
-               for (std::size_t from = mine.bytes(); from < pieces->size(); from += mine.bytes())
-                 reduce(mine.data, mine.data, pieces->data() + from, mine.count);
+               ReducePieces(*pieces, mine, op);
              });
 }
 

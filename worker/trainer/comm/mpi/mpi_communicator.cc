@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <cstring>
 #include <mpi.h>
 #include <sched.h>
 #include <stdexcept>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "worker/trainer/comm/mpi/mpi_types.h"
+#include "worker/trainer/comm/reduce_pieces.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -115,10 +115,7 @@ WorkHandle MpiCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp 
                      return MPI_Ialltoall(all.data, count, MPI_BYTE, pieces->data(), count,
                                           MPI_BYTE, MPI_COMM_WORLD, request);
                    });
-                   const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
-                   std::memcpy(mine.data, pieces->data(), mine.bytes());
-                   for (std::size_t at = mine.bytes(); at < pieces->size(); at += mine.bytes())
-                     reduce(mine.data, mine.data, pieces->data() + at, mine.count);
+                   ReducePieces(*pieces, mine, op);
                  });
 }
 
