@@ -94,17 +94,20 @@ void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::stri
   admin().MergePatch(std::string("/apis/coordination.k8s.io/v1/namespaces/") + kOperatorNamespace +
                          "/leases/ringmaster-operator",
                      {{"spec", {{"holderIdentity", ""}}}});
+  auto started = NewOperator({.flags = std::move(flags)}, account);
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  operator_ = std::move(*started);
+}
+
+Result<std::unique_ptr<OperatorProcess>> ClusterTest::NewOperator(OperatorOptions options,
+                                                                  const std::string& account) {
   auto token = plane().ServiceAccountToken(kOperatorNamespace, account);
-  ASSERT_TRUE(token.ok()) << token.error().message;
-  OperatorOptions options;
+  if (!token.ok()) return token.error();
   options.program = RINGMASTER_OPERATOR_PROGRAM;
   options.api = plane().TokenEndpoint(*token);
   options.api.port = proxy_->port();
   options.ns = kOperatorNamespace;
-  options.flags = std::move(flags);
-  auto started = OperatorProcess::Start(options);
-  ASSERT_TRUE(started.ok()) << started.error().message;
-  operator_ = std::move(*started);
+  return OperatorProcess::Start(options);
 }
 
 void ClusterTest::StartOperator(std::vector<std::string> flags) {
@@ -112,18 +115,9 @@ void ClusterTest::StartOperator(std::vector<std::string> flags) {
   ASSERT_TRUE(operator_->WaitReady()) << LastLines(operator_->Log());
 }
 
-std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(
-    const std::string& identity, std::vector<std::string> flags) {
-  auto token = plane().ServiceAccountToken(kOperatorNamespace, kOperatorAccount);
-  if (!token.ok()) return nullptr;
-  OperatorOptions options;
-  options.program = RINGMASTER_OPERATOR_PROGRAM;
-  options.api = plane().TokenEndpoint(*token);
-  options.api.port = proxy_->port();
-  options.ns = kOperatorNamespace;
-  options.identity = identity;
-  options.flags = std::move(flags);
-  auto started = OperatorProcess::Start(options);
+std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(const std::string& identity,
+                                                              std::vector<std::string> flags) {
+  auto started = NewOperator({.identity = identity, .flags = std::move(flags)}, kOperatorAccount);
   return started.ok() ? std::move(*started) : nullptr;
 }
 

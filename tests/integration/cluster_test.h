@@ -48,7 +48,8 @@ class ClusterTest : public ::testing::Test {
   OperatorProcess& op() { return *operator_; }
   const std::string& ns() const { return ns_; }
 
-  // A Lease that outlives a machine which stands still for a while; tests of leadership have theirs.
+  // A Lease that outlives a machine which stands still for a while; tests of leadership have
+  // theirs.
   static inline const std::vector<std::string> kPatientLease = {
       "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=1s"};
 
@@ -89,6 +90,10 @@ class ClusterTest : public ::testing::Test {
   static control::Verdict Success(int world_size);
 
  private:
+  // Under `account`, through the proxy; identity and flags are those of `options`.
+  Result<std::unique_ptr<OperatorProcess>> NewOperator(OperatorOptions options,
+                                                       const std::string& account);
+
   static int next_namespace_;
 
   std::string ns_;

@@ -16,12 +16,12 @@
 namespace ringmaster::testing {
 
 struct OperatorOptions {
-  std::string program;                   // path of the binary
-  Endpoint api;                          // the proxy, and the token
+  std::string program{};                 // path of the binary
+  Endpoint api{};                        // the proxy, and the token
   std::string ns = "ringmaster-system";  // where its Lease and keyring are
   std::string identity = "operator-under-test";
   std::string log_level = "debug";
-  std::vector<std::string> flags;  // more of them
+  std::vector<std::string> flags{};  // more of them
 };
 
 class OperatorProcess {
