@@ -33,10 +33,10 @@ const char* StateText(char state) {
   }
 }
 
-// The source's name of a C++ function; the same where it is none, or so long that nobody would read
-// it.
+// The source's name of a C++ function; the same where it is none (the demangler would take "i" for
+// the type int), or so long that nobody would read it.
 std::string Demangled(const std::string& name) {
-  if (name.size() > kMaxMangledBytes) return name;
+  if (!name.starts_with("_Z") || name.size() > kMaxMangledBytes) return name;
   int status = -1;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
@@ -113,8 +113,8 @@ std::string StackText(const std::vector<ThreadInfo>& threads, std::size_t count,
 std::string Shortened(const std::string& text, std::size_t limit) {
   constexpr std::string_view kMore = "... (the rest is in the agent's log)\n";
   if (text.size() <= limit) return text;
-  const std::size_t end = text.rfind('\n', limit - kMore.size());
-  return text.substr(0, end == std::string::npos ? 0 : end + 1) + std::string(kMore);
+  const std::string kept = text.substr(0, limit - kMore.size());
+  return kept.substr(0, kept.rfind('\n') + 1) + std::string(kMore);  // npos + 1 is 0
 }
 
 }  // namespace ringmaster::agent

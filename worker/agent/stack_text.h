@@ -19,7 +19,7 @@ namespace ringmaster::agent {
 std::string StackText(const std::vector<ThreadInfo>& threads, std::size_t count,
                       std::string_view written);
 
-// The first lines of it that fit.
+// The first lines of it that fit, at most `limit` bytes (at least 64) with the line that says so.
 std::string Shortened(const std::string& text, std::size_t limit);
 
 // One frame: "/usr/lib/libc.so.6(read+0x1) [0x7f]" -> "libc.so.6(read+0x1)".
