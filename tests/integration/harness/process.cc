@@ -40,6 +40,8 @@ int InputFile(const std::string& text) {
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
+  // A connection of this program that a child held too would stay open when this program ends it.
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::setpgid(0, 0);
   ::execvpe(argv[0], argv, env);
   ::_exit(127);
