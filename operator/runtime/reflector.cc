@@ -91,7 +91,7 @@ milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
   const Result<void> ended = RunWatch({}, true, stop);
   // The stream goes on as the watch once the list is complete; then its end is a watch's end.
   if (std::holds_alternative<Watching>(state_)) {
-    if (clock_.Now() - started >= options_.healthy_after) failures_ = 0;
+    WatchEnded(clock_.Now() - started);
     return ended.ok() ? milliseconds(0) : Recover(ended.error());
   }
   if (!ended.ok() && ended.error().kind == ErrorKind::kInvalid && events_ == 0) {
@@ -130,7 +130,7 @@ milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token s
   const auto started = clock_.Now();
   const Result<void> ended = RunWatch(watching.resource_version, false, stop);
   const auto lasted = clock_.Now() - started;
-  if (lasted >= options_.healthy_after) failures_ = 0;
+  WatchEnded(lasted);
   if (!ended.ok()) return Recover(ended.error());
   SetProblem({});
   // The server ends watches now and then; one that ends at once and empty, again and again, must
@@ -230,13 +230,12 @@ milliseconds Reflector::Recover(const Error& error) {
               {{"resource", options_.resource.FullName()}, {"reason", error.message}});
       state_ = Empty{};
       // At once the first time; a server that keeps expiring our versions is asked more slowly.
-      const milliseconds delay = failures_ == 0 ? milliseconds(0) : NextDelay();
-      failures_ = std::max(failures_, 1);
-      return delay;
+      if (failures_ == 0) at_once_ = true;
+      return NextDelay();
     }
     case ErrorKind::kForbidden:
       SetProblem(error.message);
-      return options_.forbidden_delay;
+      return std::min(options_.forbidden_limit, NextDelay());
     case ErrorKind::kNotFound:
       SetProblem(error.message + "; is the custom resource definition installed?");
       return NextDelay();
@@ -253,8 +252,18 @@ milliseconds Reflector::Recover(const Error& error) {
 }
 
 milliseconds Reflector::NextDelay() {
+  ++failures_;
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
-  return BackoffDelay(options_.backoff, ++failures_, uniform(random_));
+  last_delay_ = std::exchange(at_once_, false)
+                    ? milliseconds(0)
+                    : BackoffDelay(options_.backoff, failures_, uniform(random_));
+  return last_delay_;
+}
+
+void Reflector::WatchEnded(std::chrono::nanoseconds lasted) {
+  if (lasted < options_.healthy_after || lasted < last_delay_) return;
+  failures_ = 0;
+  at_once_ = true;
 }
 
 std::string Reflector::Problem() const {

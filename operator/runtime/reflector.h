@@ -42,9 +42,9 @@ struct ReflectorOptions {
                          .limit = std::chrono::seconds(30),
                          .factor = 2.0,
                          .jitter = 1.0};
-  std::chrono::milliseconds forbidden_delay{10'000};  // rights do not appear by asking faster
-  std::chrono::milliseconds healthy_after{
-      120'000};  // a watch that lasted this long ends a row of failures
+  std::chrono::milliseconds forbidden_limit{10'000};  // rights may be given at any time
+  // A watch that lasted this long, and as long as the delay before it, ends a row of failures.
+  std::chrono::milliseconds healthy_after{2'000};
   std::chrono::seconds shortest_watch{
       300};  // each watch asks for a random length between these two
   std::chrono::seconds longest_watch{600};
@@ -110,6 +110,7 @@ class Reflector {
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
   std::chrono::milliseconds NextDelay();
+  void WatchEnded(std::chrono::nanoseconds lasted);
   void Listed(const std::string& resource_version);
   void SetProblem(const std::string& problem);
   void Moved() { moved_at_ = clock_.Now().time_since_epoch().count(); }
@@ -124,7 +125,9 @@ class Reflector {
 
   // The reflector's thread only (or the test that calls Step).
   State state_ = Empty{};
-  int failures_ = 0;
+  int failures_ = 0;      // in a row
+  bool at_once_ = false;  // the next try: the first after a watch that lasted
+  std::chrono::milliseconds last_delay_{0};
   int events_ = 0;  // of the watch in progress
   std::minstd_rand random_{std::random_device{}()};
 
