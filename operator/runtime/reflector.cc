@@ -253,15 +253,13 @@ milliseconds Reflector::Recover(const Error& error) {
 
 milliseconds Reflector::NextDelay() {
   ++failures_;
+  if (std::exchange(at_once_, false)) return milliseconds(0);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
-  last_delay_ = std::exchange(at_once_, false)
-                    ? milliseconds(0)
-                    : BackoffDelay(options_.backoff, failures_, uniform(random_));
-  return last_delay_;
+  return BackoffDelay(options_.backoff, failures_, uniform(random_));
 }
 
 void Reflector::WatchEnded(std::chrono::nanoseconds lasted) {
-  if (lasted < options_.healthy_after || lasted < last_delay_) return;
+  if (lasted < options_.healthy_after) return;
   failures_ = 0;
   at_once_ = true;
 }

@@ -55,7 +55,7 @@ class Drawing {
       case 4:
         return {.kind = StepKind::kLoseLauncher, .job = job};
       case 5:
-        return {.kind = StepKind::kFinish, .job = job};
+        return {.kind = StepKind::kFinish, .job = job, .number = Between(0, 7)};
       default:
         return {.kind = StepKind::kDelete, .job = job};
     }
@@ -125,7 +125,7 @@ std::string TextOf(const ScheduleStep& step) {
     case StepKind::kLoseLauncher:
       return job + "lose the launcher";
     case StepKind::kFinish:
-      return job + "succeed";
+      return job + "succeed" + (step.number == 0 ? ", with workers that do not end" : "");
     case StepKind::kDelete:
       return job + "delete";
     case StepKind::kKillOperator:

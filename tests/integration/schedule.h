@@ -16,7 +16,7 @@ enum class StepKind {
   kScale,         // to `number` workers
   kDeletePod,     // the worker at place `number` among the job's
   kLoseLauncher,  // its container ends without a word
-  kFinish,        // the job succeeds
+  kFinish,        // the job succeeds; `number` 0: its workers do not end by themselves
   kDelete,        // the job, with all that it owns
   kKillOperator,
   kCutWatches,

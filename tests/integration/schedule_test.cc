@@ -149,9 +149,7 @@ class ScheduleTest : public ClusterTest {
         ASSERT_NO_FATAL_FAILURE(LoseLauncher(Name(step)));
         break;
       case StepKind::kFinish:
-        ASSERT_NO_FATAL_FAILURE(
-            FinishJob(Name(step), Success(Goal(step).replicas),
-                      std::stoll(TextAt(Job(Name(step)), "/status/launcherTerm"))));
+        ASSERT_NO_FATAL_FAILURE(Finish(step));
         break;
       case StepKind::kDelete:
         ASSERT_TRUE(admin().Delete(JobPath(Name(step))).ok());
@@ -185,6 +183,15 @@ class ScheduleTest : public ClusterTest {
       }
     }
     Apply(step, goals_);
+  }
+
+  void Finish(const ScheduleStep& step) {
+    const std::set<std::string> workers = Live(Name(step), api::kRoleWorker);
+    ASSERT_NO_FATAL_FAILURE(
+        FinishJob(Name(step), Success(Goal(step).replicas),
+                  std::stoll(TextAt(Job(Name(step)), "/status/launcherTerm"))));
+    if (step.number == 0) return;
+    for (const std::string& worker : workers) kubelet().Terminate(worker, 0, "");
   }
 
   // Seen by the operator when this returns: until then the job looks as if it were at rest.
