@@ -21,8 +21,9 @@ figure: ## measure one figure of bench/README.md: make figure F=B1
 	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
 	@bench/figure.sh $(F)
 
-soak: ## 200 random schedules of faults against real processes; COUNT=… and SEED=… choose others
+soak: ## 200 random schedules of faults against real processes, then 30 minutes of the operator; COUNT=, SEED=, MINUTES=
 	@bench/soak.sh $(or $(COUNT),200) $(or $(SEED),1)
+	@bench/operator_soak.sh $(or $(MINUTES),30) $(or $(SEED),1)
 
 images: ## build the operator's and the worker's images as OCI archives
 	@deploy/local/prerequisites.sh build images

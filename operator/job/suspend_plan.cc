@@ -172,7 +172,13 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     plan.RequeueWithin(for_ranks);
     return DescribeSuspending(input, "its ranks are being ended; then its Pods go", plan.status);
   }
-  for (const PodPtr& pod : pods) plan.Delete(*pod);
+  // The first term's Pod may exist before the status names its term: no term is used twice, so it
+  // is named before the Pod goes.
+  const int64_t term = launcher == nullptr ? 0 : launcher->term;
+  plan.status.launcher_term = std::max(plan.status.launcher_term, term);
+  if (plan.status.launcher_term == input.job.status.launcher_term) {
+    for (const PodPtr& pod : pods) plan.Delete(*pod);
+  }
   DescribeSuspending(input, "its Pods are being deleted", plan.status);
 }
 

@@ -6,6 +6,7 @@
 //   api::TrainingJob job = JobBuilder().Replicas(2).Term(1).Build();
 //   Observed seen = SceneBuilder(job).Launcher(1).Worker(0).Worker(1, PodPhase::kFailed).Build();
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -187,7 +188,8 @@ class SceneBuilder {
   SceneBuilder& With(const PodBuilder& builder) {
     job::PodPtr pod = builder.Build();
     if (pod->role == job::Role::kLauncher) {
-      if (pod->term == job_.status.launcher_term) {
+      // As in observe.cc: the first term's Pod may exist before the status names its term.
+      if (pod->term == std::max<int64_t>(1, job_.status.launcher_term)) {
         scene_.launcher = pod;
       } else {
         scene_.old_launchers.push_back(pod);

@@ -45,7 +45,10 @@ class Drawing {
     const JobGoal& goal = goals_[static_cast<std::size_t>(job)];
     if (!goal.exists) return Create(job);
     if (goal.finished) return {.kind = StepKind::kDelete, .job = job};
-    switch (Between(0, 6)) {
+    if (goal.suspended) {
+      return {.kind = Between(0, 4) == 0 ? StepKind::kDelete : StepKind::kResume, .job = job};
+    }
+    switch (Between(0, 7)) {
       case 0:
       case 1:
         return {.kind = StepKind::kScale, .job = job, .number = Between(1, 4)};
@@ -56,6 +59,8 @@ class Drawing {
         return {.kind = StepKind::kLoseLauncher, .job = job};
       case 5:
         return {.kind = StepKind::kFinish, .job = job, .number = Between(0, 7)};
+      case 6:
+        return {.kind = StepKind::kSuspend, .job = job};
       default:
         return {.kind = StepKind::kDelete, .job = job};
     }
@@ -126,6 +131,10 @@ std::string TextOf(const ScheduleStep& step) {
       return job + "lose the launcher";
     case StepKind::kFinish:
       return job + "succeed" + (step.number == 0 ? ", with workers that do not end" : "");
+    case StepKind::kSuspend:
+      return job + "suspend";
+    case StepKind::kResume:
+      return job + "resume";
     case StepKind::kDelete:
       return job + "delete";
     case StepKind::kKillOperator:
@@ -165,6 +174,10 @@ void Apply(const ScheduleStep& step, Goals& goals) {
     case StepKind::kFinish:
       goal.finished = true;
       break;
+    case StepKind::kSuspend:
+    case StepKind::kResume:
+      goal.suspended = step.kind == StepKind::kSuspend;
+      break;
     case StepKind::kDelete:
       goal = {};
       break;
@@ -174,6 +187,12 @@ void Apply(const ScheduleStep& step, Goals& goals) {
 }
 
 Schedule DrawSchedule(uint64_t seed) { return Drawing(seed).Draw(seed); }
+
+Schedule WithoutKills(Schedule schedule) {
+  std::erase_if(schedule.steps,
+                [](const ScheduleStep& step) { return step.kind == StepKind::kKillOperator; });
+  return schedule;
+}
 
 std::string TextOf(const Schedule& schedule) {
   std::string text = "schedule of seed " + std::to_string(schedule.seed) + ":\n";

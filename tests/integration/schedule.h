@@ -17,7 +17,9 @@ enum class StepKind {
   kDeletePod,     // the worker at place `number` among the job's
   kLoseLauncher,  // its container ends without a word
   kFinish,        // the job succeeds; `number` 0: its workers do not end by themselves
-  kDelete,        // the job, with all that it owns
+  kSuspend,
+  kResume,
+  kDelete,  // the job, with all that it owns
   kKillOperator,
   kCutWatches,
   kExpireWatches,
@@ -50,6 +52,7 @@ struct ScheduleStep {
 struct JobGoal {
   bool exists = false;
   bool finished = false;
+  bool suspended = false;
   int replicas = 0;
   int launchers_lost = 0;  // since it was created
 };
@@ -67,6 +70,9 @@ struct Schedule {
 
 // One in twenty has an outage: etcd stands still, or the API server is killed and comes back.
 Schedule DrawSchedule(uint64_t seed);
+
+// The same without what ends the operator: what it holds is then seen to grow or not.
+Schedule WithoutKills(Schedule schedule);
 
 // A line a step.
 std::string TextOf(const Schedule& schedule);

@@ -128,7 +128,7 @@ bool WaitUntil(const std::function<bool()>& condition, std::chrono::milliseconds
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;
 }

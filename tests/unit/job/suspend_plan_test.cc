@@ -80,6 +80,22 @@ TEST(SuspendPlan, ASuspendedJobIsQuiet) {
   EXPECT_FALSE(plan.requeue_after.has_value());
 }
 
+// The first launcher's Pod is created together with the status that names its term.
+TEST(SuspendPlan, ATermIsNamedBeforeItsLauncherGoesSoThatItIsNotUsedTwice) {
+  const api::TrainingJob job = Suspended(JobBuilder().Replicas(1).Build());
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job).With(PodBuilder::Launcher(1)).Workers(1).Build()};
+
+  const Plan first = scene.Make();
+  scene.job.status = first.status;
+  const Plan second = scene.Make();
+
+  EXPECT_THAT(DeletedNames(first), IsEmpty());
+  EXPECT_TRUE(first.write_status);
+  EXPECT_EQ(first.status.launcher_term, 1);
+  EXPECT_EQ(DeletedNames(second).size(), 2U);
+}
+
 TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
   const Plan plan = Training().Make();
 
