@@ -43,7 +43,11 @@ Result<bool> Actor::Act(const Plan& plan) {
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
   if (job_gone_) return true;
   if (status_written_ || !plan.write_status) {
+    const std::vector<FloatSeconds> drains = DrainTimes(plan, memory_, tools_.clock.Now());
     Delete(plan.deletes);
+    if (tools_.observer != nullptr) {
+      for (const FloatSeconds took : drains) tools_.observer->OnDrained(took);
+    }
     Record(plan.events);
     if (plan.delete_job) DeleteJob();
   }
@@ -129,6 +133,7 @@ void Actor::WriteStatus(const Plan& plan) {
   if (stored.ok()) {
     NoteWrite(kube::kTrainingJobs, *stored);
     const std::lock_guard lock(mutex_);
+    NoteChange(plan.status);
     status_written_ = true;
     if (plan.status.progress != job_.status.progress ||
         plan.status.checkpoint != job_.status.checkpoint ||
@@ -145,6 +150,15 @@ void Actor::WriteStatus(const Plan& plan) {
   } else if (!error_) {
     error_ = stored.error();
   }
+}
+
+// With mutex_ held.
+void Actor::NoteChange(const api::TrainingJobStatus& written) {
+  const Clock::WallTime now = tools_.clock.WallNow();
+  if (tools_.observer != nullptr) {
+    tools_.observer->OnChange(ObserveChange(job_, written, memory_.phase_since, now));
+  }
+  if (written.state != job_.status.state) memory_.phase_since = now;
 }
 
 void Actor::PostSecret() {
