@@ -23,5 +23,5 @@ done
 for figure in $(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 3 {print $(NF - 1)}' "$page" | grep -oE '\bB[0-9]+\b' | sort -u); do
   grep -E "\| $figure \|" bench/RESULTS.md >/dev/null || fail "$figure has no result"
 done
-bare=$(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && $(NF - 2) ~ /^ (\*\*)?yes/ && $(NF - 1) !~ /`|B[0-9]|\]\(/ {print $2}' "$page")
+bare=$(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 4 && $(NF - 2) ~ /^ (\*\*)?yes/ && $(NF - 1) !~ /`|B[0-9]|\]\(/ {print $2}' "$page")
 [ -z "$bare" ] || fail "a yes that nothing shows: $bare"
