@@ -132,8 +132,8 @@ void Actor::WriteStatus(const Plan& plan) {
       tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
   if (stored.ok()) {
     NoteWrite(kube::kTrainingJobs, *stored);
-    const std::lock_guard lock(mutex_);
     NoteChange(plan.status);
+    const std::lock_guard lock(mutex_);
     status_written_ = true;
     if (plan.status.progress != job_.status.progress ||
         plan.status.checkpoint != job_.status.checkpoint ||
@@ -152,13 +152,17 @@ void Actor::WriteStatus(const Plan& plan) {
   }
 }
 
-// With mutex_ held.
 void Actor::NoteChange(const api::TrainingJobStatus& written) {
   const Clock::WallTime now = tools_.clock.WallNow();
-  if (tools_.observer != nullptr) {
-    tools_.observer->OnChange(ObserveChange(job_, written, memory_.phase_since, now));
+  std::optional<Clock::WallTime> phase_since;
+  {
+    const std::lock_guard lock(mutex_);
+    phase_since = memory_.phase_since;
+    if (written.state != job_.status.state) memory_.phase_since = now;
   }
-  if (written.state != job_.status.state) memory_.phase_since = now;
+  if (tools_.observer != nullptr) {
+    tools_.observer->OnChange(ObserveChange(job_, written, phase_since, now));
+  }
 }
 
 void Actor::PostSecret() {
