@@ -5,6 +5,7 @@
 // operator that wrote it, by compare-and-set, so that nothing counts twice, whoever leads next.
 
 #include <chrono>
+#include <compare>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "operator/job/job_metrics.h"
 
-#include <algorithm>
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>

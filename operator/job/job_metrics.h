@@ -4,12 +4,12 @@
 // jobs stand, at each scrape. Only the leader acts, and only the leader says where jobs stand, so
 // that sums over all operators are right. Decisions are job_changes.h's and job_gauges.h's.
 // The one label that users choose is the jobs' namespace, which is whom GPUs are accounted to; a
-// namespace's series go with its last job. It is "job_namespace", because Prometheus gives "namespace"
-// to the operator's own.
+// namespace's series go with its last job. It is "job_namespace", because Prometheus gives
+// "namespace" to the operator's own.
 
-#include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "common/base/clock.h"

@@ -82,8 +82,8 @@ TEST(JobChanges, SubmitToRunningIsCountedOnceInAJobsLife) {
       {"its first status at all", Story().State(""), TrainingStory(), 12},
       {"it goes on training", TrainingStory(), TrainingStory().Epoch(2), std::nullopt},
       {"not running yet", StartingStory(), StartingStory().Term(2), std::nullopt},
-      {"its launcher was replaced before the first world", StartingStory().Term(2), TrainingStory().Term(2),
-       12},
+      {"its launcher was replaced before the first world", StartingStory().Term(2),
+       TrainingStory().Term(2), 12},
       {"it runs again after a pause", TrainingStory().Set(api::kRunning, false, 50),
        TrainingStory().Set(api::kRunning, false, 50).Set(api::kRunning, true, 60), std::nullopt},
       {"it was created suspended, and resumed", StartingStory().Set(api::kSuspended, false, 5),
@@ -110,12 +110,14 @@ TEST(JobChanges, ALeftPhaseLastedSinceTheStatusSaysItBegan) {
     double lasted;
   };
   const Story paused = TrainingStory().State(api::kStatePaused).Set(api::kRunning, false, 40);
-  const Story suspended = TrainingStory().State(api::kStateSuspended).Set(api::kSuspended, true, 70);
+  const Story suspended =
+      TrainingStory().State(api::kStateSuspended).Set(api::kSuspended, true, 70);
   const Story lost = TrainingStory().State(api::kStatePending).Set(api::kRunning, false, 60);
   const Case cases[] = {
       {"the same phase", TrainingStory(), TrainingStory().Epoch(2), nullptr, 0},
       {"the first status", Story().State(""), Story().State(api::kStatePending), nullptr, 0},
-      {"pending since its start", Story().State(api::kStatePending), StartingStory(), "Pending", 100},
+      {"pending since its start", Story().State(api::kStatePending), StartingStory(), "Pending",
+       100},
       {"pending since its launcher was lost", lost, TrainingStory(), "Pending", 40},
       {"running since its condition turned", TrainingStory(), paused, "Running", 88},
       {"paused since its condition turned", paused, TrainingStory(), "Paused", 60},
@@ -133,7 +135,8 @@ TEST(JobChanges, ALeftPhaseLastedSinceTheStatusSaysItBegan) {
 }
 
 TEST(JobChanges, WhatTheProcessKnowsOfAPhaseCountsBeforeTheStatus) {
-  const JobChange change = ObserveChange(StartingStory().job, TrainingStory().job.status, At(7), At(12));
+  const JobChange change =
+      ObserveChange(StartingStory().job, TrainingStory().job.status, At(7), At(12));
 
   ASSERT_TRUE(change.phase_left);
   EXPECT_EQ(change.phase_left->phase, api::kStateStarting);
@@ -202,7 +205,8 @@ TEST(JobChanges, TheEndCountsWithItsReasonAndItsFailureIsNoRestart) {
                            .State(api::kStateFailed)
                            .Fail({.pod_uid = "1", .rank = 0, .start = "a", .exit_code = 3})
                            .Set(api::kFailed, true, 90, "RankFailed");
-  const Story odd = TrainingStory().State(api::kStateFailed).Set(api::kFailed, true, 90, "Whatever");
+  const Story odd =
+      TrainingStory().State(api::kStateFailed).Set(api::kFailed, true, 90, "Whatever");
   const Story done =
       TrainingStory().State(api::kStateSucceeded).Set(api::kSucceeded, true, 90, "Completed");
 
@@ -223,7 +227,8 @@ TEST(JobChanges, ARecoveryCountsWhenItIsNew) {
 
   EXPECT_EQ(Observe(TrainingStory(), TrainingStory().Recover(first)).recovery, first);
   EXPECT_FALSE(Observe(TrainingStory().Recover(first), TrainingStory().Recover(first)).recovery);
-  EXPECT_EQ(Observe(TrainingStory().Recover(first), TrainingStory().Recover(second)).recovery, second);
+  EXPECT_EQ(Observe(TrainingStory().Recover(first), TrainingStory().Recover(second)).recovery,
+            second);
 }
 
 TEST(JobChanges, ADrainLastsFromTheMarkToTheDelete) {
