@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Puts the CRD of crds/ into the chart and renders deploy/install.yaml: charts/ringmaster with its default values.
-#   deploy/render-install.sh           writes both
+# Puts the CRD of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default values.
+#   deploy/render-install.sh           writes them all
 #   deploy/render-install.sh --check   fails when one of them is not what would be written
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-crd=ringmaster.dev_trainingjobs.yaml
+# Helm reads no file outside a chart.
+copied=(crds/ringmaster.dev_trainingjobs.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
@@ -35,11 +36,11 @@ case "$*" in
 esac
 "$root/deploy/local/build.sh" helm
 helm=$("$root/deploy/local/build.sh" --print)/bin/helm
-[ $# = 1 ] || cp "$root/crds/$crd" "$root/charts/ringmaster/files/$crd"
+if [ $# = 0 ]; then cp "${copied[@]/#/$root/}" "$root/charts/ringmaster/files/"; fi
 render >"$rendered/install.yaml"
 if [ $# = 0 ]; then
   cp "$rendered/install.yaml" "$root/deploy/install.yaml"
 else
-  up_to_date "$root/charts/ringmaster/files/$crd" "$root/crds/$crd"
+  for file in "${copied[@]}"; do up_to_date "$root/charts/ringmaster/files/${file##*/}" "$root/$file"; done
   up_to_date "$root/deploy/install.yaml" "$rendered/install.yaml"
 fi

@@ -2,6 +2,7 @@
 // caches.cc and rights.cc the only file that names concrete types; read it as the architecture.
 // What each part does is in its header.
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <malloc.h>
@@ -14,6 +15,7 @@
 #include "operator/caches.h"
 #include "operator/http/admin_server.h"
 #include "operator/http/cpprest_http_client.h"
+#include "operator/job/job_metrics.h"
 #include "operator/job/keyring.h"
 #include "operator/job/launcher_poller.h"
 #include "operator/job/reconciler.h"
@@ -128,6 +130,7 @@ class Operator {
   void CampaignUntilStopped();
   void Stop();
 
+  std::atomic<bool> leads_{false};
   const Config& config_;
   const MainEvents& events_;
   runtime::Metrics& metrics_;
@@ -138,6 +141,7 @@ class Operator {
   runtime::RequestPool pool_;
   job::Keyring keyring_;
   job::LauncherPoller launchers_;
+  job::JobMetrics job_metrics_;
   const int64_t alone_;                              // stamps our orders where there is no elector
   std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
   job::Reconciler reconciler_;
@@ -155,13 +159,15 @@ Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& m
       recorder_(*connections.requests.kube, clock, {.reporting_instance = config.instance}),
       keyring_(*connections.requests.kube, clock, config.ns),
       launchers_(clock, [this](const std::string& job) { queue_.Add(job); }),
+      job_metrics_(metrics.registry(), clock, caches_.jobs()),
       alone_(runtime::FirstTransitions(clock)),
       elector_(config.leader_elect
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
                                                               ElectionOptions(config), OnElection())
                    : nullptr),
       reconciler_(
-          {.tools = {clock, *connections.requests.kube, freshness_, pool_, recorder_},
+          {.tools = {clock, *connections.requests.kube, freshness_, pool_, recorder_,
+                     &job_metrics_},
            .jobs = caches_.jobs(),
            .pods = caches_.pods(),
            .services = caches_.services(),
@@ -175,6 +181,7 @@ Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& m
           {.workers = config.workers}, &metrics.controller()),
       access_(*connections.requests.kube, NeededRights(config)) {
   metrics.WatchQueue(queue_);
+  metrics.AddCollector([this](auto& families) { job_metrics_.Collect(leads_, families); });
   caches_.Feed(queue_, freshness_);
   caches_.Watch(*connections.watches.kube, clock, config, metrics, events);
 }
@@ -185,6 +192,7 @@ runtime::LeaderElector::Callbacks Operator::OnElection() {
 
 void Operator::Lead() {
   metrics_.SetLeader(true);
+  leads_ = true;
   recorder_.Start();
   controller_.Start();
 }
@@ -229,6 +237,7 @@ void Operator::Stop() {
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();
   metrics_.SetLeader(false);
+  leads_ = false;
   caches_.Stop();
 }
 

@@ -79,7 +79,7 @@ if [ "$what" = all ]; then
   if step "build: fuzz" build fuzz --target fuzz_targets; then
     step "fuzz targets, a short run each" run_tests fuzz fuzz -j2 -L '^fuzz$' || true
   fi
-  step "build: Kubernetes and helm" deploy/local/build.sh kubernetes etcd helm || true
+  step "build: Kubernetes, helm and Prometheus" deploy/local/build.sh kubernetes etcd helm prometheus || true
   step "build: images" images/build.sh || true
   step "runtime tests" run_tests dev runtime -j2 -L '^runtime$' || true
   step "integration tests" run_tests dev integration -j2 -L '^integration$' || true

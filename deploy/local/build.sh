@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Builds the programs of the local cluster, and helm, from Go modules, once, into a cache outside the tree. Where all are present it
-# returns at once; two builds at the same time wait for each other.
+# Builds the programs of the local cluster, helm and Prometheus from Go modules, once, into a cache outside the tree. Where all are
+# present it returns at once; two builds at the same time wait for each other.
 #
-#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm (default: the first two)
+#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm prometheus (default: the first two)
 #   build.sh --print        the cache folder of this version (programs in its bin/)
 #
-# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Kubernetes takes about 5 minutes cold on 2 cores, helm one.
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Cold on 2 cores Kubernetes takes about 5 minutes, helm one,
+# Prometheus with promtool three.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tools=$here/tools
 kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
-# helm is no part of a cluster: another version of it leaves Kubernetes as it is.
-hash=$(cd "$tools" && find . -path ./helm -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
+prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
+# helm and Prometheus are no part of a cluster: another version of them leaves Kubernetes as it is.
+hash=$(cd "$tools" && find . \( -path ./helm -o -path ./prometheus \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 
 refuse() {
@@ -31,10 +33,12 @@ program() { # package -> the name of its program
   esac
 }
 
-# What the folder's name does not pin: our own program is built again when its source has changed, helm when its pins have.
+# What the folder's name does not pin: our own program is built again when its source has changed, helm and Prometheus when their
+# pins have.
 source_of() { # package
   case $1 in
     helm.sh/*) cat "$tools"/helm/go.* | sha256sum ;;
+    github.com/prometheus/*) cat "$tools"/prometheus/go.* | sha256sum ;;
     localcluster/*) cat "$tools/${1#localcluster/}"/*.go | sha256sum ;;
     *) echo pinned ;;
   esac
@@ -62,13 +66,21 @@ check_go() {
   export GOTOOLCHAIN=auto
 }
 
+# Prometheus without the clouds' service discoveries, which are most of it.
+tags_of() { # package
+  case $1 in
+    github.com/prometheus/*) echo remove_all_sd ;;
+  esac
+}
+
 build() { # group package; every step answers for itself, as the caller asks for the result
   local name ldflags
   name=$(program "$2")
   ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes_version -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes_version"
   ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
   ldflags+=" -X helm.sh/helm/v4/internal/version.version=$helm_version"
-  (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags="$ldflags" -o "$CACHE/bin/.$name.$$" "$2") || return
+  ldflags+=" -X github.com/prometheus/common/version.Version=$prometheus_version"
+  (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$CACHE/bin/.$name.$$" "$2") || return
   mv "$CACHE/bin/.$name.$$" "$CACHE/bin/$name" || return
   source_of "$2" >"$CACHE/source/$name"
 }

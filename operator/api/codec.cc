@@ -372,6 +372,7 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   job.name = kube::GetString(object, {"metadata", "name"});
   job.uid = kube::GetString(object, {"metadata", "uid"});
   job.resource_version = kube::GetString(object, {"metadata", "resourceVersion"});
+  job.created_at = kube::GetString(object, {"metadata", "creationTimestamp"});
   job.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
   job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
   if (job.name.empty() || job.uid.empty()) return WrongType("metadata", "complete");

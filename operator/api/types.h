@@ -187,6 +187,7 @@ struct TrainingJob {
   std::string name{};
   std::string uid{};
   std::string resource_version{};
+  std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
   TrainingJobSpec spec;

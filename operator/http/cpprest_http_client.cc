@@ -134,22 +134,31 @@ class CpprestHttpClient final : public HttpClient {
     if (!slot.ok()) return slot.error();
 
     Response response;
+    const SteadyTime started = std::chrono::steady_clock::now();
+    std::optional<SteadyTime> answered;
+    const auto observe = [&] {
+      if (!options_.on_answer) return;
+      const SteadyTime until = answered ? *answered : std::chrono::steady_clock::now();
+      options_.on_answer(
+          {.method = request.method, .status = response.status, .took = until - started});
+    };
     std::string phase = "connecting to " + options_.base_url;
     try {
       Canceller canceller(deadlines_, deadline, stop);
       try {
         web::http::http_response answer =
             client_.request(Translate(request), canceller.token()).get();
+        answered = std::chrono::steady_clock::now();
         phase = "reading the answer of " + options_.base_url;
         response.status = answer.status_code();
         response.headers = ReadHeaders(answer);
         const Result<bool> complete = read(answer, response, canceller);
         if (complete.ok() && *complete) canceller.Finished();
-        Observe(request.method, response.status);
+        observe();
         if (!complete.ok()) return complete.error();
         return response;
       } catch (const std::exception& thrown) {
-        Observe(request.method, response.status);
+        observe();
         return canceller.Classify(phase, thrown);
       }
     } catch (const std::exception& thrown) {
@@ -201,10 +210,6 @@ class CpprestHttpClient final : public HttpClient {
       if (!on_bytes(bytes)) return false;
     }
     return true;
-  }
-
-  void Observe(Method method, int status) const {
-    if (options_.on_answer) options_.on_answer(method, status);
   }
 
   const HttpClientOptions options_;

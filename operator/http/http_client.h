@@ -91,6 +91,13 @@ class HttpClient {
                                   std::stop_token stop) = 0;
 };
 
+// How one request went.
+struct Answered {
+  Method method = Method::kGet;
+  int status = 0;                    // 0: no answer
+  std::chrono::nanoseconds took{0};  // until the answer's headers came, or the failure
+};
+
 // What a client connects to and whom it trusts there. PEM texts, not files, so that a rotated file
 // is read by its owner.
 struct HttpClientOptions {
@@ -108,8 +115,7 @@ struct HttpClientOptions {
       64 << 20;            // of Send; streams have no limit here (line_splitter.h does)
   int max_in_flight = 64;  // further calls wait for a slot, within their deadline
   std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;
-  std::function<void(Method, int status)>
-      on_answer{};  // for metrics; status 0: no answer. Called on the caller's thread
+  std::function<void(const Answered&)> on_answer{};  // for metrics; called on the caller's thread
 };
 
 class HttpClientFactory {

@@ -43,7 +43,11 @@ Result<bool> Actor::Act(const Plan& plan) {
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
   if (job_gone_) return true;
   if (status_written_ || !plan.write_status) {
+    const std::vector<FloatSeconds> drains = DrainTimes(plan, memory_, tools_.clock.Now());
     Delete(plan.deletes);
+    if (tools_.observer != nullptr) {
+      for (const FloatSeconds took : drains) tools_.observer->OnDrained(took);
+    }
     Record(plan.events);
     if (plan.delete_job) DeleteJob();
   }
@@ -128,6 +132,7 @@ void Actor::WriteStatus(const Plan& plan) {
       tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
   if (stored.ok()) {
     NoteWrite(kube::kTrainingJobs, *stored);
+    NoteChange(plan.status);
     const std::lock_guard lock(mutex_);
     status_written_ = true;
     if (plan.status.progress != job_.status.progress ||
@@ -144,6 +149,19 @@ void Actor::WriteStatus(const Plan& plan) {
     again_ = true;  // the store will show what somebody else wrote
   } else if (!error_) {
     error_ = stored.error();
+  }
+}
+
+void Actor::NoteChange(const api::TrainingJobStatus& written) {
+  const Clock::WallTime now = tools_.clock.WallNow();
+  std::optional<Clock::WallTime> phase_since;
+  {
+    const std::lock_guard lock(mutex_);
+    phase_since = memory_.phase_since;
+    if (written.state != job_.status.state) memory_.phase_since = now;
+  }
+  if (tools_.observer != nullptr) {
+    tools_.observer->OnChange(ObserveChange(job_, written, phase_since, now));
   }
 }
 

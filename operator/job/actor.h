@@ -18,6 +18,7 @@
 #include "common/base/result.h"
 #include "operator/api/types.h"
 #include "operator/job/credentials.h"
+#include "operator/job/job_changes.h"
 #include "operator/job/plan.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/event_recorder.h"
@@ -26,6 +27,14 @@
 
 namespace ringmaster::job {
 
+// Takes note of what was done; job_metrics.h implements it. Called on workers, concurrently.
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+  virtual void OnChange(const JobChange&) {}
+  virtual void OnDrained(FloatSeconds /*took*/) {}
+};
+
 // What an actor needs of the process; all outlive it.
 struct ActorTools {
   const Clock& clock;
@@ -33,6 +42,7 @@ struct ActorTools {
   runtime::FreshnessGate& freshness;
   runtime::RequestPool& pool;
   runtime::EventSink& events;
+  JobObserver* observer = nullptr;  // null: nobody listens
 };
 
 class Actor {
@@ -57,6 +67,7 @@ class Actor {
   void Record(const std::vector<PlannedEvent>& events);
 
   void WriteStatus(const Plan& plan);
+  void NoteChange(const api::TrainingJobStatus& written);
   void PostSecret();
   void PostService(nlohmann::json manifest, bool launcher);
   void PatchServiceTerm(int64_t term);

@@ -49,6 +49,7 @@ struct JobMemory {
   std::optional<Clock::Time> progress_written;
   std::optional<Clock::Time> ended_since;  // since when we know that the job is over
   std::optional<SuspensionMemory> suspension;
+  std::optional<Clock::WallTime> phase_since;  // when this process wrote the present status.state
 
   std::set<std::string> workers;                     // UIDs of the worker Pods that exist
   std::set<std::string> nodes;                       // of this job's Pods, seen to exist

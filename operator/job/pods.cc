@@ -296,6 +296,10 @@ int SlotsPerWorker(const api::TrainingJobSpec& spec) {
   return std::max(1, GpuLimit(spec.worker.template_json));
 }
 
+int GpusPerWorker(const api::TrainingJobSpec& spec) {
+  return std::max(0, GpuLimit(spec.worker.template_json));
+}
+
 control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   control::LaunchSpec launch;
   launch.command = spec.command;

@@ -28,6 +28,9 @@ nlohmann::json LauncherPod(const PodContext& context, int64_t term);
 // Ranks per worker: spec.slotsPerWorker, else the worker's nvidia.com/gpu limit, else 1.
 int SlotsPerWorker(const api::TrainingJobSpec& spec);
 
+// The worker's nvidia.com/gpu limit; 0 without one.
+int GpusPerWorker(const api::TrainingJobSpec& spec);
+
 // What the Pods tell agent and launcher about the user's program.
 control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec);
 

@@ -14,12 +14,6 @@ namespace {
 // After a refusal, or when somebody else changed an object first: the stores show more in a moment.
 constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
 
-// Jobs of another controller are left alone (spec.runPolicy.managedBy).
-bool IsOurs(const api::TrainingJob& job) {
-  const std::string& manager = job.spec.run_policy.managed_by;
-  return manager.empty() || manager == api::kManagedByOperator;
-}
-
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
   if (plan.suspending == Suspending::kNo) return memory.suspension.reset();

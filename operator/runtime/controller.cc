@@ -14,7 +14,9 @@ Controller::Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& fres
       freshness_(freshness),
       reconcile_(std::move(reconcile)),
       options_(options),
-      observer_(observer) {}
+      observer_(observer) {
+  if (observer_ != nullptr) observer_->OnWorkers(options_.workers);
+}
 
 Controller::~Controller() { (void)Stop(std::chrono::milliseconds(0)); }
 
@@ -79,6 +81,7 @@ void Controller::Process(const std::string& key) {
     return;
   }
   const Clock::Time started = clock_.Now();
+  if (observer_ != nullptr) observer_->OnStarted();
   Result<ReconcileResult> result = Call(key);
   const auto took = clock_.Now() - started;
   auto outcome = ControllerObserver::Outcome::kSuccess;
@@ -102,6 +105,7 @@ Result<ReconcileResult> Controller::Call(const std::string& key) {
   try {
     return reconcile_(key);
   } catch (const std::exception& thrown) {
+    if (observer_ != nullptr) observer_->OnException();
     return Error{ErrorKind::kInternal,
                  std::string("an exception reached the controller: ") + thrown.what()};
   }

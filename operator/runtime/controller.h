@@ -34,7 +34,10 @@ class ControllerObserver {
  public:
   virtual ~ControllerObserver() = default;
   enum class Outcome { kSuccess, kRequeueAfter, kError };
+  virtual void OnWorkers(int /*most*/) {}  // once: ControllerOptions::workers
+  virtual void OnStarted() {}              // each is followed by OnReconciled
   virtual void OnReconciled(Outcome, std::chrono::nanoseconds /*took*/) {}
+  virtual void OnException() {}  // one reached the controller: a bug of ours
 };
 
 struct ControllerOptions {

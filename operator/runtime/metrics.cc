@@ -1,13 +1,14 @@
 #include "operator/runtime/metrics.h"
 
 #include <atomic>
-#include <fstream>
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-#include <unistd.h>
+#include <utility>
+
+#include "operator/runtime/process_metrics.h"
 
 namespace ringmaster::runtime {
 namespace {
@@ -68,11 +69,21 @@ class ReconcileMetrics final : public ControllerObserver {
                         "Time one reconcile took", {{"controller", controller}})),
         errors_(Counter(registry, "controller_runtime_reconcile_errors_total",
                         "Reconciles that failed", {{"controller", controller}})),
+        panics_(Counter(registry, "controller_runtime_reconcile_panics_total",
+                        "Reconciles that ended with an exception", {{"controller", controller}})),
+        active_(Gauge(registry, "controller_runtime_active_workers", "Reconciles in progress",
+                      {{"controller", controller}})),
+        most_(Gauge(registry, "controller_runtime_max_concurrent_reconciles",
+                    "Reconciles that may be in progress at once", {{"controller", controller}})),
         success_(Total(registry, controller, "success")),
         requeue_after_(Total(registry, controller, "requeue_after")),
         error_(Total(registry, controller, "error")) {}
 
+  void OnWorkers(int most) override { most_.Set(most); }
+  void OnStarted() override { active_.Increment(); }
+  void OnException() override { panics_.Increment(); }
   void OnReconciled(Outcome outcome, std::chrono::nanoseconds took) override {
+    active_.Decrement();
     took_.Observe(Seconds(took));
     switch (outcome) {
       case Outcome::kSuccess:
@@ -97,6 +108,9 @@ class ReconcileMetrics final : public ControllerObserver {
 
   prometheus::Histogram& took_;
   prometheus::Counter& errors_;
+  prometheus::Counter& panics_;
+  prometheus::Gauge& active_;
+  prometheus::Gauge& most_;
   prometheus::Counter& success_;
   prometheus::Counter& requeue_after_;
   prometheus::Counter& error_;
@@ -135,13 +149,29 @@ class WatchMetrics final : public ReflectorObserver {
   prometheus::Family<prometheus::Counter>& failures_;
 };
 
-double ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  double total_pages = 0;
-  double resident_pages = 0;
-  statm >> total_pages >> resident_pages;
-  return resident_pages * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
+class RequestMetrics {
+ public:
+  explicit RequestMetrics(prometheus::Registry& registry)
+      : requests_(prometheus::BuildCounter()
+                      .Name("rest_client_requests_total")
+                      .Help("Requests to the API server by status code and method")
+                      .Register(registry)),
+        took_(prometheus::BuildHistogram()
+                  .Name("rest_client_request_duration_seconds")
+                  .Help("Time until the API server answered, by verb; of a watch until it began")
+                  .Register(registry)) {}
+
+  void Count(const http::Answered& answered) {
+    const std::string code = answered.status == 0 ? "<error>" : std::to_string(answered.status);
+    requests_.Add({{"code", code}, {"method", ToString(answered.method)}}).Increment();
+    took_.Add({{"verb", ToString(answered.method)}}, kLatencyBuckets)
+        .Observe(Seconds(answered.took));
+  }
+
+ private:
+  prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Histogram>& took_;
+};
 
 }  // namespace
 
@@ -150,18 +180,13 @@ struct Metrics::Impl {
       : queue(registry, {{"name", controller}}),
         reconcile(registry, controller),
         watch(registry),
-        requests(prometheus::BuildCounter()
-                     .Name("rest_client_requests_total")
-                     .Help("Requests to the API server by status code and method")
-                     .Register(registry)),
+        requests(registry),
         leader(Gauge(registry, "leader_election_master_status", "1 while this process leads",
                      {{"name", controller}})),
         unfinished(Gauge(registry, "workqueue_unfinished_work_seconds",
                          "Sum of the time of keys in progress", {{"name", controller}})),
         longest(Gauge(registry, "workqueue_longest_running_processor_seconds",
-                      "Time of the longest key in progress", {{"name", controller}})),
-        resident(Gauge(registry, "process_resident_memory_bytes", "Resident memory of the process",
-                       {})) {
+                      "Time of the longest key in progress", {{"name", controller}})) {
     const prometheus::Labels version{{"version", RINGMASTER_VERSION}};
     Gauge(registry, "ringmaster_build_info", "Always 1; the version is the label", version).Set(1);
   }
@@ -170,11 +195,12 @@ struct Metrics::Impl {
   QueueMetrics queue;
   ReconcileMetrics reconcile;
   WatchMetrics watch;
-  prometheus::Family<prometheus::Counter>& requests;
+  RequestMetrics requests;
   prometheus::Gauge& leader;
   prometheus::Gauge& unfinished;
   prometheus::Gauge& longest;
-  prometheus::Gauge& resident;
+  ProcessMetrics process;
+  std::vector<Collector> collectors;
   std::atomic<const WorkQueue*> watched{nullptr};
 };
 
@@ -188,11 +214,12 @@ prometheus::Registry& Metrics::registry() { return impl_->registry; }
 void Metrics::SetLeader(bool leading) { impl_->leader.Set(leading ? 1 : 0); }
 void Metrics::WatchQueue(const WorkQueue& queue) { impl_->watched = &queue; }
 
-std::function<void(http::Method, int)> Metrics::OnAnswer() {
-  return [impl = impl_.get()](http::Method method, int status) {
-    const std::string code = status == 0 ? "<error>" : std::to_string(status);
-    impl->requests.Add({{"code", code}, {"method", ToString(method)}}).Increment();
-  };
+void Metrics::AddCollector(Collector collector) {
+  impl_->collectors.push_back(std::move(collector));
+}
+
+std::function<void(const http::Answered&)> Metrics::OnAnswer() {
+  return [impl = impl_.get()](const http::Answered& answered) { impl->requests.Count(answered); };
 }
 
 std::string Metrics::Text() const {
@@ -200,8 +227,10 @@ std::string Metrics::Text() const {
     impl_->unfinished.Set(Seconds(queue->TotalInProgress()));
     impl_->longest.Set(Seconds(queue->LongestInProgress()));
   }
-  impl_->resident.Set(ResidentBytes());
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  impl_->process.Collect(families);
+  for (const Collector& collector : impl_->collectors) collector(families);
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace ringmaster::runtime

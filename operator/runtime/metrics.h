@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "operator/http/http_client.h"
 #include "operator/runtime/controller.h"
@@ -15,12 +16,13 @@
 #include "operator/runtime/work_queue.h"
 
 namespace prometheus {
+struct MetricFamily;
 class Registry;
-}
+}  // namespace prometheus
 
 namespace ringmaster::runtime {
 
-// Thread-safe. Outlives everything it observes, except what is given to OnScrape.
+// Thread-safe. Outlives everything it observes.
 class Metrics {
  public:
   explicit Metrics(
@@ -31,16 +33,21 @@ class Metrics {
   ControllerObserver& controller();
   ReflectorObserver& reflector();
   // For HttpClientOptions::on_answer.
-  std::function<void(http::Method, int)> OnAnswer();
+  std::function<void(const http::Answered&)> OnAnswer();
 
   void SetLeader(bool leading);
 
-  // Called before each Text(), to set what is only known at that moment. `queue` outlives the
-  // metrics.
+  // The queue whose work in progress each Text() measures; alive whenever Text() is called.
   void WatchQueue(const WorkQueue& queue);
 
   // For metrics of other modules, named ringmaster_*.
   prometheus::Registry& registry();
+
+  // Appends what is only known at the moment of a scrape. Called by each Text(), by several threads
+  // at once; must answer from memory.
+  using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
+  // REQUIRES: before the first Text(). What it refers to is alive whenever Text() is called.
+  void AddCollector(Collector collector);
 
   // The text exposition format.
   std::string Text() const;

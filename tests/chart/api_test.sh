@@ -31,8 +31,8 @@ becomes_ready() { # file account
   [[ $(cat "$work/answer") = ok* ]] || fail "$1: the operator is not ready: $(cat "$work/answer")"
 }
 
-kubectl apply --server-side -f "$here/service_monitor_crd.yaml" >/dev/null
-kubectl wait --for=condition=Established crd/servicemonitors.monitoring.coreos.com --timeout=60s >/dev/null
+kubectl apply --server-side -f "$here/prometheus_operator_crds.yaml" >/dev/null
+kubectl wait --for=condition=Established crd/servicemonitors.monitoring.coreos.com crd/prometheusrules.monitoring.coreos.com --timeout=60s >/dev/null
 restricted_namespace ringmaster-system
 kubectl create namespace team-a >/dev/null
 for account in given.account default; do kubectl -n ringmaster-system create serviceaccount "$account" >/dev/null; done

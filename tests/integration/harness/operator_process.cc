@@ -3,34 +3,9 @@
 #include <csignal>
 
 #include "tests/integration/harness/control_plane.h"
-#include "tests/integration/harness/tls.h"
+#include "tests/integration/harness/plain_http.h"
 
 namespace ringmaster::testing {
-namespace {
-
-struct Page {
-  int status = 0;
-  std::string text;
-};
-
-Page PlainGet(int port, const std::string& path) {
-  ErrorCode error;
-  net::io_context io;
-  net::ip::tcp::socket socket(io);
-  socket.connect({net::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port)}, error);
-  if (error) return {};
-  http::request<http::empty_body> request(http::verb::get, path, 11);
-  request.set(http::field::host, "127.0.0.1");
-  request.keep_alive(false);
-  http::write(socket, request, error);
-  http::response<http::string_body> response;
-  boost::beast::flat_buffer buffer;
-  if (!error) http::read(socket, buffer, response, error);
-  if (error) return {};
-  return {static_cast<int>(response.result_int()), response.body()};
-}
-
-}  // namespace
 
 Result<std::unique_ptr<OperatorProcess>> OperatorProcess::Start(const OperatorOptions& options) {
   std::unique_ptr<OperatorProcess> started(new OperatorProcess);

@@ -31,6 +31,7 @@ class OperatorProcess {
   // GET of the admin server: the status, or 0 when nobody answers.
   int Probe(const std::string& path) const;
   std::string Metrics() const;
+  int admin_port() const { return admin_port_; }
   bool WaitReady(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
   bool WaitLeading(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
 

@@ -314,13 +314,16 @@ TEST_F(CpprestHttpClientTest, CountsAnswersByStatus) {
   LoopbackServer server(
       [](const SeenRequest&, Reply& reply) { reply.Write(PlainAnswer(404, "{}")); });
   std::vector<std::pair<Method, int>> counted;
-  const auto client = Make({.base_url = server.url(), .on_answer = [&](Method method, int status) {
-                              counted.emplace_back(method, status);
+  std::chrono::nanoseconds took{0};
+  const auto client = Make({.base_url = server.url(), .on_answer = [&](const Answered& answered) {
+                              counted.emplace_back(answered.method, answered.status);
+                              took = answered.took;
                             }});
 
   ASSERT_TRUE(client->Send({.method = Method::kDelete, .path = "/x"}).ok());
 
   EXPECT_EQ(counted, (std::vector<std::pair<Method, int>>{{Method::kDelete, 404}}));
+  EXPECT_GT(took.count(), 0);
 }
 
 TEST_F(CpprestHttpClientTest, RefusesUnusableTlsMaterialBeforeConnecting) {

@@ -122,6 +122,14 @@ class Events final : public runtime::EventSink {
   std::vector<std::string> reasons;
 };
 
+class Ends final : public JobObserver {
+ public:
+  void OnChange(const JobChange& change) override {
+    if (change.end) reasons.push_back(change.end->reason);
+  }
+  std::vector<std::string> reasons;
+};
+
 // One life of the operator: everything it keeps in memory. A new one is a restart.
 struct Operator {
   explicit Operator(FakeApi& the_api) : api(the_api) {}
@@ -148,13 +156,14 @@ struct Operator {
   runtime::FreshnessGate freshness{clock};
   runtime::RequestPool pool{2};
   Events events;
+  Ends ends;
   Keyring keyring{client, clock, "ringmaster-system"};
   LauncherPoller launchers{clock, [](const std::string&) {}};
   JobStore jobs{api::DecodeTrainingJob};
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
   NodeStore nodes{ProjectNode};
-  Reconciler reconciler{{.tools = {clock, client, freshness, pool, events},
+  Reconciler reconciler{{.tools = {clock, client, freshness, pool, events, &ends},
                          .jobs = jobs,
                          .pods = pods,
                          .services = services,
@@ -295,6 +304,23 @@ TEST(Reconciler, PodsThatCannotBeValidFailTheJob) {
   ASSERT_NE(failed, nullptr);
   EXPECT_EQ(failed->reason, api::kReasonInvalidSpec);
   EXPECT_NE(failed->message.find("spec.containers[0].resources"), std::string::npos);
+}
+
+TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["worker"]["template"]["spec"]["hostNetwork"] = true;
+  Operator op(api);
+  op.Sync();
+  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // somebody else was first
+
+  (void)op.reconciler.Reconcile("team-a/digits");
+  EXPECT_TRUE(op.ends.reasons.empty());
+  op.Settle();
+  Operator successor(api);
+  successor.Settle();
+
+  EXPECT_EQ(op.ends.reasons, std::vector<std::string>{api::kReasonInvalidSpec});
+  EXPECT_TRUE(successor.ends.reasons.empty());
 }
 
 TEST(Reconciler, LostKeyringIsToldAndNothingIsMade) {

@@ -1,0 +1,20 @@
+#pragma once
+
+// The process itself, under the names that every Prometheus client library uses (process_*), read
+// from /proc at each scrape. Used by metrics.cc.
+
+#include <vector>
+
+namespace prometheus {
+struct MetricFamily;
+}
+
+namespace ringmaster::runtime {
+
+class ProcessMetrics {
+ public:
+  // Appends them; what cannot be read is left out.
+  void Collect(std::vector<prometheus::MetricFamily>& families) const;
+};
+
+}  // namespace ringmaster::runtime

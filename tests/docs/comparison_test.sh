@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Every test, script, figure and page that docs/comparison.md names exists, and no "yes" of ours stands without one.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+page=docs/comparison.md
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+named=$(grep -oE '`[A-Z][A-Za-z]+\.[A-Z][A-Za-z0-9]+`' "$page" | tr -d '`' | sort -u)
+[ "$(wc -l <<<"$named")" -ge 60 ] || fail "found only: $named"
+written=$(grep -rhoE '^TEST(_F|_P)?\([A-Za-z]+, [A-Za-z0-9]+' tests --include='*_test.cc' | sed -E 's/^TEST(_F|_P)?\(//; s/, /./' | sort -u)
+missing=$(comm -23 <(echo "$named") <(echo "$written"))
+[ -z "$missing" ] || fail "no such tests: $missing"
+
+for path in $(grep -oE '`tests/[a-z0-9_/]+(\.sh)?`' "$page" | tr -d '`' | sort -u); do
+  [ -e "$path" ] || fail "no $path"
+done
+for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//' | grep -v '^https://' | sort -u); do
+  [ -e "docs/$link" ] || fail "no docs/$link"
+done
+for figure in $(grep -oE '\bB[0-9]+\b' "$page" | sort -u); do
+  grep -E "^\| $figure \|" bench/README.md >/dev/null || fail "no figure $figure"
+done
+for figure in $(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 3 {print $(NF - 1)}' "$page" | grep -oE '\bB[0-9]+\b' | sort -u); do
+  grep -E "\| $figure \|" bench/RESULTS.md >/dev/null || fail "$figure has no result"
+done
+bare=$(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 4 && $(NF - 2) ~ /^ (\*\*)?yes/ && $(NF - 1) !~ /`|B[0-9]|\]\(/ {print $2}' "$page")
+[ -z "$bare" ] || fail "a yes that nothing shows: $bare"

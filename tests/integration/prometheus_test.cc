@@ -1,0 +1,267 @@
+// What the operator says to a real Prometheus, and whether deploy/monitoring/ asks for what is
+// said: every expression of dashboard and rules is evaluated, every metric and label that one names
+// exists.
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include "tests/integration/cluster_test.h"
+#include "tests/integration/harness/plain_http.h"
+#include "tests/integration/harness/prometheus_server.h"
+
+namespace ringmaster::testing {
+namespace {
+
+constexpr char kRules[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.rules.yaml";
+constexpr char kDashboard[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.dashboard.json";
+
+// What a healthy operator does not export, because it never happened.
+const std::set<std::string> kMayBeMissing = {"ringmaster_watch_failures_total"};
+
+struct Expression {
+  std::string where;  // for messages
+  std::string text;
+};
+
+std::string ReplaceAll(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// With Grafana's variables as it fills them in.
+std::vector<Expression> OfDashboard(const json& dashboard) {
+  std::vector<Expression> found;
+  for (const json& panel : dashboard.at("panels")) {
+    if (panel.at("type") == "row") continue;
+    for (const json& target : panel.at("targets")) {
+      std::string text = target.at("expr").get<std::string>();
+      text = ReplaceAll(text, "$__rate_interval", "1m");
+      text = ReplaceAll(text, "$job_namespace", ".*");
+      found.push_back({"panel " + panel.at("title").get<std::string>(), text});
+    }
+  }
+  return found;
+}
+
+// Of Prometheus' own list of the rules that it loaded.
+std::vector<Expression> OfRules(const json& groups) {
+  std::vector<Expression> found;
+  for (const json& group : groups) {
+    for (const json& rule : group.at("rules")) {
+      found.push_back(
+          {"rule " + rule.at("name").get<std::string>(), rule.at("query").get<std::string>()});
+    }
+  }
+  return found;
+}
+
+// Every vector selector of a parsed expression: the metric's name and the labels it asks for.
+void CollectSelectors(const json& node, std::map<std::string, std::set<std::string>>& selectors) {
+  if (node.is_array()) {
+    for (const json& child : node) CollectSelectors(child, selectors);
+  }
+  if (!node.is_object()) return;
+  const std::string type = node.value("type", "");
+  if (type == "vectorSelector" || type == "matrixSelector") {
+    std::set<std::string>& labels = selectors[node.value("name", "")];
+    for (const json& matcher : node.at("matchers")) {
+      if (matcher.at("name") != "__name__") labels.insert(matcher.at("name").get<std::string>());
+    }
+    return;
+  }
+  for (const auto& [key, child] : node.items()) {
+    if (child.is_structured()) CollectSelectors(child, selectors);
+  }
+}
+
+class PrometheusTest : public ClusterTest {
+ protected:
+  void StartPrometheus() {
+    auto started = PrometheusServer::Start(op().admin_port(), kRules);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    prometheus_ = *std::move(started);
+  }
+  const PrometheusServer& prometheus() const { return *prometheus_; }
+
+  // The value of a query with one sample; nothing otherwise.
+  std::optional<double> Value(const std::string& expression) const {
+    const json samples = prometheus().Query(expression);
+    if (!samples.is_array() || samples.size() != 1) return std::nullopt;
+    return std::stod(samples[0].at("value").at(1).get<std::string>());
+  }
+  void WaitValue(const std::string& expression, double expected) {
+    WaitFor(expression + " to be " + std::to_string(expected),
+            [&] { return Value(expression) == expected; });
+  }
+
+  json JobWithGpus(const std::string& name, int replicas) const {
+    json manifest = JobManifest(ns(), name, replicas);
+    manifest["spec"]["worker"]["template"]["spec"]["containers"] =
+        json::array({{{"name", "worker"}, {"resources", {{"limits", {{"nvidia.com/gpu", 8}}}}}}});
+    return manifest;
+  }
+  std::string OfNamespace(const std::string& metric) const {
+    return metric + "{job_namespace=\"" + ns() + "\"}";
+  }
+
+  // A job that trains, loses a worker and goes on, is scaled down, and ends: all that is counted.
+  void LiveThroughEverything() {
+    StartKubelet();
+    ASSERT_NO_FATAL_FAILURE(CreateJob(JobWithGpus("digits", 3)));
+    ASSERT_NO_FATAL_FAILURE(WaitCondition("digits", "Running", "True"));
+    kubelet().Launcher("digits-launcher-1")->Report([](control::LauncherStatus& status) {
+      status.progress = control::Progress{.step = 7, .total_steps = 100};
+    });
+    WaitValue(OfNamespace("ringmaster_gpus_productive"), 24);
+    kubelet().Terminate("digits-worker-1", 137, "");
+    WaitValue("sum(ringmaster_job_restarts_total)", 1);
+    kubelet().Launcher("digits-launcher-1")->Report([](control::LauncherStatus& status) {
+      status.last_recovery = control::Recovery{.epoch = {1, 2},
+                                               .cause = "AgentLost",
+                                               .pod = "digits-worker-1",
+                                               .node = "n",
+                                               .detected_millis = 200,
+                                               .resumed_millis = 150,
+                                               .steps_lost = 1};
+    });
+    WaitValue("ringmaster_job_recoveries_total{cause=\"AgentLost\"}", 1);
+    const auto scaled =
+        admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}});
+    ASSERT_TRUE(scaled.ok()) << scaled.Text();
+    WaitValue("ringmaster_job_drain_seconds_count", 1);
+    WaitValue(OfNamespace("ringmaster_gpus_productive"), 16);
+  }
+
+ private:
+  std::unique_ptr<PrometheusServer> prometheus_;
+};
+
+TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOperatorExports) {
+  StartOperator();
+  StartPrometheus();
+  ASSERT_NO_FATAL_FAILURE(LiveThroughEverything());
+  ASSERT_NO_FATAL_FAILURE(CreateJob("waits", 1));
+  StopKubelet();
+  ASSERT_NO_FATAL_FAILURE(CreateJob("waits-longer", 1));
+  WaitFor("a job that waits", [&] {
+    return Value("max(ringmaster_job_longest_wait_seconds{phase=\"Pending\"})").has_value();
+  });
+
+  // Rates need two scrapes, and rules that build on rules two evaluations.
+  WaitFor("recorded values", [&] {
+    return Value("ringmaster:api_errors:ratio_rate5m") &&
+           Value("ringmaster:job_recovery_seconds:p90_1h") &&
+           Value("ringmaster:job_drain_seconds:p90_1h") &&
+           Value("ringmaster:job_submit_to_running_seconds:p95_1h") &&
+           Value("ringmaster:reconcile_errors:ratio_rate5m");
+  });
+  const json groups = prometheus().Get("rules").at("groups");
+  const json dashboard = json::parse(std::ifstream(kDashboard));
+  std::vector<Expression> expressions = OfDashboard(dashboard);
+  EXPECT_GT(expressions.size(), 40u);
+  const std::vector<Expression> of_rules = OfRules(groups);
+  EXPECT_GT(of_rules.size(), 20u);
+  expressions.insert(expressions.end(), of_rules.begin(), of_rules.end());
+
+  std::map<std::string, std::set<std::string>> selectors;
+  for (const Expression& expression : expressions) {
+    const std::string query = "query=" + PercentEncode(expression.text);
+    EXPECT_EQ(prometheus().Refusal("query?" + query), "") << expression.where;
+    CollectSelectors(prometheus().Get("parse_query?" + query), selectors);
+  }
+
+  EXPECT_GT(selectors.size(), 40u);
+  for (const auto& [metric, labels] : selectors) {
+    if (kMayBeMissing.contains(metric)) continue;
+    const json samples = prometheus().Query(metric);
+    const bool there = samples.is_array() && !samples.empty();
+    EXPECT_TRUE(there) << metric << " is not there";
+    if (!there) continue;
+    for (const std::string& label : labels) {
+      EXPECT_TRUE(samples[0].at("metric").contains(label)) << metric << " has no label " << label;
+    }
+  }
+
+  // The other way round: what is exported is looked at.
+  const std::string text = op().Metrics();
+  const std::regex family("# TYPE (ringmaster_\\S+) ");
+  for (std::sregex_iterator it(text.begin(), text.end(), family), end; it != end; ++it) {
+    const std::string name = (*it)[1];
+    const bool looked_at = selectors.contains(name) || selectors.contains(name + "_bucket") ||
+                           selectors.contains(name + "_sum");
+    EXPECT_TRUE(looked_at) << "nothing looks at " << name;
+  }
+}
+
+TEST_F(PrometheusTest, AHealthyOperatorRaisesNoAlertAndEveryAlertSaysWhatToDo) {
+  StartOperator();
+  StartPrometheus();
+  ASSERT_NO_FATAL_FAILURE(LiveThroughEverything());
+  WaitFor("rules to be evaluated twice", [&] {
+    return Value("ringmaster:gpus_productive:ratio{job_namespace=\"" + ns() + "\"}") == 1;
+  });
+
+  const json groups = prometheus().Get("rules").at("groups");
+  for (const json& group : groups) {
+    for (const json& rule : group.at("rules")) {
+      const std::string name = rule.at("name").get<std::string>();
+      EXPECT_EQ(rule.value("health", ""), "ok") << rule;
+      if (rule.at("type") != "alerting") continue;
+      EXPECT_NE(rule.at("state"), "firing") << rule;
+      for (const char* annotation : {"summary", "description", "runbook"}) {
+        EXPECT_NE(rule.at("annotations").value(annotation, ""), "") << name << " " << annotation;
+      }
+      const std::string severity = rule.at("labels").value("severity", "");
+      EXPECT_TRUE(severity == "critical" || severity == "warning") << name;
+    }
+  }
+}
+
+TEST_F(PrometheusTest, NamesAndHelpTextsPassPrometheusOwnLint) {
+  StartOperator();
+  RunJob("digits", 1);
+
+  const CommandOutput lint =
+      RunCommand({KubernetesPrograms() / "promtool", "check", "metrics"}, op().Metrics());
+
+  EXPECT_EQ(lint.status, 0) << lint.text;
+  EXPECT_EQ(lint.text, "");
+}
+
+TEST_F(PrometheusTest, ASuccessorSaysWhereJobsStandAndCountsNothingAgain) {
+  StartOperator();
+  StartKubelet();
+  ASSERT_NO_FATAL_FAILURE(CreateJob(JobWithGpus("digits", 2)));
+  ASSERT_NO_FATAL_FAILURE(WaitCondition("digits", "Running", "True"));
+  const auto says = [&](const std::string& line) {
+    return op().Metrics().find("\n" + line + "\n") != std::string::npos;
+  };
+  WaitFor("the first operator to count the start",
+          [&] { return says("ringmaster_job_submit_to_running_seconds_count 1"); });
+  ASSERT_EQ(op().Stop(), 0);
+
+  StartOperator();
+  ASSERT_TRUE(op().WaitLeading());
+
+  WaitFor("the successor to know the job",
+          [&] { return says(OfNamespace("ringmaster_gpus_productive") + " 16"); });
+  EXPECT_TRUE(says(OfNamespace("ringmaster_gpus_requested") + " 16"));
+  EXPECT_TRUE(says("ringmaster_jobs{phase=\"Running\"} 1"));
+  EXPECT_TRUE(says("ringmaster_job_submit_to_running_seconds_count 0"));
+  FinishJob("digits", Success(2));
+  WaitFor("the end to be counted", [&] {
+    return says("ringmaster_jobs_ended_total{reason=\"Completed\",result=\"Succeeded\"} 1");
+  });
+  EXPECT_TRUE(says("ringmaster_jobs{phase=\"Succeeded\"} 1"));
+  EXPECT_TRUE(says("ringmaster_job_phase_seconds_count{phase=\"Running\"} 1"));
+  EXPECT_TRUE(says(OfNamespace("ringmaster_gpus_requested") + " 0"));
+}
+
+}  // namespace
+}  // namespace ringmaster::testing
