@@ -72,8 +72,10 @@ class ElasticOnTest : public ElasticTest, public ::testing::WithParamInterface<b
  protected:
   ElasticOnTest() { launcher_.SetOneMachine(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Machines, ElasticOnTest, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "one" : "several"; });
+std::string NameOfMachines(const ::testing::TestParamInfo<bool>& one) {
+  return one.param ? "One" : "Several";
+}
+INSTANTIATE_TEST_SUITE_P(Machines, ElasticOnTest, ::testing::Bool(), NameOfMachines);
 
 TEST_P(ElasticOnTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
   ElasticRank& a = Start("a");
