@@ -1,6 +1,7 @@
 #include "worker/bench/collectives/communicator_backend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,9 @@ Deadline Later() { return std::chrono::steady_clock::now() + kOperationTimeout; 
 class CommunicatorBackend final : public Backend {
  public:
   // On a GPU, or on the host where it is null.
-  explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
+    at::set_num_threads(1);  // a rank's copies are no work for several
+  }
 
   Result<void> Connect(const std::string& name, const trainer::World& world) {
     Result<std::unique_ptr<Communicator>> made = Make(name, world);
