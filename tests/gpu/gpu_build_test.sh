@@ -40,7 +40,7 @@ if grep -q '\[X\] Gloo' <<<"$report"; then
   mkdir "$folder/store"
   pids=()
   for rank in 0 1; do
-    OMP_NUM_THREADS=1 timeout 200 "$train" --device=cpu --world-size=2 --rank=$rank --store="$folder/store" \
+    OMP_NUM_THREADS=1 timeout 200 "$train" --device=cpu --world-size=2 --rank=$rank --store="$folder/store" --transport=gloo \
       --generated-samples=256 --steps=6 >"$folder/rank-$rank" 2>&1 &
     pids+=($!)
   done

@@ -69,6 +69,7 @@ int RunLocalRank(int rank, const RankOptions& options, const std::string& folder
   world.epoch = {.term = 1, .number = 1};
   world.rank = rank;
   world.size = world.ranks_on_host = options.ranks;
+  world.one_machine = options.namespaces.empty();
   world.store = *std::move(store);
   if (!options.addresses.empty()) world.address = options.addresses[index];
   for (int other = 0; other < world.size; ++other) {

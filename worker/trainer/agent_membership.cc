@@ -31,10 +31,12 @@ World ToWorld(const control::RankEpoch& epoch) {
   const control::Member& self = epoch.members[static_cast<std::size_t>(epoch.rank)];
   world.address = self.address;
   world.ranks_on_host = 0;
+  world.one_machine = true;
   for (const control::Member& member : epoch.members) {
     const bool here =
         member.pod_uid == self.pod_uid || (!self.node.empty() && member.node == self.node);
     if (here) ++world.ranks_on_host;
+    if (member.pod_uid != self.pod_uid) world.one_machine = false;
     world.members.push_back(member.pod + "/" + std::to_string(member.slot) + "/" + member.start);
   }
   return world;

@@ -22,6 +22,7 @@ struct World {
   int rank = 0;
   int size = 1;
   int ranks_on_host = 1;               // how many ranks share this rank's node
+  bool one_machine = false;            // perhaps all ranks are on one, as those of one Pod are
   std::string address{};               // where this rank listens for the others; empty: loopback
   std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
   std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found

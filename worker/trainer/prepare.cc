@@ -35,14 +35,12 @@ Result<void> CheckGlobalBatch(const TrainOptions& options) {
 }
 
 Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
-  // NCCL lets ranks share a GPU only where its user asked for it, by one of these.
-  const bool share =
-      std::getenv("NCCL_HOSTID") != nullptr || NumberIn("NCCL_MULTI_RANK_GPU_ENABLE") != 0;
   const GpuRequest request{
       .device = options.device,
       .gpus = NumberIn(control::kEnvGpus),
       .local_rank = options.world_size > 0 ? options.rank : NumberIn(control::kEnvSlot),
-      .share = share};
+      .share = GpusAreShared(),
+      .flag = ""};
   if (!WantsGpu(request)) return std::unique_ptr<Gpu>();
   const Result<std::optional<int>> number = ChooseGpu(request, FindGpus());
   if (!number.ok()) return number.error();

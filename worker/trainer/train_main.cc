@@ -88,6 +88,7 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
     world.rank = options.rank;
     world.size = options.world_size;
     world.ranks_on_host = options.world_size;
+    world.one_machine = true;
     world.address = options.address;
     return MakeStaticMembership(std::move(world), *std::move(store));
   }
@@ -110,18 +111,19 @@ std::shared_ptr<Position> MakePosition() {
   return position;
 }
 
-CommunicatorFactory MakeCommunicators(Gpu* gpu, MpiWorld* mpi, LeftBehind& left_behind) {
+CommunicatorFactory MakeCommunicators(Gpu* gpu, MpiWorld* mpi, LeftBehind& left_behind,
+                                      HostTransport transport) {
   if (gpu != nullptr) return gpu->communicators(left_behind);
   if (mpi != nullptr) {
     return [mpi, &left_behind](const World&, Deadline deadline) {
       return mpi->Connect(deadline, left_behind);
     };
   }
-  return [&left_behind](const World& world,
-                        Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+  return [&left_behind, transport](const World& world,
+                                   Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
     if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
-    return MakeHostCommunicator(world, deadline, left_behind);
+    return MakeHostCommunicator(world, deadline, left_behind, transport);
   };
 }
 
@@ -199,8 +201,9 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
   const Result<std::unique_ptr<StateKeeper>> keeper =
       OpenKeeper(options, workload, optimizer, state, **membership, clock);
   if (!keeper.ok()) return keeper.error();
-  Session session(**membership, MakeCommunicators(prepared->gpu.get(), mpi, left_behind), buckets,
-                  state, *audit, clock,
+  Session session(**membership,
+                  MakeCommunicators(prepared->gpu.get(), mpi, left_behind, options.transport),
+                  buckets, state, *audit, clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),

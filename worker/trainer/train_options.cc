@@ -141,6 +141,16 @@ void AddCompressionFlag(CLI::App& app, std::string& compression) {
       ->capture_default_str();
 }
 
+void AddTransportFlag(CLI::App& app, TrainOptions& options) {
+  app.add_option_function<std::string>(
+         "--transport",
+         [&options](const std::string& name) { options.transport = *HostTransportOf(name); },
+         "what ranks on CPUs reduce over: Gloo's sockets, or memory that all ranks of a world "
+         "share. auto: memory where all are in one Pod, or on one machine")
+      ->check(CLI::IsMember(Names(kHostTransports)))
+      ->default_str(NameOf(HostTransport::kAuto));
+}
+
 void AddBucketFlag(CLI::App& app, TrainOptions& options) {
   const CLI::Range mib(0.001, 4096.0);
   app.add_option_function<std::string>(
@@ -297,6 +307,9 @@ Result<void> CheckTogether(const TrainOptions& options) {
         "--mpi takes rank and world size from mpirun: leave out --rank, --world-size, --store and "
         "--membership-schedule");
   }
+  if (options.mpi && options.transport != HostTransport::kAuto) {
+    return wrong("--mpi reduces over MPI: leave --transport out");
+  }
   if (!options.membership_schedule.empty()) {
     if (options.world_size != 0)
       return wrong("--membership-schedule says how many ranks there are: leave out --world-size");
@@ -339,6 +352,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   AddRunFlags(app, parsed.options, timeout_seconds);
   AddCompressionFlag(app, compression);
   AddPrecisionFlag(app, parsed.options);
+  AddTransportFlag(app, parsed.options);
   AddBucketFlag(app, parsed.options);
   AddStateFlags(app, parsed.options);
   AddPartialFcFlags(app, parsed.options.partial_fc);

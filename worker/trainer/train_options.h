@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "worker/trainer/comm/host_transport.h"
 #include "worker/trainer/compression/codec.h"
 #include "worker/trainer/precision.h"
 
@@ -70,6 +71,7 @@ struct TrainOptions {
   int world_size = 0;  // 0: not given
   std::string store;
   std::string address;
+  HostTransport transport = HostTransport::kAuto;  // of ranks on CPUs
   bool mpi = false;                 // the world is mpirun's instead, and reduces over MPI
   std::string membership_schedule;  // empty: nothing is replayed
 };

@@ -118,6 +118,7 @@ TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
   EXPECT_EQ(world->size, 2);
   EXPECT_EQ(world->address, "10.0.0.1");
   EXPECT_EQ(world->ranks_on_host, 1);
+  EXPECT_FALSE(world->one_machine);
   const auto hello = agent_.Receive<control::RankHello>();
   EXPECT_EQ(hello.slot, 1);
   EXPECT_EQ(hello.pid, ::getpid());

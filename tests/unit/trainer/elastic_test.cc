@@ -1,6 +1,6 @@
-// Worlds that change under training: several ranks in this process, over Gloo, whose launcher is
-// the test. Whatever happens to the ranks, the parameters at the end are, bit for bit, those of one
-// rank alone, and the audit of all ranks' logs is clean.
+// Worlds that change under training: several ranks in this process, through memory that they share
+// and over Gloo, whose launcher is the test. Whatever happens to the ranks, the parameters at the
+// end are, bit for bit, those of one rank alone, and the audit of all ranks' logs is clean.
 
 #include <algorithm>
 #include <chrono>
@@ -68,7 +68,16 @@ class ElasticTest : public ::testing::Test {
   std::list<ElasticRank> ranks_;
 };
 
-TEST_F(ElasticTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
+class ElasticOnTest : public ElasticTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  ElasticOnTest() { launcher_.SetOneMachine(GetParam()); }
+};
+std::string NameOfMachines(const ::testing::TestParamInfo<bool>& one) {
+  return one.param ? "One" : "Several";
+}
+INSTANTIATE_TEST_SUITE_P(Machines, ElasticOnTest, ::testing::Bool(), NameOfMachines);
+
+TEST_P(ElasticOnTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
   ElasticRank& a = Start("a");
   ElasticRank& b = Start("b", {.not_finite_at = 4});
   launcher_.Form({"a", "b"});
@@ -82,7 +91,7 @@ TEST_F(ElasticTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
   }
 }
 
-TEST_F(ElasticTest, AStepThatIsNotFiniteCanBeLeftOut) {
+TEST_P(ElasticOnTest, AStepThatIsNotFiniteCanBeLeftOut) {
   ElasticRank& a = Start("a", {.not_finite_at = 4, .skip_not_finite = true});
   ElasticRank& b = Start("b", {.not_finite_at = 9, .skip_not_finite = true});
   launcher_.Form({"a", "b"});
@@ -100,7 +109,7 @@ TEST_F(ElasticTest, AStepThatIsNotFiniteCanBeLeftOut) {
   ExpectCleanAudit();
 }
 
-TEST_F(ElasticTest, AScaledLossThatOverflowsIsScaledLessByAllRanksAndByThoseThatJoin) {
+TEST_P(ElasticOnTest, AScaledLossThatOverflowsIsScaledLessByAllRanksAndByThoseThatJoin) {
   Gate grow(6);
   Start("a",
         {.at = [&](int64_t step) { grow.Pass(step); }, .not_finite_at = 4, .scale_loss = true});
@@ -129,7 +138,7 @@ TEST_F(ElasticTest, AScaledLossThatOverflowsIsScaledLessByAllRanksAndByThoseThat
 
 // Alone it has nothing to measure; the first world of several does, and who joins later takes it
 // over.
-TEST_F(ElasticTest, ChoosesTheSizeOfBucketsOnceAndForAll) {
+TEST_P(ElasticOnTest, ChoosesTheSizeOfBucketsOnceAndForAll) {
   Gate second(6);
   Gate third(12);
   const auto passes = [&](int64_t step) {
@@ -161,7 +170,7 @@ TEST_F(ElasticTest, ChoosesTheSizeOfBucketsOnceAndForAll) {
   ExpectCleanAudit();
 }
 
-TEST_F(ElasticTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
+TEST_P(ElasticOnTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
   ElasticRank& a = Start("a");
   Start("b");
   launcher_.Form({"a", "b"});
@@ -176,7 +185,7 @@ TEST_F(ElasticTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
   }
 }
 
-TEST_F(ElasticTest, ARankIsLostInAStep) {
+TEST_P(ElasticOnTest, ARankIsLostInAStep) {
   Start("a");
   Start("b");
   Start("c", {.at = [](int64_t step) { DieAt(step, 10); }});
@@ -188,7 +197,7 @@ TEST_F(ElasticTest, ARankIsLostInAStep) {
   ExpectFinished({"a", "b"});
 }
 
-TEST_F(ElasticTest, RankZeroIsLostAndTheNextOneGoesOnWithLogAndReports) {
+TEST_P(ElasticOnTest, RankZeroIsLostAndTheNextOneGoesOnWithLogAndReports) {
   Start("a", {.at = [](int64_t step) { DieAt(step, 10); }});
   ElasticRank& b = Start("b");
   Start("c");
@@ -203,7 +212,7 @@ TEST_F(ElasticTest, RankZeroIsLostAndTheNextOneGoesOnWithLogAndReports) {
   EXPECT_EQ(b.logged_steps().back(), kLast);
 }
 
-TEST_F(ElasticTest, AllButOneAreLost) {
+TEST_P(ElasticOnTest, AllButOneAreLost) {
   Start("a");
   Start("b", {.at = [](int64_t step) { DieAt(step, 10); }});
   Start("c", {.at = [](int64_t step) { DieAt(step, 10); }});
@@ -215,7 +224,7 @@ TEST_F(ElasticTest, AllButOneAreLost) {
   ExpectFinished({"a"});
 }
 
-TEST_F(ElasticTest, ASecondRankIsLostWhileTheNextWorldForms) {
+TEST_P(ElasticOnTest, ASecondRankIsLostWhileTheNextWorldForms) {
   Start("a");
   Start("b", {.at = [](int64_t step) { DieAt(step, 10); }});
   Start("c");
@@ -237,6 +246,7 @@ TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
   launcher_.Form({"a", "b"});
   gate.AwaitReached();
   const BlackHole ghost;
+  launcher_.SetOneMachine(false);
   const auto store = launcher_.Form({"a", "b", "ghost"});
   gate.Open();
   for (const char* rank : {"0", "1"}) {
@@ -256,7 +266,7 @@ TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
   EXPECT_LT(took, kShort / 2);
 }
 
-TEST_F(ElasticTest, RanksThatWaitedForAMemberInVainNameIt) {
+TEST_P(ElasticOnTest, RanksThatWaitedForAMemberInVainNameIt) {
   constexpr seconds kShort{1};
   Start("a", {.timeout = kShort});
   Start("b", {.timeout = kShort});
@@ -268,7 +278,7 @@ TEST_F(ElasticTest, RanksThatWaitedForAMemberInVainNameIt) {
   EXPECT_EQ(launcher_.LostPeerOf("b"), 1);
 }
 
-TEST_F(ElasticTest, ASilentRankIsLeftWithinMilliseconds) {
+TEST_P(ElasticOnTest, ASilentRankIsLeftWithinMilliseconds) {
   Gate silence(10);
   std::promise<steady_clock::time_point> resumed;
   int64_t world = 0;
@@ -295,7 +305,7 @@ TEST_F(ElasticTest, ASilentRankIsLeftWithinMilliseconds) {
   EXPECT_LT(took, kTimeout / 4);
 }
 
-TEST_F(ElasticTest, RanksPauseWithTheirStateAndResume) {
+TEST_P(ElasticOnTest, RanksPauseWithTheirStateAndResume) {
   Gate gate(10);
   Start("a", {.at = [&](int64_t step) { gate.Pass(step); }});
   Start("b");
@@ -310,7 +320,7 @@ TEST_F(ElasticTest, RanksPauseWithTheirStateAndResume) {
   ExpectFinished({"a", "b"});
 }
 
-TEST_F(ElasticTest, AWorldGrowsAndShrinksAtAStepsBoundary) {
+TEST_P(ElasticOnTest, AWorldGrowsAndShrinksAtAStepsBoundary) {
   Gate grow(10);
   Gate shrink(20);
   Start("a", {.at = [&](int64_t step) {
@@ -338,7 +348,7 @@ TEST_F(ElasticTest, AWorldGrowsAndShrinksAtAStepsBoundary) {
   EXPECT_THAT(shrunk, ::testing::AnyOf(20, 21));
 }
 
-TEST_F(ElasticTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
+TEST_P(ElasticOnTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
   Start("a");
   Start("b", {.fail_reduction_of = 10});  // a applies step 10, b does not
   launcher_.Form({"a", "b"});
@@ -349,7 +359,7 @@ TEST_F(ElasticTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
   ExpectFinished({"a", "b"});
 }
 
-TEST_F(ElasticTest, OtherParametersAtTheSameVersionStopTheJob) {
+TEST_P(ElasticOnTest, OtherParametersAtTheSameVersionStopTheJob) {
   Gate gate_a(10);
   Gate gate_b(10);
   ElasticRank& a = Start("a", {.at = [&](int64_t step) { gate_a.Pass(step); }});
@@ -371,7 +381,7 @@ TEST_F(ElasticTest, OtherParametersAtTheSameVersionStopTheJob) {
   }
 }
 
-TEST_F(ElasticTest, ALossWhileTheyMeasureIsMeasuredAgain) {
+TEST_P(ElasticOnTest, ALossWhileTheyMeasureIsMeasuredAgain) {
   Start("a");
   Start("b", {.at_evaluation = [] { throw std::runtime_error("killed"); }});
   Start("c");
@@ -383,7 +393,7 @@ TEST_F(ElasticTest, ALossWhileTheyMeasureIsMeasuredAgain) {
   ExpectFinished({"a", "c"});
 }
 
-TEST_F(ElasticTest, AWorldThatIsOverAfterTheLastStepFinishesInTheNextOne) {
+TEST_P(ElasticOnTest, AWorldThatIsOverAfterTheLastStepFinishesInTheNextOne) {
   launcher_.HoldRelease(true);
   Start("a");
   Start("b");

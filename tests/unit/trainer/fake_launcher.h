@@ -71,6 +71,12 @@ class FakeLauncher {
     TellWatchers(lock);
   }
 
+  // Whether the ranks of worlds to come are on one machine.
+  void SetOneMachine(bool one) {
+    const std::lock_guard lock(mutex_);
+    one_machine_ = one;
+  }
+
   // Starts the next world: `names` by rank. Names that nobody plays are members that never come.
   std::shared_ptr<Store> Form(const Names& names) {
     Prepare();
@@ -78,6 +84,7 @@ class FakeLauncher {
     world_.epoch = {.term = 1, .number = world_.epoch.number + 1};
     world_.size = static_cast<int>(names.size());
     world_.ranks_on_host = world_.size;
+    world_.one_machine = one_machine_;
     world_.store = std::make_shared<EndingStore>();
     names_ = names;
     world_.members.clear();
@@ -187,6 +194,7 @@ class FakeLauncher {
   std::mutex mutex_;
   std::condition_variable changed_;
   World world_;
+  bool one_machine_ = true;
   Names names_;
   control::Epoch below_;
   bool switching_ = false;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Training over MPI: mpi_training_test.sh <ringmaster-train> <ringmaster-audit> <mpirun>
 #
-# Two ranks that mpirun started have the same parameters, bit for bit, as two that met over Gloo, after every step; shares
+# Two ranks that mpirun started have the same parameters, bit for bit, as two over Gloo or shared memory, after every step; shares
 # of a table that travel between three ranks arrive; a rank that dies ends the job; what cannot be is refused.
 set -euo pipefail
 train=$1 audit=$2
@@ -25,17 +25,36 @@ refused() { # text command...: ends with 2 and says so
 
 digits=(--device=cpu --generated-samples=256 --global-batch=96 --steps=8 --seed=3)
 
-echo "# two ranks over MPI and over Gloo"
-mkdir "$folder"/{mpi,gloo,store}
+echo "# two ranks over MPI, over Gloo and through memory"
+mkdir "$folder/mpi"
 "${mpirun[@]}" -n 2 "$train" --mpi "${digits[@]}" --audit-log="$folder/mpi" --step-log="$folder/steps" ||
   fail "the training over MPI failed"
+for transport in gloo shared-memory; do
+  mkdir "$folder/$transport"
+  pids=()
+  for rank in 0 1; do
+    "$train" --world-size=2 --rank=$rank --store="$folder/store-$transport" --transport=$transport "${digits[@]}" \
+      --audit-log="$folder/$transport" --step-log=none &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || fail "the training over $transport failed"; done
+  "$audit" "$folder/mpi" --compare "$folder/$transport" || fail "MPI's parameters are not those over $transport"
+done
+
+echo "# a rank that is killed while others share its memory"
 pids=()
 for rank in 0 1; do
-  "$train" --world-size=2 --rank=$rank --store="$folder/store" "${digits[@]}" --audit-log="$folder/gloo" --step-log=none &
+  "$train" --world-size=2 --rank=$rank --store="$folder/store-killed" --transport=shared-memory "${digits[@]}" --steps=100000 \
+    --step-log="$folder/killed-$rank" 2>"$folder/survivor-$rank" &
   pids+=($!)
 done
-for pid in "${pids[@]}"; do wait "$pid" || fail "the training over Gloo failed"; done
-"$audit" "$folder/mpi" --compare "$folder/gloo" || fail "MPI's parameters are not Gloo's"
+until grep -s '"step":3' "$folder/killed-0" >/dev/null; do sleep 0.05; done
+kill -9 "${pids[1]}"
+code=0
+wait "${pids[0]}" || code=$?
+[ "$code" = 75 ] || { cat "$folder/survivor-0" && fail "who lost its peer ended with $code, not 75"; }
+grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$folder/survivor-0" && fail "it does not say whom it lost"; }
+
 grep '"summary"' "$folder/steps" >/dev/null || fail "no summary was written"
 
 echo "# 16-bit reductions, and shares of a table"
@@ -62,6 +81,6 @@ timeout 120 "${mpirun[@]}" -n 2 bash -c '
 
 echo "# what cannot be"
 refused 'mpirun -n 4 ringmaster-train' env -u OMPI_COMM_WORLD_SIZE "$train" --mpi "${digits[@]}"
-refused 'leave out --rank' "$train" --mpi --world-size=2 --store="$folder/store" "${digits[@]}"
+refused 'leave out --rank' "$train" --mpi --world-size=2 --store="$folder/nowhere" "${digits[@]}"
 refused 'neither come nor go' env RINGMASTER_AGENT_SOCKET=/nowhere "$train" --mpi "${digits[@]}"
 echo "all passed"

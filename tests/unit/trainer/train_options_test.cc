@@ -45,6 +45,12 @@ TEST(TrainOptions, KnowsTheFormatsInWhichGradientsTravel) {
   EXPECT_EQ(Parse({"--compression=fp8-e5m2"})->options.compression, Compression::kFloat8E5M2);
 }
 
+TEST(TrainOptions, KnowsWhatRanksReduceOver) {
+  EXPECT_EQ(Parse({})->options.transport, HostTransport::kAuto);
+  EXPECT_EQ(Parse({"--transport=gloo"})->options.transport, HostTransport::kGloo);
+  EXPECT_EQ(Parse({"--transport=shared-memory"})->options.transport, HostTransport::kSharedMemory);
+}
+
 TEST(TrainOptions, TakesTheFlagsOfPartialFc) {
   const auto parsed =
       Parse({"--workload=partial-fc", "--data=synthetic", "--classes=1000000", "--embedding=256",
@@ -106,6 +112,8 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--workload=bert"}, "--workload"},
       {{"--device=tpu"}, "--device"},
       {{"--compression=zip"}, "--compression"},
+      {{"--transport=tcp"}, "--transport"},
+      {{"--mpi", "--transport=gloo"}, "leave --transport out"},
       {{"--precision=fp64"}, "--precision"},
       {{"--precision=fp16", "--workload=partial-fc"}, "use --precision=bf16"},
       {{"--precision=fp16", "--compression=fp8-e4m3"}, "use --precision=bf16"},

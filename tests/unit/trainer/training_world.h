@@ -1,11 +1,12 @@
 #pragma once
 
-// Whole ranks of the trainer as threads of one test process, over Gloo on loopback.
+// Whole ranks of the trainer as threads of one test process: through memory that they share, or
+// over Gloo on loopback.
 
 #include <memory>
 
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/comm/gloo_communicator.h"
+#include "worker/trainer/comm/host_communicator.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/train_loop.h"
@@ -18,7 +19,9 @@ inline CommunicatorFactory TestCommunicators(LeftBehind& left_behind) {
                         Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
     if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
-    return std::unique_ptr<Communicator>(new GlooCommunicator(world, deadline, left_behind));
+    return MakeHostCommunicator(
+        world, deadline, left_behind,
+        world.one_machine ? HostTransport::kSharedMemory : HostTransport::kGloo);
   };
 }
 

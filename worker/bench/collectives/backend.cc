@@ -1,6 +1,6 @@
 #include "worker/bench/collectives/backend.h"
 
-#include "worker/bench/collectives/gloo_backend.h"
+#include "worker/bench/collectives/communicator_backend.h"
 #include "worker/bench/ranks.h"
 #include "worker/trainer/comm/mpi/mpi_world.h"
 
@@ -22,25 +22,32 @@ Result<void> CheckMpi() {
 #endif
 }
 
+Result<void> CheckNccl([[maybe_unused]] int ranks) {
+#if defined(RINGMASTER_BENCH_CUDA)
+  if (UnderAgent()) return {};  // this rank sees for itself
+  return CheckGpus(ranks);
+#else
+  return Error{ErrorKind::kInvalid,
+               "--backend=nccl: this build has no NCCL communicator (it was built without CUDA); "
+               "use --backend=gloo"};
+#endif
+}
+
 }  // namespace
 
-Result<void> CheckBackend(const std::string& name) {
+Result<void> CheckBackend(const std::string& name, int ranks) {
   if (name == "mpi") return CheckMpi();
-  if (name == "nccl") {
-    return Error{ErrorKind::kInvalid,
-                 "--backend=nccl: this build has no NCCL communicator; use --backend=gloo"};
-  }
   if (!UnderAgent() && UnderMpirun()) {
     return Error{ErrorKind::kInvalid,
                  "--backend=" + name +
                      " starts its own ranks, or is started by a TrainingJob; under mpirun use "
                      "--backend=mpi"};
   }
-  return {};
+  return name == "nccl" ? CheckNccl(ranks) : Result<void>();
 }
 
-std::unique_ptr<Backend> MakeBackend(const std::string&, const trainer::World& world) {
-  return MakeGlooBackend(world);
+Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world) {
+  return MakeCommunicatorBackend(name, world);
 }
 
 }  // namespace ringmaster::bench

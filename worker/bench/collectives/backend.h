@@ -1,7 +1,7 @@
 #pragma once
 
-// What carries the measured operations. Over Gloo it is the trainer's own communicator; over MPI
-// the library that jobs of direct programs use.
+// What carries the measured operations: the trainer's own communicators over Gloo, shared memory
+// and NCCL, or MPI, the library that jobs of direct programs use.
 
 #include <memory>
 #include <string>
@@ -19,6 +19,8 @@ class Backend {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Whose memory it works on, as LibTorch names it.
+  virtual std::string device() const { return "cpu"; }
   // Whether it has this type, and reduces it so.
   virtual bool Supports(trainer::ElementType type, trainer::ReduceOp op) const = 0;
 
@@ -27,12 +29,13 @@ class Backend {
   virtual Result<void> Barrier() = 0;
 };
 
-// gloo, mpi, nccl. kInvalid: not in this build, or not to be had here, and what to do.
-Result<void> CheckBackend(const std::string& name);
+// gloo, shared-memory, mpi, nccl; `ranks` are those that this process would start. kInvalid: not in
+// this build, or not to be had here, and what to do.
+Result<void> CheckBackend(const std::string& name, int ranks);
 
 // One that meets in `world`, that of RunOnRanks(). REQUIRES: CheckBackend() agreed, and `name` is
 // not mpi, whose ranks mpirun starts.
-std::unique_ptr<Backend> MakeBackend(const std::string& name, const trainer::World& world);
+Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world);
 
 #if defined(RINGMASTER_BENCH_MPI)
 // The processes that mpirun started; MPI is initialised with it and finalised with its end.

@@ -71,7 +71,7 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
     app.add_option("-r,--root", flags.root, "who sends")->check(CLI::Range(0, 1 << 20));
   }
   app.add_option("--backend", flags.backend, "what carries it")
-      ->check(CLI::IsMember({"gloo", "mpi", "nccl"}));
+      ->check(CLI::IsMember({"gloo", "shared-memory", "mpi", "nccl"}));
   app.add_option("--ranks", flags.ranks,
                  "ranks to start on this machine; an agent or mpirun brings its own")
       ->check(CLI::Range(1, 1024));
@@ -156,7 +156,7 @@ int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& fla
 int RunCollective(Collective collective, const CollectiveFlags& flags) {
   const Result<Sweepings> sweep = SweepOf(collective, flags);
   if (!sweep.ok()) return Refuse(sweep.error().message);
-  if (Result<void> usable = CheckBackend(flags.backend); !usable.ok()) {
+  if (Result<void> usable = CheckBackend(flags.backend, flags.ranks); !usable.ok()) {
     return Refuse(usable.error().message);
   }
 #if defined(RINGMASTER_BENCH_MPI)
@@ -167,7 +167,10 @@ int RunCollective(Collective collective, const CollectiveFlags& flags) {
   }
 #endif
   return RunOnRanks({.ranks = flags.ranks}, [&](const trainer::World& world) {
-    return RunRank(*MakeBackend(flags.backend, world), *sweep, flags);
+    const Result<std::unique_ptr<Backend>> backend = MakeBackend(flags.backend, world);
+    if (backend.ok()) return RunRank(**backend, *sweep, flags);
+    const bool invalid = backend.error().kind == ErrorKind::kInvalid;
+    return Refuse(backend.error().message, invalid ? kBadInput : 1);
   });
 }
 

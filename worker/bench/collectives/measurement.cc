@@ -1,10 +1,10 @@
 #include "worker/bench/collectives/measurement.h"
 
+#include <ATen/ATen.h>
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
-#include <memory>
+#include <optional>
+#include <string>
 
 #include "worker/bench/collectives/check_data.h"
 
@@ -27,29 +27,61 @@ Result<T> SumOverRanks(Backend& backend, T mine, trainer::ElementType type) {
   return mine;
 }
 
-// Memory for the largest call, once: pages that are touched first are not part of a time.
-class Memory {
+// The two buffers of the largest call, once: pages that are touched first are not part of a time.
+class Buffers {
  public:
-  explicit Memory(std::size_t bytes) : send_(bytes), receive_(bytes) {}
+  Buffers(std::size_t bytes, const std::string& device)
+      : send_(at::zeros({static_cast<int64_t>(bytes)},
+                        at::TensorOptions().dtype(at::kByte).device(at::Device(device)))),
+        receive_(at::zeros_like(send_)) {}
 
   Call CallOf(const Sweepings& sweep, const Counts& counts, const Row& row, int rank,
-              bool in_place) {
+              bool in_place) const {
+    auto* const send = static_cast<std::byte*>(send_.data_ptr());
+    auto* const receive = static_cast<std::byte*>(receive_.data_ptr());
     Call call{.collective = sweep.collective,
               .op = row.op,
               .root = sweep.root,
-              .send = Elements(send_.data(), counts.send, row.type),
-              .receive = Elements(receive_.data(), counts.receive, row.type)};
+              .send = Elements(send, counts.send, row.type),
+              .receive = Elements(receive, counts.receive, row.type)};
     if (!in_place) return call;
     // The smaller buffer is this rank's piece of the larger one.
     const std::size_t piece = SizeOf(row.type) * counts.unit * static_cast<std::size_t>(rank);
-    call.receive.data = send_.data() + (counts.receive < counts.send ? piece : 0);
-    call.send.data = send_.data() + (counts.send < counts.receive ? piece : 0);
+    call.receive.data = send + (counts.receive < counts.send ? piece : 0);
+    call.send.data = send + (counts.send < counts.receive ? piece : 0);
     return call;
   }
 
+  // All of it, between devices; done when it returns.
+  void CopyFrom(const Buffers& other) {
+    send_.copy_(other.send_);
+    receive_.copy_(other.receive_);
+  }
+
  private:
-  std::vector<std::byte> send_;
-  std::vector<std::byte> receive_;
+  at::Tensor send_;
+  at::Tensor receive_;
+};
+
+// What is measured, and the same on the host, where it is filled and checked.
+class Memory {
+ public:
+  Memory(std::size_t bytes, const std::string& device) : measured_(bytes, device) {
+    if (device != "cpu") host_.emplace(bytes, "cpu");
+  }
+
+  const Buffers& measured() const { return measured_; }
+  const Buffers& on_host() const { return host_ ? *host_ : measured_; }
+  void Push() {
+    if (host_) measured_.CopyFrom(*host_);
+  }
+  void Pull() {
+    if (host_) host_->CopyFrom(measured_);
+  }
+
+ private:
+  Buffers measured_;
+  std::optional<Buffers> host_;  // nothing: measured_ is there
 };
 
 class Measuring {
@@ -57,7 +89,8 @@ class Measuring {
   Measuring(Backend& backend, const Sweepings& sweep)
       : backend_(backend),
         sweep_(sweep),
-        memory_(static_cast<std::size_t>(*std::ranges::max_element(sweep.sizes))) {}
+        memory_(static_cast<std::size_t>(*std::ranges::max_element(sweep.sizes)),
+                backend.device()) {}
 
   // Nothing where no element fits.
   Result<std::vector<Row>> RowOf(int64_t bytes, trainer::ElementType type, trainer::ReduceOp op) {
@@ -71,8 +104,11 @@ class Measuring {
             .out_of_place = {},
             .in_place = {}};
     for (const bool in_place : {false, true}) {
-      const Call call = memory_.CallOf(sweep_, counts, row, backend_.rank(), in_place);
-      const Result<Timing> timing = Time(call, row.bytes);
+      const auto call_on = [&](const Buffers& buffers) {
+        return buffers.CallOf(sweep_, counts, row, backend_.rank(), in_place);
+      };
+      const Result<Timing> timing =
+          Time(call_on(memory_.measured()), call_on(memory_.on_host()), row.bytes);
       if (!timing.ok()) return timing.error();
       (in_place ? row.in_place : row.out_of_place) = *timing;
     }
@@ -80,10 +116,11 @@ class Measuring {
   }
 
  private:
-  Result<Timing> Time(const Call& call, int64_t bytes) {
+  Result<Timing> Time(const Call& call, const Call& on_host, int64_t bytes) {
     Timing timing;
-    const CheckedCall checked{.call = call, .rank = backend_.rank(), .ranks = backend_.size()};
+    const CheckedCall checked{.call = on_host, .rank = backend_.rank(), .ranks = backend_.size()};
     Fill(checked);
+    memory_.Push();
     if (Result<void> warm = Repeat(call, sweep_.warm_up); !warm.ok()) return warm.error();
     const auto begin = steady_clock::now();
     if (Result<void> run = Repeat(call, sweep_.iterations); !run.ok()) return run.error();
@@ -98,7 +135,9 @@ class Measuring {
 
     // Anew: an in-place operation has reduced its own results until now.
     Fill(checked);
+    memory_.Push();
     if (Result<void> run = Repeat(call, 1); !run.ok()) return run.error();
+    memory_.Pull();
     const Result<int64_t> wrong =
         SumOverRanks(backend_, CountWrong(checked), trainer::ElementType::kInt64);
     if (!wrong.ok()) return wrong.error();

@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "worker/bench/scoped_store.h"
-#include "worker/trainer/comm/gloo_communicator.h"
+#include "worker/trainer/comm/host_communicator.h"
 #include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/heap.h"
@@ -24,20 +24,21 @@ using trainer::World;
 constexpr std::chrono::seconds kStepTimeout{120};
 constexpr std::chrono::hours kLongestRun{2};
 
-trainer::CommunicatorFactory Communicators(trainer::LeftBehind& left_behind) {
-  return [&left_behind](const World& world,
-                        Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+trainer::CommunicatorFactory Communicators(trainer::LeftBehind& left_behind,
+                                           trainer::HostTransport transport) {
+  return [&left_behind, transport](const World& world,
+                                   Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (world.size == 1) {
       return std::unique_ptr<Communicator>(new trainer::LoopbackCommunicator());
     }
-    return std::unique_ptr<Communicator>(
-        new trainer::GlooCommunicator(world, deadline, left_behind));
+    return trainer::MakeHostCommunicator(world, deadline, left_behind, transport);
   };
 }
 
 }  // namespace
 
-RankGroup::RankGroup(const World& world) : world_(world) {
+RankGroup::RankGroup(const World& world, trainer::HostTransport transport)
+    : world_(world), transport_(transport) {
   trainer::KeepFreedMemory();
   at::set_num_threads(1);
 }
@@ -97,8 +98,8 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   world.members.clear();
   const std::shared_ptr<trainer::Store> store = world.store;
   const auto membership = trainer::MakeStaticMembership(std::move(world), store);
-  trainer::Session session(*membership, Communicators(left_behind), buckets, optimizer.state(),
-                           audit, clock,
+  trainer::Session session(*membership, Communicators(left_behind, transport_), buckets,
+                           optimizer.state(), audit, clock,
                            {.global_batch = training.global_batch,
                             .timeout = kStepTimeout,
                             .compression = training.compression});

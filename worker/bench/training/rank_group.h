@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/trainer/comm/host_transport.h"
 #include "worker/trainer/compression/codec.h"
 #include "worker/trainer/membership_source.h"
 #include "worker/trainer/step_log.h"
@@ -31,7 +32,8 @@ struct Training {
 class RankGroup {
  public:
   // `world` is that of RunOnRanks().
-  explicit RankGroup(const trainer::World& world);
+  explicit RankGroup(const trainer::World& world,
+                     trainer::HostTransport transport = trainer::HostTransport::kAuto);
 
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
@@ -49,6 +51,7 @@ class RankGroup {
   Result<std::vector<std::string>> Gather(const std::string& mine);
 
   const trainer::World world_;
+  const trainer::HostTransport transport_;
   int runs_ = 0;
   int gathered_ = 0;
 };

@@ -26,6 +26,7 @@ struct ThroughputFlags {
   int rounds = 5;
   int64_t samples = 8192;
   int loader_threads = 1;
+  std::string transport = trainer::NameOf(trainer::HostTransport::kAuto);
   std::string ddp;  // a command; empty: PyTorch is not measured
   std::string json;
 };
@@ -153,7 +154,7 @@ int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
   }
   const Result<Digits> digits = Digits::Load("generated", flags.samples);
   if (!digits.ok()) return Refuse(digits.error().message);
-  RankGroup group(world);
+  RankGroup group(world, *trainer::HostTransportOf(flags.transport));
   const Result<Rates> rates = Throughput(group, flags, *digits).Run();
   if (!rates.ok()) return Refuse(rates.error().message, 1);
   if (world.rank != 0) return 0;
@@ -196,6 +197,8 @@ Command AddThroughput(CLI::App& app) {
       ->check(CLI::Range(int64_t{64}, int64_t{1} << 24));
   command.add_option("--loader-threads", flags->loader_threads, "of a rank; 0: none")
       ->check(CLI::Range(0, 256));
+  command.add_option("--transport", flags->transport, "what the ranks reduce over")
+      ->check(CLI::IsMember({"auto", "gloo", "shared-memory"}));
   command.add_option("--ddp", flags->ddp,
                      "a command that trains the same with PyTorch (bench/ddp/throughput.sh)");
   command.add_option("--json", flags->json, "a file for the figure; '-': standard output");

@@ -11,6 +11,7 @@ constexpr std::chrono::seconds kGrace{1};
 }  // namespace
 
 Result<void> Work::Wait() {
+  if (help_ && !ended()) help_(*this);
   std::unique_lock lock(mutex_);
   if (!ended_.wait_until(lock, deadline_ + kGrace, [&] { return outcome_.has_value(); })) {
     return Error{ErrorKind::kTimeout, "a collective operation did not end by its deadline"};
@@ -22,6 +23,11 @@ std::optional<Work::Span> Work::span() const {
   const std::lock_guard lock(mutex_);
   if (!began_at_ || !outcome_) return std::nullopt;
   return Span{*began_at_, ended_at_};
+}
+
+bool Work::ended() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_.has_value();
 }
 
 void Work::Begin() {

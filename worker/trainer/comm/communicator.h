@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -48,12 +49,17 @@ class Work {
   // For communicators: the operation's turn has come, and how it ended. The first calls count.
   void Begin();
   void Complete(Result<void> outcome);
+  bool ended() const;
 
-  explicit Work(Deadline deadline) : deadline_(deadline) {}
+  // `help` is called, outside of all locks, by each thread that is about to wait: it may run the
+  // operation there.
+  using Help = std::function<void(const Work& work)>;
+  explicit Work(Deadline deadline, Help help = {}) : deadline_(deadline), help_(std::move(help)) {}
   Deadline deadline() const { return deadline_; }
 
  private:
   const Deadline deadline_;
+  const Help help_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::optional<std::chrono::steady_clock::time_point> began_at_;

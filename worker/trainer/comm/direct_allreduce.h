@@ -17,9 +17,6 @@
 
 namespace ringmaster::trainer {
 
-// Up to so many bytes it is the faster way.
-inline constexpr std::size_t kDirectAllReduceBytes = 512 << 10;
-
 // In place. `received` is memory to work in, which grows once and is best kept. Throws what Gloo
 // throws; `values` are then lost.
 void DirectAllReduce(const std::shared_ptr<gloo::Context>& context,

@@ -10,9 +10,6 @@ std::string HostCommunicatorVersion() {
          std::to_string(GLOO_VERSION_PATCH);
 }
 
-Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, Deadline deadline,
-                                                           LeftBehind& left_behind) {
-  return std::unique_ptr<Communicator>(new GlooCommunicator(world, deadline, left_behind));
-}
+std::shared_ptr<CollectiveTransport> MakeHostGloo() { return MakeGlooTransport(); }
 
 }  // namespace ringmaster::trainer

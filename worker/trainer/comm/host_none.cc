@@ -4,12 +4,6 @@ namespace ringmaster::trainer {
 
 std::string HostCommunicatorVersion() { return ""; }
 
-Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, Deadline,
-                                                           LeftBehind&) {
-  return Error{ErrorKind::kInvalid,
-               "a world of " + std::to_string(world.size) +
-                   " ranks on CPUs: this build of ringmaster-train has no Gloo; use one that has, "
-                   "or --device=cuda"};
-}
+std::shared_ptr<CollectiveTransport> MakeHostGloo() { return nullptr; }
 
 }  // namespace ringmaster::trainer

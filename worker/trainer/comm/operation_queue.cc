@@ -16,14 +16,11 @@ void OperationQueue::Serve(Deadline connect_deadline) {
   Connect(connect_deadline);
   std::unique_lock lock(mutex_);
   connecting_ = false;
+  bytes_by_waiter_ = transport_.bytes_run_by_waiter();
   for (;;) {
-    wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    wake_.wait(lock, [&] { return stopping_ || (!queue_.empty() && !serving_); });
     if (stopping_) break;
-    const Operation operation = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    Execute(operation);
-    lock.lock();
+    ServeOne(lock);
   }
   lock.unlock();
   ended_ = true;
@@ -35,10 +32,32 @@ void OperationQueue::Connect(Deadline deadline) {
   try {
     const Result<void> connected = transport_.Connect(world_, deadline);
     if (connected.ok()) return;
+    if (connected.error().kind == ErrorKind::kInvalid) return Break(connected.error());
     Fail(connecting, connected.error().message, deadline, transport_.missing());
   } catch (const std::exception& error) {
     Fail(connecting, error.what(), deadline, transport_.missing());
   }
+}
+
+void OperationQueue::Help(const Work& work) {
+  std::unique_lock lock(mutex_);
+  const auto for_waiters = [&] { return !queue_.empty() && queue_.front().by_waiter; };
+  while (!serving_ && for_waiters() && !work.ended()) ServeOne(lock);
+  if (!for_waiters() || work.ended()) return;
+  thread_due_ = true;  // another waiter serves the queue, and need not stay for this one
+}
+
+void OperationQueue::ServeOne(std::unique_lock<std::mutex>& lock) {
+  const Operation operation = std::move(queue_.front());
+  queue_.pop_front();
+  serving_ = true;
+  lock.unlock();
+  Execute(operation);
+  lock.lock();
+  serving_ = false;
+  if (queue_.empty()) thread_due_ = false;
+  const bool for_thread = !queue_.empty() && (thread_due_ || !queue_.front().by_waiter);
+  if (stopping_ || for_thread) wake_.notify_all();
 }
 
 void OperationQueue::Execute(const Operation& operation) {
@@ -94,19 +113,23 @@ bool OperationQueue::Stop() {
   const bool connecting = connecting_;
   lock.unlock();
   Break(Error{ErrorKind::kCancelled, "the communicator ended"});
-  wake_.notify_one();
+  wake_.notify_all();
+  lock.lock();
+  if (!connecting) wake_.wait(lock, [&] { return !serving_; });
   return !connecting;
 }
 
-WorkHandle OperationQueue::Enqueue(const char* name, Deadline deadline, Run run) {
-  auto work = std::make_shared<Work>(deadline);
+WorkHandle OperationQueue::Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
+                                   Work::Help help) {
+  auto work = std::make_shared<Work>(deadline, std::move(help));
   const std::lock_guard lock(mutex_);
   if (broken_) {
     work->Complete(*broken_);
     return work;
   }
-  queue_.push_back({name, work, std::move(run)});
-  wake_.notify_one();
+  const bool by_waiter = bytes_by_waiter_ > 0 && bytes <= bytes_by_waiter_;
+  queue_.push_back({name, work, std::move(run), by_waiter});
+  if (!by_waiter) wake_.notify_all();
   return work;
 }
 
@@ -123,6 +146,14 @@ QueuedCommunicator::~QueuedCommunicator() {
   } else {
     left_behind_.Take(std::move(thread_), {shared_, &shared_->queue.ended()});
   }
+}
+
+WorkHandle QueuedCommunicator::Enqueue(const char* name, std::size_t bytes, Deadline deadline,
+                                       OperationQueue::Run run) {
+  return shared_->queue.Enqueue(name, bytes, deadline, std::move(run),
+                                [shared = std::weak_ptr(shared_)](const Work& work) {
+                                  if (const auto held = shared.lock()) held->queue.Help(work);
+                                });
 }
 
 void QueuedCommunicator::Abort(const std::string& reason) {

@@ -2,9 +2,10 @@
 
 // What communicators over a library of blocking calls share: one thread that connects, then runs
 // operations in the order of the calls, so that reductions overlap with the caller's computing and
-// a world that never comes together costs the caller nothing but the object. While it connects,
-// destruction waits for nobody and leaves the thread behind; later, it ends the operation under
-// way.
+// a world that never comes together costs the caller nothing but the object. Where waking the
+// thread costs more than the operation, it sleeps on, and whoever waits for the operation runs it.
+// While it connects, destruction waits for nobody and leaves the thread behind; later, it ends the
+// operation under way.
 
 #include <atomic>
 #include <chrono>
@@ -30,20 +31,24 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Called once, by the queue's thread, before any operation; may throw.
+  // Called once, by the queue's thread, before any operation; may throw. Of kInvalid: no other
+  // world could do better.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
   // The rank that a Connect() under way tries to reach, or that it failed for; -1 where it may be
   // several or none. Thread-safe.
   virtual int missing() const { return -1; }
 
+  // Operations of up to so many bytes are run by who waits for them. Asked once it is connected.
+  virtual std::size_t bytes_run_by_waiter() const { return 0; }
+
   // Ends what is under way, connecting included, within milliseconds. Thread-safe, more than once.
   virtual void ShutDown() = 0;
 };
 
 // The connection and its queue, shared with the thread, which may outlive the communicator. One
-// thread serves it; all else comes from the owner and from whoever aborts. An operation's memory is
-// the caller's: once broken, no operation starts, and those in the queue are dropped.
+// thread at a time serves it; all else comes from the owner and from whoever aborts. An operation's
+// memory is the caller's: once broken, no operation starts, and those in the queue are dropped.
 class OperationQueue {
  public:
   // Runs one collective; throws what the library throws.
@@ -58,7 +63,12 @@ class OperationQueue {
   // The thread's whole life.
   void Serve(Deadline connect_deadline);
 
-  WorkHandle Enqueue(const char* name, Deadline deadline, Run run);
+  // `help` is for the operation's waiters, and calls Help().
+  WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
+                     Work::Help help);
+
+  // Runs what waiters may of what is queued up to `work`, unless another thread serves the queue.
+  void Help(const Work& work);
 
   // The first error counts: every operation that has not ended ends with it, within milliseconds.
   void Break(Error error, int lost_peer = -1);
@@ -73,9 +83,12 @@ class OperationQueue {
     const char* name;
     WorkHandle work;
     Run run;
+    bool by_waiter;  // the thread need not be woken for it
   };
 
   void Connect(Deadline deadline);
+  // With the lock, which it leaves while it runs the first operation.
+  void ServeOne(std::unique_lock<std::mutex>& lock);
   void Execute(const Operation& operation);
   void Fail(const std::string& doing, const std::string& reason, Deadline deadline,
             int lost_peer = -1);
@@ -90,6 +103,9 @@ class OperationQueue {
   std::deque<Operation> queue_;
   std::optional<Error> broken_;  // set once; no operation runs after it
   int lost_peer_ = -1;           // with broken_
+  std::size_t bytes_by_waiter_ = 0;
+  bool serving_ = false;     // a thread runs an operation
+  bool thread_due_ = false;  // somebody waits who could not help
   bool connecting_ = true;
   bool stopping_ = false;
 };
@@ -108,9 +124,8 @@ class QueuedCommunicator : public Communicator {
                      LeftBehind& left_behind);
   ~QueuedCommunicator() override;
 
-  WorkHandle Enqueue(const char* name, Deadline deadline, OperationQueue::Run run) {
-    return shared_->queue.Enqueue(name, deadline, std::move(run));
-  }
+  WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline,
+                     OperationQueue::Run run);
 
  private:
   struct Shared {  // with the thread

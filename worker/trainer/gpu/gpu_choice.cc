@@ -1,6 +1,7 @@
 #include "worker/trainer/gpu/gpu_choice.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ringmaster::trainer {
 namespace {
@@ -46,13 +47,19 @@ std::string WhyNone(const GpuFacts& facts) {
 
 }  // namespace
 
+bool GpusAreShared() {
+  const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return std::getenv("NCCL_HOSTID") != nullptr || (several != nullptr && std::atoi(several) != 0);
+}
+
 bool WantsGpu(const GpuRequest& request) {
   return request.device == "cuda" || (request.device == "auto" && request.gpus > 0);
 }
 
 Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts) {
   if (!WantsGpu(request)) return std::optional<int>();
-  const std::string asked = request.device == "auto"
+  const std::string asked = !request.flag.empty() ? request.flag
+                            : request.device == "auto"
                                 ? "the job asks for " + std::to_string(request.gpus) + " GPUs"
                                 : "--device=" + request.device;
   const auto refused = [&](const std::string& why) {

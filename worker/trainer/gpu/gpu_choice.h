@@ -37,7 +37,11 @@ struct GpuRequest {
   int gpus = 0;                 // that this Pod was given
   int local_rank = 0;           // among the ranks of its Pod or host
   bool share = false;           // several ranks on one GPU are wanted: for tests
+  std::string flag{};           // that asks for it, in messages; empty: --device
 };
+
+// Whether this process's environment asks NCCL to let ranks share a GPU.
+bool GpusAreShared();
 
 // Whether it asks for a GPU: "auto" does where the Pod was given any.
 bool WantsGpu(const GpuRequest& request);

@@ -88,7 +88,7 @@ MpiCommunicator::MpiCommunicator(const World& world, Deadline deadline, LeftBehi
       connection_(std::move(connection)) {}
 
 WorkHandle MpiCommunicator::AllReduce(Elements values, ReduceOp op, Deadline deadline) {
-  return Enqueue("allreduce", deadline,
+  return Enqueue("allreduce", values.bytes(), deadline,
                  [values, op, connection = connection_.get()](Deadline until) {
                    const MpiReduction by = MpiReductionOf(values.type, op);
                    for (std::size_t at = 0; at < values.count; at += kMostAtOnce) {
@@ -107,7 +107,7 @@ WorkHandle MpiCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp 
   // Every piece travels once, straight to its rank, which reduces them in the order of the ranks:
   // MPI's own reduce-scatter promises no order.
   auto pieces = std::make_shared<std::vector<std::byte>>(all.bytes());
-  return Enqueue("reduce-scatter", deadline,
+  return Enqueue("reduce-scatter", all.bytes(), deadline,
                  [all, mine, op, pieces, connection = connection_.get()](Deadline until) {
                    if (mine.count == 0) return;
                    const int count = Count(mine.bytes());
@@ -121,7 +121,7 @@ WorkHandle MpiCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp 
 
 WorkHandle MpiCommunicator::AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                                       Deadline deadline) {
-  return Enqueue("allgather", deadline,
+  return Enqueue("allgather", all.size(), deadline,
                  [mine, all, connection = connection_.get()](Deadline until) {
                    const int count = Count(mine.size());
                    connection->Run("MPI_Iallgather", until, [&](MPI_Request* request) {
@@ -136,7 +136,7 @@ WorkHandle MpiCommunicator::AllToAll(std::span<const std::byte> send,
                                      std::span<std::byte> receive,
                                      std::vector<std::size_t> receive_bytes, Deadline deadline) {
   return Enqueue(
-      "all-to-all", deadline,
+      "all-to-all", send.size(), deadline,
       [send, receive, send_bytes = std::move(send_bytes), receive_bytes = std::move(receive_bytes),
        connection = connection_.get()](Deadline until) {
         const Pieces to(send_bytes);
@@ -150,19 +150,20 @@ WorkHandle MpiCommunicator::AllToAll(std::span<const std::byte> send,
 }
 
 WorkHandle MpiCommunicator::Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) {
-  return Enqueue(
-      "broadcast", deadline, [bytes, root, connection = connection_.get()](Deadline until) {
-        for (std::size_t at = 0; at < bytes.size(); at += kMostAtOnce) {
-          const int count = Count(std::min(kMostAtOnce, bytes.size() - at));
-          connection->Run("MPI_Ibcast", until, [&](MPI_Request* request) {
-            return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root, MPI_COMM_WORLD, request);
-          });
-        }
-      });
+  return Enqueue("broadcast", bytes.size(), deadline,
+                 [bytes, root, connection = connection_.get()](Deadline until) {
+                   for (std::size_t at = 0; at < bytes.size(); at += kMostAtOnce) {
+                     const int count = Count(std::min(kMostAtOnce, bytes.size() - at));
+                     connection->Run("MPI_Ibcast", until, [&](MPI_Request* request) {
+                       return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root, MPI_COMM_WORLD,
+                                         request);
+                     });
+                   }
+                 });
 }
 
 WorkHandle MpiCommunicator::Barrier(Deadline deadline) {
-  return Enqueue("barrier", deadline, [connection = connection_.get()](Deadline until) {
+  return Enqueue("barrier", 0, deadline, [connection = connection_.get()](Deadline until) {
     connection->Run("MPI_Ibarrier", until,
                     [](MPI_Request* request) { return MPI_Ibarrier(MPI_COMM_WORLD, request); });
   });

@@ -1,0 +1,64 @@
+#pragma once
+
+// The blocking calls that carry a host communicator's operations, and that communicator. Over Gloo
+// (gloo_communicator.cc), over memory that the ranks share (shared_memory/), or whichever of the
+// two serves a world (host_transport.h).
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/comm/operation_queue.h"
+
+namespace ringmaster::trainer {
+
+// Operations mean what Communicator's do; each blocks until it is done on this rank, and throws
+// where it fails. Thread-safety: one thread at a time.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+
+  virtual void AllReduce(Elements values, ReduceOp op, Deadline deadline) = 0;
+  // REQUIRES: mine.count > 0.
+  virtual void ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) = 0;
+  virtual void AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                         Deadline deadline) = 0;
+  virtual void AllToAll(std::span<const std::byte> send, const std::vector<std::size_t>& send_bytes,
+                        std::span<std::byte> receive, const std::vector<std::size_t>& receive_bytes,
+                        Deadline deadline) = 0;
+  virtual void Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
+  virtual void Barrier(Deadline deadline) = 0;
+};
+
+class CollectiveTransport : public Transport {
+ public:
+  // Stays the same, as long as this object lives. ShutDown() ends what is under way. REQUIRES:
+  // Connect() succeeded.
+  virtual Collectives& collectives() = 0;
+};
+
+class TransportCommunicator : public QueuedCommunicator {
+ public:
+  // Starts to connect this rank with all others of `world`, who do the same through its store;
+  // operations called meanwhile wait for it. `left_behind` outlives the object.
+  TransportCommunicator(const World& world, Deadline deadline,
+                        std::shared_ptr<CollectiveTransport> transport, LeftBehind& left_behind);
+
+  WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
+  WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override;
+  WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                       Deadline deadline) override;
+  WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
+                      std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
+                      Deadline deadline) override;
+  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
+  WorkHandle Barrier(Deadline deadline) override;
+
+  using Communicator::AllReduce;
+
+ private:
+  CollectiveTransport& transport_;  // the queue's, which outlives its operations
+};
+
+}  // namespace ringmaster::trainer

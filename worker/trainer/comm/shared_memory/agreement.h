@@ -1,0 +1,31 @@
+#pragma once
+
+// How the ranks of a world come to share memory, or all of them learn why they do not: rank 0 makes
+// a segment, the others try to map it, and each says in the world's store what came of it.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/shared_memory/meeting.h"
+#include "worker/trainer/comm/shared_memory/segment.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+struct SharedWorld {
+  std::unique_ptr<Segment> segment{};    // null: they do not share memory
+  std::vector<PeerProcess> processes{};  // by rank; with a segment
+  std::string why_not{};                 // without one; the same on every rank
+};
+
+// Every rank calls it, with the same `bytes`; none shares where one does not `want` to. An error
+// means that a rank did not come: `missing` is then the only one, or -1. Blocks until the deadline
+// at most.
+Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
+                                  Deadline deadline, std::atomic<int>& missing);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,87 @@
+#pragma once
+
+// Where ranks of one machine meet in memory that all of them have mapped: each has come to so many
+// points, in the same order, and waits until others have come to one. Who waits looks again and
+// again for a moment, since a peer is mostly nearly there, then sleeps in a futex and is woken by
+// the rank that it waits for; a peer whose process has ended is noticed meanwhile. What a rank
+// wrote before it came to a point is seen by those who waited for it there. Used by the
+// shared-memory transport alone.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/store.h"
+
+namespace ringmaster::trainer {
+
+// Of one rank, in the shared memory. All zero at first.
+struct alignas(128) MeetingCell {  // no two in one pair of cache lines
+  std::atomic<uint64_t> arrived;   // the last point that the rank has come to
+  std::atomic<uint64_t> settled;   // up to where it has come to for good
+  std::atomic<uint64_t> awaits;    // whom and what it sleeps for; 0: it is awake
+  std::atomic<uint32_t> bell;      // what it sleeps on: another number than before wakes it
+  std::atomic<uint32_t> gone;      // 1: the rank has left, and comes to no other point
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// A process of this machine that ranks wait for. Owns its descriptor.
+class PeerProcess {
+ public:
+  // By its id; this process itself never ends while it waits.
+  explicit PeerProcess(int pid);
+  ~PeerProcess();
+  PeerProcess(PeerProcess&& other) noexcept;
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  bool HasEnded() const;
+
+  // Whether this machine lets processes be watched so.
+  static bool CanBeWatched();
+
+ private:
+  int fd_ = -1;  // -1: this process, or one that had ended before
+  bool ended_ = false;
+};
+
+// Thread-safety: ShutDown() by any thread, all else by one at a time.
+class Meeting {
+ public:
+  // `cells` and `processes` are by rank; the memory outlives the object.
+  Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess> processes);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(cells_.size()); }
+
+  // This rank has come to its next point, whose number is the same on every rank.
+  uint64_t Arrive();
+
+  // What it has come to stays so when it leaves. What it comes to after that counts only as long as
+  // it is there: who is given up amid an operation has no part in it.
+  void Settle();
+
+  // Blocks until `peer`, or every rank, has come to the point. Throws where the peer is gone, at
+  // the deadline, and after ShutDown().
+  void Await(int peer, uint64_t point, Deadline deadline);
+  void AwaitAll(uint64_t point, Deadline deadline);
+
+  // This rank is gone: who waits, here or for it, ends within milliseconds.
+  void ShutDown();
+
+ private:
+  bool Came(int peer, uint64_t point) const;
+  MeetingCell& Self() const { return cells_[static_cast<std::size_t>(rank_)]; }
+  void Sleep(int peer, uint64_t point, Deadline deadline);
+  void Ring(MeetingCell& cell);
+
+  const std::span<MeetingCell> cells_;
+  const int rank_;
+  const std::vector<PeerProcess> processes_;
+  uint64_t arrived_ = 0;
+  std::atomic<bool> down_ = false;
+};
+
+}  // namespace ringmaster::trainer

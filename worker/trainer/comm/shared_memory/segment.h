@@ -1,0 +1,43 @@
+#pragma once
+
+// A piece of memory that several processes of one machine have mapped. It has no name: it is an
+// anonymous file of the process that made it, which others open through /proc, so only processes of
+// the same user in the same PID namespace can, and it is gone with the last of them, however they
+// ended. A random token in it says whether what was opened is what was meant.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: constant after construction; the memory is its users' matter.
+class Segment {
+ public:
+  // Of zeros.
+  static Result<std::unique_ptr<Segment>> Create(std::size_t bytes);
+  // What another process, or this one, created and described so.
+  static Result<std::unique_ptr<Segment>> Open(const std::string& description, std::size_t bytes);
+
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  // For Open(), as long as this object lives.
+  std::string description() const;
+
+  std::span<std::byte> memory() const;
+
+ private:
+  Segment() = default;
+  Result<void> Map(std::size_t bytes);
+
+  int fd_ = -1;
+  std::size_t mapped_ = 0;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,76 @@
+#pragma once
+
+// Collectives through memory that all ranks of a world have mapped: each puts a chunk of its data
+// into a slot of its own, says so, and reads the others'. Sums are in the order that they have over
+// Gloo (reduction_order.h). Used by the shared-memory transport alone.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/comm/collective_transport.h"
+#include "worker/trainer/comm/reduction_order.h"
+#include "worker/trainer/comm/shared_memory/meeting.h"
+
+namespace ringmaster::trainer {
+
+// What of a segment belongs to whom: a cell for each rank, then two slots for each.
+class SharedLayout {
+ public:
+  explicit SharedLayout(int ranks);
+
+  std::size_t bytes() const;
+  std::size_t slot_bytes() const { return slot_bytes_; }
+
+  // In `memory`, which is as long as bytes(), and was zero at first.
+  std::span<MeetingCell> Cells(std::span<std::byte> memory) const;
+  std::byte* Slot(std::span<std::byte> memory, int rank, int which) const;
+
+ private:
+  std::size_t ranks_;
+  std::size_t slot_bytes_;
+};
+
+// The collectives of one rank over such memory. Every rank has its own object. Thread-safety:
+// ShutDown() by any thread, all else by one at a time.
+class SharedCollectives final : public Collectives {
+ public:
+  // The memory outlives the object.
+  SharedCollectives(std::span<std::byte> memory, int rank, std::vector<PeerProcess> processes);
+
+  void AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
+  void ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override;
+  void AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                 Deadline deadline) override;
+  void AllToAll(std::span<const std::byte> send, const std::vector<std::size_t>& send_bytes,
+                std::span<std::byte> receive, const std::vector<std::size_t>& receive_bytes,
+                Deadline deadline) override;
+  void Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
+  void Barrier(Deadline deadline) override;
+
+  void ShutDown() { meeting_.ShutDown(); }
+
+ private:
+  int rank() const { return meeting_.rank(); }
+  int size() const { return meeting_.size(); }
+  std::byte* Slot(int rank) const { return layout_.Slot(memory_, rank, turn_); }
+
+  // A chunk is put into the slots, read by all, and left: then its slots may be used again.
+  void OpenSlots(Deadline deadline);
+  void LeaveSlots();
+
+  void ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadline deadline);
+  void ReduceOfMany(Elements chunk, std::size_t at, const std::vector<ReductionPart>& parts,
+                    ReduceFunction reduce, Deadline deadline);
+  std::vector<uint64_t> GatherSizes(const std::vector<std::size_t>& mine, Deadline deadline);
+
+  const SharedLayout layout_;
+  const std::span<std::byte> memory_;
+  Meeting meeting_;
+  int turn_ = 0;                       // which of a rank's slots is next
+  std::array<uint64_t, 2> left_at_{};  // the point at which all have left a slot
+};
+
+}  // namespace ringmaster::trainer

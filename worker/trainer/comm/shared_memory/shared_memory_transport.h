@@ -1,0 +1,50 @@
+#pragma once
+
+// Ranks of one machine over memory that they share: no sockets, and no thread but the queue's,
+// which sleeps where data is little. A rank that ends, is shut down or stays silent fails the
+// operations of those who wait for it. Memory is of one world: the next one's ranks make another,
+// and whoever still has the old one mapped meets nobody there.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "worker/trainer/comm/collective_transport.h"
+#include "worker/trainer/comm/shared_memory/agreement.h"
+#include "worker/trainer/comm/shared_memory/shared_collectives.h"
+
+namespace ringmaster::trainer {
+
+class SharedMemoryTransport final : public CollectiveTransport {
+ public:
+  // Whether the ranks of `world` can share memory, and does so. Else why not, the same on every
+  // rank; an error means that a rank did not come. `want`: this rank would.
+  Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
+
+  // kInvalid where they cannot.
+  Result<void> Connect(const World& world, Deadline deadline) override;
+  int missing() const override { return missing_; }
+  std::size_t bytes_run_by_waiter() const override;
+  void ShutDown() override;
+  Collectives& collectives() override { return *collectives_; }
+
+ private:
+  std::atomic<int> missing_ = -1;
+  std::unique_ptr<Segment> segment_;
+  std::mutex mutex_;
+  bool down_ = false;                               // guarded by mutex_
+  std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_
+};
+
+// A communicator over nothing else.
+class SharedMemoryCommunicator final : public TransportCommunicator {
+ public:
+  SharedMemoryCommunicator(const World& world, Deadline deadline, LeftBehind& left_behind)
+      : TransportCommunicator(world, deadline, std::make_shared<SharedMemoryTransport>(),
+                              left_behind) {}
+};
+
+}  // namespace ringmaster::trainer
