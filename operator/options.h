@@ -17,6 +17,7 @@ struct Options {
   std::string kubeconfig;
   std::string ns;
   std::string watch_namespace;
+  std::string namespace_policy;
   std::string identity;
   int workers = 64;
   bool leader_elect = true;
@@ -42,10 +43,11 @@ CommandLine ParseCommandLine(int argc, char** argv);
 
 struct Config {
   kube::ClusterConfig cluster;
-  std::string ns;               // our own
-  std::string watch_namespace;  // empty: all
-  std::string identity;         // Pod or host name and a random part, different for every process
-  std::string instance;         // Pod or host name
+  std::string ns;                // our own
+  std::string watch_namespace;   // empty: all
+  std::string namespace_policy;  // JSON as given; job/namespace_policy.h reads it
+  std::string identity;          // Pod or host name and a random part, different for every process
+  std::string instance;          // Pod or host name
   int workers = 64;
   bool leader_elect = true;
   std::string lease_name;

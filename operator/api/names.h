@@ -70,6 +70,7 @@ inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
 inline constexpr char kReasonForbidden[] = "Forbidden";
+inline constexpr char kReasonNamespacePolicy[] = "NamespacePolicy";
 inline constexpr char kReasonNameConflict[] = "NameConflict";
 inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
 inline constexpr char kReasonApiError[] = "ApiError";

@@ -30,6 +30,9 @@ for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease l
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
+for part in '"default":{"imagePrefixes":["registry.example.com/"],"maxGPUs":16,"maxWorkers":8}' '"team-b":{}' '"capabilities":["IPC_LOCK"]'; do
+  grep '^namespacePolicy: {' "$work/namespace_policy.configuration" | grep -F "$part" >/dev/null || fail "namespacePolicy does not reach the operator: $part"
+done
 [ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
   fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null

@@ -72,6 +72,11 @@ args:
   {{- with .Values.watchNamespace }}
   - --watch-namespace={{ . }}
   {{- end }}
+  {{- with .Values.namespacePolicy }}
+  {{- if or .default .namespaces }}
+  - {{ printf "--namespace-policy=%s" (toJson .) | squote }}
+  {{- end }}
+  {{- end }}
   - --workers={{ .Values.workers }}
   - --log-level={{ .Values.logLevel }}
   - --log-format={{ .Values.logFormat }}

@@ -124,7 +124,8 @@ class Events final : public runtime::EventSink {
 
 // One life of the operator: everything it keeps in memory. A new one is a restart.
 struct Operator {
-  explicit Operator(FakeApi& the_api) : api(the_api) {}
+  explicit Operator(FakeApi& the_api, const char* namespace_policy = "")
+      : api(the_api), policy(*NamespacePolicy::Parse(namespace_policy)) {}
 
   // What the watches would bring.
   void Sync() {
@@ -154,6 +155,7 @@ struct Operator {
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
   NodeStore nodes{ProjectNode};
+  NamespacePolicy policy;
   Reconciler reconciler{{.tools = {clock, client, freshness, pool, events},
                          .jobs = jobs,
                          .pods = pods,
@@ -161,6 +163,7 @@ struct Operator {
                          .nodes = nodes,
                          .keyring = keyring,
                          .launchers = launchers,
+                         .policy = policy,
                          .leader_transitions = [] { return 1; }}};
 
  private:
@@ -177,6 +180,74 @@ struct Operator {
 
 api::TrainingJobStatus StatusOf(const FakeApi& api) {
   return api::DecodeTrainingJob(api.objects.at(kJobPath))->status;
+}
+
+const api::Condition& ConditionOf(const FakeApi& api, const char* type) {
+  static api::TrainingJobStatus status;
+  status = StatusOf(api);
+  static const api::Condition kNone;
+  const api::Condition* found = api::FindCondition(status.conditions, type);
+  return found == nullptr ? kNone : *found;
+}
+
+TEST(Reconciler, WhatTheNamespacePolicyRefusesNeverGetsAPod) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_NE(ConditionOf(api, api::kFailed).message.find("spec.network.hostNetwork"),
+            std::string::npos);
+}
+
+TEST(Reconciler, WhatTheNamespacePolicyAllowsGetsItsPods) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api, R"({"namespaces": {"team-a": {"hostNetwork": true}}})");
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-worker-0"]["spec"]["hostNetwork"], true);
+  EXPECT_FALSE(
+      api.objects[std::string(kPodsPath) + "/digits-launcher-1"]["spec"].contains("hostNetwork"));
+}
+
+TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
+  FakeApi api;
+  Operator op(api, R"({"default": {"maxWorkers": 3}})");
+  op.Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 5;
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_NE(ConditionOf(api, api::kReady).message.find("at most 3 workers"), std::string::npos);
+
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
+  op.Settle();
+
+  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+}
+
+TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"privileged", true}};
+  Operator(api, R"({"default": {"privileged": true}})").Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+
+  Operator(api).Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 3U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
 }
 
 TEST(Reconciler, MakesAJobsObjectsAndThenRests) {
