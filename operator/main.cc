@@ -162,7 +162,13 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
                                                               ElectionOptions(config), OnElection())
                    : nullptr),
       reconciler_(
-          {.tools = {clock, *connections.requests.kube, freshness_, pool_, recorder_},
+          {.tools = {clock,
+                     *connections.requests.kube,
+                     freshness_,
+                     pool_,
+                     recorder_,
+                     {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                     config.Installation()},
            .jobs = caches_.jobs(),
            .pods = caches_.pods(),
            .services = caches_.services(),
@@ -170,6 +176,9 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
            .keyring = keyring_,
            .launchers = launchers_,
            .policy = policy,
+           .scope = {.installation = config.Installation(),
+                     .excluded_namespaces = {config.exclude_namespaces.begin(),
+                                             config.exclude_namespaces.end()}},
            .leader_transitions = [this] { return elector_ ? elector_->transitions() : alone_; }}),
       controller_(
           clock, queue_, freshness_,

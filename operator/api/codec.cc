@@ -297,6 +297,7 @@ TrainingJobStatus ReadStatus(const json& object) {
   out.start_time = kube::GetString(*status, {"startTime"});
   out.completion_time = kube::GetString(*status, {"completionTime"});
   out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
+  out.installation = kube::GetString(*status, {"installation"});
   for (const json& item : kube::GetArray(*status, {"conditions"})) {
     out.conditions.push_back(ReadCondition(item));
   }
@@ -417,6 +418,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
              {"ready", status.workers.ready},
              {"members", status.workers.members}}}};
   SetText(out, "state", status.state);
+  SetText(out, "installation", status.installation);
   SetText(out, "startTime", status.start_time);
   SetText(out, "completionTime", status.completion_time);
   SetText(out, "selector", status.selector);

@@ -173,6 +173,7 @@ struct TrainingJobStatus {
   std::string start_time{};       // RFC 3339; empty while suspended
   std::string completion_time{};  // the same, once it has ended
   int64_t launcher_term = 0;
+  std::string installation{};  // that has the job; empty until its launcher's Service exists
   std::vector<Condition> conditions;
   WorkerCounts workers;
   std::string selector{};

@@ -1,6 +1,7 @@
 #include "operator/job/live_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "operator/api/names.h"
 #include "operator/job/event_policy.h"
@@ -58,6 +59,7 @@ class LivePlanner {
   void ReplaceLost(const LostWorker& lost);
   void ShrinkOrGrow();
   void PlanServices();
+  void PlanIsolation();
   void PlanOrder();
 
   // Workers that finished under the present launcher: it told them to end, and its verdict is on
@@ -272,6 +274,19 @@ void LivePlanner::PlanServices() {
   }
 }
 
+// Workers on their nodes' network reach the launcher from there, once it is known where they are.
+void LivePlanner::PlanIsolation() {
+  if (!in_.network_policies || !job_.spec.host_network) return;
+  std::set<std::string> addresses;
+  for (const PodPtr& worker : seen_.live) {
+    const auto node = seen_.nodes.of_job.find(worker->node);
+    if (node == seen_.nodes.of_job.end()) continue;
+    addresses.insert(node->second->addresses.begin(), node->second->addresses.end());
+  }
+  std::vector<std::string> admitted(addresses.begin(), addresses.end());
+  if (admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
+}
+
 void LivePlanner::PlanOrder() {
   if (!launcher_ok_ || seen_.launcher->ip.empty()) return;
   control::Order order;
@@ -299,6 +314,7 @@ Plan LivePlanner::Make() {
   SortWorkers();
   ShrinkOrGrow();
   PlanServices();
+  PlanIsolation();
   PlanOrder();
   plan_.status.launcher_term = term_;
   DescribeLive(in_, outlook_, plan_.status);

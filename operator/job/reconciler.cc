@@ -8,6 +8,7 @@
 #include "operator/api/names.h"
 #include "operator/job/refusal.h"
 #include "operator/job/request_policy.h"
+#include "operator/kube/resource.h"
 
 namespace ringmaster::job {
 
@@ -18,12 +19,6 @@ constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::mil
 
 // A refusal of the namespace's rules is found anew by every reconcile.
 constexpr std::chrono::minutes kJudgeAgain{1};
-
-// Jobs of another controller are left alone (spec.runPolicy.managedBy).
-bool IsOurs(const api::TrainingJob& job) {
-  const std::string& manager = job.spec.run_policy.managed_by;
-  return manager.empty() || manager == api::kManagedByOperator;
-}
 
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
@@ -57,7 +52,10 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     Forget(key);
     return runtime::ReconcileResult{};
   }
-  if (!IsOurs(*job)) return runtime::ReconcileResult{};
+  if (!IsOurs(*job)) {
+    parts_.launchers.Forget(job->uid);
+    return runtime::ReconcileResult{};
+  }
   if (job->deleting) {  // owner references do the rest
     parts_.launchers.Forget(job->uid);
     return runtime::ReconcileResult{};
@@ -81,7 +79,9 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                         .now = now,
                         .wall_now = clock.WallNow(),
                         .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard()
-                                                                         : LaunchersHeard{}});
+                                                                         : LaunchersHeard{},
+                        .network_policies = parts_.tools.isolation.enabled,
+                        .installation = parts_.scope.installation});
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
@@ -90,6 +90,13 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
       Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
   if (!done.ok()) return done.error().WithContext("reconciling the TrainingJob " + key);
   return runtime::ReconcileResult{.requeue_after = *done ? plan.requeue_after : kLookAgain};
+}
+
+bool Reconciler::IsOurs(const api::TrainingJob& job) const {
+  const ServicePtr service =
+      parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
+  const bool own = service != nullptr && service->owner_uid == job.uid;
+  return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
 }
 
 std::vector<Violation> Reconciler::JudgeSpec(const api::TrainingJob& job, Known& known,

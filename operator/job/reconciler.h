@@ -21,6 +21,7 @@
 #include "operator/job/launcher_poller.h"
 #include "operator/job/namespace_policy.h"
 #include "operator/job/observe.h"
+#include "operator/job/ownership.h"
 #include "operator/job/plan.h"
 #include "operator/job/template_policy.h"
 #include "operator/runtime/controller.h"
@@ -38,6 +39,7 @@ struct ReconcilerParts {
   Keyring& keyring;
   LauncherPoller& launchers;
   const NamespacePolicy& policy;
+  Scope scope;
   std::function<int64_t()> leader_transitions;  // of the Lease we hold; stamps the orders
 };
 
@@ -56,6 +58,7 @@ class Reconciler {
     std::vector<Violation> violations;  // of what cannot change in a spec
   };
 
+  bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
   // What ends a job. What only the namespace's rules refuse does not end one that has begun: a
   // refusal in its memory keeps new Pods from being made.

@@ -26,6 +26,9 @@ for values in "$work/default.yaml" "${variations[@]}"; do
 done
 configuration >"$work/own.configuration"
 diff "$work/own.configuration" "$work/default.configuration" || fail "values.yaml and the operator differ in their defaults"
+grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
+grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
+! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "rights on NetworkPolicies that nobody needs"
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done

@@ -302,6 +302,21 @@ TEST_F(NamespacePolicyTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
   WaitCondition("digits", "Ready", "True");
 }
 
+TEST_F(RefusalTest, AJobsNetworkPoliciesAreThoseTheServerTakes) {
+  CreateJob("digits", 2);
+  WaitCondition("digits", "NetworkIsolated", "True", "PoliciesCreated");
+  const std::string policies =
+      "/apis/networking.k8s.io/v1/namespaces/" + ns() + "/networkpolicies/";
+  const json job_policy = admin().Get(policies + "digits").body;
+  EXPECT_EQ(TextAt(job_policy, "/metadata/ownerReferences/0/uid"), JobUid("digits"));
+  const json launcher = admin().Get(policies + "digits-launcher").body;
+  EXPECT_EQ(TextAt(launcher,
+                   "/spec/ingress/0/from/0/namespaceSelector/matchLabels/"
+                   "kubernetes.io~1metadata.name"),
+            kOperatorNamespace);
+  EXPECT_EQ(At(launcher, "/spec/ingress/0/ports/0/port"), json(8471));
+}
+
 TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["launcher"] = {{"template", {{"spec", {{"hostNetwork", true}}}}}};
