@@ -151,8 +151,13 @@ inline std::string LauncherPodName(const std::string& job, long term) {
 inline std::string WorkerServiceName(const std::string& job) { return job; }
 inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
 
-inline std::string JobNetworkPolicyName(const std::string& job) { return job; }
-inline std::string LauncherNetworkPolicyName(const std::string& job) { return job + "-launcher"; }
+// With a part of the UID: what a predecessor left takes no name.
+inline std::string JobNetworkPolicyName(const std::string& job, const std::string& job_uid) {
+  return job + "-" + job_uid.substr(0, 8);
+}
+inline std::string LauncherNetworkPolicyName(const std::string& job, const std::string& job_uid) {
+  return JobNetworkPolicyName(job, job_uid) + "-launcher";
+}
 
 // status.selector: the job's worker Pods, of this UID alone.
 inline std::string WorkerSelector(const std::string& job_uid) {

@@ -212,8 +212,8 @@ void Actor::PostNetworkPolicies(const std::vector<std::string>& addresses) {
 void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
   const json manifest = LauncherNetworkPolicy(job_, tools_.isolation.operator_ns, addresses);
   const json patch{{"spec", {{"ingress", manifest["spec"]["ingress"]}}}};
-  const Result<json> stored = tools_.client.Patch(kube::kNetworkPolicies, job_.ns,
-                                                  api::LauncherNetworkPolicyName(job_.name), patch);
+  const Result<json> stored = tools_.client.Patch(
+      kube::kNetworkPolicies, job_.ns, api::LauncherNetworkPolicyName(job_.name, job_.uid), patch);
   if (!stored.ok() && stored.error().kind == ErrorKind::kNotFound) {
     PostNetworkPolicies(addresses);
   } else if (!stored.ok()) {

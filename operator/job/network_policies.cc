@@ -42,7 +42,7 @@ json JobNetworkPolicy(const api::TrainingJob& job) {
   json pods{{api::kLabelJobUid, job.uid}};
   json peers = json::array({{{"podSelector", {{"matchLabels", pods}}}}});
   if (job.spec.host_network) pods[api::kLabelRole] = api::kRoleLauncher;
-  return Policy(job, api::JobNetworkPolicyName(job.name), std::move(pods),
+  return Policy(job, api::JobNetworkPolicyName(job.name, job.uid), std::move(pods),
                 json::array({{{"from", std::move(peers)}}}));
 }
 
@@ -56,7 +56,7 @@ json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& opera
   }
   // On any port: mpirun listens on one that the kernel chose.
   if (!nodes.empty()) ingress.push_back({{"from", std::move(nodes)}});
-  return Policy(job, api::LauncherNetworkPolicyName(job.name),
+  return Policy(job, api::LauncherNetworkPolicyName(job.name, job.uid),
                 {{api::kLabelJobUid, job.uid}, {api::kLabelRole, api::kRoleLauncher}},
                 std::move(ingress));
 }

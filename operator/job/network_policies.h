@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// "<job>": all Pods of the job admit each other. Of a job on its nodes' network, where no
-// NetworkPolicy reaches, it speaks of the launcher alone.
+// "<job>-<8 of the UID>": all Pods of the job admit each other. Of a job on its nodes' network,
+// where no NetworkPolicy reaches, it speaks of the launcher alone.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
-// "<job>-launcher": the launcher also admits the operator at its API, and `addresses`, those of the
-// nodes whose network the workers use.
+// The same with "-launcher": the launcher also admits the operator at its API, and `addresses`,
+// those of the nodes whose network the workers use.
 nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
                                      const std::vector<std::string>& addresses);
 

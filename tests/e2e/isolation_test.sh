@@ -8,7 +8,7 @@ strangers=isolation-strangers
 # The other tests need the operator, however this one ends.
 put_back() {
   local code=$?
-  install_chart || true
+  install_chart --reset-values || true
   kubectl delete namespace "$strangers" --ignore-not-found --wait=false >/dev/null || true
   set +e
   return $code
@@ -50,11 +50,12 @@ field_of() { as_user get "$1" -o jsonpath="{.$2}"; }
 ssh_port_of() { as_user logs "$1" -c worker | sed -n 's/.*Reported the worker.*sshPort=\([0-9]*\).*/\1/p' | tail -1; }
 find_targets() { # job: sets launcher, worker and ssh_port
   launcher=$(field_of "$(launcher_pod "$1")" status.podIP)
-  local pod
-  pod=$(worker_pods "$1" | head -1)
+  local pods pod
+  pods=$(worker_pods "$1")
+  pod=${pods%%$'\n'*}
   worker=$(field_of "$pod" status.podIP)
   ssh_port=$(ssh_port_of "$pod")
-  [ -n "$launcher" ] && [ -n "$worker" ] && [ -n "$ssh_port" ] || fail "a target of $1 is not known"
+  if [ -z "$launcher" ] || [ -z "$worker" ] || [ -z "$ssh_port" ]; then fail "a target of $1 is not known"; fi
 }
 
 # Without NetworkPolicies: the stranger connects, and that is all.
@@ -97,7 +98,7 @@ wait_for "the stranger to connect again" 20 connects "$worker" "$ssh_port"
 as_user delete trainingjob open --cascade=foreground >/dev/null
 
 # With a job's own policies: nobody connects but its Pods and the operator.
-install_chart
+install_chart --reset-values
 job closed 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step of an isolated job" 90 at_step closed 1
 wait_condition closed NetworkIsolated True 20

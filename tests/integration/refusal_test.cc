@@ -307,9 +307,10 @@ TEST_F(RefusalTest, AJobsNetworkPoliciesAreThoseTheServerTakes) {
   WaitCondition("digits", "NetworkIsolated", "True", "PoliciesCreated");
   const std::string policies =
       "/apis/networking.k8s.io/v1/namespaces/" + ns() + "/networkpolicies/";
-  const json job_policy = admin().Get(policies + "digits").body;
+  const std::string name = "digits-" + JobUid("digits").substr(0, 8);
+  const json job_policy = admin().Get(policies + name).body;
   EXPECT_EQ(TextAt(job_policy, "/metadata/ownerReferences/0/uid"), JobUid("digits"));
-  const json launcher = admin().Get(policies + "digits-launcher").body;
+  const json launcher = admin().Get(policies + name + "-launcher").body;
   EXPECT_EQ(TextAt(launcher,
                    "/spec/ingress/0/from/0/namespaceSelector/matchLabels/"
                    "kubernetes.io~1metadata.name"),

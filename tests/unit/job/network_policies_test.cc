@@ -19,7 +19,7 @@ TEST(NetworkPolicies, AJobsPodsAdmitEachOtherAndNobodyElse) {
 
   const json policy = JobNetworkPolicy(job);
 
-  EXPECT_EQ(policy["metadata"]["name"], job.name);
+  EXPECT_EQ(policy["metadata"]["name"], job.name + "-" + job.uid.substr(0, 8));
   EXPECT_EQ(policy["metadata"]["ownerReferences"][0]["uid"], job.uid);
   // No namespaceSelector: Pods of this namespace alone.
   EXPECT_EQ(policy["spec"],
@@ -33,7 +33,7 @@ TEST(NetworkPolicies, TheLauncherAdmitsTheOperatorAtItsApiAlone) {
 
   const json policy = LauncherNetworkPolicy(job, "ringmaster-system", {});
 
-  EXPECT_EQ(policy["metadata"]["name"], job.name + "-launcher");
+  EXPECT_EQ(policy["metadata"]["name"], job.name + "-" + job.uid.substr(0, 8) + "-launcher");
   EXPECT_EQ(policy["spec"]["podSelector"]["matchLabels"],
             (json{{api::kLabelJobUid, job.uid}, {api::kLabelRole, api::kRoleLauncher}}));
   ASSERT_EQ(policy["spec"]["ingress"].size(), 1U);

@@ -296,9 +296,11 @@ TEST(Reconciler, WithoutItsNetworkPoliciesAJobGetsNoWorker) {
 
 TEST(Reconciler, AForeignNetworkPolicyOfTheNameIsAConflict) {
   FakeApi api;
-  api.objects[std::string(kPoliciesPath) + "/digits"] = {
-      {"metadata",
-       {{"name", "digits"}, {"namespace", "team-a"}, {"uid", "x"}, {"resourceVersion", "1"}}}};
+  api.objects[std::string(kPoliciesPath) + "/digits-job-uid"] = {{"metadata",
+                                                                  {{"name", "digits-job-uid"},
+                                                                   {"namespace", "team-a"},
+                                                                   {"uid", "x"},
+                                                                   {"resourceVersion", "1"}}}};
   Operator op(api, "", {}, kIsolated);
 
   op.Settle();
@@ -326,7 +328,7 @@ TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
   Operator op(api, R"({"default": {"hostNetwork": true}})", {}, kIsolated);
   op.Settle();
-  const std::string launcher = std::string(kPoliciesPath) + "/digits-launcher";
+  const std::string launcher = std::string(kPoliciesPath) + "/digits-job-uid-launcher";
   ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 1U);
 
   const json node = *kube::ParseJson(
