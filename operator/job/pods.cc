@@ -68,6 +68,12 @@ bool IsRoot(const json& security_context) {
   return user != nullptr && *user == json(0);
 }
 
+bool RunsAsRoot(const json& spec, const json& container_context) {
+  if (kube::Find(container_context, {"runAsUser"}) != nullptr) return IsRoot(container_context);
+  const json* of_pod = kube::Find(spec, {"securityContext"});
+  return of_pod != nullptr && IsRoot(*of_pod);
+}
+
 // The profile "restricted", for every container alike: the namespace may enforce it on sidecars
 // too.
 // What the namespace policy let through stays: a privileged container cannot be kept from gaining
@@ -192,6 +198,12 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
   if (job.privileged) {
     context["privileged"] = true;
     context.erase("allowPrivilegeEscalation");
+  }
+  // What sshd needs to let root log in; of any other user it needs nothing.
+  if (RunsAsRoot(spec, context)) {
+    for (const char* capability : {"SETGID", "SETUID", "SYS_CHROOT"}) {
+      ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);
+    }
   }
   if (job.ipc_lock) ListAt(ObjectAt(context, "capabilities"), "add").push_back("IPC_LOCK");
   if (job.rdma_devices.empty()) return;

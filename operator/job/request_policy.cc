@@ -62,11 +62,12 @@ class Requests {
   void Device(const std::string& resource, const std::string& path);
   void Numbers();
 
-  void Add(const std::string& path, const std::string& what, const std::string& item) {
-    found_.push_back(
-        {.path = path,
-         .message = what + " in namespace " + rules_.ns + "; " + rules_.HowToAllow(item),
-         .by_policy = true});
+  void Add(const std::string& path, const std::string& why, const std::string& item) {
+    found_.push_back({.path = path,
+                      .message = "is refused in namespace " + rules_.ns +
+                                 (why.empty() ? "" : ", because " + why) + "; " +
+                                 rules_.HowToAllow(item),
+                      .by_policy = true});
   }
 
   const api::TrainingJobSpec& spec_;
@@ -78,14 +79,13 @@ class Requests {
 
 void Requests::Network() {
   if (spec_.host_network && !rules_.host_network) {
-    Add("spec.network.hostNetwork", "is refused", "hostNetwork");
+    Add("spec.network.hostNetwork", "", "hostNetwork");
   }
   if (spec_.privileged && !rules_.privileged) {
-    Add("spec.network.privileged", "is refused", "privileged");
+    Add("spec.network.privileged", "", "privileged");
   }
   if (spec_.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
-    Add("spec.network.ipcLock", "is refused, because it adds the capability IPC_LOCK",
-        "capabilities");
+    Add("spec.network.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
   }
   for (const auto& [resource, count] : spec_.rdma_devices) {
     Device(resource, "spec.network.rdmaDevices[" + resource + "]");
@@ -94,7 +94,7 @@ void Requests::Network() {
 
 void Requests::Device(const std::string& resource, const std::string& path) {
   if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.device_resources, resource)) return;
-  Add(path, "is refused, because it takes a device of the node", "deviceResources");
+  Add(path, "it takes a device of the node", "deviceResources");
 }
 
 void Requests::Image(const std::string& image, const std::string& path) {
@@ -107,7 +107,8 @@ void Requests::Image(const std::string& image, const std::string& path) {
   std::string list;
   for (const std::string& prefix : allowed) list += (list.empty() ? "" : ", ") + prefix;
   Add(path,
-      "is \"" + image + "\", and images come from " + (list.empty() ? "nowhere" : list) + " alone",
+      "images come from " + (list.empty() ? "nowhere" : list) + " alone, and this one is \"" +
+          image + "\"",
       "imagePrefixes");
 }
 
@@ -127,7 +128,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
         of_kind += *number;
       } else if (rules_.max_gpus) {
         gpus_unreadable_ = true;
-        Add(at, "is no plain whole number, and GPUs are counted", "maxGPUs");
+        Add(at, "GPUs are counted, and this is no plain whole number", "maxGPUs");
       }
     }
     gpus = std::max(gpus, of_kind);
@@ -141,8 +142,7 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
   if (!parsed.ok()) return;  // template_policy.h says so
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
-    Add(path + ".spec.resourceClaims", "is refused, because it takes devices of the node",
-        "resourceClaims");
+    Add(path + ".spec.resourceClaims", "it takes devices of the node", "resourceClaims");
   }
   for (const char* list : {"initContainers", "containers"}) {
     const json& containers = kube::GetArray(*parsed, {"spec", list});
@@ -156,15 +156,15 @@ void Requests::Numbers() {
   const int64_t workers = spec_.worker.replicas;
   if (rules_.max_workers && workers > *rules_.max_workers) {
     Add("spec.worker.replicas",
-        "is " + std::to_string(workers) + ", and a job has at most " +
-            std::to_string(*rules_.max_workers) + " workers",
+        "a job has at most " + std::to_string(*rules_.max_workers) +
+            " workers, and this one asks for " + std::to_string(workers),
         "maxWorkers");
   }
   const int64_t gpus = workers * gpus_per_worker_;
   if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
     Add("spec.worker.replicas",
-        "asks for " + std::to_string(gpus) + " GPUs (" + std::to_string(gpus_per_worker_) +
-            " a worker), and a job has at most " + std::to_string(*rules_.max_gpus),
+        "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
+            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker)",
         "maxGPUs");
   }
 }

@@ -138,7 +138,7 @@ class Checker {
     found_.push_back({.path = path,
                       .message = "is refused in namespace " + rules_.ns +
                                  ", because it gives the Pod rights beyond the profile "
-                                 "\"restricted\"; remove it, or " +
+                                 "\"restricted\"; remove it: " +
                                  rules_.HowToAllow(item),
                       .by_policy = true});
   }
@@ -240,10 +240,10 @@ void Checker::ServiceAccount(const json& spec, const std::string& path) {
   if (account == nullptr) return;
   may_use_token_ = AllowsAccount(spec);
   if (may_use_token_) return;
-  found_.push_back({.path = path + ".serviceAccountName",
-                    .message = std::string(kForeignRights) + ", or name one that is allowed: " +
-                               rules_.HowToAllow("serviceAccounts"),
-                    .by_policy = true});
+  found_.push_back(
+      {.path = path + ".serviceAccountName",
+       .message = std::string(kForeignRights) + ": " + rules_.HowToAllow("serviceAccounts"),
+       .by_policy = true});
 }
 
 void Checker::Volume(const json& volume, const std::string& path) {

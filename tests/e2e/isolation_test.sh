@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Who may connect to a job's Pods: a Pod of another namespace knows every address and port, and gets nowhere. First with the
-# job's NetworkPolicies off, by keys, tokens and TLS alone; then deny-all shows that this cluster denies; then with them on.
-# After that, jobs on their nodes' network: two of two workers each on one node.
+# Who may connect to a job's Pods, and what more they may have where the namespace policy allows it. A Pod of another
+# namespace knows every address and port, and gets nowhere: with the job's NetworkPolicies off, by keys, tokens and TLS alone,
+# and, after deny-all has shown that this cluster denies, with them on. Then jobs on their nodes' network, two of two workers
+# each on one node; then privileged ones and such that run as root.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
@@ -135,7 +136,8 @@ on_node denied 10 | as_user apply -f -
 wait_condition denied Failed True 20
 assert_contains "why the node's network is refused" "namespacePolicy.namespaces.$namespace.hostNetwork" "$(condition denied Failed message)"
 kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
-install_chart --set "namespacePolicy.namespaces.$namespace.hostNetwork=true"
+rules=namespacePolicy.namespaces.$namespace
+install_chart --set "$rules.hostNetwork=true,$rules.privileged=true,$rules.root=true,$rules.capabilities[0]=IPC_LOCK"
 for name in first second; do on_node "$name" 1000000 | as_user apply -f -; done
 for name in first second; do wait_for "the first step of $name on the node's network" 120 at_step "$name" 1; done
 node=$(kubectl get node node1 -o jsonpath='{.status.addresses[?(@.type=="InternalIP")].address}')
@@ -149,3 +151,27 @@ done
 as_user delete pod first-worker-1 --wait=false >/dev/null
 replaced() { [ "$(status_field first workers.members)" = 2 ] && as_user get pod first-worker-2 >/dev/null; }
 wait_for "another worker on the same node" 90 replaced
+as_user delete trainingjob first second --cascade=foreground >/dev/null
+
+# With privileges: what the kernel says of a rank's capabilities, and whether mpirun gets along with root.
+with_privileges() { # job network security-context
+  cat <<Y
+apiVersion: ringmaster.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: $1}
+spec:
+  image: $WORKER_IMAGE
+  command: [sh, -c, 'echo "$1 is \$(id -u) with \$(sed -n "s/^CapEff:.//p" /proc/self/status)"']
+  network: {$2}
+  worker: {replicas: 2, template: {spec: {securityContext: {$3}}}}
+Y
+}
+with_privileges locking 'ipcLock: true' 'runAsUser: 0' | as_user apply -f -
+with_privileges privileged 'privileged: true' 'runAsUser: 0' | as_user apply -f -
+with_privileges plain 'privileged: true' '' | as_user apply -f -
+for name in locking privileged plain; do wait_condition "$name" Succeeded True 90; done
+output_of() { as_user logs "$(launcher_pod "$1")"; }
+# SETGID, SETUID, IPC_LOCK, SYS_CHROOT: bits 6, 7, 14 and 18.
+assert_contains "root with IPC_LOCK" 'locking is 0 with 00000000000440c0' "$(output_of locking)"
+assert_contains "privileged root" 'privileged is 0 with 0*1ff' "$(output_of privileged)"
+assert_contains "a privileged container of the image's user" 'plain is 1000 with 0000000000000000' "$(output_of plain)"

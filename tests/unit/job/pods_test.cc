@@ -112,6 +112,10 @@ TEST(Pods, AContainerThatMayRunAsRootIsNotKeptFromIt) {
   EXPECT_EQ(worker["spec"]["securityContext"]["runAsNonRoot"], true);
   EXPECT_EQ(Managed(worker)["securityContext"]["runAsNonRoot"], false);
   EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"].contains("runAsNonRoot"));
+  // For sshd, and for nobody else.
+  EXPECT_EQ(Managed(worker)["securityContext"]["capabilities"]["add"],
+            (json{"SETGID", "SETUID", "SYS_CHROOT"}));
+  EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"]["capabilities"].contains("add"));
 }
 
 TEST(Pods, SidecarsAreRestrictedToo) {

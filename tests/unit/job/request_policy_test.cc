@@ -113,10 +113,10 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
 
   EXPECT_TRUE(CheckRequests(Spec(eight, 4), {.max_workers = 4, .max_gpus = 32}).empty());
   EXPECT_NE(Only(CheckRequests(Spec(eight, 5), {.max_workers = 5, .max_gpus = 32}))
-                .find("asks for 40 GPUs (8 a worker)"),
+                .find("at most 32 GPUs, and this one asks for 40 (8 a worker)"),
             std::string::npos);
   EXPECT_NE(Only(CheckRequests(Spec("", 5), {.max_workers = 4}))
-                .find("is 5, and a job has at most 4 workers"),
+                .find("at most 4 workers, and this one asks for 5"),
             std::string::npos);
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
 }
