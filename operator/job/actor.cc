@@ -39,6 +39,10 @@ Result<bool> Actor::Act(const Plan& plan) {
     Delete(
         {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
   }
+  if (plan.isolate && CleanSoFar()) {
+    PostNetworkPolicies(memory_.admitted);
+    NoteAgain();  // the condition does not speak of it yet
+  }
   if (plan.admit_nodes && CleanSoFar()) AdmitNodes(*plan.admit_nodes);
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);

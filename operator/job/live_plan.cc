@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/event_policy.h"
 #include "operator/job/launcher_policy.h"
@@ -276,7 +277,12 @@ void LivePlanner::PlanServices() {
 
 // Workers on their nodes' network reach the launcher from there, once it is known where they are.
 void LivePlanner::PlanIsolation() {
-  if (!in_.network_policies || !job_.spec.host_network) return;
+  if (!in_.network_policies) return;
+  // New Pods bring them along; this is for a job from before they were switched on.
+  plan_.isolate = !in_.memory.isolated && seen_.launcher_service != nullptr &&
+                  !api::IsTrue(job_.status.conditions, api::kNetworkIsolated) &&
+                  !plan_.CreatesPods() && MayCreate();
+  if (!job_.spec.host_network) return;
   std::set<std::string> addresses;
   for (const PodPtr& worker : seen_.live) {
     const auto node = seen_.nodes.of_job.find(worker->node);

@@ -309,6 +309,19 @@ TEST(Reconciler, AForeignNetworkPolicyOfTheNameIsAConflict) {
   EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNameConflict);
 }
 
+TEST(Reconciler, AJobFromBeforeNetworkPoliciesGetsThemAndKeepsItsPods) {
+  FakeApi api;
+  Operator(api).Settle();
+  ASSERT_EQ(ConditionOf(api, api::kNetworkIsolated).reason, api::kReasonPoliciesOff);
+  const json launcher = api.objects[std::string(kPodsPath) + "/digits-launcher-1"];
+
+  Operator(api, "", {}, kIsolated).Settle();
+
+  EXPECT_EQ(api.Count(kPoliciesPath), 2U);
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
+}
+
 TEST(Reconciler, SaysWhyAJobIsNotIsolated) {
   FakeApi off;
   Operator(off).Settle();
