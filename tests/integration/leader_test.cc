@@ -122,8 +122,10 @@ TEST_F(InstallationTest, AnExcludedNamespaceIsLeftAlone) {
   const auto second = AnotherOperator("second", {"--no-leader-elect", "--lease-name=second"});
   ASSERT_TRUE(second != nullptr && second->WaitReady());
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
-  EXPECT_EQ(TextAt(Job("digits"), "/status/installation"),
-            std::string(kOperatorNamespace) + "/second");
+  WaitFor("its owner in the status", [&] {
+    return TextAt(Job("digits"), "/status/installation") ==
+           std::string(kOperatorNamespace) + "/second";
+  });
 }
 
 }  // namespace
