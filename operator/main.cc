@@ -18,6 +18,7 @@
 #include "operator/job/job_metrics.h"
 #include "operator/job/keyring.h"
 #include "operator/job/launcher_poller.h"
+#include "operator/job/namespace_policy.h"
 #include "operator/job/reconciler.h"
 #include "operator/kube/kube_client.h"
 #include "operator/kube/token_source.h"
@@ -118,8 +119,8 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
 class Operator {
  public:
   // All outlive it.
-  Operator(const Config& config, const Clock& clock, runtime::Metrics& metrics,
-           Connections& connections, const MainEvents& events);
+  Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+           runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 
   // Blocks until a signal; ends the process at once when the lease is lost.
   Result<void> Run();
@@ -149,8 +150,8 @@ class Operator {
   runtime::AccessCheck access_;
 };
 
-Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& metrics,
-                   Connections& connections, const MainEvents& events)
+Operator::Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+                   runtime::Metrics& metrics, Connections& connections, const MainEvents& events)
     : config_(config),
       events_(events),
       metrics_(metrics),
@@ -166,14 +167,23 @@ Operator::Operator(const Config& config, const Clock& clock, runtime::Metrics& m
                                                               ElectionOptions(config), OnElection())
                    : nullptr),
       reconciler_(
-          {.tools = {clock, *connections.requests.kube, freshness_, pool_, recorder_,
-                     &job_metrics_},
+          {.tools = {clock,
+                     *connections.requests.kube,
+                     freshness_,
+                     pool_,
+                     recorder_,
+                     {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                     config.Installation()},
            .jobs = caches_.jobs(),
            .pods = caches_.pods(),
            .services = caches_.services(),
            .nodes = caches_.nodes(),
            .keyring = keyring_,
            .launchers = launchers_,
+           .policy = policy,
+           .scope = {.installation = config.Installation(),
+                     .excluded_namespaces = {config.exclude_namespaces.begin(),
+                                             config.exclude_namespaces.end()}},
            .leader_transitions = [this] { return elector_ ? elector_->transitions() : alone_; }}),
       controller_(
           clock, queue_, freshness_,
@@ -241,14 +251,15 @@ void Operator::Stop() {
   caches_.Stop();
 }
 
-Result<void> Run(const Config& config, const MainEvents& events) {
+Result<void> Run(const Config& config, const job::NamespacePolicy& policy,
+                 const MainEvents& events) {
   const SystemClock clock;
   runtime::Metrics metrics("trainingjob");
   http::CpprestHttpClientFactory factory;
   kube::TokenSource tokens(clock, config.cluster.token, config.cluster.token_file);
   Result<Connections> connections = ConnectAll(factory, config.cluster, tokens, metrics);
   if (!connections.ok()) return connections.error();
-  return Operator(config, clock, metrics, *connections, events).Run();
+  return Operator(config, policy, clock, metrics, *connections, events).Run();
 }
 
 int Main(int argc, char** argv) {
@@ -257,6 +268,12 @@ int Main(int argc, char** argv) {
   const Result<Config> config = Finalize(command_line.options, kube::ProcessEnvironment());
   if (!config.ok()) {
     std::fprintf(stderr, "ringmaster-operator: %s\n", config.error().message.c_str());
+    return 2;
+  }
+  const auto policy = job::NamespacePolicy::Parse(config->namespace_policy);
+  if (!policy.ok()) {
+    std::fprintf(stderr, "ringmaster-operator: --namespace-policy: %s\n",
+                 policy.error().message.c_str());
     return 2;
   }
   if (command_line.options.print_config) {
@@ -274,7 +291,7 @@ int Main(int argc, char** argv) {
   LogInfo("Starting", {{"version", RINGMASTER_VERSION},
                        {"server", config->cluster.server},
                        {"identity", config->identity}});
-  const Result<void> ran = Run(*config, events);
+  const Result<void> ran = Run(*config, *policy, events);
   if (!ran.ok()) LogError("Could not start", {{"error", ran.error().message}});
   return ran.ok() ? 0 : 1;
 }

@@ -73,6 +73,15 @@ void AddFlags(CLI::App& app, Options& options) {
                  "that of the cluster access");
   app.add_option("--watch-namespace", options.watch_namespace,
                  "act on the TrainingJobs of this namespace alone");
+  app.add_option("--exclude-namespaces", options.exclude_namespaces,
+                 "leave the TrainingJobs of these namespaces alone, separated by commas")
+      ->delimiter(',');
+  app.add_option("--namespace-policy", options.namespace_policy,
+                 "what TrainingJobs may ask for by namespace, as JSON: {\"default\": RULES, "
+                 "\"namespaces\": {NAME: RULES}}; default: nothing beyond an ordinary Pod");
+  app.add_option("--job-network-policies", options.job_network_policies,
+                 "whether each job gets NetworkPolicies, which admit its own Pods and the operator")
+      ->capture_default_str();
   app.add_option("--identity", options.identity,
                  "name of this process in the Lease; default: Pod name and a random part");
   app.add_option("--workers", options.workers, "jobs reconciled at the same time")
@@ -152,6 +161,9 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.cluster = *std::move(cluster);
   config.ns = FirstOf(options.ns, environment("POD_NAMESPACE"), config.cluster.ns);
   config.watch_namespace = options.watch_namespace;
+  config.exclude_namespaces = options.exclude_namespaces;
+  config.namespace_policy = options.namespace_policy;
+  config.job_network_policies = options.job_network_policies;
   config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
   config.identity =
       options.identity.empty() ? config.instance + "_" + RandomHex() : options.identity;
@@ -168,6 +180,9 @@ std::string Config::Text() const {
   std::ostringstream text;
   text << "server: " << cluster.server << "\nnamespace: " << ns
        << "\nwatchNamespace: " << (watch_namespace.empty() ? "(all)" : watch_namespace)
+       << "\nexcludeNamespaces: " << CLI::detail::join(exclude_namespaces, ",")
+       << "\nnamespacePolicy: " << (namespace_policy.empty() ? "(none)" : namespace_policy)
+       << "\njobNetworkPolicies: " << (job_network_policies ? "true" : "false")
        << "\nidentity: " << identity << "\nworkers: " << workers
        << "\nleaderElect: " << (leader_elect ? "true" : "false") << "\nleaseName: " << lease_name
        << "\nleaseDurationMillis: " << lease_duration.count()

@@ -17,6 +17,9 @@ struct Options {
   std::string kubeconfig;
   std::string ns;
   std::string watch_namespace;
+  std::vector<std::string> exclude_namespaces;
+  std::string namespace_policy;
+  bool job_network_policies = true;
   std::string identity;
   int workers = 64;
   bool leader_elect = true;
@@ -44,8 +47,11 @@ struct Config {
   kube::ClusterConfig cluster;
   std::string ns;               // our own
   std::string watch_namespace;  // empty: all
-  std::string identity;         // Pod or host name and a random part, different for every process
-  std::string instance;         // Pod or host name
+  std::vector<std::string> exclude_namespaces;
+  std::string namespace_policy;      // JSON as given; job/namespace_policy.h reads it
+  bool job_network_policies = true;  // jobs get NetworkPolicies
+  std::string identity;  // Pod or host name and a random part, different for every process
+  std::string instance;  // Pod or host name
   int workers = 64;
   bool leader_elect = true;
   std::string lease_name;
@@ -55,6 +61,9 @@ struct Config {
   std::string admin_address;  // "host:port"
   std::string log_level;
   LogFormat log_format = LogFormat::kText;
+
+  // What the jobs that we have are marked with: all operators that share our Lease are one.
+  std::string Installation() const { return ns + "/" + lease_name; }
 
   // One "name: value" line each; no token, no key.
   std::string Text() const;

@@ -66,6 +66,29 @@ Result<void> ReadWorker(const json& spec, WorkerSpec& worker) {
   return {};
 }
 
+Result<void> ReadPrivileges(const json& network, TrainingJobSpec& out) {
+  for (const auto& [field, value] :
+       {std::pair("hostNetwork", &out.host_network), std::pair("privileged", &out.privileged),
+        std::pair("ipcLock", &out.ipc_lock)}) {
+    const json* found = kube::Find(network, {field});
+    if (found == nullptr) continue;
+    if (!found->is_boolean()) {
+      return WrongType(std::string("spec.network.") + field, "true or false");
+    }
+    *value = found->get<bool>();
+  }
+  const json* devices = kube::Find(network, {"rdmaDevices"});
+  if (devices == nullptr) return {};
+  if (!devices->is_object()) return WrongType("spec.network.rdmaDevices", "an object");
+  for (const auto& [resource, count] : devices->items()) {
+    if (!count.is_number_integer()) {
+      return WrongType("spec.network.rdmaDevices[" + resource + "]", "a whole number");
+    }
+    out.rdma_devices[resource] = count.get<int>();
+  }
+  return {};
+}
+
 Result<void> ReadMpiAndNetwork(const json& spec, TrainingJobSpec& out) {
   if (const json* mpi = kube::Find(spec, {"mpi"})) {
     auto extra = ReadStrings(*mpi, "extraArgs", "spec.mpi.extraArgs");
@@ -80,6 +103,7 @@ Result<void> ReadMpiAndNetwork(const json& spec, TrainingJobSpec& out) {
     const auto port = ReadInt(*network, "sshPort", "spec.network.sshPort");
     if (!port.ok()) return port.error();
     out.ssh_port = port->value_or(0);
+    return ReadPrivileges(*network, out);
   }
   return {};
 }
@@ -273,6 +297,7 @@ TrainingJobStatus ReadStatus(const json& object) {
   out.start_time = kube::GetString(*status, {"startTime"});
   out.completion_time = kube::GetString(*status, {"completionTime"});
   out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
+  out.installation = kube::GetString(*status, {"installation"});
   for (const json& item : kube::GetArray(*status, {"conditions"})) {
     out.conditions.push_back(ReadCondition(item));
   }
@@ -394,6 +419,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
              {"ready", status.workers.ready},
              {"members", status.workers.members}}}};
   SetText(out, "state", status.state);
+  SetText(out, "installation", status.installation);
   SetText(out, "startTime", status.start_time);
   SetText(out, "completionTime", status.completion_time);
   SetText(out, "selector", status.selector);

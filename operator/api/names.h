@@ -28,6 +28,9 @@ inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
+// On the launcher's Service too: the installation that has the job (job/ownership.h).
+inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
+
 // On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is
 // drained. A person may set it too: the worker leaves and another takes its place.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
@@ -44,6 +47,7 @@ inline constexpr char kReady[] = "Ready";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kProtected[] = "Protected";  // only once something could not be kept
+inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
@@ -70,6 +74,7 @@ inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
 inline constexpr char kReasonForbidden[] = "Forbidden";
+inline constexpr char kReasonNamespacePolicy[] = "NamespacePolicy";
 inline constexpr char kReasonNameConflict[] = "NameConflict";
 inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
 inline constexpr char kReasonApiError[] = "ApiError";
@@ -89,6 +94,11 @@ inline constexpr char kReasonStartTimeout[] = "StartTimeout";
 inline constexpr char kReasonSuspending[] = "Suspending";
 inline constexpr char kReasonSuspended[] = "Suspended";
 inline constexpr char kReasonResumed[] = "Resumed";
+
+// Reasons of NetworkIsolated.
+inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
+inline constexpr char kReasonHostNetwork[] = "HostNetwork";
+inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
 // Reasons of Protected.
 inline constexpr char kReasonKept[] = "Kept";
@@ -140,6 +150,14 @@ inline std::string LauncherPodName(const std::string& job, long term) {
 }
 inline std::string WorkerServiceName(const std::string& job) { return job; }
 inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
+
+// With a part of the UID: what a predecessor left takes no name.
+inline std::string JobNetworkPolicyName(const std::string& job, const std::string& job_uid) {
+  return job + "-" + job_uid.substr(0, 8);
+}
+inline std::string LauncherNetworkPolicyName(const std::string& job, const std::string& job_uid) {
+  return JobNetworkPolicyName(job, job_uid) + "-launcher";
+}
 
 // status.selector: the job's worker Pods, of this UID alone.
 inline std::string WorkerSelector(const std::string& job_uid) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,10 @@ struct TrainingJobSpec {
   std::vector<std::string> mpi_env;
   std::string network_interface{};
   int ssh_port = 0;
+  bool host_network = false;                // the workers use their nodes' network
+  bool privileged = false;                  // the workers' containers are privileged
+  bool ipc_lock = false;                    // they have the capability IPC_LOCK
+  std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
   RunPolicy run_policy{};
 
   int MinReplicas() const {
@@ -168,6 +173,7 @@ struct TrainingJobStatus {
   std::string start_time{};       // RFC 3339; empty while suspended
   std::string completion_time{};  // the same, once it has ended
   int64_t launcher_term = 0;
+  std::string installation{};  // that has the job; empty until its launcher's Service exists
   std::vector<Condition> conditions;
   WorkerCounts workers;
   std::string selector{};

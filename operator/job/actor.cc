@@ -8,6 +8,7 @@
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
 #include "operator/job/manifests.h"
+#include "operator/job/network_policies.h"
 #include "operator/job/pods.h"
 #include "operator/job/refusal.h"
 #include "operator/job/services.h"
@@ -34,10 +35,15 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
 Result<bool> Actor::Act(const Plan& plan) {
   Prepare(plan);
   // Its credentials or its Service cannot be had: the next try begins anew.
-  if (!launcher_uid_.empty() && (other_seed_ || refusal_)) {
+  if (!launcher_uid_.empty() && (other_owner_ || refusal_)) {
     Delete(
         {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
   }
+  if (plan.isolate && CleanSoFar()) {
+    PostNetworkPolicies(memory_.admitted);
+    NoteAgain();  // the condition does not speak of it yet
+  }
+  if (plan.admit_nodes && CleanSoFar()) AdmitNodes(*plan.admit_nodes);
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
@@ -74,8 +80,9 @@ void Actor::Prepare(const Plan& plan) {
   if (plan.create_services) {
     const int64_t term = plan.create_launcher.value_or(job_.status.launcher_term);
     requests.emplace_back([this] { PostService(WorkerService(job_), false); });
-    requests.emplace_back(
-        [this, term] { PostService(LauncherService(job_, credentials_->seed_id, term), true); });
+    requests.emplace_back([this, term] {
+      PostService(LauncherService(job_, credentials_->seed_id, tools_.installation, term), true);
+    });
   }
   if (plan.point_service_at) {
     requests.emplace_back([this, term = *plan.point_service_at] { PatchServiceTerm(term); });
@@ -87,6 +94,11 @@ void Actor::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
   if (launcher_address_.empty()) return NoteAgain();
   std::vector<std::function<void()>> requests;
+  // Before the first Pod listens, and not before the Service says that the job is ours.
+  if (tools_.isolation.enabled) {
+    tools_.pool.RunAll(key_, {[this] { PostNetworkPolicies(memory_.admitted); }});
+    if (!CleanSoFar()) return;
+  }
   requests.reserve(plan.create_workers.size() + 1);
   if (plan.create_launcher && !plan.CreatesFirstLauncher()) {
     requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
@@ -180,9 +192,12 @@ void Actor::PostService(json manifest, bool launcher) {
   if (!stored || !launcher) return;
   const std::string seed =
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
+  const std::string owner = kube::GetString(
+      *stored, {"metadata", "annotations", api::kAnnotationInstallation}, tools_.installation);
   const std::lock_guard lock(mutex_);
-  if (seed != credentials_->seed_id) {  // keys come from the seed that it names
-    again_ = other_seed_ = true;
+  // Keys come from the seed that it names, and the job is whose name it bears.
+  if (seed != credentials_->seed_id || owner != tools_.installation) {
+    again_ = other_owner_ = true;
     return;
   }
   launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});
@@ -195,6 +210,38 @@ void Actor::PatchServiceTerm(int64_t term) {
   if (stored.ok()) return NoteWrite(kube::kServices, *stored);
   if (stored.error().kind == ErrorKind::kNotFound) return NoteAgain();
   NoteError(stored.error(), false);
+}
+
+void Actor::PostNetworkPolicies(const std::vector<std::string>& addresses) {
+  bool isolated = true;
+  for (const json& manifest :
+       {JobNetworkPolicy(job_),
+        LauncherNetworkPolicy(job_, tools_.isolation.operator_ns, addresses)}) {
+    const Result<json> created = tools_.client.Create(kube::kNetworkPolicies, job_.ns, manifest);
+    if (created.ok()) continue;
+    if (created.error().kind != ErrorKind::kAlreadyExists) {
+      NoteError(created.error(), false);
+      isolated = false;
+    } else if (!memory_.isolated) {
+      const std::string name = kube::GetString(manifest, {"metadata", "name"});
+      isolated = JudgeExisting(kube::kNetworkPolicies, name).has_value() && isolated;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  memory_.isolated = isolated;
+}
+
+void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
+  const json manifest = LauncherNetworkPolicy(job_, tools_.isolation.operator_ns, addresses);
+  const json patch{{"spec", {{"ingress", manifest["spec"]["ingress"]}}}};
+  const Result<json> stored = tools_.client.Patch(
+      kube::kNetworkPolicies, job_.ns, api::LauncherNetworkPolicyName(job_.name, job_.uid), patch);
+  if (!stored.ok() && stored.error().kind == ErrorKind::kNotFound) {
+    PostNetworkPolicies(addresses);
+  } else if (!stored.ok()) {
+    return NoteError(stored.error(), false);
+  }
+  memory_.admitted = addresses;
 }
 
 void Actor::PostLauncher(int64_t term) {

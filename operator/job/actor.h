@@ -27,6 +27,12 @@
 
 namespace ringmaster::job {
 
+// Whether jobs get NetworkPolicies, and where the operator that they admit is.
+struct NetworkIsolation {
+  bool enabled = false;
+  std::string operator_ns{};
+};
+
 // Takes note of what was done; job_metrics.h implements it. Called on workers, concurrently.
 class JobObserver {
  public:
@@ -42,6 +48,8 @@ struct ActorTools {
   runtime::FreshnessGate& freshness;
   runtime::RequestPool& pool;
   runtime::EventSink& events;
+  NetworkIsolation isolation{};
+  std::string installation{};       // ours (ownership.h)
   JobObserver* observer = nullptr;  // null: nobody listens
 };
 
@@ -71,6 +79,9 @@ class Actor {
   void PostSecret();
   void PostService(nlohmann::json manifest, bool launcher);
   void PatchServiceTerm(int64_t term);
+  // Both NetworkPolicies; those that exist stay as they are.
+  void PostNetworkPolicies(const std::vector<std::string>& addresses);
+  void AdmitNodes(const std::vector<std::string>& addresses);
   void PostLauncher(int64_t term);
   void PostWorker(int index);
 
@@ -97,7 +108,7 @@ class Actor {
   // Guarded by mutex_: what the requests of this plan met.
   std::string launcher_address_;
   std::string launcher_uid_;  // of the launcher Pod that this plan created
-  bool other_seed_ = false;   // that Pod has keys of a seed which is not the job's
+  bool other_owner_ = false;  // the job has another seed, or another installation has the job
   bool status_written_ = false;
   bool job_gone_ = false;
   bool again_ = false;

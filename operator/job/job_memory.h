@@ -55,6 +55,8 @@ struct JobMemory {
   std::set<std::string> nodes;                       // of this job's Pods, seen to exist
   std::vector<GoneWorker> gone;                      // oldest first
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
+  bool isolated = false;                             // the job's NetworkPolicies exist
+  std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
   // What was said about the present trouble, so that it is said once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, of workers that are waited for

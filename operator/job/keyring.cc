@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kSeedBytes = 32;
 constexpr std::size_t kIdBytes = 4;
 constexpr char kCurrent[] = "current";
+// How long new jobs may still get the seed that was current before.
+constexpr auto kCurrentPeriod = std::chrono::seconds(60);
 // An id that is not there is looked for again at most this often.
 constexpr auto kReloadPeriod = std::chrono::seconds(10);
 
@@ -93,8 +95,13 @@ Result<void> Keyring::LoadLocked() {
 
 Result<Seed> Keyring::Current() {
   const std::lock_guard lock(mutex_);
-  if (current_.empty()) {
-    if (auto loaded = LoadLocked(); !loaded.ok()) return loaded.error();
+  if (current_.empty() || !loaded_at_ || clock_.Now() - *loaded_at_ >= kCurrentPeriod) {
+    const auto loaded = LoadLocked();
+    // The seed that was current is as good as ever.
+    if (!loaded.ok() && current_.empty()) return loaded.error();
+    if (!loaded.ok()) {
+      LogWarn("Kept the seed that was current", {{"error", loaded.error().message}});
+    }
   }
   return Seed{.id = current_, .bytes = seeds_.at(current_)};
 }

@@ -19,8 +19,8 @@
 
 namespace ringmaster::job {
 
-// Thread-safe. Reads the Secret when a seed is first asked for and when an unknown id comes up;
-// keeps what it read.
+// Thread-safe. Reads the Secret when a seed is first asked for, when an unknown id comes up, and
+// for a new job when a minute has passed, so that a rotated seed is found; keeps what it read.
 class Keyring {
  public:
   // `client` and `clock` outlive the keyring. `ns` is the operator's namespace.

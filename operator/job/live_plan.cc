@@ -1,7 +1,9 @@
 #include "operator/job/live_plan.h"
 
 #include <algorithm>
+#include <set>
 
+#include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/event_policy.h"
 #include "operator/job/launcher_policy.h"
@@ -58,6 +60,7 @@ class LivePlanner {
   void ReplaceLost(const LostWorker& lost);
   void ShrinkOrGrow();
   void PlanServices();
+  void PlanIsolation();
   void PlanOrder();
 
   // Workers that finished under the present launcher: it told them to end, and its verdict is on
@@ -272,6 +275,24 @@ void LivePlanner::PlanServices() {
   }
 }
 
+// Workers on their nodes' network reach the launcher from there, once it is known where they are.
+void LivePlanner::PlanIsolation() {
+  if (!in_.network_policies) return;
+  // New Pods bring them along; this is for a job from before they were switched on.
+  plan_.isolate = !in_.memory.isolated && seen_.launcher_service != nullptr &&
+                  !api::IsTrue(job_.status.conditions, api::kNetworkIsolated) &&
+                  !plan_.CreatesPods() && MayCreate();
+  if (!job_.spec.host_network) return;
+  std::set<std::string> addresses;
+  for (const PodPtr& worker : seen_.live) {
+    const auto node = seen_.nodes.of_job.find(worker->node);
+    if (node == seen_.nodes.of_job.end()) continue;
+    addresses.insert(node->second->addresses.begin(), node->second->addresses.end());
+  }
+  std::vector<std::string> admitted(addresses.begin(), addresses.end());
+  if (admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
+}
+
 void LivePlanner::PlanOrder() {
   if (!launcher_ok_ || seen_.launcher->ip.empty()) return;
   control::Order order;
@@ -299,6 +320,7 @@ Plan LivePlanner::Make() {
   SortWorkers();
   ShrinkOrGrow();
   PlanServices();
+  PlanIsolation();
   PlanOrder();
   plan_.status.launcher_term = term_;
   DescribeLive(in_, outlook_, plan_.status);

@@ -13,6 +13,7 @@ std::vector<std::string> NodeChanges::JobsToLookAt(const std::string& name) {
   } else {
     NodeView ordinary;
     ordinary.name = name;
+    ordinary.addresses = now->addresses;
     const bool same = *now == (last == last_.end() ? ordinary : last->second);
     last_[name] = *now;
     if (same) return {};

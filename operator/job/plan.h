@@ -37,7 +37,9 @@ struct PlanInput {
   const JobMemory& memory;
   Clock::Time now;
   Clock::WallTime wall_now;
-  LaunchersHeard launchers{};  // counted only while this job's launcher is not heard
+  LaunchersHeard launchers{};    // counted only while this job's launcher is not heard
+  bool network_policies = true;  // jobs get them
+  std::string installation{};    // ours
 };
 
 struct PodDelete {
@@ -70,6 +72,9 @@ struct Plan {
       raise_term;  // write status.launcherTerm (compare-and-set) before its Pod is created
   bool create_services = false;             // at least one is missing
   std::optional<int64_t> point_service_at;  // the launcher's Service selects another term
+  bool isolate = false;  // a job that has its Pods already gets its NetworkPolicies
+  // The launcher's NetworkPolicy admits these addresses of nodes from now on.
+  std::optional<std::vector<std::string>> admit_nodes;
   std::optional<int64_t> create_launcher;
   std::vector<int> create_workers;
   std::vector<PodMark> marks;

@@ -63,17 +63,31 @@ json& ManagedContainer(json& spec, const char* name) {
   return containers.back();
 }
 
+bool IsRoot(const json& security_context) {
+  const json* user = kube::Find(security_context, {"runAsUser"});
+  return user != nullptr && *user == json(0);
+}
+
+bool RunsAsRoot(const json& spec, const json& container_context) {
+  if (kube::Find(container_context, {"runAsUser"}) != nullptr) return IsRoot(container_context);
+  const json* of_pod = kube::Find(spec, {"securityContext"});
+  return of_pod != nullptr && IsRoot(*of_pod);
+}
+
 // The profile "restricted", for every container alike: the namespace may enforce it on sidecars
 // too.
+// What the namespace policy let through stays: a privileged container cannot be kept from gaining
+// privileges, and one that runs as root cannot be kept from that.
 void RestrictContainer(json& container) {
   json& context = ObjectAt(container, "securityContext");
-  Default(context, "allowPrivilegeEscalation", false);
+  if (!kube::GetBool(context, {"privileged"})) Default(context, "allowPrivilegeEscalation", false);
+  if (IsRoot(context)) Default(context, "runAsNonRoot", false);
   ObjectAt(context, "capabilities")["drop"] = json::array({"ALL"});
 }
 
 void RestrictPod(json& spec) {
   json& context = ObjectAt(spec, "securityContext");
-  Default(context, "runAsNonRoot", true);
+  Default(context, "runAsNonRoot", !IsRoot(context));
   Default(context, "fsGroup", kDefaultFsGroup);
   Default(context, "seccompProfile", json{{"type", "RuntimeDefault"}});
   for (const char* list : {"containers", "initContainers"}) {
@@ -173,6 +187,34 @@ void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) 
   AddVariable(container, control::kEnvDataDir, control::kDataDir);
 }
 
+// spec.network of a worker, which the namespace policy has allowed. Names of the cluster resolve
+// on the host's network too.
+void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
+  if (job.host_network) {
+    spec["hostNetwork"] = true;
+    Default(spec, "dnsPolicy", "ClusterFirstWithHostNet");
+  }
+  json& context = ObjectAt(container, "securityContext");
+  if (job.privileged) {
+    context["privileged"] = true;
+    context.erase("allowPrivilegeEscalation");
+  }
+  // What sshd needs to let root log in; of any other user it needs nothing.
+  if (RunsAsRoot(spec, context)) {
+    for (const char* capability : {"SETGID", "SETUID", "SYS_CHROOT"}) {
+      ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);
+    }
+  }
+  if (job.ipc_lock) ListAt(ObjectAt(context, "capabilities"), "add").push_back("IPC_LOCK");
+  if (job.rdma_devices.empty()) return;
+  json& resources = ObjectAt(container, "resources");
+  for (const auto& [resource, count] : job.rdma_devices) {
+    ObjectAt(resources, "limits")[resource] = count;
+    // A template's own request would have to be the same.
+    if (resources.contains("requests")) resources["requests"].erase(resource);
+  }
+}
+
 // One kind of Pod, as far as both are alike.
 struct PodKind {
   const std::string& template_json;
@@ -243,6 +285,7 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   json pod;
   json& container = FillPod(context, kind, pod);
   pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
+  AddHostReach(context.job.spec, pod["spec"], container);
   // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
   if (context.job.spec.checkpoint) {

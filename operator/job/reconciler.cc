@@ -1,11 +1,14 @@
 #include "operator/job/reconciler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/refusal.h"
+#include "operator/job/request_policy.h"
+#include "operator/kube/resource.h"
 
 namespace ringmaster::job {
 
@@ -13,6 +16,9 @@ namespace {
 
 // After a refusal, or when somebody else changed an object first: the stores show more in a moment.
 constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
+
+// A refusal of the namespace's rules is found anew by every reconcile.
+constexpr std::chrono::minutes kJudgeAgain{1};
 
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
@@ -46,7 +52,10 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     Forget(key);
     return runtime::ReconcileResult{};
   }
-  if (!IsOurs(*job)) return runtime::ReconcileResult{};
+  if (!IsOurs(*job)) {
+    parts_.launchers.Forget(job->uid);
+    return runtime::ReconcileResult{};
+  }
   if (job->deleting) {  // owner references do the rest
     parts_.launchers.Forget(job->uid);
     return runtime::ReconcileResult{};
@@ -61,15 +70,18 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
   Remember(observed, launcher, now, known.memory);
+  const std::vector<Violation> violations = JudgeSpec(*job, known, now);
   Plan plan = MakePlan({.job = *job,
-                        .violations = known.violations,
+                        .violations = violations,
                         .observed = observed,
                         .launcher = launcher,
                         .memory = known.memory,
                         .now = now,
                         .wall_now = clock.WallNow(),
                         .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard()
-                                                                         : LaunchersHeard{}});
+                                                                         : LaunchersHeard{},
+                        .network_policies = parts_.tools.isolation.enabled,
+                        .installation = parts_.scope.installation});
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
@@ -78,6 +90,34 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
       Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
   if (!done.ok()) return done.error().WithContext("reconciling the TrainingJob " + key);
   return runtime::ReconcileResult{.requeue_after = *done ? plan.requeue_after : kLookAgain};
+}
+
+bool Reconciler::IsOurs(const api::TrainingJob& job) const {
+  const ServicePtr service =
+      parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
+  const bool own = service != nullptr && service->owner_uid == job.uid;
+  return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
+}
+
+std::vector<Violation> Reconciler::JudgeSpec(const api::TrainingJob& job, Known& known,
+                                             Clock::Time now) const {
+  std::vector<Violation> found = known.violations;
+  for (Violation& violation : CheckRequests(job.spec, parts_.policy.Of(job.ns))) {
+    found.push_back(std::move(violation));
+  }
+  const bool begun = job.status.launcher_term > 0;
+  const auto denied =
+      std::find_if(found.begin(), found.end(), [](const Violation& one) { return one.by_policy; });
+  std::optional<Refusal>& refusal = known.memory.refusal;
+  if (!begun || denied == found.end()) {
+    if (refusal && refusal->reason == api::kReasonNamespacePolicy) refusal.reset();
+    return found;
+  }
+  refusal = MakeRefusal(api::kReasonNamespacePolicy,
+                        "no more Pods are made for this job: " + denied->Text(), 0, now);
+  refusal->retry_at = now + kJudgeAgain;
+  std::erase_if(found, [](const Violation& one) { return one.by_policy; });
+  return found;
 }
 
 Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,
@@ -142,7 +182,7 @@ Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
   if (known == nullptr) {
     known = std::make_unique<Known>();
     known->uid = job.uid;
-    known->violations = CheckSpec(job.spec);
+    known->violations = CheckSpec(job.spec, parts_.policy.Of(job.ns));
   }
   return *known;
 }

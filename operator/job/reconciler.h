@@ -19,7 +19,9 @@
 #include "operator/job/credentials.h"
 #include "operator/job/keyring.h"
 #include "operator/job/launcher_poller.h"
+#include "operator/job/namespace_policy.h"
 #include "operator/job/observe.h"
+#include "operator/job/ownership.h"
 #include "operator/job/plan.h"
 #include "operator/job/template_policy.h"
 #include "operator/runtime/controller.h"
@@ -36,6 +38,8 @@ struct ReconcilerParts {
   const NodeStore& nodes;
   Keyring& keyring;
   LauncherPoller& launchers;
+  const NamespacePolicy& policy;
+  Scope scope;
   std::function<int64_t()> leader_transitions;  // of the Lease we hold; stamps the orders
 };
 
@@ -51,10 +55,15 @@ class Reconciler {
   struct Known {
     std::string uid;
     JobMemory memory;
-    std::vector<Violation> violations;  // of the templates, which cannot change
+    std::vector<Violation> violations;  // of what cannot change in a spec
   };
 
+  bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
+  // What ends a job. What only the namespace's rules refuse does not end one that has begun: a
+  // refusal in its memory keeps new Pods from being made.
+  std::vector<Violation> JudgeSpec(const api::TrainingJob& job, Known& known,
+                                   Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
   // Null when the job needs none, or when there are none; the job's memory then says why.

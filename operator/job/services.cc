@@ -38,7 +38,8 @@ json WorkerService(const api::TrainingJob& job) {
   return service;
 }
 
-json LauncherService(const api::TrainingJob& job, const std::string& seed_id, int64_t term) {
+json LauncherService(const api::TrainingJob& job, const std::string& seed_id,
+                     const std::string& installation, int64_t term) {
   json service{{"apiVersion", "v1"},
                {"kind", "Service"},
                {"metadata",
@@ -55,6 +56,9 @@ json LauncherService(const api::TrainingJob& job, const std::string& seed_id, in
                   {{api::kLabelJobUid, job.uid},
                    {api::kLabelRole, api::kRoleLauncher},
                    {api::kLabelTerm, std::to_string(term)}}}}}};
+  if (!installation.empty()) {
+    service["metadata"]["annotations"][api::kAnnotationInstallation] = installation;
+  }
   Own(service, job);
   return service;
 }

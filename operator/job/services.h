@@ -16,9 +16,9 @@ namespace ringmaster::job {
 nlohmann::json WorkerService(const api::TrainingJob& job);
 
 // "<job>-launcher": leads to the launcher Pod of `term` alone, also before it is ready. Carries the
-// seed's id.
+// seed's id, and the name of the installation that has the job.
 nlohmann::json LauncherService(const api::TrainingJob& job, const std::string& seed_id,
-                               int64_t term);
+                               const std::string& installation, int64_t term);
 
 // Merge patch that points the launcher's Service to another term.
 nlohmann::json LauncherServiceTermPatch(int64_t term);

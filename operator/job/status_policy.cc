@@ -279,6 +279,33 @@ void DescribeProtection(const PlanInput& input, const control::LauncherStatus& a
   api::SetCondition(status.conditions, std::move(condition), now);
 }
 
+void DescribeIsolation(const PlanInput& input, api::TrainingJobStatus& status,
+                       const std::string& now) {
+  Condition condition{.type = api::kNetworkIsolated,
+                      .status = ConditionStatus::kFalse,
+                      .observed_generation = input.job.generation};
+  if (!input.network_policies) {
+    condition.reason = api::kReasonPoliciesOff;
+    condition.message =
+        "the operator makes no NetworkPolicies (--job-network-policies=false); keys, tokens and "
+        "TLS alone protect the job's connections";
+  } else if (input.job.spec.host_network) {
+    condition.reason = api::kReasonHostNetwork;
+    condition.message =
+        "workers use their nodes' network, where no NetworkPolicy reaches them; the launcher "
+        "admits those nodes, and keys, tokens and TLS protect the job's connections";
+  } else if (input.memory.isolated) {
+    condition.status = ConditionStatus::kTrue;
+    condition.reason = api::kReasonPoliciesCreated;
+    condition.message =
+        "only the job's own Pods and the operator may connect to its Pods, where the cluster's "
+        "network plugin enforces NetworkPolicies";
+  } else {
+    return;
+  }
+  api::SetCondition(status.conditions, std::move(condition), now);
+}
+
 void DescribeLoss(const PlanInput& input, api::TrainingJobStatus& status, const std::string& now) {
   status.world_size = 0;
   status.stragglers.clear();
@@ -343,6 +370,9 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
   status.observed_generation = input.job.generation;
   status.selector = api::WorkerSelector(input.job.uid);
+  if (input.observed.launcher_service != nullptr && !input.installation.empty()) {
+    status.installation = input.installation;
+  }
   status.workers.desired = input.job.spec.worker.replicas;
   status.workers.replicas = static_cast<int>(input.observed.live.size());
 }
@@ -366,6 +396,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
          .observed_generation = input.job.generation},
         now);
   }
+  DescribeIsolation(input, status, now);
   if (auto ready = DescribeReady(input, outlook, status.workers)) {
     ready->observed_generation = input.job.generation;
     api::SetCondition(status.conditions, *std::move(ready), now);

@@ -21,6 +21,8 @@ namespace {
 constexpr char kByRingmaster[] = "is set by Ringmaster; remove it from the template";
 constexpr char kRefused[] =
     "is refused, because it gives the Pod rights beyond the profile \"restricted\"; remove it";
+constexpr char kForeignRights[] =
+    "is refused, because it would use rights that the job's author may not have; remove it";
 constexpr char kCredentialsRoot[] = "/etc/ringmaster";
 
 constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "emptyDir",
@@ -39,6 +41,10 @@ constexpr std::array kSelinuxTypes{"", "container_t", "container_init_t", "conta
 template <std::size_t N>
 bool IsOneOf(const std::array<const char*, N>& list, std::string_view text) {
   return std::any_of(list.begin(), list.end(), [&](const char* item) { return text == item; });
+}
+
+bool IsListed(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
 }
 
 bool StartsWith(std::string_view text, std::string_view prefix) {
@@ -61,8 +67,8 @@ std::string NormalPath(const std::string& path) {
 // Collects violations under one path of the template.
 class Checker {
  public:
-  Checker(std::vector<Violation>& found, std::string managed)
-      : found_(found), managed_(std::move(managed)) {}
+  Checker(std::vector<Violation>& found, std::string managed, const NamespaceRules& rules)
+      : found_(found), managed_(std::move(managed)), rules_(rules) {}
 
   void Template(const json& pod_template, const std::string& path);
   void CheckpointVolume(const json& volume, const std::string& path);
@@ -72,6 +78,7 @@ class Checker {
   void Metadata(const json& metadata, const std::string& path);
   void PodSpec(const json& spec, const std::string& path);
   void PodFields(const json& spec, const std::string& path);
+  void ServiceAccount(const json& spec, const std::string& path);
   void OneSource(const json& volume, const std::string& path);
   void Volume(const json& volume, const std::string& path);
   void Container(const json& container, const std::string& path, bool managed);
@@ -123,11 +130,27 @@ class Checker {
     check(*value, path + "." + field);
   }
   void Add(const std::string& path, const std::string& message) {
-    found_.push_back({path, message});
+    found_.push_back({.path = path, .message = message});
+  }
+
+  // What the namespace's rules could allow under `item`, and do not.
+  void Deny(const std::string& path, const char* item) {
+    found_.push_back({.path = path,
+                      .message = "is refused in namespace " + rules_.ns +
+                                 ", because it gives the Pod rights beyond the profile "
+                                 "\"restricted\"; remove it: " +
+                                 rules_.HowToAllow(item),
+                      .by_policy = true});
+  }
+  bool AllowsAccount(const json& spec) const {
+    const std::string account = kube::GetString(spec, {"serviceAccountName"});
+    return IsListed(rules_.service_accounts, account);
   }
 
   std::vector<Violation>& found_;
   const std::string managed_;
+  const NamespaceRules& rules_;
+  bool may_use_token_ = false;  // the Pod's service account is one that the rules list
 };
 
 void Checker::Template(const json& pod_template, const std::string& path) {
@@ -187,14 +210,19 @@ void Checker::PodSpec(const json& spec, const std::string& path) {
 }
 
 void Checker::PodFields(const json& spec, const std::string& path) {
-  for (const char* field : {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace",
-                            "automountServiceAccountToken"}) {
+  for (const char* field :
+       {"hostPID", "hostIPC", "shareProcessNamespace", "automountServiceAccountToken"}) {
     RefuseTrue(spec, field, path);
   }
-  for (const char* field : {"serviceAccountName", "serviceAccount", "nodeName", "schedulerName"}) {
-    RefuseSet(
-        spec, field, path,
-        "is refused, because it would use rights that the job's author may not have; remove it");
+  const json* host_network = kube::Find(spec, {"hostNetwork"});
+  if (host_network != nullptr && *host_network != json(false)) {
+    Add(path + ".hostNetwork",
+        "is refused in a template; remove it and set spec.network.hostNetwork, which the "
+        "operator's namespace policy has to allow");
+  }
+  ServiceAccount(spec, path);
+  for (const char* field : {"serviceAccount", "nodeName", "schedulerName"}) {
+    RefuseSet(spec, field, path, kForeignRights);
   }
   for (const char* field : {"hostname", "subdomain"}) RefuseSet(spec, field, path, kByRingmaster);
   RefuseList(spec, "ephemeralContainers", path, "cannot be part of a template; remove it");
@@ -203,6 +231,19 @@ void Checker::PodFields(const json& spec, const std::string& path) {
   if (kube::GetString(spec, {"os", "name"}, "linux") != "linux") {
     Add(path + ".os.name", "is not linux, the only system Ringmaster runs on; remove it");
   }
+}
+
+// The account's token is not mounted by itself: a listed account may be named in a projected
+// volume.
+void Checker::ServiceAccount(const json& spec, const std::string& path) {
+  const json* account = kube::Find(spec, {"serviceAccountName"});
+  if (account == nullptr) return;
+  may_use_token_ = AllowsAccount(spec);
+  if (may_use_token_) return;
+  found_.push_back(
+      {.path = path + ".serviceAccountName",
+       .message = std::string(kForeignRights) + ": " + rules_.HowToAllow("serviceAccounts"),
+       .by_policy = true});
 }
 
 void Checker::Volume(const json& volume, const std::string& path) {
@@ -221,8 +262,10 @@ void Checker::Volume(const json& volume, const std::string& path) {
   IfObject(volume, "projected", path, [this](const json& projected, const std::string& at) {
     ForEach(projected, "sources", at, [this](const json& source, const std::string& source_at) {
       for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
+        if (may_use_token_ && std::string_view(credential) == "serviceAccountToken") continue;
         RefuseSet(source, credential, source_at,
-                  "is refused, because a job's Pods hold no API credentials; remove it");
+                  "is refused, because a job's Pods hold no API credentials but the token of a "
+                  "serviceAccountName that the namespace policy lists; remove it");
       }
     });
   });
@@ -349,9 +392,11 @@ void Checker::HostReach(const json& container, const std::string& path) {
 
 void Checker::SecurityContext(const json& context, const std::string& path) {
   const json* user = kube::Find(context, {"runAsUser"});
-  if (user != nullptr && *user == json(0)) Add(path + ".runAsUser", kRefused);
+  if (user != nullptr && *user == json(0) && !rules_.root) Deny(path + ".runAsUser", "root");
   const json* non_root = kube::Find(context, {"runAsNonRoot"});
-  if (non_root != nullptr && *non_root != json(true)) Add(path + ".runAsNonRoot", kRefused);
+  if (non_root != nullptr && *non_root != json(true) && !rules_.root) {
+    Deny(path + ".runAsNonRoot", "root");
+  }
   for (const char* profile : {"seccompProfile", "appArmorProfile"}) {
     if (kube::GetString(context, {profile, "type"}) == "Unconfined") {
       Add(path + "." + profile + ".type", kRefused);
@@ -377,10 +422,20 @@ void Checker::PodSecurityContext(const json& context, const std::string& path) {
 
 void Checker::ContainerSecurityContext(const json& context, const std::string& path) {
   SecurityContext(context, path);
-  RefuseTrue(context, "privileged", path);
-  RefuseTrue(context, "allowPrivilegeEscalation", path);
+  for (const char* field : {"privileged", "allowPrivilegeEscalation"}) {
+    const json* value = kube::Find(context, {field});
+    if (value != nullptr && *value != json(false) && !rules_.privileged) {
+      Deny(path + "." + field, "privileged");
+    }
+  }
   IfObject(context, "capabilities", path, [this](const json& capabilities, const std::string& at) {
-    RefuseList(capabilities, "add", at, kRefused);
+    const json* added = kube::Find(capabilities, {"add"});
+    if (added == nullptr) return;
+    const bool allowed =
+        added->is_array() && std::all_of(added->begin(), added->end(), [this](const json& one) {
+          return one.is_string() && IsListed(rules_.capabilities, one.get<std::string>());
+        });
+    if (!allowed) Deny(at + ".add", "capabilities");
   });
   if (kube::GetString(context, {"procMount"}, "Default") != "Default") {
     Add(path + ".procMount", kRefused);
@@ -388,49 +443,51 @@ void Checker::ContainerSecurityContext(const json& context, const std::string& p
 }
 
 void CheckText(const std::string& text, const std::string& path, const std::string& managed,
-               std::vector<Violation>& found) {
+               const NamespaceRules& rules, std::vector<Violation>& found) {
   if (text.empty()) return;
   const Result<json> parsed = kube::ParseJson(text);
   if (!parsed.ok()) {
-    found.push_back({path, "cannot be read: " + parsed.error().message});
+    found.push_back({.path = path, .message = "cannot be read: " + parsed.error().message});
     return;
   }
-  for (Violation& violation : CheckTemplate(*parsed, path, managed)) {
+  for (Violation& violation : CheckTemplate(*parsed, path, managed, rules)) {
     found.push_back(std::move(violation));
   }
 }
 
 void CheckVolume(const std::string& text, const std::string& path,
                  void (Checker::*check)(const json&, const std::string&),
-                 std::vector<Violation>& found) {
+                 const NamespaceRules& rules, std::vector<Violation>& found) {
   const Result<json> volume = kube::ParseJson(text);
   if (!volume.ok() || !volume->is_object()) {
-    return found.push_back({path, "is not an object; correct it"});
+    return found.push_back({.path = path, .message = "is not an object; correct it"});
   }
-  Checker checker(found, control::kWorkerContainer);
+  Checker checker(found, control::kWorkerContainer, rules);
   (checker.*check)(*volume, path);
 }
 
 }  // namespace
 
 std::vector<Violation> CheckTemplate(const json& pod_template, const std::string& path,
-                                     const std::string& managed) {
+                                     const std::string& managed, const NamespaceRules& rules) {
   std::vector<Violation> found;
-  Checker(found, managed).Template(pod_template, path);
+  Checker(found, managed, rules).Template(pod_template, path);
   return found;
 }
 
-std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec) {
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules) {
   std::vector<Violation> found;
-  CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, found);
-  CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,
+  CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, rules,
             found);
+  CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,
+            rules, found);
   if (spec.checkpoint) {
     CheckVolume(spec.checkpoint->volume_json, "spec.checkpoint.volume", &Checker::CheckpointVolume,
-                found);
+                rules, found);
   }
   if (spec.data_cache) {
-    CheckVolume(spec.data_cache->from_json, "spec.dataCache.from", &Checker::DataSource, found);
+    CheckVolume(spec.data_cache->from_json, "spec.dataCache.from", &Checker::DataSource, rules,
+                found);
   }
   return found;
 }

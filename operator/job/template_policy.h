@@ -12,23 +12,26 @@
 
 #include "common/base/result.h"
 #include "operator/api/types.h"
+#include "operator/job/namespace_policy.h"
 
 namespace ringmaster::job {
 
 struct Violation {
   std::string
       path;  // for example spec.worker.template.spec.containers[0].securityContext.privileged
-  std::string message;  // what is wrong and what to do
+  std::string message;     // what is wrong and what to do
+  bool by_policy = false;  // the namespace's rules could allow it
 
   std::string Text() const { return path + ": " + message; }
 };
 
 // Every violation in one Pod template, in the order of the list in the source. `path` is that of
-// the template, `managed` the container that Ringmaster runs.
+// the template, `managed` the container that Ringmaster runs; `rules` are the namespace's, which
+// may allow some of it.
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
-                                     const std::string& managed);
+                                     const std::string& managed, const NamespaceRules& rules);
 
 // Both templates of a job, and the volumes of its checkpoints and of its data.
-std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec);
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules);
 
 }  // namespace ringmaster::job

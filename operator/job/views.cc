@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -89,6 +90,30 @@ std::string UnschedulableMessage(const json& object) {
   return {};
 }
 
+// Of an IPv4 range its first two addresses, of an IPv6 range the first one.
+void AddFirstOf(const std::string& range, std::set<std::string>& addresses) {
+  const std::string first = range.substr(0, range.find('/'));
+  if (first.empty()) return;
+  addresses.insert(first);
+  if (first.size() > 2 && first.compare(first.size() - 2, 2, ".0") == 0) {
+    addresses.insert(first.substr(0, first.size() - 1) + "1");
+  }
+}
+
+std::vector<std::string> AddressesOf(const json& node) {
+  std::set<std::string> addresses;
+  for (const json& address : kube::GetArray(node, {"status", "addresses"})) {
+    const std::string type = kube::GetString(address, {"type"});
+    if (type != "InternalIP" && type != "ExternalIP") continue;
+    addresses.insert(kube::GetString(address, {"address"}));
+  }
+  for (const json& range : kube::GetArray(node, {"spec", "podCIDRs"})) {
+    if (range.is_string()) AddFirstOf(range.get<std::string>(), addresses);
+  }
+  addresses.erase("");
+  return {addresses.begin(), addresses.end()};
+}
+
 }  // namespace
 
 Result<PodView> ProjectPod(const json& object) {
@@ -137,6 +162,8 @@ Result<ServiceView> ProjectService(const json& object) {
   const Labels annotations = kube::GetStringMap(object, {"metadata", "annotations"});
   const auto seed = annotations.find(api::kAnnotationSeedId);
   if (seed != annotations.end()) service.seed_id = seed->second;
+  const auto installation = annotations.find(api::kAnnotationInstallation);
+  if (installation != annotations.end()) service.installation = installation->second;
   service.term = NumberOr(kube::GetStringMap(object, {"spec", "selector"}), api::kLabelTerm, 0);
   return service;
 }
@@ -151,6 +178,7 @@ Result<NodeView> ProjectNode(const json& object) {
     node.out_of_service =
         node.out_of_service || kube::GetString(taint, {"key"}) == kOutOfServiceTaint;
   }
+  node.addresses = AddressesOf(object);
   for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
     if (kube::GetString(condition, {"type"}) != "Ready") continue;
     node.ready = kube::GetString(condition, {"status"}) == "True";

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -69,7 +70,8 @@ struct ServiceView {
   std::string owner_uid;
   std::string cluster_ip;  // "None" for headless ones
   std::string seed_id;
-  int64_t term = 0;  // of the launcher Pods it selects
+  std::string installation;  // that has the job
+  int64_t term = 0;          // of the launcher Pods it selects
 };
 
 struct NodeView {
@@ -79,6 +81,9 @@ struct NodeView {
   std::string not_ready_reason;  // of that condition, for example NodeStatusUnknown
   bool unschedulable = false;    // cordoned
   bool out_of_service = false;   // tainted so by a person: nothing runs there any more
+  // From which its own processes may be seen to connect: its addresses, and the first ones of its
+  // Pods' ranges, which network plugins take for the node.
+  std::vector<std::string> addresses{};
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };

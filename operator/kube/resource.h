@@ -26,6 +26,8 @@ inline constexpr Resource kPods{"", "v1", "pods", "Pod"};
 inline constexpr Resource kServices{"", "v1", "services", "Service"};
 inline constexpr Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
+inline constexpr Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
+                                           "NetworkPolicy"};
 inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
 inline constexpr Resource kTrainingJobs{"ringmaster.dev", "v1alpha1", "trainingjobs",

@@ -41,6 +41,10 @@ render >"$work/default.yaml"
 apply "$work/default.yaml"
 kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null
 becomes_ready "$work/default.yaml" ringmaster-operator
+kubectl create namespace samples >/dev/null
+for sample in "$repository"/deploy/samples/*.yaml; do
+  kubectl -n samples apply --dry-run=server --validate=strict -f "$sample" >"$work/applied" 2>&1 || fail "$sample: $(cat "$work/applied")"
+done
 for values in "${variations[@]}"; do
   name=$(name_of "$values")
   render --values "$values" >"$work/$name.yaml"

@@ -21,5 +21,5 @@ render() { # helm's arguments...: the whole release with its test, as YAML
 
 # The operator's arguments in a rendered release, one a line.
 arguments_in() { # file
-  awk '/^kind: / {here = $2 == "Deployment"} here && /^ +args:/ {args = 1; next} args && !/^ +- / {exit} args {sub(/^ +- /, ""); gsub(/^"|"$/, ""); print}' "$1"
+  awk -v quotes='^["'\'']|["'\'']$' '/^kind: / {here = $2 == "Deployment"} here && /^ +args:/ {args = 1; next} args && !/^ +- / {exit} args {sub(/^ +- /, ""); gsub(quotes, ""); print}' "$1"
 }

@@ -26,10 +26,16 @@ for values in "$work/default.yaml" "${variations[@]}"; do
 done
 configuration >"$work/own.configuration"
 diff "$work/own.configuration" "$work/default.configuration" || fail "values.yaml and the operator differ in their defaults"
+grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
+grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
+! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "rights on NetworkPolicies that nobody needs"
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
+for part in '"default":{"imagePrefixes":["registry.example.com/"],"maxGPUs":16,"maxWorkers":8}' '"team-b":{}' '"capabilities":["IPC_LOCK"]'; do
+  grep '^namespacePolicy: {' "$work/namespace_policy.configuration" | grep -F "$part" >/dev/null || fail "namespacePolicy does not reach the operator: $part"
+done
 [ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
   fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null

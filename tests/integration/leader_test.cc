@@ -74,5 +74,59 @@ TEST_F(LeaderTest, AnOrderlyStopHandsOverAtOnce) {
   RunJob("digits", 1);
 }
 
+class InstallationTest : public ClusterTest {};
+
+TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOverOne) {
+  constexpr int kJobs = 10;
+  StartKubelet();
+  LaunchOperator({"--no-leader-elect", "--lease-name=first"});
+  const auto second = AnotherOperator("second", {"--no-leader-elect", "--lease-name=second"});
+  ASSERT_TRUE(op().WaitReady());
+  ASSERT_TRUE(second != nullptr && second->WaitReady());
+  for (int i = 0; i < kJobs; ++i) CreateJob("digits-" + std::to_string(i), 2);
+  std::map<std::string, std::string> owners;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string name = "digits-" + std::to_string(i);
+    WaitCondition(name, "Running", "True");
+    WaitFor("its owner", [&] { return !TextAt(Job(name), "/status/installation").empty(); });
+    owners[name] = TextAt(Job(name), "/status/installation");
+    EXPECT_EQ(TextAt(List("services")[name + "-launcher"],
+                     "/metadata/annotations/ringmaster.dev~1installation"),
+              owners[name]);
+  }
+
+  // Without the other one, each goes on with its own jobs alone.
+  op().Kill();
+  for (const auto& [name, owner] : owners) {
+    ASSERT_TRUE(
+        admin().MergePatch(JobPath(name), {{"spec", {{"worker", {{"replicas", 3}}}}}}).ok());
+  }
+  for (const auto& [name, owner] : owners) {
+    if (owner != std::string(kOperatorNamespace) + "/second") continue;
+    WaitFor("the third worker of " + name,
+            [&, job = name] { return List("pods").contains(job + "-worker-2"); });
+  }
+  for (const auto& [name, owner] : owners) {
+    EXPECT_EQ(TextAt(Job(name), "/status/installation"), owner);
+    EXPECT_EQ(TextAt(Condition(name, "Failed"), "/status"), "");
+    if (owner == std::string(kOperatorNamespace) + "/first") {
+      EXPECT_FALSE(List("pods").contains(name + "-worker-2")) << name;
+    }
+  }
+}
+
+TEST_F(InstallationTest, AnExcludedNamespaceIsLeftAlone) {
+  StartOperator({"--no-leader-elect", "--exclude-namespaces=kube-system," + ns()});
+  CreateJob("digits", 1);
+  // Another one's job shows that this one had its time.
+  const auto second = AnotherOperator("second", {"--no-leader-elect", "--lease-name=second"});
+  ASSERT_TRUE(second != nullptr && second->WaitReady());
+  WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
+  WaitFor("its owner in the status", [&] {
+    return TextAt(Job("digits"), "/status/installation") ==
+           std::string(kOperatorNamespace) + "/second";
+  });
+}
+
 }  // namespace
 }  // namespace ringmaster::testing

@@ -2,6 +2,8 @@
 // condition Failed and no Pod where only it can, and told apart from what may yet come good (quota,
 // a taken name).
 
+#include <algorithm>
+#include <cctype>
 #include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"
@@ -121,6 +123,16 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndCannotChange) {
               HasSubstr("spec.dataCache cannot change"));
 }
 
+TEST_F(ApplyTest, RdmaDevicesAreNamedWithTheirDomain) {
+  EXPECT_THAT(Refused(Changed("/spec/network", {{"rdmaDevices", {{"hca", 1}}}})),
+              HasSubstr("write for example rdma/hca"));
+  EXPECT_THAT(Refused(Changed("/spec/network", {{"rdmaDevices", {{"rdma/hca", 0}}}})),
+              HasSubstr("greater than or equal to 1"));
+  ASSERT_EQ(Refused(Changed("/spec/network", {{"rdmaDevices", {{"rdma/hca_shared.a", 2}}}})), "");
+  EXPECT_THAT(Refused(Changed("/spec/network", {{"hostNetwork", true}})),
+              HasSubstr("spec.network cannot change"));
+}
+
 class RefusalTest : public ClusterTest {
  protected:
   void SetUp() override {
@@ -198,6 +210,112 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
   WaitFor("an event for each",
           [&] { return Events("InvalidSpec").size() == std::size(kForbidden); });
   EXPECT_TRUE(Names("pods").empty());
+}
+
+TEST_F(RefusalTest, WhatTheNetworkFieldsAskForIsDeniedByDefault) {
+  const std::pair<const char*, json> fields[] = {{"hostNetwork", true},
+                                                 {"privileged", true},
+                                                 {"ipcLock", true},
+                                                 {"rdmaDevices", {{"rdma/hca", 1}}}};
+  for (const auto& [field, value] : fields) {
+    std::string name = field;
+    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
+    json manifest = JobManifest(ns(), name, 1);
+    manifest["spec"]["network"] = {{field, value}};
+    CreateJob(manifest);
+  }
+  for (const auto& [field, value] : fields) {
+    std::string name = field;
+    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
+    WaitCondition(name, "Failed", "True", "InvalidSpec");
+    const std::string message = TextAt(Condition(name, "Failed"), "/message");
+    EXPECT_THAT(message, HasSubstr(std::string("spec.network.") + field));
+    EXPECT_THAT(message, HasSubstr("namespacePolicy.namespaces." + ns() + "."));
+  }
+  EXPECT_TRUE(Names("pods").empty());
+}
+
+class NamespacePolicyTest : public ClusterTest {
+ protected:
+  void StartWith(const json& rules) {
+    std::vector<std::string> flags = kPatientLease;
+    flags.push_back("--namespace-policy=" + json{{"namespaces", {{ns(), rules}}}}.dump());
+    StartOperator(flags);
+  }
+};
+
+TEST_F(NamespacePolicyTest, WhatItAllowsIsWhatTheApiServerGets) {
+  ASSERT_EQ(admin().Post(Path("serviceaccounts"), {{"metadata", {{"name", "trainer"}}}}).status,
+            201);
+  StartWith({{"hostNetwork", true},
+             {"privileged", true},
+             {"root", true},
+             {"serviceAccounts", {"trainer"}},
+             {"capabilities", {"IPC_LOCK"}},
+             {"deviceResources", {"rdma/hca"}}});
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["network"] = {{"hostNetwork", true},
+                                 {"privileged", true},
+                                 {"ipcLock", true},
+                                 {"rdmaDevices", {{"rdma/hca", 1}}}};
+  manifest["spec"]["worker"]["template"] = {
+      {"spec", {{"serviceAccountName", "trainer"}, {"securityContext", {{"runAsUser", 0}}}}}};
+  CreateJob(manifest);
+  WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
+  const json worker = List("pods")["digits-worker-0"];
+  EXPECT_EQ(At(worker, "/spec/hostNetwork"), json(true));
+  EXPECT_EQ(TextAt(worker, "/spec/serviceAccountName"), "trainer");
+  EXPECT_EQ(At(worker, "/spec/securityContext/runAsUser"), json(0));
+  EXPECT_EQ(At(worker, "/spec/containers/0/securityContext/privileged"), json(true));
+  EXPECT_EQ(At(worker, "/spec/containers/0/securityContext/capabilities/add/3"), json("IPC_LOCK"));
+  EXPECT_EQ(TextAt(worker, "/spec/containers/0/resources/requests/rdma~1hca"), "1");
+  const json launcher = List("pods")["digits-launcher-1"];
+  EXPECT_EQ(At(launcher, "/spec/hostNetwork"), json());
+  EXPECT_EQ(At(launcher, "/spec/containers/0/securityContext/privileged"), json());
+}
+
+TEST_F(NamespacePolicyTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
+  StartWith({{"maxWorkers", 2}, {"imagePrefixes", {"registry.example.com/"}}});
+  StartKubelet();
+  json manifest = JobManifest(ns(), "digits", 2);
+  manifest["spec"]["image"] = "registry.example.com/worker:1";
+  json large = manifest;
+  large["metadata"]["name"] = "large";
+  large["spec"]["worker"]["replicas"] = 3;
+  json foreign = manifest;
+  foreign["metadata"]["name"] = "foreign";
+  foreign["spec"]["image"] = "registry.example.community/worker:1";
+  for (const json& job : {large, foreign, manifest}) CreateJob(job);
+  WaitCondition("large", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("large", "Failed"), "/message"), HasSubstr("at most 2 workers"));
+  WaitCondition("foreign", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("foreign", "Failed"), "/message"), HasSubstr("spec.image"));
+  WaitCondition("digits", "Running", "True");
+
+  ASSERT_TRUE(
+      admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 4}}}}}}).ok());
+  WaitCondition("digits", "Ready", "False", "NamespacePolicy");
+  EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
+  EXPECT_EQ(Names("pods").size(), 3U);
+  ASSERT_TRUE(
+      admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
+  WaitCondition("digits", "Ready", "True");
+}
+
+TEST_F(RefusalTest, AJobsNetworkPoliciesAreThoseTheServerTakes) {
+  CreateJob("digits", 2);
+  WaitCondition("digits", "NetworkIsolated", "True", "PoliciesCreated");
+  const std::string policies =
+      "/apis/networking.k8s.io/v1/namespaces/" + ns() + "/networkpolicies/";
+  const std::string name = "digits-" + JobUid("digits").substr(0, 8);
+  const json job_policy = admin().Get(policies + name).body;
+  EXPECT_EQ(TextAt(job_policy, "/metadata/ownerReferences/0/uid"), JobUid("digits"));
+  const json launcher = admin().Get(policies + name + "-launcher").body;
+  EXPECT_EQ(TextAt(launcher,
+                   "/spec/ingress/0/from/0/namespaceSelector/matchLabels/"
+                   "kubernetes.io~1metadata.name"),
+            kOperatorNamespace);
+  EXPECT_EQ(At(launcher, "/spec/ingress/0/ports/0/port"), json(8471));
 }
 
 TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {

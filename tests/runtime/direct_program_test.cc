@@ -44,6 +44,25 @@ TEST_F(DirectProgram, AnMpiProgramReducesAcrossHosts) {
   EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
 }
 
+TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
+  control::LaunchSpec spec;
+  spec.command = {MpiSumProgram()};
+  spec.slots_per_worker = 2;
+  Job job(3, spec);
+  job.host_network = {{0, 1}, {1, 1}, {2, 2}};
+  job.StartLauncher();
+  for (const int worker : {0, 1, 2}) job.StartAgent(worker);
+  job.SendOrder({0, 1, 2});
+
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 6);
+  const std::string log = job.launcher().Log();
+  EXPECT_THAT(log, HasSubstr("rank 1 of 6 on node-1: sum 21"));
+  EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
+}
+
 TEST_F(DirectProgram, NamesTheRankThatFails) {
   control::LaunchSpec spec;
   spec.command = {MpiSumProgram(), "1"};

@@ -128,7 +128,11 @@ void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& ch
   variables[control::kEnvLauncherAddress] = hosts_.Address(0);
   for (const auto& [key, value] : worker_extra) variables[key] = value;
   for (const auto& [key, value] : changes) variables[key] = value;
-  agents_[worker] = hosts_.Start(1 + worker, name, variables, {AgentProgram()},
+  const auto shared = host_network.find(worker);
+  const int host = shared == host_network.end() ? 1 + worker : shared->second;
+  const std::string host_name =
+      shared == host_network.end() ? name : "node-" + std::to_string(host);
+  agents_[worker] = hosts_.Start(host, host_name, variables, {AgentProgram()},
                                  Path("worker-" + std::to_string(worker) + ".log"));
 }
 

@@ -26,6 +26,9 @@ class Job {
   // another mpirun.
   Variables launcher_extra;
   Variables worker_extra;
+  // Workers that run on another host than theirs, with its network and its name: Pods with
+  // hostNetwork. Of each the host.
+  std::map<int, int> host_network;
 
   void StartLauncher(int term = 1);
   // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.

@@ -68,6 +68,17 @@ TEST_F(ManagedJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
   }
 }
 
+TEST_F(ManagedJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
+  Job job(3, FakeTraining({"--steps=2"}, 2));
+  job.host_network = {{0, 1}, {1, 1}, {2, 1}};
+
+  const control::Verdict verdict = Run(job, 3);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.world_size, 6);
+  EXPECT_EQ(verdict.clean_exits, 6);
+}
+
 TEST_F(ManagedJob, NamesTheRankThatExitsWithACode) {
   Job job(4, FakeTraining({"--steps=2", "--fail-rank=1", "--fail-code=3", "--until=never"}));
   job.launcher_extra = {{control::kEnvRestartLimit, "1"}};

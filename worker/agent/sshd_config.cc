@@ -70,7 +70,8 @@ std::string SshdConfigText(const SshdSettings& settings) {
 }
 
 std::map<std::string, std::string> SessionEnvironment(
-    const std::map<std::string, std::string>& container, const std::string& agent_socket) {
+    const std::map<std::string, std::string>& container, const std::string& agent_socket,
+    bool as_root) {
   static constexpr std::array<std::string_view, 11> kLeftOut = {"HOME",
                                                                 "PWD",
                                                                 "OLDPWD",
@@ -88,6 +89,12 @@ std::map<std::string, std::string> SessionEnvironment(
   // bash under sshd reads ~/.bashrc only at the outermost level. What people keep there (conda,
   // pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";
+  if (!as_root) return environment;
+  // Open MPI 5's daemon refuses to run as root without both.
+  for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
+                           "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
+    environment[name] = "1";
+  }
   return environment;
 }
 

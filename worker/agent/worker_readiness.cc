@@ -86,7 +86,8 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  options.settings.environment = SessionEnvironment(config_.container, config_.AgentSocket());
+  options.settings.environment =
+      SessionEnvironment(config_.container, config_.AgentSocket(), geteuid() == 0);
   options.config_file = config_.runtime_dir / "sshd_config";
   options.path = PathOf(config_);
   sshd_ = std::make_unique<Sshd>(io_, reaper_, std::move(options),

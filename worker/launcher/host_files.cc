@@ -3,16 +3,35 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cctype>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "common/control/secrets.h"
 
 namespace ringmaster::launcher {
 
-std::string HostfileText(const std::vector<Host>& hosts) {
-  std::string text;
+std::vector<std::string> HostNames(const std::vector<Host>& hosts) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  unsigned next = 1;
   for (const Host& host : hosts) {
-    text += host.address + " slots=" + std::to_string(host.slots) + "\n";
+    std::string name = host.address;
+    if (!taken.insert(name).second) {
+      name = "240." + std::to_string(next >> 16U & 255U) + "." + std::to_string(next >> 8U & 255U) +
+             "." + std::to_string(next & 255U);
+      ++next;
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string HostfileText(const std::vector<Host>& hosts) {
+  const std::vector<std::string> names = HostNames(hosts);
+  std::string text;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    text += names[i] + " slots=" + std::to_string(hosts[i].slots) + "\n";
   }
   return text;
 }
@@ -42,9 +61,13 @@ std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& ho
 
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file) {
+  const std::vector<std::string> names = HostNames(hosts);
   std::string text;
-  for (const Host& host : hosts) {
-    text += "Host " + host.address + "\n  Port " + std::to_string(host.ssh_port) + "\n";
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const Host& host = hosts[i];
+    text += "Host " + names[i] + "\n";
+    if (names[i] != host.address) text += "  HostName " + host.address + "\n";
+    text += "  Port " + std::to_string(host.ssh_port) + "\n";
     if (!host.user.empty()) text += "  User " + host.user + "\n";
   }
   text += "Host *\n  IdentityFile " + identity_file + "\n  UserKnownHostsFile " + known_hosts_file +

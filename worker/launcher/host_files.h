@@ -12,7 +12,13 @@
 
 namespace ringmaster::launcher {
 
-// "ADDRESS slots=N" a line, in rank order.
+// What mpirun calls each host: its address, or, of all hosts but the first that share one (workers
+// on one node's network), a number of the range 240.0.0.0/4, which no machine has. mpirun tells
+// hosts apart by this name alone and connects to it through ssh, whose configuration knows the
+// address.
+std::vector<std::string> HostNames(const std::vector<Host>& hosts);
+
+// "NAME slots=N" a line, in rank order.
 std::string HostfileText(const std::vector<Host>& hosts);
 
 // "ADDRESS:N" a line when run, as horovodrun's --host-discovery-script wants it.
@@ -22,8 +28,8 @@ std::string DiscoverHostsText(const std::vector<Host>& hosts);
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
-// A Host block for each worker: its port, and its user where that is known; then what holds for
-// all.
+// A Host block for each worker: its port, its address where that is not its name, and its user
+// where that is known; then what holds for all.
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file);
 

@@ -85,15 +85,9 @@ void Membership::JudgeFaults(Time now) {
 // Workers that cannot form a world together, in a sentence; empty where they can. Different builds
 // of Open MPI fail with words that lead nobody to the cause.
 std::string Membership::MixedText(const std::vector<std::string>& pod_uids) const {
-  std::map<std::string, std::string> by_address;  // address → Pod UID
   const Worker& first = workers_.at(pod_uids.front());
   for (const std::string& pod_uid : pod_uids) {
     const control::AgentReady& ready = *workers_.at(pod_uid).ready;
-    const auto [same, fresh] = by_address.try_emplace(ready.address, pod_uid);
-    if (!fresh) {
-      return NameOf(pod_uid) + " and " + NameOf(same->second) + " share the address " +
-             ready.address + ": mpirun cannot tell them apart; spread the workers over nodes";
-    }
     for (const char* program : {"openmpi", "ringmaster"}) {
       const auto mine = ready.versions.find(program);
       const auto theirs = first.ready->versions.find(program);

@@ -72,6 +72,15 @@ args:
   {{- with .Values.watchNamespace }}
   - --watch-namespace={{ . }}
   {{- end }}
+  {{- with .Values.excludeNamespaces }}
+  - --exclude-namespaces={{ join "," . }}
+  {{- end }}
+  {{- with .Values.namespacePolicy }}
+  {{- if or .default .namespaces }}
+  - {{ printf "--namespace-policy=%s" (toJson .) | squote }}
+  {{- end }}
+  {{- end }}
+  - --job-network-policies={{ .Values.jobNetworkPolicies }}
   - --workers={{ .Values.workers }}
   - --log-level={{ .Values.logLevel }}
   - --log-format={{ .Values.logFormat }}

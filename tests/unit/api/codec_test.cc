@@ -41,7 +41,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
       "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
-      "network": {"interface": "eth1", "sshPort": 2222},
+      "network": {"interface": "eth1", "sshPort": 2222, "hostNetwork": true, "privileged": true, "ipcLock": true, "rdmaDevices": {"rdma/hca": 2}},
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
         "restart": {"limit": 3}, "managedBy": "kueue.x-k8s.io/multikueue"}}})"));
@@ -64,6 +64,8 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.data_cache->sub_path, "g");
   EXPECT_EQ(job->spec.data_cache->size_limit, "140Gi");
   EXPECT_EQ(job->spec.network_interface, "eth1");
+  EXPECT_TRUE(job->spec.host_network && job->spec.privileged && job->spec.ipc_lock);
+  EXPECT_EQ(job->spec.rdma_devices, (std::map<std::string, int>{{"rdma/hca", 2}}));
   EXPECT_EQ(job->spec.ssh_port, 2222);
   const RunPolicy& policy = job->spec.run_policy;
   EXPECT_TRUE(policy.suspend);

@@ -72,6 +72,52 @@ TEST(Pods, DefaultsPassTheRestrictedProfile) {
   ExpectRestricted(Launcher(job));
 }
 
+TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
+  api::TrainingJob job =
+      JobBuilder()
+          .WorkerTemplate(
+              R"({"spec": {"containers": [{"name": "side"}, {"name": "worker", "resources": {"limits": {"cpu": 1}}}]}})")
+          .Build();
+  job.spec.host_network = job.spec.privileged = job.spec.ipc_lock = true;
+  job.spec.rdma_devices = {{"rdma/hca", 2}};
+
+  const json worker = Worker(job);
+
+  EXPECT_EQ(worker["spec"]["hostNetwork"], true);
+  EXPECT_EQ(worker["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
+  const json& side = worker["spec"]["containers"][0];
+  const json& managed = worker["spec"]["containers"][1];
+  EXPECT_EQ(managed["securityContext"]["privileged"], true);
+  // The API server refuses a privileged container that may not escalate.
+  EXPECT_FALSE(managed["securityContext"].contains("allowPrivilegeEscalation"));
+  EXPECT_EQ(managed["securityContext"]["capabilities"],
+            (json{{"drop", {"ALL"}}, {"add", {"IPC_LOCK"}}}));
+  EXPECT_EQ(managed["resources"]["limits"], (json{{"cpu", 1}, {"rdma/hca", 2}}));
+  EXPECT_FALSE(side["securityContext"].contains("privileged"));
+  EXPECT_FALSE(side.contains("resources"));
+  ExpectRestricted(Launcher(job));
+}
+
+TEST(Pods, AContainerThatMayRunAsRootIsNotKeptFromIt) {
+  const api::TrainingJob pod =
+      JobBuilder().WorkerTemplate(R"({"spec": {"securityContext": {"runAsUser": 0}}})").Build();
+  EXPECT_EQ(Worker(pod)["spec"]["securityContext"]["runAsNonRoot"], false);
+
+  const api::TrainingJob container =
+      JobBuilder()
+          .WorkerTemplate(
+              R"({"spec": {"containers": [{"name": "worker", "securityContext": {"runAsUser": 0}}, {"name": "side"}]}})")
+          .Build();
+  const json worker = Worker(container);
+  EXPECT_EQ(worker["spec"]["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(Managed(worker)["securityContext"]["runAsNonRoot"], false);
+  EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"].contains("runAsNonRoot"));
+  // For sshd, and for nobody else.
+  EXPECT_EQ(Managed(worker)["securityContext"]["capabilities"]["add"],
+            (json{"SETGID", "SETUID", "SYS_CHROOT"}));
+  EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"]["capabilities"].contains("add"));
+}
+
 TEST(Pods, SidecarsAreRestrictedToo) {
   const api::TrainingJob job =
       JobBuilder()

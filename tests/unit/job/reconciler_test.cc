@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/control/pod_contract.h"
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -18,6 +19,8 @@ using nlohmann::json;
 
 constexpr char kJobPath[] = "/apis/ringmaster.dev/v1alpha1/namespaces/team-a/trainingjobs/digits";
 constexpr char kPodsPath[] = "/api/v1/namespaces/team-a/pods";
+constexpr char kPoliciesPath[] = "/apis/networking.k8s.io/v1/namespaces/team-a/networkpolicies";
+constexpr char kKeyringPath[] = "/api/v1/namespaces/ringmaster-system/secrets/ringmaster-keyring";
 constexpr char kServicesPath[] = "/api/v1/namespaces/team-a/services";
 
 // An API server of one namespace in memory: enough of it for the verbs of the operator.
@@ -132,7 +135,12 @@ class Ends final : public JobObserver {
 
 // One life of the operator: everything it keeps in memory. A new one is a restart.
 struct Operator {
-  explicit Operator(FakeApi& the_api) : api(the_api) {}
+  explicit Operator(FakeApi& the_api, const char* namespace_policy = "", Scope the_scope = {},
+                    NetworkIsolation the_isolation = {})
+      : api(the_api),
+        policy(*NamespacePolicy::Parse(namespace_policy)),
+        scope(std::move(the_scope)),
+        isolation(std::move(the_isolation)) {}
 
   // What the watches would bring.
   void Sync() {
@@ -163,14 +171,20 @@ struct Operator {
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
   NodeStore nodes{ProjectNode};
-  Reconciler reconciler{{.tools = {clock, client, freshness, pool, events, &ends},
-                         .jobs = jobs,
-                         .pods = pods,
-                         .services = services,
-                         .nodes = nodes,
-                         .keyring = keyring,
-                         .launchers = launchers,
-                         .leader_transitions = [] { return 1; }}};
+  NamespacePolicy policy;
+  Scope scope;
+  NetworkIsolation isolation;
+  Reconciler reconciler{
+      {.tools = {clock, client, freshness, pool, events, isolation, scope.installation, &ends},
+       .jobs = jobs,
+       .pods = pods,
+       .services = services,
+       .nodes = nodes,
+       .keyring = keyring,
+       .launchers = launchers,
+       .policy = policy,
+       .scope = scope,
+       .leader_transitions = [] { return 1; }}};
 
  private:
   template <typename Store>
@@ -186,6 +200,264 @@ struct Operator {
 
 api::TrainingJobStatus StatusOf(const FakeApi& api) {
   return api::DecodeTrainingJob(api.objects.at(kJobPath))->status;
+}
+
+const api::Condition& ConditionOf(const FakeApi& api, const char* type) {
+  static api::TrainingJobStatus status;
+  status = StatusOf(api);
+  static const api::Condition kNone;
+  const api::Condition* found = api::FindCondition(status.conditions, type);
+  return found == nullptr ? kNone : *found;
+}
+
+TEST(Reconciler, WhatTheNamespacePolicyRefusesNeverGetsAPod) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_NE(ConditionOf(api, api::kFailed).message.find("spec.network.hostNetwork"),
+            std::string::npos);
+}
+
+TEST(Reconciler, WhatTheNamespacePolicyAllowsGetsItsPods) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api, R"({"namespaces": {"team-a": {"hostNetwork": true}}})");
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-worker-0"]["spec"]["hostNetwork"], true);
+  EXPECT_FALSE(
+      api.objects[std::string(kPodsPath) + "/digits-launcher-1"]["spec"].contains("hostNetwork"));
+}
+
+TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
+  FakeApi api;
+  Operator op(api, R"({"default": {"maxWorkers": 3}})");
+  op.Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 5;
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_NE(ConditionOf(api, api::kReady).message.find("at most 3 workers"), std::string::npos);
+
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
+  op.Settle();
+
+  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+}
+
+TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"privileged", true}};
+  Operator(api, R"({"default": {"privileged": true}})").Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+
+  Operator(api).Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 3U);
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+}
+
+const NetworkIsolation kIsolated{.enabled = true, .operator_ns = "ringmaster-system"};
+
+TEST(Reconciler, AJobIsIsolatedBeforeItsWorkersAreMade) {
+  FakeApi api;
+  Operator op(api, "", {}, kIsolated);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPoliciesPath), 2U);
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
+  std::size_t policies = 0;
+  for (const http::Request& request : api.http.Sent()) {
+    if (request.method != http::Method::kPost) continue;
+    if (request.path.rfind(kPoliciesPath, 0) == 0) ++policies;
+    if (request.body.find("digits-worker-") != std::string::npos) {
+      EXPECT_EQ(policies, 2U);
+    }
+  }
+}
+
+TEST(Reconciler, WithoutItsNetworkPoliciesAJobGetsNoWorker) {
+  FakeApi api;
+  api.refuse_create[kPoliciesPath] = {403, "networkpolicies is forbidden"};
+  Operator op(api, "", {}, kIsolated);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(std::string(kPodsPath) + "/digits-worker-0"), 0U);
+  EXPECT_FALSE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-0"));
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonForbidden);
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).reason, "");
+}
+
+TEST(Reconciler, AForeignNetworkPolicyOfTheNameIsAConflict) {
+  FakeApi api;
+  api.objects[std::string(kPoliciesPath) + "/digits-job-uid"] = {{"metadata",
+                                                                  {{"name", "digits-job-uid"},
+                                                                   {"namespace", "team-a"},
+                                                                   {"uid", "x"},
+                                                                   {"resourceVersion", "1"}}}};
+  Operator op(api, "", {}, kIsolated);
+
+  op.Settle();
+
+  EXPECT_FALSE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-0"));
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNameConflict);
+}
+
+TEST(Reconciler, AJobFromBeforeNetworkPoliciesGetsThemAndKeepsItsPods) {
+  FakeApi api;
+  Operator(api).Settle();
+  ASSERT_EQ(ConditionOf(api, api::kNetworkIsolated).reason, api::kReasonPoliciesOff);
+  const json launcher = api.objects[std::string(kPodsPath) + "/digits-launcher-1"];
+
+  Operator(api, "", {}, kIsolated).Settle();
+
+  EXPECT_EQ(api.Count(kPoliciesPath), 2U);
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
+}
+
+TEST(Reconciler, SaysWhyAJobIsNotIsolated) {
+  FakeApi off;
+  Operator(off).Settle();
+  EXPECT_EQ(off.Count(kPoliciesPath), 0U);
+  EXPECT_EQ(ConditionOf(off, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(off, api::kNetworkIsolated).reason, api::kReasonPoliciesOff);
+
+  FakeApi host;
+  host.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator(host, R"({"default": {"hostNetwork": true}})", {}, kIsolated).Settle();
+  EXPECT_EQ(ConditionOf(host, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(host, api::kNetworkIsolated).reason, api::kReasonHostNetwork);
+}
+
+TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api, R"({"default": {"hostNetwork": true}})", {}, kIsolated);
+  op.Settle();
+  const std::string launcher = std::string(kPoliciesPath) + "/digits-job-uid-launcher";
+  ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 1U);
+
+  const json node = *kube::ParseJson(
+      R"({"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.168.0.9"}]}})");
+  ASSERT_TRUE(op.nodes.Stage(node, *kube::ReadObjectMeta(node)).ok());
+  op.nodes.Swap("1");
+  api.objects[std::string(kPodsPath) + "/digits-worker-1"]["spec"]["nodeName"] = "n1";
+  op.Settle();
+
+  ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 2U);
+  EXPECT_EQ(api.objects[launcher]["spec"]["ingress"][1]["from"],
+            (json::array({{{"ipBlock", {{"cidr", "192.168.0.9/32"}}}}})));
+}
+
+TEST(Reconciler, TwoInstallationsNeverActOnOneJob) {
+  FakeApi api;
+  Operator first(api, "", {.installation = "a/lease"});
+  Operator second(api, "", {.installation = "b/lease"});
+  first.Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(StatusOf(api).installation, "a/lease");
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  const std::size_t sent = api.http.Sent().size();
+
+  second.Settle();
+  EXPECT_EQ(api.http.Sent().size(), sent);
+
+  api.objects.erase(std::string(kServicesPath) + "/digits-launcher");  // the status still says so
+  second.Settle();
+  EXPECT_EQ(api.http.Sent().size(), sent);
+
+  first.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
+TEST(Reconciler, AnInstallationThatLosesTheRaceForAJobLeavesNoPod) {
+  FakeApi api;
+  Operator first(api, "", {.installation = "a/lease"});
+  Operator second(api, "", {.installation = "b/lease"}, kIsolated);
+  second.Sync();  // it has not seen what the first one makes
+  first.Settle();
+  const std::string launcher = std::string(kPodsPath) + "/digits-launcher-1";
+  api.objects.erase(launcher);
+
+  (void)second.reconciler.Reconcile("team-a/digits");
+
+  EXPECT_FALSE(api.objects.contains(launcher));
+  EXPECT_EQ(api.Count(kPoliciesPath), 0U);
+  EXPECT_EQ(StatusOf(api).installation, "a/lease");
+}
+
+TEST(Reconciler, ExcludedNamespacesAreLeftAlone) {
+  FakeApi api;
+  Operator op(api, "", {.excluded_namespaces = {"team-a"}});
+
+  op.Settle();
+
+  EXPECT_TRUE(api.http.Sent().empty());
+}
+
+TEST(Reconciler, ARotatedSeedIsForNewJobsAndRunningOnesKeepTheirs) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  const std::string service = "/digits-launcher";
+  const auto seed_of = [&](const std::string& name) {
+    return kube::GetString(api.objects[std::string(kServicesPath) + "/" + name + "-launcher"],
+                           {"metadata", "annotations", api::kAnnotationSeedId});
+  };
+  const std::string old = seed_of("digits");
+  api.objects[kKeyringPath]["data"]["rotated"] = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+  api.objects[kKeyringPath]["data"]["current"] = "cm90YXRlZA==";
+  op.clock.Advance(std::chrono::seconds(61));
+  const auto add = [&](const char* name) {
+    json job = api.objects[kJobPath];
+    job.erase("status");
+    job["metadata"]["name"] = name;
+    job["metadata"]["uid"] = std::string("uid-of-") + name;
+    api.objects[std::string("/apis/ringmaster.dev/v1alpha1/namespaces/team-a/trainingjobs/") +
+                name] = job;
+    op.Sync();
+    (void)op.reconciler.Reconcile(std::string("team-a/") + name);
+  };
+
+  add("second");
+
+  EXPECT_EQ(seed_of("second"), "rotated");
+  // A worker of the first job that is made anew has the keys of the others.
+  const std::string worker = std::string(kPodsPath) + "/digits-worker-1";
+  const auto hashes = [&] {
+    for (const json& variable : api.objects[worker]["spec"]["containers"][0]["env"]) {
+      if (variable["name"] == control::kEnvItemHashes) return variable["value"].get<std::string>();
+    }
+    return std::string();
+  };
+  const std::string before = hashes();
+  ASSERT_FALSE(before.empty());
+  api.objects.erase(worker);
+  op.Settle();
+  EXPECT_EQ(hashes(), before);
+  EXPECT_EQ(seed_of("digits"), old);
+
+  // What cannot be read now costs nobody a job.
+  api.objects[kKeyringPath]["data"]["current"] = "bm9uZQ==";
+  op.clock.Advance(std::chrono::seconds(61));
+  add("third");
+  EXPECT_EQ(seed_of("third"), "rotated");
 }
 
 TEST(Reconciler, MakesAJobsObjectsAndThenRests) {

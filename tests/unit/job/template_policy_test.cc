@@ -14,10 +14,13 @@ struct Row {
   const char* path;  // of the one violation; empty: none
 };
 
-std::vector<Violation> Check(const char* text, const char* managed = "worker") {
+const NamespaceRules kNoRules;
+
+std::vector<Violation> Check(const char* text, const char* managed = "worker",
+                             const NamespaceRules& rules = kNoRules) {
   const auto parsed = kube::ParseJson(text);
   EXPECT_TRUE(parsed.ok()) << text;
-  return CheckTemplate(*parsed, "t", managed);
+  return CheckTemplate(*parsed, "t", managed, rules);
 }
 
 TEST(TemplatePolicy, RefusesEveryRightBeyondRestrictedByItsPath) {
@@ -128,6 +131,81 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
   }
 }
 
+struct AllowedRow {
+  const char* fields;  // of the Pod's spec
+  NamespaceRules rules;
+  const char* item;  // of the policy, that a refusal names
+};
+
+TEST(TemplatePolicy, ANamespacesRulesAllowExactlyTheirItem) {
+  const AllowedRow table[] = {
+      {R"("securityContext": {"runAsUser": 0})", {.root = true}, "root"},
+      {R"("securityContext": {"runAsNonRoot": false})", {.root = true}, "root"},
+      {R"("containers": [{"name": "worker", "securityContext": {"runAsUser": 0}}])",
+       {.root = true},
+       "root"},
+      {R"("containers": [{"name": "worker", "securityContext": {"privileged": true}}])",
+       {.privileged = true},
+       "privileged"},
+      {R"("containers": [{"name": "worker", "securityContext": {"allowPrivilegeEscalation": true}}])",
+       {.privileged = true},
+       "privileged"},
+      {R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": ["IPC_LOCK", "SYS_PTRACE"]}}}])",
+       {.capabilities = {"SYS_PTRACE", "IPC_LOCK"}},
+       "capabilities"},
+      {R"("serviceAccountName": "trainer")", {.service_accounts = {"trainer"}}, "serviceAccounts"},
+  };
+  for (const AllowedRow& allowed : table) {
+    const std::string text = std::string(R"({"spec": {)") + allowed.fields + "}}";
+    for (const AllowedRow& row : table) {
+      NamespaceRules rules = row.rules;
+      rules.ns = "team-a";
+      const bool same_item = std::string(row.item) == allowed.item;
+
+      const auto found = Check(text.c_str(), "worker", rules);
+
+      ASSERT_EQ(found.size(), same_item ? 0U : 1U) << text << " under " << row.item;
+      if (same_item) continue;
+      EXPECT_TRUE(found[0].by_policy);
+      EXPECT_NE(
+          found[0].message.find("namespacePolicy.namespaces.team-a." + std::string(allowed.item)),
+          std::string::npos)
+          << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, NoRulesAllowWhatReachesBeyondThem) {
+  const NamespaceRules all{.host_network = true,
+                           .privileged = true,
+                           .root = true,
+                           .resource_claims = true,
+                           .service_accounts = {"trainer"},
+                           .capabilities = {"IPC_LOCK"}};
+  for (
+      const char* fields :
+      {R"("hostNetwork": true)", R"("hostPID": true)", R"("hostIPC": true)",
+       R"("serviceAccountName": "other")", R"("serviceAccountName": "")", R"("nodeName": "n")",
+       R"("automountServiceAccountToken": true)",
+       R"("volumes": [{"name": "v", "hostPath": {"path": "/"}}])",
+       R"("volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": ["IPC_LOCK", "SYS_ADMIN"]}}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": "IPC_LOCK"}}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"procMount": "Unmasked"}}])"}) {
+    const std::string text = std::string(R"({"spec": {)") + fields + "}}";
+
+    EXPECT_EQ(Check(text.c_str(), "worker", all).size(), 1U) << text;
+  }
+}
+
+TEST(TemplatePolicy, AListedAccountMayBringItsToken) {
+  const char* text =
+      R"({"spec": {"serviceAccountName": "trainer", "volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}})";
+
+  EXPECT_TRUE(Check(text, "worker", {.service_accounts = {"trainer"}}).empty());
+  EXPECT_EQ(Check(text, "worker", {.service_accounts = {"other"}}).size(), 2U);
+}
+
 TEST(TemplatePolicy, KeepsTheManagedContainersProgramToItself) {
   for (const char* field : {"command", "args"}) {
     const std::string text = std::string(R"({"spec": {"containers": [{"name": "worker", ")") +
@@ -175,7 +253,7 @@ TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {
   spec.worker.template_json = R"({"spec": {"hostPID": true}})";
   spec.launcher_template_json = R"({"spec": {"hostIPC": true}})";
 
-  const auto found = CheckSpec(spec);
+  const auto found = CheckSpec(spec, kNoRules);
 
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, "spec.worker.template.spec.hostPID");
@@ -204,7 +282,7 @@ TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
     api::TrainingJobSpec spec;
     spec.checkpoint = api::CheckpointSpec{.volume_json = row.volume};
 
-    const std::vector<Violation> found = CheckSpec(spec);
+    const std::vector<Violation> found = CheckSpec(spec, kNoRules);
 
     ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
     if (!found.empty()) {
@@ -235,7 +313,7 @@ TEST(TemplatePolicy, ADataCacheWantsOneVolumeThatHoldsSomething) {
     api::TrainingJobSpec spec;
     spec.data_cache = api::DataCacheSpec{.from_json = row.volume, .size_limit = "1Gi"};
 
-    const std::vector<Violation> found = CheckSpec(spec);
+    const std::vector<Violation> found = CheckSpec(spec, kNoRules);
 
     ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
     if (!found.empty()) {

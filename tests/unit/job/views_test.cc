@@ -70,6 +70,18 @@ TEST(Views, ReadTheMarkOfAPodThatHasToGo) {
   EXPECT_EQ(with("null").leaving, "");
 }
 
+TEST(Views, ReadFromWhereANodesOwnProcessesConnect) {
+  const auto node = ProjectNode(*kube::ParseJson(R"({
+    "metadata": {"name": "n"},
+    "spec": {"podCIDRs": ["10.244.3.0/24", "fd00:3::/64", 7]},
+    "status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "192.168.0.3"},
+                             {"type": "ExternalIP", "address": "203.0.113.3"}]}})"));
+
+  ASSERT_TRUE(node.ok());
+  EXPECT_EQ(node->addresses, (std::vector<std::string>{"10.244.3.0", "10.244.3.1", "192.168.0.3",
+                                                       "203.0.113.3", "fd00:3::"}));
+}
+
 TEST(Views, ReadWhatANodeSaysOfItself) {
   struct Row {
     const char* node;

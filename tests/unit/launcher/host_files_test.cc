@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 #include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +43,35 @@ TEST(HostFiles, GivesEachHostItsPortAndChecksKeysForAll) {
         "  StrictHostKeyChecking yes\n", "  BatchMode yes\n", "  IdentitiesOnly yes\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
   }
+}
+
+TEST(HostFiles, WorkersThatShareAnAddressAreToldApart) {
+  const std::vector<Host> hosts = {{"uid-0", "digits-worker-0", "10.0.0.2", 2201, 4, ""},
+                                   {"uid-1", "digits-worker-1", "10.0.0.2", 2202, 4, ""},
+                                   {"uid-2", "digits-worker-2", "10.0.0.3", 2201, 4, ""},
+                                   {"uid-3", "digits-worker-3", "10.0.0.2", 2203, 4, ""}};
+
+  EXPECT_EQ(HostfileText(hosts),
+            "10.0.0.2 slots=4\n240.0.0.1 slots=4\n10.0.0.3 slots=4\n240.0.0.2 slots=4\n");
+  EXPECT_EQ(SshConfigText(hosts, "/run/id", "/run/known")
+                .find("Host 10.0.0.2\n  Port 2201\n"
+                      "Host 240.0.0.1\n  HostName 10.0.0.2\n  Port 2202\n"
+                      "Host 10.0.0.3\n  Port 2201\n"
+                      "Host 240.0.0.2\n  HostName 10.0.0.2\n  Port 2203\nHost *\n"),
+            0U);
+  // ssh looks a key up under the address and port that it connects to.
+  EXPECT_EQ(KnownHostsText(hosts, "ssh-ed25519 A"),
+            "[10.0.0.2]:2201 ssh-ed25519 A\n[10.0.0.2]:2202 ssh-ed25519 A\n"
+            "[10.0.0.3]:2201 ssh-ed25519 A\n[10.0.0.2]:2203 ssh-ed25519 A\n");
+}
+
+TEST(HostFiles, ManyWorkersOfOneAddressHaveNamesOfTheirOwn) {
+  const std::vector<Host> hosts(70'000, {"uid", "pod", "10.0.0.2", 2201, 1, ""});
+
+  const std::vector<std::string> names = HostNames(hosts);
+
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), hosts.size());
+  EXPECT_EQ(names.back(), "240.1.17.111");
 }
 
 TEST(HostFiles, WritesThemAllAndReplacesThem) {

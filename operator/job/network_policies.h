@@ -1,0 +1,24 @@
+#pragma once
+
+// A job's NetworkPolicies (docs/decisions.md, D47): who may connect to its Pods. Ingress rules
+// alone; what the Pods call stays open. Pure builders with deterministic names; used by the actor.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// "<job>-<8 of the UID>": all Pods of the job admit each other. Of a job on its nodes' network,
+// where no NetworkPolicy reaches, it speaks of the launcher alone.
+nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
+
+// The same with "-launcher": the launcher also admits the operator at its API, and `addresses`,
+// those of the nodes whose network the workers use.
+nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
+                                     const std::vector<std::string>& addresses);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,195 @@
+#include "operator/job/request_policy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kGpuDomain = "nvidia.com/";
+
+bool Contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+bool IsGpu(std::string_view resource) {
+  return resource.substr(0, kGpuDomain.size()) == kGpuDomain;
+}
+
+// Kubernetes' own resources have no domain, or one of kubernetes.io's.
+bool IsDevice(std::string_view resource) {
+  const std::size_t slash = resource.find('/');
+  return slash != std::string_view::npos && !EndsWith(resource.substr(0, slash), "kubernetes.io");
+}
+
+// Extended resources are whole numbers; unset for any other way to write one.
+std::optional<int64_t> ReadAmount(const json& value) {
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_string()) return std::nullopt;
+  const std::string text = value.get<std::string>();
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+class Requests {
+ public:
+  Requests(const api::TrainingJobSpec& spec, const NamespaceRules& rules)
+      : spec_(spec), rules_(rules) {}
+
+  std::vector<Violation> Check();
+
+ private:
+  void Network();
+  void Template(const std::string& text, const std::string& path, bool worker);
+  void Container(const json& container, const std::string& path, bool worker);
+  void Image(const std::string& image, const std::string& path);
+  void Device(const std::string& resource, const std::string& path);
+  void Numbers();
+
+  void Add(const std::string& path, const std::string& why, const std::string& item) {
+    found_.push_back({.path = path,
+                      .message = "is refused in namespace " + rules_.ns +
+                                 (why.empty() ? "" : ", because " + why) + "; " +
+                                 rules_.HowToAllow(item),
+                      .by_policy = true});
+  }
+
+  const api::TrainingJobSpec& spec_;
+  const NamespaceRules& rules_;
+  std::vector<Violation> found_;
+  int64_t gpus_per_worker_ = 0;
+  bool gpus_unreadable_ = false;
+};
+
+void Requests::Network() {
+  if (spec_.host_network && !rules_.host_network) {
+    Add("spec.network.hostNetwork", "", "hostNetwork");
+  }
+  if (spec_.privileged && !rules_.privileged) {
+    Add("spec.network.privileged", "", "privileged");
+  }
+  if (spec_.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
+    Add("spec.network.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
+  }
+  for (const auto& [resource, count] : spec_.rdma_devices) {
+    Device(resource, "spec.network.rdmaDevices[" + resource + "]");
+  }
+}
+
+void Requests::Device(const std::string& resource, const std::string& path) {
+  if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.device_resources, resource)) return;
+  Add(path, "it takes a device of the node", "deviceResources");
+}
+
+void Requests::Image(const std::string& image, const std::string& path) {
+  if (!rules_.image_prefixes || image.empty()) return;
+  const auto& allowed = *rules_.image_prefixes;
+  const bool ok = std::any_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) {
+    return IsUnderPrefix(image, prefix);
+  });
+  if (ok) return;
+  std::string list;
+  for (const std::string& prefix : allowed) list += (list.empty() ? "" : ", ") + prefix;
+  Add(path,
+      "images come from " + (list.empty() ? "nowhere" : list) + " alone, and this one is \"" +
+          image + "\"",
+      "imagePrefixes");
+}
+
+void Requests::Container(const json& container, const std::string& path, bool worker) {
+  Image(kube::GetString(container, {"image"}), path + ".image");
+  int64_t gpus = 0;
+  for (const char* kind : {"limits", "requests"}) {
+    const json* amounts = kube::Find(container, {"resources", kind});
+    if (amounts == nullptr || !amounts->is_object()) continue;
+    int64_t of_kind = 0;
+    for (const auto& [resource, amount] : amounts->items()) {
+      const std::string at = path + ".resources." + kind + "[" + resource + "]";
+      Device(resource, at);
+      if (!IsGpu(resource)) continue;
+      const auto number = ReadAmount(amount);
+      if (number && *number >= 0 && *number <= 1'000'000) {
+        of_kind += *number;
+      } else if (rules_.max_gpus) {
+        gpus_unreadable_ = true;
+        Add(at, "GPUs are counted, and this is no plain whole number", "maxGPUs");
+      }
+    }
+    gpus = std::max(gpus, of_kind);
+  }
+  if (worker) gpus_per_worker_ += gpus;
+}
+
+void Requests::Template(const std::string& text, const std::string& path, bool worker) {
+  if (text.empty()) return;
+  const Result<json> parsed = kube::ParseJson(text);
+  if (!parsed.ok()) return;  // template_policy.h says so
+  const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
+  if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
+    Add(path + ".spec.resourceClaims", "it takes devices of the node", "resourceClaims");
+  }
+  for (const char* list : {"initContainers", "containers"}) {
+    const json& containers = kube::GetArray(*parsed, {"spec", list});
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      Container(containers[i], path + ".spec." + list + "[" + std::to_string(i) + "]", worker);
+    }
+  }
+}
+
+void Requests::Numbers() {
+  const int64_t workers = spec_.worker.replicas;
+  if (rules_.max_workers && workers > *rules_.max_workers) {
+    Add("spec.worker.replicas",
+        "a job has at most " + std::to_string(*rules_.max_workers) +
+            " workers, and this one asks for " + std::to_string(workers),
+        "maxWorkers");
+  }
+  const int64_t gpus = workers * gpus_per_worker_;
+  if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
+    Add("spec.worker.replicas",
+        "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
+            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker)",
+        "maxGPUs");
+  }
+}
+
+std::vector<Violation> Requests::Check() {
+  Network();
+  Image(spec_.image, "spec.image");
+  Template(spec_.worker.template_json, "spec.worker.template", true);
+  Template(spec_.launcher_template_json, "spec.launcher.template", false);
+  Numbers();
+  return std::move(found_);
+}
+
+}  // namespace
+
+bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
+  if (prefix.empty() || image.substr(0, prefix.size()) != prefix) return false;
+  if (image.size() == prefix.size() || prefix.back() == '/') return true;
+  const char next = image[prefix.size()];
+  return next == '/' || next == ':' || next == '@';
+}
+
+std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec,
+                                     const NamespaceRules& rules) {
+  return Requests(spec, rules).Check();
+}
+
+}  // namespace ringmaster::job

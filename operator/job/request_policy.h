@@ -1,0 +1,24 @@
+#pragma once
+
+// What a job asks for outside its templates' security, held to its namespace's rules: the host's
+// network and privileges (spec.network), images, devices, numbers of workers and GPUs. Pure; used
+// by the reconciler beside template_policy.h.
+
+#include <string_view>
+#include <vector>
+
+#include "operator/api/types.h"
+#include "operator/job/namespace_policy.h"
+#include "operator/job/template_policy.h"
+
+namespace ringmaster::job {
+
+// All of them are violations of the policy (Violation::by_policy). The numbers change with
+// spec.worker.replicas, so this is asked anew for every reconcile.
+std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const NamespaceRules& rules);
+
+// Whether `image` lies under `prefix`: the same, or going on after it with a new part, tag or
+// digest. "example.com/team" does not cover "example.com/team-b/x".
+bool IsUnderPrefix(std::string_view image, std::string_view prefix);
+
+}  // namespace ringmaster::job

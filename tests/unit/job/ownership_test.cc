@@ -1,0 +1,50 @@
+#include "operator/job/ownership.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+
+TEST(Ownership, AJobIsWhoseNameItsServiceBearsThenWhoseItsStatusDoes) {
+  const struct {
+    const char* on_service;  // nullptr: there is no Service
+    const char* in_status;
+    bool ours;
+  } table[] = {
+      {nullptr, "", true},
+      {nullptr, "us/lease", true},
+      {nullptr, "them/lease", false},
+      {"", "", true},
+      {"", "them/lease", false},
+      {"us/lease", "", true},
+      {"them/lease", "", false},
+      {"us/lease", "them/lease", true},
+      {"them/lease", "us/lease", false},
+  };
+  for (const auto& row : table) {
+    api::TrainingJob job = JobBuilder().Build();
+    job.status.installation = row.in_status;
+    ServiceView service;
+    if (row.on_service != nullptr) service.installation = row.on_service;
+
+    const bool ours =
+        IsOurs(job, row.on_service == nullptr ? nullptr : &service, {.installation = "us/lease"});
+
+    EXPECT_EQ(ours, row.ours) << (row.on_service ? row.on_service : "-") << " " << row.in_status;
+  }
+}
+
+TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));
+  EXPECT_FALSE(IsOurs(job, nullptr, {.excluded_namespaces = {"other", job.ns}}));
+  job.spec.run_policy.managed_by = "kueue.x-k8s.io/multikueue";
+  EXPECT_FALSE(IsOurs(job, nullptr, {}));
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,137 @@
+#include "operator/job/request_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+api::TrainingJobSpec Spec(const char* worker_template = "", int replicas = 2) {
+  api::TrainingJobSpec spec;
+  spec.image = "example.com/team/worker:1";
+  spec.worker.replicas = replicas;
+  spec.worker.template_json = worker_template;
+  return spec;
+}
+
+std::string Only(const std::vector<Violation>& found) {
+  EXPECT_EQ(found.size(), 1U);
+  if (found.size() != 1) return {};
+  EXPECT_TRUE(found[0].by_policy);
+  return found[0].Text();
+}
+
+TEST(RequestPolicy, AnOrdinaryJobNeedsNoRules) {
+  const auto spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "cpu": 4, "hugepages-2Mi": "1Gi", "nvidia.com/mig-1g.5gb": 1}}}]}})",
+      10000);
+
+  EXPECT_TRUE(CheckRequests(spec, {}).empty());
+}
+
+TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
+  struct Row {
+    void (*ask)(api::TrainingJobSpec&);
+    void (*allow)(NamespaceRules&);
+    const char* path;
+    const char* item;
+  };
+  const Row table[] = {
+      {[](auto& spec) { spec.host_network = true; }, [](auto& rules) { rules.host_network = true; },
+       "spec.network.hostNetwork", "team-a.hostNetwork"},
+      {[](auto& spec) { spec.privileged = true; }, [](auto& rules) { rules.privileged = true; },
+       "spec.network.privileged", "team-a.privileged"},
+      {[](auto& spec) { spec.ipc_lock = true; },
+       [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.network.ipcLock",
+       "team-a.capabilities"},
+      {[](auto& spec) { spec.rdma_devices["rdma/hca"] = 1; },
+       [](auto& rules) { rules.device_resources = {"rdma/hca"}; },
+       "spec.network.rdmaDevices[rdma/hca]", "team-a.deviceResources"},
+      {[](auto& spec) {
+         spec.worker.template_json =
+             R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "resources": {"limits": {"example.com/nic": 1}}}]}})";
+       },
+       [](auto& rules) { rules.device_resources = {"example.com/nic"}; },
+       "spec.worker.template.spec.containers[1].resources.limits[example.com/nic]",
+       "team-a.deviceResources"},
+      {[](auto& spec) {
+         spec.launcher_template_json = R"({"spec": {"resourceClaims": [{"name": "a"}]}})";
+       },
+       [](auto& rules) { rules.resource_claims = true; },
+       "spec.launcher.template.spec.resourceClaims", "team-a.resourceClaims"},
+  };
+  for (const Row& row : table) {
+    api::TrainingJobSpec spec = Spec();
+    row.ask(spec);
+    for (const Row& other : table) {
+      NamespaceRules rules;
+      rules.ns = "team-a";
+      other.allow(rules);
+      const auto found = CheckRequests(spec, rules);
+      if (other.path == row.path) {
+        EXPECT_TRUE(found.empty()) << row.path;
+      } else {
+        const std::string text = Only(found);
+        EXPECT_EQ(text.rfind(std::string(row.path) + ": ", 0), 0U) << text;
+        EXPECT_NE(text.find(row.item), std::string::npos) << text;
+      }
+    }
+  }
+}
+
+TEST(RequestPolicy, ImagesOfEveryContainerComeFromTheListedPlaces) {
+  const NamespaceRules rules{.image_prefixes = std::vector<std::string>{"example.com/team/"}};
+  api::TrainingJobSpec spec = Spec(
+      R"({"spec": {"initContainers": [{"name": "i", "image": "evil.com/x"}], "containers": [{"name": "worker", "image": "example.com/team/w"}]}})");
+
+  EXPECT_EQ(Only(CheckRequests(spec, rules))
+                .rfind("spec.worker.template.spec.initContainers[0].image: ", 0),
+            0U);
+  spec.worker.template_json.clear();
+  EXPECT_TRUE(CheckRequests(spec, rules).empty());
+  spec.image = "worker:1";
+  EXPECT_EQ(Only(CheckRequests(spec, rules)).rfind("spec.image: ", 0), 0U);
+  EXPECT_EQ(CheckRequests(Spec(), {.image_prefixes = std::vector<std::string>{}}).size(), 1U);
+}
+
+TEST(RequestPolicy, APrefixEndsWhereAPartDoes) {
+  EXPECT_TRUE(IsUnderPrefix("example.com/team/a:1", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team:1", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team@sha256:0", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team-b", "example.com/team-b"));
+  EXPECT_FALSE(IsUnderPrefix("example.com/team-b/x", "example.com/team"));
+  EXPECT_FALSE(IsUnderPrefix("example.community/x", "example.com"));
+  EXPECT_FALSE(IsUnderPrefix("evil.com/example.com/x", "example.com/"));
+  EXPECT_FALSE(IsUnderPrefix("x", ""));
+}
+
+TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
+  const char* eight =
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "6"}}}, {"name": "side", "resources": {"requests": {"nvidia.com/mig-1g.5gb": 2}}}]}})";
+
+  EXPECT_TRUE(CheckRequests(Spec(eight, 4), {.max_workers = 4, .max_gpus = 32}).empty());
+  EXPECT_NE(Only(CheckRequests(Spec(eight, 5), {.max_workers = 5, .max_gpus = 32}))
+                .find("at most 32 GPUs, and this one asks for 40 (8 a worker)"),
+            std::string::npos);
+  EXPECT_NE(Only(CheckRequests(Spec("", 5), {.max_workers = 4}))
+                .find("at most 4 workers, and this one asks for 5"),
+            std::string::npos);
+  EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
+}
+
+TEST(RequestPolicy, GpusThatCannotBeCountedAreRefusedWhereTheyAre) {
+  for (const char* amount : {R"("1k")", R"("8e0")", "-1", "1.5", R"("99999999999999999999")"}) {
+    const std::string text =
+        std::string(
+            R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": )") +
+        amount + "}}}]}}";
+
+    EXPECT_EQ(CheckRequests(Spec(text.c_str()), {.max_gpus = 100}).size(), 1U) << amount;
+    EXPECT_TRUE(CheckRequests(Spec(text.c_str()), {}).empty()) << amount;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job
