@@ -280,8 +280,8 @@ int Main(int argc, char** argv) {
     std::fputs(config->Text().c_str(), stdout);
     return 0;
   }
-  // Sixty threads that mostly wait would otherwise each keep a heap of their own.
-  mallopt(M_ARENA_MAX, 2);
+  // Threads that mostly wait would otherwise keep heaps of their own.
+  mallopt(M_ARENA_MAX, 1);
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;
   if (Result<void> ready = http::InitializeHttpThreads(); !ready.ok()) {
