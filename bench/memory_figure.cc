@@ -11,7 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/creation.h"
-#include "tests/integration/harness/control_plane.h"
+#include "bench/played_jobs.h"
 #include "tests/integration/harness/fake_kubelet.h"
 
 namespace ringmaster::bench {
@@ -64,54 +64,16 @@ Result<void> MakeForeignObjects(testing::ApiClient& admin, const std::string& ns
   return {};
 }
 
-Result<void> RunJobs(testing::ApiClient& admin, const std::string& ns, int jobs, int workers) {
-  const std::string path = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs";
-  for (int i = 0; i < jobs; ++i) {
-    const testing::Response made =
-        admin.Post(path, {{"apiVersion", "ringmaster.dev/v1alpha1"},
-                          {"kind", "TrainingJob"},
-                          {"metadata", {{"name", "job-" + std::to_string(i)}}},
-                          {"spec",
-                           {{"image", "example.com/worker"},
-                            {"command", {"ringmaster-train"}},
-                            {"worker", {{"replicas", workers}}}}}});
-    if (!made.ok()) return Error{ErrorKind::kInternal, made.Text()};
-  }
-  const bool running = testing::WaitUntil(
-      [&] {
-        int count = 0;
-        const testing::Response all = admin.Get(path);
-        if (!all.ok()) return false;
-        for (const json& job : all.body.at("items")) {
-          count += job.contains("status") && job["status"].value("state", "") == "Running" ? 1 : 0;
-        }
-        std::this_thread::sleep_for(std::chrono::seconds(1));
-        return count == jobs;
-      },
-      std::chrono::minutes(8));
-  if (!running) return Error{ErrorKind::kTimeout, "not all jobs run"};
-  return {};
-}
-
 Result<void> Measure(const std::string& program, int foreign, int jobs, int workers) {
-  auto plane = testing::ControlPlane::Start();
+  auto plane = StartControlPlane();
   if (!plane.ok()) return plane.error();
-  if (auto installed = (*plane)->Install(); !installed.ok()) return installed;
   for (const char* ns : {"foreign", "jobs"}) {
     if (auto made = (*plane)->MakeNamespace(ns); !made.ok()) return made;
   }
-  auto token = (*plane)->ServiceAccountToken("ringmaster-system", "ringmaster-operator");
-  if (!token.ok()) return token.error();
-  testing::OperatorOptions options;
-  options.program = program;
-  options.api = (*plane)->TokenEndpoint(*token);
-  options.log_level = "info";
   // A machine that is busy with this very figure must not cost the lead.
-  options.flags = {"--lease-duration=30s", "--renew-deadline=20s", "--retry-period=2s"};
-  auto op = testing::OperatorProcess::Start(options);
+  auto op = StartOperator(**plane, program, "operator",
+                          {"--lease-duration=30s", "--renew-deadline=20s", "--retry-period=2s"});
   if (!op.ok()) return op.error();
-  if (!(*op)->WaitReady())
-    return Error{ErrorKind::kTimeout, "the operator does not get ready: " + (*op)->Log()};
   const int pid = (*op)->process().pid();
   testing::ApiClient admin((*plane)->AdminEndpoint());
   const double idle = Resident(pid);
