@@ -119,7 +119,9 @@ class PrometheusTest : public ClusterTest {
       status.progress = control::Progress{.step = 7, .total_steps = 100};
     });
     WaitValue(OfNamespace("ringmaster_gpus_productive"), 24);
-    kubelet().Terminate("digits-worker-1", 137, "");
+    // Its Pod may not run yet, although the launcher played here speaks of it.
+    WaitFor("a worker to kill",
+            [&] { return kubelet().Terminate("digits-worker-1", 137, "").ok(); });
     WaitValue("sum(ringmaster_job_restarts_total)", 1);
     kubelet().Launcher("digits-launcher-1")->Report([](control::LauncherStatus& status) {
       status.last_recovery = control::Recovery{.epoch = {1, 2},

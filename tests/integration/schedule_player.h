@@ -61,6 +61,7 @@ class SchedulePlayer : public ClusterTest {
 
   Burst burst_;
   std::vector<std::string> names_;
+  std::set<std::string> deleted_;  // jobs, by UID
   Goals goals_;
 };
 
