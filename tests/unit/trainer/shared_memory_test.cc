@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "tests/unit/trainer/communicator_tests.h"
 #include "tests/unit/trainer/memory_store.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/comm/shared_memory/shared_memory_transport.h"
@@ -29,52 +30,7 @@ class SharedMemoryTest : public ::testing::Test {
   LeftBehind left_behind;
 };
 
-// Small integers: every sum is exact, whatever the order.
-float ShareOfSum(int rank, std::size_t index) {
-  return static_cast<float>((static_cast<std::size_t>(rank) + 1) * (index % 7));
-}
-
-TEST_F(SharedMemoryTest, AllReduceSumsExactly) {
-  for (const int size : {2, 3, 5}) {
-    RunRanks(size, [&](const World& world) {
-      SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-      for (const std::size_t count : {0U, 1U, 3U, 1000U, 100'001U, 300'000U}) {
-        std::vector<float> values(count);
-        for (std::size_t i = 0; i < count; ++i) values[i] = ShareOfSum(world.rank, i);
-
-        const Result<void> reduced = communicator.AllReduce(values, In(kFar))->Wait();
-
-        ASSERT_TRUE(reduced.ok()) << reduced.error().message;
-        const int factor = size * (size + 1) / 2;
-        int wrong = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-          if (values[i] != static_cast<float>(factor) * static_cast<float>(i % 7)) ++wrong;
-        }
-        EXPECT_EQ(wrong, 0) << "of " << count << " on rank " << world.rank << " of " << size;
-      }
-    });
-  }
-}
-
-TEST_F(SharedMemoryTest, RunsOperationsInOrderWithoutWaiting) {
-  RunRanks(3, [&](const World& world) {
-    SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-    ASSERT_TRUE(communicator.Barrier(In(kFar))->Wait().ok());
-    std::array<std::vector<float>, 20> buckets;
-    std::vector<WorkHandle> works;
-
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      // Every third is too large for a waiter.
-      buckets[i].assign(i % 3 == 0 ? 300'000 : 1 + i * 100, static_cast<float>(i));
-      works.push_back(communicator.AllReduce(buckets[i], In(kFar)));
-    }
-
-    for (std::size_t i = buckets.size(); i-- > 0;) {
-      ASSERT_TRUE(works[i]->Wait().ok());
-      EXPECT_EQ(buckets[i].back(), 3 * static_cast<float>(i));
-    }
-  });
-}
+INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunicator);
 
 // Each waiter may run what is queued; nobody may be left waiting for another one's.
 TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
@@ -97,79 +53,6 @@ TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
       for (const std::vector<float>& bucket : buckets) ASSERT_EQ(bucket.back(), 2);
     }
   });
-}
-
-TEST_F(SharedMemoryTest, GathersBroadcastsAndMeets) {
-  for (const std::size_t bytes : {std::size_t{8}, std::size_t{700'001}}) {
-    RunRanks(3, [&](const World& world) {
-      SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-      const std::vector<std::byte> mine(bytes, static_cast<std::byte>(1 + world.rank));
-      std::vector<std::byte> all(3 * bytes);
-      std::vector<std::byte> message(bytes, static_cast<std::byte>(world.rank == 1 ? 9 : 0));
-
-      const auto gather = communicator.AllGather(mine, all, In(kFar));
-      const auto broadcast = communicator.Broadcast(message, 1, In(kFar));
-      const auto barrier = communicator.Barrier(In(kFar));
-
-      EXPECT_TRUE(gather->Wait().ok());
-      EXPECT_TRUE(broadcast->Wait().ok());
-      EXPECT_TRUE(barrier->Wait().ok());
-      std::vector<std::byte> expected;
-      for (int rank = 0; rank < 3; ++rank) {
-        expected.insert(expected.end(), bytes, static_cast<std::byte>(1 + rank));
-      }
-      EXPECT_EQ(all, expected);
-      EXPECT_EQ(message, std::vector<std::byte>(bytes, std::byte{9}));
-    });
-  }
-}
-
-TEST_F(SharedMemoryTest, ReduceScatterGivesEachRankItsPiece) {
-  for (const int size : {2, 3}) {
-    RunRanks(size, [&](const World& world) {
-      SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-      const auto ranks = static_cast<std::size_t>(size);
-      constexpr std::size_t kCount = 70'001;
-      std::vector<float> all(ranks * kCount);
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] = ShareOfSum(world.rank, i);
-      std::vector<float> mine(kCount);
-
-      const Result<void> reduced =
-          communicator.ReduceScatter(std::span(all), std::span(mine), ReduceOp::kMax, In(kFar))
-              ->Wait();
-
-      ASSERT_TRUE(reduced.ok()) << reduced.error().message;
-      for (std::size_t i = 0; i < mine.size(); ++i) {
-        const std::size_t index = static_cast<std::size_t>(world.rank) * kCount + i;
-        ASSERT_EQ(mine[i], ShareOfSum(size - 1, index));
-      }
-      EXPECT_EQ(all[1], ShareOfSum(world.rank, 1)) << "the input is unchanged";
-    });
-  }
-}
-
-TEST_F(SharedMemoryTest, AllToAllMovesUnevenPieces) {
-  for (const std::size_t unit : {std::size_t{1}, std::size_t{150'001}}) {
-    RunRanks(3, [&](const World& world) {
-      SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-      // Rank r sends (r + to) units of value 10 * r + to.
-      const int rank = world.rank;
-      std::vector<std::size_t> to, from;
-      std::vector<std::byte> send, expected;
-      for (int other = 0; other < 3; ++other) {
-        to.push_back(unit * static_cast<std::size_t>(rank + other));
-        from.push_back(to.back());
-        send.insert(send.end(), to.back(), static_cast<std::byte>(10 * rank + other));
-        expected.insert(expected.end(), to.back(), static_cast<std::byte>(10 * other + rank));
-      }
-      std::vector<std::byte> received(expected.size());
-
-      const Result<void> moved = communicator.AllToAll(send, to, received, from, In(kFar))->Wait();
-
-      ASSERT_TRUE(moved.ok()) << moved.error().message;
-      EXPECT_EQ(received, expected);
-    });
-  }
 }
 
 // What one rank computes differently from another would part their states for ever.
@@ -208,42 +91,6 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   }
 }
 
-TEST_F(SharedMemoryTest, ASilentPeerEndsAtTheDeadlineAndBreaksTheWorld) {
-  std::latch done(2);
-  RunRanks(2, [&](const World& world) {
-    SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-    std::vector<float> values(8);
-    ASSERT_TRUE(communicator.Barrier(In(kFar))->Wait().ok());
-    if (world.rank == 0) {
-      const Result<void> first = communicator.AllReduce(values, In(milliseconds(100)))->Wait();
-      const Result<void> second = communicator.AllReduce(values, In(kFar))->Wait();
-
-      ASSERT_FALSE(first.ok());
-      EXPECT_EQ(first.error().kind, ErrorKind::kTimeout);
-      EXPECT_FALSE(second.ok());
-    }
-    done.arrive_and_wait();
-    EXPECT_FALSE(communicator.Barrier(In(kFar))->Wait().ok());
-  });
-}
-
-TEST_F(SharedMemoryTest, ALostPeerEndsTheOthersAtOnce) {
-  for (const std::size_t count : {std::size_t{8}, std::size_t{1'000'000}}) {
-    RunRanks(3, [&](const World& world) {
-      auto communicator = std::make_unique<SharedMemoryCommunicator>(world, In(kFar), left_behind);
-      std::vector<float> values(count);
-      ASSERT_TRUE(communicator->Barrier(In(kFar))->Wait().ok());
-      if (world.rank == 2) return;
-      const auto start = steady_clock::now();
-
-      const Result<void> reduced = communicator->AllReduce(values, In(kFar))->Wait();
-
-      EXPECT_FALSE(reduced.ok());
-      EXPECT_LT(steady_clock::now() - start, kFar / 2);
-    });
-  }
-}
-
 // What a rank did before it left is done: the others complete what needs nothing else of it.
 TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
   std::latch left(1);
@@ -262,36 +109,6 @@ TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
       EXPECT_EQ(message[7], std::byte{5});
     }
   });
-}
-
-TEST_F(SharedMemoryTest, AbortWakesAnOperationUnderWayOnBothSides) {
-  for (const std::size_t count : {std::size_t{8}, std::size_t{1'000'000}}) {
-    std::latch waiting(2);
-    std::latch done(2);
-    RunRanks(2, [&](const World& world) {
-      SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
-      std::vector<float> values(count);
-      ASSERT_TRUE(communicator.Barrier(In(kFar))->Wait().ok());
-      const auto start = steady_clock::now();
-      if (world.rank == 0) {
-        const WorkHandle work = communicator.AllReduce(values, In(kFar));
-        waiting.arrive_and_wait();
-        std::jthread aborts([&] { communicator.Abort("a newer epoch"); });
-
-        const Result<void> reduced = work->Wait();
-
-        ASSERT_FALSE(reduced.ok());
-        EXPECT_EQ(reduced.error().kind, ErrorKind::kCancelled);
-        EXPECT_EQ(reduced.error().message, "a newer epoch");
-        done.arrive_and_wait();
-      } else {
-        waiting.arrive_and_wait();
-        done.arrive_and_wait();
-        EXPECT_FALSE(communicator.AllReduce(values, In(kFar))->Wait().ok());
-      }
-      EXPECT_LT(steady_clock::now() - start, kFar / 2);
-    });
-  }
 }
 
 TEST_F(SharedMemoryTest, IsAbandonedWhileItConnects) {
