@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
-#include <sstream>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -19,13 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// A line of /proc/<pid>/status in MiB.
 double StatusMiB(int pid, const std::string& field) {
-  std::istringstream status(testing::ReadFile("/proc/" + std::to_string(pid) + "/status"));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024;
-  }
-  return -1;
+  return static_cast<double>(testing::StatusField(pid, field)) / 1024;
 }
 
 // The median of a second's readings, two seconds after the last change.

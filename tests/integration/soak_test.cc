@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <sstream>
 
 #include "tests/integration/schedule_player.h"
 
@@ -20,12 +19,7 @@ struct Sample {
 
 Sample SampleOf(int pid) {
   const std::filesystem::path process = "/proc/" + std::to_string(pid);
-  Sample sample;
-  std::istringstream status(ReadFile(process / "status"));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) sample.resident_kib = std::stoll(line.substr(6));
-    if (line.starts_with("Threads:")) sample.threads = std::stoll(line.substr(8));
-  }
+  Sample sample{.resident_kib = StatusField(pid, "VmRSS"), .threads = StatusField(pid, "Threads")};
   sample.descriptors = std::distance(std::filesystem::directory_iterator(process / "fd"),
                                      std::filesystem::directory_iterator());
   return sample;

@@ -5,6 +5,7 @@
 // long-lived ones from the main thread: an aborted test leaves nothing running.
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -76,6 +77,8 @@ class TemporaryDirectory {
 };
 
 std::string ReadFile(const std::filesystem::path& path);
+// The number of a line of /proc/<pid>/status ("VmRSS", in KiB); -1 where there is none.
+int64_t StatusField(int pid, const std::string& field);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 
 // A TCP port of `address` that is free at this moment.

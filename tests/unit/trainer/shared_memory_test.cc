@@ -19,7 +19,6 @@
 namespace ringmaster::trainer {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
