@@ -50,11 +50,11 @@ void OperationQueue::Help(const Work& work) {
 void OperationQueue::ServeOne(std::unique_lock<std::mutex>& lock) {
   const Operation operation = std::move(queue_.front());
   queue_.pop_front();
-  serving_ = true;
+  serving_ = operation.work;
   lock.unlock();
   Execute(operation);
   lock.lock();
-  serving_ = false;
+  serving_ = nullptr;
   if (queue_.empty()) thread_due_ = false;
   const bool for_thread = !queue_.empty() && (thread_due_ || !queue_.front().by_waiter);
   if (stopping_ || for_thread) wake_.notify_all();
@@ -111,8 +111,12 @@ bool OperationQueue::Stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
+  // Who served an operation that has ended returns at once.
+  wake_.wait(lock, [&] { return !serving_ || !serving_->ended(); });
+  const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
+  if (in_order) transport_.Leave();
   lock.unlock();
-  Break(Error{ErrorKind::kCancelled, "the communicator ended"});
+  if (!in_order) Break(Error{ErrorKind::kCancelled, "the communicator ended"});
   wake_.notify_all();
   lock.lock();
   if (!connecting) wake_.wait(lock, [&] { return !serving_; });

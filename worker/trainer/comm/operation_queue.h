@@ -44,6 +44,10 @@ class Transport {
 
   // Ends what is under way, connecting included, within milliseconds. Thread-safe, more than once.
   virtual void ShutDown() = 0;
+
+  // Called once, instead of ShutDown(), where all operations of this rank have ended well and the
+  // object is about to end: what they sent may still be on its way to the other ranks.
+  virtual void Leave() { ShutDown(); }
 };
 
 // The connection and its queue, shared with the thread, which may outlive the communicator. One
@@ -104,7 +108,7 @@ class OperationQueue {
   std::optional<Error> broken_;  // set once; no operation runs after it
   int lost_peer_ = -1;           // with broken_
   std::size_t bytes_by_waiter_ = 0;
-  bool serving_ = false;     // a thread runs an operation
+  WorkHandle serving_;       // of the operation that a thread runs
   bool thread_due_ = false;  // somebody waits who could not help
   bool connecting_ = true;
   bool stopping_ = false;
