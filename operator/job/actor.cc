@@ -33,6 +33,13 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
 }
 
 Result<bool> Actor::Act(const Plan& plan) {
+  if (plan.delete_silent_launcher) {
+    const Result<void> deleted = DeleteAsSeen(*plan.delete_silent_launcher);
+    if (!deleted.ok()) {
+      return deleted.error().WithContext("replacing the silent launcher " +
+                                         plan.delete_silent_launcher->name + " of job " + key_);
+    }
+  }
   Prepare(plan);
   // Its credentials or its Service cannot be had: the next try begins anew.
   if (!launcher_uid_.empty() && (other_owner_ || refusal_)) {
@@ -327,12 +334,25 @@ std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const s
   return std::nullopt;
 }
 
+// A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
+Result<void> Actor::DeleteAsSeen(const PodDelete& pod) {
+  const auto deleted =
+      tools_.client.Delete(kube::kPods, job_.ns, pod.name,
+                           {.uid = pod.uid, .resource_version = pod.resource_version});
+  if (deleted.ok()) {
+    tools_.freshness.Wrote(key_, kube::kPods, *deleted);
+    return {};
+  }
+  if (deleted.error().kind == ErrorKind::kNotFound) return {};
+  return deleted.error();
+}
+
 void Actor::Delete(const std::vector<PodDelete>& pods) {
   std::vector<std::function<void()>> requests;
   for (const PodDelete& pod : pods) {
     requests.emplace_back([this, &pod] {
       const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name,
-                                                {.uid = pod.uid, .resource_version = ""});
+                                                {.uid = pod.uid, .resource_version = pod.resource_version});
       if (deleted.ok()) return tools_.freshness.Wrote(key_, kube::kPods, *deleted);
       // Gone already, or another object of that name: what was to be deleted is.
       if (deleted.error().kind == ErrorKind::kNotFound ||

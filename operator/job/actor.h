@@ -70,6 +70,7 @@ class Actor {
   void Prepare(const Plan& plan);
   void CreatePods(const Plan& plan);
   void Mark(const std::vector<PodMark>& pods);
+  Result<void> DeleteAsSeen(const PodDelete& pod);
   void Delete(const std::vector<PodDelete>& pods);
   void DeleteJob();
   void Record(const std::vector<PlannedEvent>& events);

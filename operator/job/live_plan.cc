@@ -150,7 +150,9 @@ void LivePlanner::PlanLauncher() {
     AddFailure(plan_.status.failures, std::move(failure));
     plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
                check.lost + "; a new launcher takes over");
-    plan_.Delete(*launcher);
+    plan_.delete_silent_launcher = {.name = launcher->name,
+                                    .uid = launcher->uid,
+                                    .resource_version = launcher->resource_version};
   }
   ReplaceLauncher();
 }

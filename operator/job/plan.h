@@ -45,6 +45,7 @@ struct PlanInput {
 struct PodDelete {
   std::string name;
   std::string uid;
+  std::string resource_version{};  // of the only version that is deleted; empty: of any
 };
 
 // Why a Pod has to go, written on the Pod before anybody is told.
@@ -68,6 +69,9 @@ enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
 // The order of the fields is the order in which the reconciler acts.
 struct Plan {
+  // A launcher that does not answer. The store may be older than its verdict: when the Pod has
+  // changed since, nothing of this plan is done.
+  std::optional<PodDelete> delete_silent_launcher;
   std::optional<int64_t>
       raise_term;  // write status.launcherTerm (compare-and-set) before its Pod is created
   bool create_services = false;             // at least one is missing

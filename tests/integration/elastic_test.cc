@@ -190,6 +190,34 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
+// The operator's Pods are old: its watch is down when the launcher ends, and then it is silent.
+TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
+  RunJob("witness", 1);
+  RunJob("digits", 2);
+  proxy().SetPolicy([](const ProxiedRequest& request) {
+    return request.method == "GET" && request.Path() == "/api/v1/pods"
+               ? Answer(503, "ServiceUnavailable")
+               : Pass();
+  });
+  proxy().CutWatches();
+  FinishJob("digits", Success(2));
+
+  const auto refused = [&] {
+    const std::vector<ProxiedRequest> writes = proxy().Writes();
+    return std::count_if(writes.begin(), writes.end(), [](const ProxiedRequest& write) {
+      return write.method == "DELETE" && write.Path().ends_with("/digits-launcher-1") &&
+             write.status == 409;
+    });
+  };
+  WaitFor("the delete of a launcher that has changed since", [&] { return refused() >= 2; });
+  EXPECT_LT(refused(), 20) << "it is tried again with a back-off";
+  proxy().SetPolicy(nullptr);
+
+  WaitCondition("digits", "Succeeded", "True");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+  EXPECT_FALSE(List("pods").contains("digits-launcher-2"));
+}
+
 TEST_F(ElasticTest, AWorkerOnASilentNodeIsReplacedOnlyWhenItIsNotHeard) {
   RunJob("digits", 3);
   for (const char* pod : {"digits-worker-0", "digits-worker-1", "digits-worker-2"}) {

@@ -1,6 +1,6 @@
 // Random schedules of users' doing and of faults.
 //
-// RINGMASTER_SEED is the first seed (1), RINGMASTER_SEEDS how many follow each other (100). A
+// RINGMASTER_SEED is the first seed (1), RINGMASTER_SEEDS how many follow each other (200). A
 // schedule that fails is printed with its seed, which repeats it alone with RINGMASTER_SEEDS=1.
 
 #include "tests/integration/schedule_player.h"
@@ -12,7 +12,7 @@ using ScheduleTest = SchedulePlayer;
 
 TEST_F(ScheduleTest, EveryJobComesToWhatWasAskedOfIt) {
   const uint64_t first = NumberFrom("RINGMASTER_SEED", 1);
-  const uint64_t count = NumberFrom("RINGMASTER_SEEDS", 100);
+  const uint64_t count = NumberFrom("RINGMASTER_SEEDS", 200);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Schedule schedule = DrawSchedule(seed);
     Play(schedule);

@@ -158,6 +158,9 @@ TEST(LauncherPolicy, WhoIsReplaced) {
 
 TEST(LauncherPolicy, ASilentOneIsDeletedAndTheNextTermMadeAtOnce) {
   Scene scene = Running();
+  PodView seen = *scene.observed.launcher;
+  seen.resource_version = "41";
+  scene.observed.launcher = std::make_shared<const PodView>(seen);
   scene.Silent(seconds(5));
 
   const Plan plan = scene.Make();
@@ -165,7 +168,12 @@ TEST(LauncherPolicy, ASilentOneIsDeletedAndTheNextTermMadeAtOnce) {
   EXPECT_EQ(plan.raise_term, 2);
   EXPECT_EQ(plan.create_launcher, 2);
   EXPECT_EQ(plan.point_service_at, 2);
-  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-launcher-1"});
+  ASSERT_TRUE(plan.delete_silent_launcher.has_value());
+  EXPECT_EQ(plan.delete_silent_launcher->name, "digits-launcher-1");
+  EXPECT_EQ(plan.delete_silent_launcher->uid, seen.uid);
+  EXPECT_EQ(plan.delete_silent_launcher->resource_version, "41")
+      << "a Pod that changed since may have ended with a verdict";
+  EXPECT_TRUE(plan.deletes.empty());
   EXPECT_TRUE(plan.create_workers.empty());
   EXPECT_FALSE(plan.order.has_value());
   ASSERT_EQ(plan.status.failures.size(), 1u);
