@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14 [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|backlog [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
@@ -26,7 +26,7 @@ case $figure in
     operator_programs ringmaster-operator "figure-${figure,,}"
     simulated_cluster
     "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
-  B3 | B4)
+  B3 | B4 | backlog)
     "$root/deploy/local/build.sh" >&2
     operator_programs ringmaster-operator "figure-${figure,,}"
     "$operator_build/bench/figure-${figure,,}" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;

@@ -1,5 +1,6 @@
 #include "operator/caches.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "operator/api/codec.h"
@@ -60,6 +61,17 @@ void Caches::Start() {
 
 void Caches::Stop() {
   for (const Watched& watched : watched_) watched.reflector->Stop();
+}
+
+std::function<bool(const std::string&, const std::string&)> Caches::ByAge() const {
+  std::unordered_map<std::string, std::string> created;
+  for (const auto& job : jobs_.List()) created.emplace(job->Key(), job->created_at);
+  return [created = std::move(created)](const std::string& one, const std::string& other) {
+    const auto a = created.find(one);
+    const auto b = created.find(other);
+    if (a == created.end() || b == created.end()) return b == created.end() && a != created.end();
+    return a->second < b->second;  // RFC 3339 in UTC sorts as text
+  };
 }
 
 bool Caches::Synced() const {

@@ -2,6 +2,7 @@
 
 // What the operator knows of the cluster, and the watches that keep it so. Used by main.cc alone.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,9 @@ class Caches {
   const job::PodStore& pods() const { return pods_; }
   const job::ServiceStore& services() const { return services_; }
   const job::NodeStore& nodes() const { return nodes_; }
+
+  // For the queue's keys: the oldest job first, as it is now; last what is no job any more.
+  std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
   // Of what the operator cannot do without; Nodes are not part of it.
   bool Synced() const;

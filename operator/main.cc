@@ -204,6 +204,7 @@ runtime::LeaderElector::Callbacks Operator::OnElection() {
 void Operator::Lead() {
   metrics_.SetLeader(true);
   leads_ = true;
+  queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
   recorder_.Start();
   controller_.Start();
 }

@@ -152,6 +152,18 @@ Result<void> ReadSeconds(const json& object, const char* field, const std::strin
   return {};
 }
 
+Result<void> ReadExitCodes(const json& restart, const char* field, std::vector<int>& out) {
+  const json* codes = kube::Find(restart, {field});
+  if (codes == nullptr) return {};
+  const std::string path = std::string("spec.runPolicy.restart.") + field;
+  if (!codes->is_array()) return WrongType(path, "a list of numbers");
+  for (const json& code : *codes) {
+    if (!code.is_number_integer()) return WrongType(path, "a list of numbers");
+    out.push_back(code.get<int>());
+  }
+  return {};
+}
+
 Result<void> ReadRestart(const json& policy, std::optional<RestartLimit>& out) {
   const json* object = kube::Find(policy, {"restart"});
   if (object == nullptr) return {};
@@ -163,7 +175,11 @@ Result<void> ReadRestart(const json& policy, std::optional<RestartLimit>& out) {
   const auto window = ReadInt(*object, "windowSeconds", "spec.runPolicy.restart.windowSeconds");
   if (!window.ok()) return window.error();
   if (*window) restart.window = std::chrono::seconds(**window);
-  out = restart;
+  for (const auto& [field, codes] : {std::pair("failOnExitCodes", &restart.fail_codes),
+                                     std::pair("ignoreExitCodes", &restart.ignored_codes)}) {
+    if (auto read = ReadExitCodes(*object, field, *codes); !read.ok()) return read;
+  }
+  out = std::move(restart);
   return {};
 }
 

@@ -43,6 +43,8 @@ enum class CleanPodPolicy {
 struct RestartLimit {
   int limit = 10;
   std::chrono::seconds window{3600};
+  std::vector<int> fail_codes{};     // exit codes after which the job fails at once
+  std::vector<int> ignored_codes{};  // exit codes that are not counted
 };
 
 // How long a job may take, and what becomes of it and its Pods.

@@ -31,6 +31,12 @@ constexpr int kItemMode = 0440;
 // Agent and launcher end their processes within a second; the rest is for a slow node.
 constexpr int kGraceSeconds = 10;
 
+std::string WithCommas(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
 json ParseTemplate(const std::string& text) {
   if (text.empty()) return json::object();
   Result<json> parsed = kube::ParseJson(text);
@@ -330,6 +336,12 @@ json LauncherPod(const PodContext& context, int64_t term) {
     AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
     AddVariable(container, control::kEnvRestartWindowSeconds,
                 std::to_string(restart->window.count()));
+    if (const std::string codes = WithCommas(restart->fail_codes); !codes.empty()) {
+      AddVariable(container, control::kEnvFailOnExitCodes, codes);
+    }
+    if (const std::string codes = WithCommas(restart->ignored_codes); !codes.empty()) {
+      AddVariable(container, control::kEnvIgnoreExitCodes, codes);
+    }
   }
   return pod;
 }

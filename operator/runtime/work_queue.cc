@@ -35,6 +35,13 @@ void WorkQueue::Postpone(const std::string& key, std::chrono::nanoseconds delay)
   AddAfter(key, delay);
 }
 
+void WorkQueue::Sort(
+    const std::function<bool(const std::string&, const std::string&)>& before) {
+  const std::lock_guard lock(mutex_);
+  std::stable_sort(ready_.begin(), ready_.end(),
+                   [&](const auto& a, const auto& b) { return before(a.first, b.first); });
+}
+
 std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key) {
   std::chrono::milliseconds delay;
   {

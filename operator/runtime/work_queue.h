@@ -58,6 +58,9 @@ class WorkQueue {
   // Like AddAfter, but a later deadline wins as well.
   void Postpone(const std::string& key, std::chrono::nanoseconds delay);
 
+  // What is ready now is handed out in this order; what is added later comes after it.
+  void Sort(const std::function<bool(const std::string&, const std::string&)>& before);
+
   // Counts one more failure of the key and adds it after its back-off; returns the delay.
   std::chrono::milliseconds AddAfterFailure(const std::string& key);
   void Forget(const std::string& key);  // the key succeeded: its failures are forgotten

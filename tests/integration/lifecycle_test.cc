@@ -243,6 +243,34 @@ TEST_F(DownTest, AJobAppliedWhileTheOperatorIsDownStartsWhenItIsBack) {
   WaitCondition("digits", "Running", "True");
 }
 
+TEST_F(DownTest, OfJobsThatWaitedTheOldestComesFirst) {
+  CreateJob("z-older", 1);
+  const std::string older = TextAt(Job("z-older"), "/metadata/creationTimestamp");
+  std::string younger;
+  WaitFor("a job that is a second younger", [&] {
+    admin().Delete(JobPath("a-younger"));
+    CreateJob("a-younger", 1);
+    younger = TextAt(Job("a-younger"), "/metadata/creationTimestamp");
+    return younger > older;
+  });
+  std::vector<std::string> flags = kPatientLease;
+  flags.emplace_back("--workers=1");
+  StartOperator(flags);
+
+  WaitFor("launchers", [&] {
+    const auto pods = List("pods");
+    return pods.contains("a-younger-launcher-1") && pods.contains("z-older-launcher-1");
+  });
+
+  std::vector<std::string> launchers;
+  for (const ProxiedRequest& write : proxy().Writes()) {
+    if (write.method != "POST" || !write.Path().ends_with("/pods")) continue;
+    const std::string name = TextAt(json::parse(write.body), "/metadata/name");
+    if (name.ends_with("-launcher-1")) launchers.push_back(name);
+  }
+  EXPECT_THAT(launchers, ElementsAre("z-older-launcher-1", "a-younger-launcher-1"));
+}
+
 TEST_F(DownTest, AnEndWhileTheOperatorIsDownIsNotMissed) {
   StartOperator();
   RunJob("digits", 1);

@@ -75,6 +75,11 @@ TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
               HasSubstr("greater than or equal to 0"));
   EXPECT_THAT(Refused(policy({{"cleanPodPolicy", "Some"}})), HasSubstr("cleanPodPolicy"));
   EXPECT_THAT(Refused(policy({{"managedBy", "kueue"}})), HasSubstr("a domain in front"));
+  EXPECT_THAT(Refused(policy({{"restart", {{"ignoreExitCodes", {2}}}}})),
+              HasSubstr("greater than or equal to 3"));
+  EXPECT_THAT(
+      Refused(policy({{"restart", {{"failOnExitCodes", {3, 4}}, {"ignoreExitCodes", {4}}}}})),
+      HasSubstr("not in both"));
   ASSERT_EQ(Refused(policy({{"restart", {{"limit", 3}}}, {"suspend", true}})), "");
   EXPECT_THAT(Refused(policy({{"restart", {{"limit", 4}}}})),
               HasSubstr("spec.runPolicy.restart cannot change"));

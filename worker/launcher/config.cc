@@ -3,7 +3,9 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <sstream>
 #include <unistd.h>
+#include <utility>
 
 #include "common/control/pod_contract.h"
 
@@ -25,6 +27,16 @@ Result<int64_t> Number(const Environment& environment, const char* name, int64_t
                                           "', not a number up to " + std::to_string(limit)};
   }
   return value;
+}
+
+Result<void> ReadExitCodes(const Environment& environment, const char* name, std::set<int>& out) {
+  std::istringstream codes(Text(environment, name, ""));
+  for (std::string code; std::getline(codes, code, ',');) {
+    const Result<int64_t> number = Number({{name, code}}, name, -1, 255);
+    if (!number.ok()) return number.error();
+    out.insert(static_cast<int>(*number));
+  }
+  return {};
 }
 
 // In the image all programs lie side by side.
@@ -98,6 +110,11 @@ Result<Config> ReadConfig(const Environment& environment) {
   const auto window = Number(environment, control::kEnvRestartWindowSeconds, 3600, 1'000'000);
   if (!window.ok()) return window.error();
   config.restart_window = std::chrono::seconds(*window);
+  for (const auto& [name, codes] :
+       {std::pair(control::kEnvFailOnExitCodes, &config.exit_codes.fail),
+        std::pair(control::kEnvIgnoreExitCodes, &config.exit_codes.ignored)}) {
+    if (auto read = ReadExitCodes(environment, name, *codes); !read.ok()) return read.error();
+  }
 
   config.attach = SiblingProgram(control::kAttachProgram);
   config.environment = environment;

@@ -9,6 +9,7 @@
 
 #include "common/base/result.h"
 #include "common/control/launch_spec.h"
+#include "worker/launcher/restart_limit.h"
 
 namespace ringmaster::launcher {
 
@@ -33,6 +34,7 @@ struct Config {
   std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
   int restart_limit = 10;                       // ranks that end by themselves within the window
   std::chrono::seconds restart_window{3600};
+  ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
   Environment environment;  // the whole of it, for mpirun's allow-list

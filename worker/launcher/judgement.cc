@@ -27,14 +27,6 @@ std::string Printed(const std::vector<std::string>& lines) {
   return last.empty() ? "it printed nothing" : "it printed last: " + last;
 }
 
-// Causes before victims: the user's error, then what a rank did by itself, then what was done to
-// it, then ranks that say themselves that they only lost a peer.
-int Suspicion(const RankExit& exit) {
-  if (exit.exit_code == control::kExitUserError) return 0;
-  if (exit.exit_code == control::kExitPeerLost) return 3;
-  return exit.signal == 15 ? 2 : 1;
-}
-
 int ExitCodeFor(const RankExit& exit) {
   if (exit.signal > 0) return 128 + exit.signal;
   return exit.exit_code > 0 ? exit.exit_code : 1;
@@ -48,6 +40,19 @@ std::string HowItEnded(const RankExit& exit) {
 }
 
 }  // namespace
+
+bool Membership::FailsAtOnce(const RankExit& exit) const {
+  return exit.signal == 0 && (exit.exit_code == control::kExitUserError ||
+                              options_.exit_codes.fail.contains(exit.exit_code));
+}
+
+// Causes before victims: the user's error, then what a rank did by itself, then what was done to
+// it, then ranks that say themselves that they only lost a peer.
+int Membership::Suspicion(const RankExit& exit) const {
+  if (FailsAtOnce(exit)) return 0;
+  if (exit.exit_code == control::kExitPeerLost) return 3;
+  return exit.signal == 15 ? 2 : 1;
+}
 
 void Membership::JudgeFaults(Time now) {
   std::vector<const Worker*> faulty;
@@ -205,7 +210,7 @@ void Membership::JudgeFailures(Time now) {
   if (!first_failure_at_) return;
   const auto first = std::min_element(
       failing_.begin(), failing_.end(),
-      [](const RankExit& a, const RankExit& b) { return Suspicion(a) < Suspicion(b); });
+      [this](const RankExit& a, const RankExit& b) { return Suspicion(a) < Suspicion(b); });
   const auto settle =
       must_fail_ && Suspicion(*first) < 2 ? options_.settle : options_.peer_lost_settle;
   if (now - *first_failure_at_ < settle) return;
@@ -253,7 +258,7 @@ void Membership::JudgeExits(Time now) {
   }
   if (!first_failure_at_) first_failure_at_ = now;
   const ReportedExit& first = **std::min_element(
-      failures.begin(), failures.end(), [](const ReportedExit* a, const ReportedExit* b) {
+      failures.begin(), failures.end(), [this](const ReportedExit* a, const ReportedExit* b) {
         return std::pair(Suspicion(a->exit), a->arrival) <
                std::pair(Suspicion(b->exit), b->arrival);
       });
@@ -268,7 +273,9 @@ void Membership::FailBy(const RankExit& exit) {
   const bool user_error = exit.exit_code == control::kExitUserError;
   std::string text = "rank " + std::to_string(exit.rank) + " on " + NameOf(exit.pod_uid) + " " +
                      HowItEnded(exit) + "; " + Printed(exit.last_lines);
-  if (options_.managed && !user_error && restarts_.counted() > 0) {
+  if (options_.managed && !user_error && FailsAtOnce(exit)) {
+    text += "; runPolicy.restart.failOnExitCodes names this code";
+  } else if (options_.managed && !user_error && restarts_.counted() > 0) {
     text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
   }
   Fail(user_error ? control::kReasonUserError : control::kReasonRankFailed, text, ExitCodeFor(exit),

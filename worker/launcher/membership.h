@@ -247,6 +247,9 @@ class Membership {
   bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
   void FailBy(const control::RankExit& exit);
+  // No other start of the rank can mend it.
+  bool FailsAtOnce(const control::RankExit& exit) const;
+  int Suspicion(const control::RankExit& exit) const;
   bool EveryMemberHeardSince(Time since) const;
   std::string GateText() const;
   std::string MismatchText() const;

@@ -11,6 +11,7 @@
 
 #include "common/control/messages.h"
 #include "common/control/verdict.h"
+#include "worker/launcher/restart_limit.h"
 
 namespace ringmaster::launcher {
 
@@ -55,6 +56,7 @@ struct MembershipOptions {
       2000};               // a rank that hangs has its stack noted and ends
   int restart_limit = 10;  // ranks that end by themselves, not by a signal
   std::chrono::milliseconds restart_window{3'600'000};
+  ExitCodeRules exit_codes;
 };
 
 // One line of the hostfile, in rank order.

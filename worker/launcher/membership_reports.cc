@@ -126,9 +126,10 @@ void Membership::NoteFailure(Time now, const control::RankExit& exit) {
   KeepFailure(exit);
   if (!first_failure_at_) first_failure_at_ = now;
   failing_.push_back(exit);
-  if (exit.exit_code == control::kExitUserError) {
+  if (FailsAtOnce(exit)) {
     must_fail_ = true;
-  } else if (exit.signal == 0 && !restarts_.Count(now)) {
+  } else if (exit.signal == 0 && !options_.exit_codes.ignored.contains(exit.exit_code) &&
+             !restarts_.Count(now)) {
     must_fail_ = true;
   }
 }

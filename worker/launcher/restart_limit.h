@@ -5,10 +5,17 @@
 
 #include <chrono>
 #include <deque>
+#include <set>
 
 #include "common/base/clock.h"
 
 namespace ringmaster::launcher {
+
+// What the user knows of the program's own exit codes. A code is in one of the two at most.
+struct ExitCodeRules {
+  std::set<int> fail;     // no start will mend it: the job fails at once
+  std::set<int> ignored;  // not the program's doing: not counted
+};
 
 class RestartLimit {
  public:

@@ -86,8 +86,10 @@ Response ApiClient::Send(const std::string& method, const std::string& path,
                          const std::string& body, const std::string& content_type) {
   const auto request = MakeRequest(endpoint_, method, path, body, content_type);
   ErrorCode error;
-  // An idle connection may have been closed by the server meanwhile: then once more, on a new one.
+  // Idle connections may have been closed by the server meanwhile: then once more, at last on a new
+  // one.
   for (bool reused = true; reused;) {
+    error = {};
     auto connection = pool_->TakeIdle();
     reused = connection != nullptr;
     if (!reused) connection = pool_->Open(endpoint_, error);

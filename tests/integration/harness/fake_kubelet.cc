@@ -44,6 +44,16 @@ json RunningStatus(const std::string& container, const std::string& address) {
             {"containerStatuses", json::array({status})}}}};
 }
 
+// As a kubelet does, until the API server, which may be down, has said yes or no.
+void Insist(const std::function<Response()>& request) {
+  WaitUntil(
+      [&] {
+        const int status = request().status;
+        return status != 0 && status != 429 && status < 500;
+      },
+      std::chrono::seconds(60));
+}
+
 std::string DecodeItem(const json& secret, const char* item) {
   const std::string encoded = Text(secret, std::string("/data/") + item);
   return control::DecodeBase64(encoded).value_or("");
@@ -124,13 +134,17 @@ void FakeKubelet::StartPod(const json& pod) {
   const std::string name = Text(pod, "/metadata/name");
   const std::string container = Text(pod, "/spec/containers/0/name");
   const std::string address = FreeLoopbackAddress();
-  admin_.Post(PodPath(name) + "/binding",
-              {{"apiVersion", "v1"},
-               {"kind", "Binding"},
-               {"metadata", {{"name", name}}},
-               {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "node-of-" + name}}}});
+  const json node = {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "node-of-" + name}};
+  Insist([&] {
+    return admin_.Post(PodPath(name) + "/binding", {{"apiVersion", "v1"},
+                                                    {"kind", "Binding"},
+                                                    {"metadata", {{"name", name}}},
+                                                    {"target", node}});
+  });
   if (container == control::kLauncherContainer) StartLauncher(pod, address);
-  admin_.MergePatch(PodPath(name) + "/status", RunningStatus(container, address));
+  Insist([&] {
+    return admin_.MergePatch(PodPath(name) + "/status", RunningStatus(container, address));
+  });
 }
 
 void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
@@ -183,10 +197,12 @@ void FakeKubelet::StopLauncher(const std::string& pod) {
 
 void FakeKubelet::RemovePod(const std::string& name, const std::string& uid) {
   // Another Pod may have the name by now.
-  admin_.Delete(PodPath(name), {{"kind", "DeleteOptions"},
-                                {"apiVersion", "v1"},
-                                {"gracePeriodSeconds", 0},
-                                {"preconditions", {{"uid", uid}}}});
+  Insist([&] {
+    return admin_.Delete(PodPath(name), {{"kind", "DeleteOptions"},
+                                         {"apiVersion", "v1"},
+                                         {"gracePeriodSeconds", 0},
+                                         {"preconditions", {{"uid", uid}}}});
+  });
 }
 
 std::shared_ptr<FakeLauncher> FakeKubelet::Launcher(const std::string& pod,

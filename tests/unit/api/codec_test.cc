@@ -44,7 +44,8 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "network": {"interface": "eth1", "sshPort": 2222, "hostNetwork": true, "privileged": true, "ipcLock": true, "rdmaDevices": {"rdma/hca": 2}},
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
-        "restart": {"limit": 3}, "managedBy": "kueue.x-k8s.io/multikueue"}}})"));
+        "restart": {"limit": 3, "failOnExitCodes": [4, 5],
+        "ignoreExitCodes": [77]}, "managedBy": "kueue.x-k8s.io/multikueue"}}})"));
 
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->deleting);
@@ -77,6 +78,8 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   ASSERT_TRUE(policy.restart.has_value());
   EXPECT_EQ(policy.restart->limit, 3);
   EXPECT_EQ(policy.restart->window, std::chrono::hours(1));
+  EXPECT_EQ(policy.restart->fail_codes, (std::vector<int>{4, 5}));
+  EXPECT_EQ(policy.restart->ignored_codes, std::vector<int>{77});
   EXPECT_EQ(policy.managed_by, "kueue.x-k8s.io/multikueue");
 }
 
@@ -109,6 +112,10 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"runPolicy": {"cleanPodPolicy": "Some"}})", "spec.runPolicy.cleanPodPolicy"},
            {R"({"runPolicy": {"restart": []}})", "spec.runPolicy.restart"},
            {R"({"runPolicy": {"restart": {"limit": "x"}}})", "spec.runPolicy.restart.limit"},
+           {R"({"runPolicy": {"restart": {"failOnExitCodes": 3}}})",
+            "spec.runPolicy.restart.failOnExitCodes"},
+           {R"({"runPolicy": {"restart": {"ignoreExitCodes": ["x"]}}})",
+            "spec.runPolicy.restart.ignoreExitCodes"},
            {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
     json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
     object["spec"] = Parse(spec);

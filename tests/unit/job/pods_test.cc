@@ -216,6 +216,12 @@ TEST(Pods, LaunchersKnowTheRestartLimitOfTheJob) {
 
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartLimit), "3");
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartWindowSeconds), "600");
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvFailOnExitCodes), "");
+
+  job.spec.run_policy.restart->fail_codes = {3, 4};
+  job.spec.run_policy.restart->ignored_codes = {77};
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvFailOnExitCodes), "3,4");
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvIgnoreExitCodes), "77");
 }
 
 TEST(Pods, BelongToTheJob) {

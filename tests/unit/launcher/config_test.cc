@@ -38,6 +38,8 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   environment[control::kEnvLostAfterMillis] = "300";
   environment[control::kEnvRestartLimit] = "0";
   environment[control::kEnvRestartWindowSeconds] = "90";
+  environment[control::kEnvFailOnExitCodes] = "3,41";
+  environment[control::kEnvIgnoreExitCodes] = "77";
   environment[control::kEnvStallMillis] = "0";
 
   const auto config = ReadConfig(environment);
@@ -47,6 +49,8 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   EXPECT_EQ(config->lost_after, 300ms);
   EXPECT_EQ(config->restart_limit, 0);
   EXPECT_EQ(config->restart_window, 90s);
+  EXPECT_EQ(config->exit_codes.fail, (std::set<int>{3, 41}));
+  EXPECT_EQ(config->exit_codes.ignored, std::set<int>{77});
   EXPECT_EQ(config->stall_floor, 0ms);
 }
 
@@ -58,7 +62,8 @@ TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
   for (const Case& c :
        {Case{control::kEnvLostAfterMillis, "199"}, Case{control::kEnvLostAfterMillis, "soon"},
         Case{control::kEnvHeartbeatMillis, "0"}, Case{control::kEnvHeartbeatMillis, "-1"},
-        Case{control::kEnvRestartLimit, "many"}, Case{control::kEnvStallMillis, "-5"}}) {
+        Case{control::kEnvRestartLimit, "many"}, Case{control::kEnvStallMillis, "-5"},
+        Case{control::kEnvFailOnExitCodes, "3,,4"}, Case{control::kEnvIgnoreExitCodes, "256"}}) {
     Environment environment = Whole();
     environment[c.name] = c.value;
     const auto config = ReadConfig(environment);

@@ -16,8 +16,9 @@ using testing::IsEmpty;
 class ElasticWorld : public testing::Test {
  protected:
   // A running world of these many workers, whose first step is committed.
-  void Run(int workers, int min_replicas = 1, int slots = 1) {
+  void Run(int workers, int min_replicas = 1, int slots = 1, const ExitCodeRules& exit_codes = {}) {
     MembershipOptions options = World::Options(slots, true);
+    options.exit_codes = exit_codes;
     world = std::make_unique<World>(options);
     everyone.clear();
     for (int i = 0; i < workers; ++i) everyone.push_back(i);
@@ -27,6 +28,16 @@ class ElasticWorld : public testing::Test {
     ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
     world->Commit(0, 10);
     world->actions.clear();
+  }
+  // The second of two ranks ends, cools down and trains again.
+  void EndAndComeBack(int exit_code, int signal, int time) {
+    world->Exit(1, exit_code, signal, 0, {"a", "b", "c", "out of luck"});
+    world->Accept({0, 1});
+    CoolDown();
+    world->Reload(1, "start " + std::to_string(time));
+    world->AllAtBoundary(20 + time);
+    world->Accept({0, 1});
+    ASSERT_EQ(world->Members().size(), 2U) << time;
   }
   void KillTheOnlyRankWhileItLoads() {
     world = std::make_unique<World>();
@@ -388,15 +399,7 @@ TEST_F(ElasticWorld, ExitTwoFailsTheJob) {
 
 TEST_F(ElasticWorld, OtherCodesCountUntilTheLimit) {
   Run(2);
-  for (int i = 0; i < 10; ++i) {
-    world->Exit(1, 3, 0, 0, {"a", "b", "c", "out of luck"});
-    world->Accept({0, 1});
-    CoolDown();
-    world->Reload(1, "start " + std::to_string(i));
-    world->AllAtBoundary(20 + i);
-    world->Accept({0, 1});
-    ASSERT_EQ(world->Members().size(), 2U) << i;
-  }
+  for (int i = 0; i < 10; ++i) ASSERT_NO_FATAL_FAILURE(EndAndComeBack(3, 0, i));
   EXPECT_FALSE(world->Decided());
   EXPECT_EQ(Status().failures.size(), 10U);
   EXPECT_EQ(Status().failures.back().last_lines.size(), 3U);
@@ -409,17 +412,30 @@ TEST_F(ElasticWorld, OtherCodesCountUntilTheLimit) {
   EXPECT_EQ(world->Verdict()->exit_code, 3);
 }
 
+TEST_F(ElasticWorld, ACodeThatTheUserNamesFailsTheJobAtOnce) {
+  Run(3, 1, 1, {.fail = {41}, .ignored = {}});
+  world->Exit(0, 3);
+  world->Exit(1, 41, 0, 0, {"the licence is over"});
+  world->Pass(1s, {0, 1, 2});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("rank 1"));
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("failOnExitCodes"));
+  EXPECT_EQ(world->Verdict()->exit_code, 41);
+}
+
+TEST_F(ElasticWorld, CodesThatTheUserIgnoresNeverCount) {
+  Run(2, 1, 1, {.fail = {}, .ignored = {77}});
+  for (int i = 0; i < 12; ++i) ASSERT_NO_FATAL_FAILURE(EndAndComeBack(77, 0, i));
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(Status().failures.size(), 12U);
+}
+
 TEST_F(ElasticWorld, SignalsNeverFailTheJobAndTheNewestSixteenAreTold) {
   Run(2);
-  for (int i = 0; i < 30; ++i) {
-    world->Exit(1, 0, 9);
-    world->Accept({0, 1});
-    CoolDown();
-    world->Reload(1, "start " + std::to_string(i));
-    world->AllAtBoundary(20 + i);
-    world->Accept({0, 1});
-    ASSERT_EQ(world->Members().size(), 2U) << i;
-  }
+  for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(EndAndComeBack(0, 9, i));
 
   EXPECT_FALSE(world->Decided());
   EXPECT_EQ(Status().failures.size(), 16U);

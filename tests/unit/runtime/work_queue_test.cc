@@ -45,6 +45,17 @@ TEST_F(WorkQueueTest, ReAddsKeyMarkedDirtyWhileProcessing) {
   EXPECT_EQ(after, "a");
 }
 
+TEST_F(WorkQueueTest, SortsWhatIsReadyAndLaterKeysComeAfterIt) {
+  for (const char* key : {"c", "a", "b"}) queue_.Add(key);
+
+  queue_.Sort([](const std::string& one, const std::string& other) { return one > other; });
+  queue_.Add("d");
+  std::string order;
+  while (const auto key = queue_.TryPop()) order += *key;
+
+  EXPECT_EQ(order, "cbad");
+}
+
 TEST_F(WorkQueueTest, HoldsDelayedKeysUntilTheyAreDue) {
   queue_.AddAfter("a", seconds(5));
 
