@@ -43,6 +43,7 @@ void Describe(A& a, typename A::template Ref<Order> v) {
   a.Field("replicas", v.replicas);
   a.Field("minReplicas", v.min_replicas);
   a.Field("dead", v.dead);
+  a.Optional("checkpoint", v.checkpoint);
 }
 
 template <typename A>
@@ -103,6 +104,7 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Optional("progress", v.status.progress);
   a.Optional("lastRecovery", v.status.last_recovery);
   a.Optional("checkpoint", v.status.checkpoint);
+  a.Optional("checkpointsOnDemand", v.status.checkpoints_on_demand);
   a.Optional("unprotected", v.status.unprotected);
   a.Field("pauseReason", v.status.pause_reason);
   a.Field("failures", v.status.failures);

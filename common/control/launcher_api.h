@@ -48,6 +48,7 @@ struct Order {
                          // a grace period; below it a running job pauses
   std::vector<std::string>
       dead;  // Pod UIDs whose end is certain: container terminated, Pod or Node object gone
+  bool checkpoint = false;  // what is done by now is to be kept: a checkpoint is taken out of turn
 };
 
 // What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
@@ -130,6 +131,7 @@ struct LauncherStatus {
   std::optional<Recovery> last_recovery;
   std::string pause_reason;  // while kPaused
   std::optional<CheckpointReport> checkpoint;
+  bool checkpoints_on_demand = false;        // Order::checkpoint is heeded
   std::vector<ProtectionFault> unprotected;  // a few of them
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for

@@ -276,6 +276,11 @@ void Describe(A& a, typename A::template Ref<CheckpointGrant> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<TakeCheckpoint> v) {
+  a.Field("epoch", v.epoch);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<DataCacheProgress> v) {
   a.Field("bytesDone", v.bytes_done);
   a.Field("bytesTotal", v.bytes_total);
@@ -287,15 +292,16 @@ namespace {
 
 // By the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
-    "AgentHello",       "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
-    "RankProgress",     "RankDone",          "AgentLeaving",   "Welcome",        "Refused",
-    "StartEpoch",       "StopEpoch",         "Release",        "Shutdown",       "StoreSet",
-    "StoreGet",         "StoreValues",       "AttachHello",    "AttachGo",       "RankOutput",
-    "AttachExit",       "RankHello",         "RankEpoch",      "RankReady",      "EpochAccepted",
-    "WorldReport",      "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
-    "SwitchEpoch",      "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
-    "EndStalledRank",   "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
-    "DataCacheProgress"};
+    "AgentHello",        "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
+    "RankProgress",      "RankDone",          "AgentLeaving",   "Welcome",        "Refused",
+    "StartEpoch",        "StopEpoch",         "Release",        "Shutdown",       "StoreSet",
+    "StoreGet",          "StoreValues",       "AttachHello",    "AttachGo",       "RankOutput",
+    "AttachExit",        "RankHello",         "RankEpoch",      "RankReady",      "EpochAccepted",
+    "WorldReport",       "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
+    "SwitchEpoch",       "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
+    "EndStalledRank",    "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
+    "DataCacheProgress", "TakeCheckpoint"};
+static_assert(std::is_same_v<std::variant_alternative_t<41, Message>, TakeCheckpoint>);
 static_assert(std::is_same_v<std::variant_alternative_t<40, Message>, DataCacheProgress>);
 static_assert(std::is_same_v<std::variant_alternative_t<39, Message>, CheckpointGrant>);
 static_assert(std::is_same_v<std::variant_alternative_t<35, Message>, EndStalledRank>);

@@ -245,6 +245,12 @@ struct CheckpointGrant {
   int shard = 0;
 };
 
+// The state is to be written as a checkpoint after the next step, out of turn. To rank 0's agent,
+// and to the rank as it is; asked again where none becomes complete.
+struct TakeCheckpoint {
+  Epoch epoch;
+};
+
 // Every rank of the epoch is done: ranks may end, with code 0.
 struct Release {
   Epoch epoch;
@@ -344,7 +350,7 @@ using Message =
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
                  RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
                  RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
-                 RankProtection, CheckpointGrant, DataCacheProgress>;
+                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

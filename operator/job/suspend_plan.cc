@@ -45,7 +45,8 @@ std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds 
 }
 
 // The first checkpoint that keeps all that was done when the suspension began, if it is worth
-// waiting for: it will come, at the present pace within `left`, and is not complete yet.
+// waiting for: it is not complete yet, and will come, because the launcher is asked for it, or in
+// its turn, at the present pace within `left`.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);
@@ -63,6 +64,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
                                    [](const auto& fault) { return fault.what == "checkpoint"; });
   const bool ending = memory && memory->ending_since;
   if (kept || failing || ending || begin == 0) return std::nullopt;
+  if (answer->checkpoints_on_demand) return begin;
   const int64_t every = std::max<int64_t>(1, spec.checkpoint->every_steps);
   int64_t due = (begin + every - 1) / every * every;
   if (answer->progress->total_steps > 0) due = std::min(due, answer->progress->total_steps);
@@ -157,10 +159,12 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   if (checkpoint) {
     plan.suspending = Suspending::kAwaitingCheckpoint;
     plan.order = OrderToGoOn(input);
+    plan.order->checkpoint = true;
     plan.RequeueWithin(for_checkpoint);
     return DescribeSuspending(input,
-                              "the checkpoint of step " + std::to_string(*checkpoint) +
-                                  " is waited for; then its ranks are ended and its Pods go",
+                              "a checkpoint of step " + std::to_string(*checkpoint) +
+                                  " or later is waited for; then its ranks are ended and its Pods "
+                                  "go",
                               plan.status);
   }
   plan.suspending = Suspending::kEnding;

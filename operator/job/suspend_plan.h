@@ -1,10 +1,10 @@
 #pragma once
 
-// What to do about a job that shall not run at present (spec.runPolicy.suspend). Where its next
-// checkpoint is due soon, it is waited for: the steps until then would be done twice otherwise.
-// Then its launcher is told that no workers are wanted, so that the ranks end in order, and then
-// all Pods go. Once begun it is carried through, also when the job is resumed meanwhile. Services
-// and Secret stay. Pure.
+// What to do about a job that shall not run at present (spec.runPolicy.suspend). Its
+// launcher is asked for a checkpoint, which is waited for, as the steps since the last one would be
+// done twice otherwise. Then its launcher is told that no workers are wanted, so that the ranks end
+// in order, and then all Pods go. Once begun it is carried through, also when the job is resumed
+// meanwhile. Services and Secret stay. Pure.
 
 #include <chrono>
 

@@ -128,7 +128,7 @@ TEST_F(RunPolicyTest, TheNextCheckpointIsWaitedForBeforeTheRanksEnd) {
 
   WaitFor("the checkpoint to be waited for", [&] {
     return TextAt(Condition("digits", "Suspended"), "/message")
-               .find("the checkpoint of step 500 is waited for") != std::string::npos;
+               .find("a checkpoint of step 500 or later is waited for") != std::string::npos;
   });
   EXPECT_EQ(launcher->LastOrder()->workers.size(), 1u);
   EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "True");

@@ -93,6 +93,24 @@ class ElasticJob : public LoggedTest {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 5; })) << job.Status().message;
   }
 
+  // Of a job whose checkpoints are never due.
+  void ExpectCheckpointOnDemand(control::LaunchSpec spec) {
+    spec.command.insert(spec.command.end(),
+                        {"--checkpoint-dir=" + Checkpoints(), "--checkpoint-every=1000000"});
+    Job job(3, spec);
+    ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
+    EXPECT_TRUE(CompleteSteps().empty());
+    const std::int64_t step = LastStep().step;
+
+    job.wants_checkpoint = true;
+    EXPECT_TRUE(job.SendOrder({0, 1}).checkpoints_on_demand);
+
+    EXPECT_TRUE(WaitUntil(kLimit, [&] { return job.Status().checkpoint.has_value(); }))
+        << job.Log();
+    EXPECT_GE(job.Status().checkpoint.value_or(control::CheckpointReport{}).step, step);
+    EXPECT_EQ(CompleteSteps().size(), 1U);
+  }
+
   // The newest step in the log of the steps; nothing (0) before the first.
   Step LastStep() const {
     const std::string log = ReadFile(StepLog());
@@ -374,6 +392,14 @@ TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
   ExpectEndsWellAfterARollBack(job, 3 * kEvery);
   EXPECT_EQ(CompleteSteps().size(), 3U);
   EXPECT_EQ(CompleteSteps().back(), kSteps);
+}
+
+TEST_F(ElasticJob, TakesACheckpointOutOfTurnWhenItIsAskedFor) {
+  ExpectCheckpointOnDemand(Trainer());
+}
+
+TEST_F(ElasticJob, TakesACheckpointOfStateThatIsSpreadOutOfTurnWhenItIsAskedFor) {
+  ExpectCheckpointOnDemand(ShardedTrainer());
 }
 
 TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsDamaged) {

@@ -172,6 +172,7 @@ control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_
     order.workers.push_back({PodUid(worker), name, "node-of-" + name, worker});
   }
   order.dead = dead;
+  order.checkpoint = wants_checkpoint;
   WriteFile(Path("order.json"), control::EncodeOrder(order));
   Ran ran;
   const bool accepted = WaitUntil(Seconds(30), [&] {

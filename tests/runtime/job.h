@@ -29,6 +29,7 @@ class Job {
   // Workers that run on another host than theirs, with its network and its name: Pods with
   // hostNetwork. Of each the host.
   std::map<int, int> host_network;
+  bool wants_checkpoint = false;  // orders ask for one out of turn
 
   void StartLauncher(int term = 1);
   // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.

@@ -174,6 +174,8 @@ void Agent::OnLauncherMessage(const control::Message& message) {
     slots_->OnStoreValues(*values);
   } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
     slots_->OnCheckpointGrant(*grant);
+  } else if (const auto* take = std::get_if<control::TakeCheckpoint>(&message)) {
+    slots_->OnTakeCheckpoint(*take);
   } else if (std::holds_alternative<control::Shutdown>(message)) {
     LogInfo("The launcher ended the job");
     End(kShutdownGrace, 0);

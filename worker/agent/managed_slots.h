@@ -42,6 +42,7 @@ class ManagedSlots final : public Slots {
   void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
                          std::chrono::milliseconds limit) override;
   void OnCheckpointGrant(const control::CheckpointGrant& grant) override;
+  void OnTakeCheckpoint(const control::TakeCheckpoint& take) override;
   void OnRankHello(int slot) override;
   void OnRankGone(int slot) override;
   [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;

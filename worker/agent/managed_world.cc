@@ -201,6 +201,15 @@ void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
   }
 }
 
+void ManagedSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    const bool is_rank_0 =
+        slot.given.has_value() && slot.given->epoch == take.epoch && slot.given->rank == 0;
+    if (slot.connected && is_rank_0) actions_->SendToRank(index, take);
+  }
+}
+
 void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);

@@ -54,6 +54,7 @@ class Slots {
   virtual void OnEndStalledRank(const control::EndStalledRank& /*end*/) {}
   virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
   virtual void OnCheckpointGrant(const control::CheckpointGrant& /*grant*/) {}
+  virtual void OnTakeCheckpoint(const control::TakeCheckpoint& /*take*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
   virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live

@@ -368,7 +368,10 @@ void Membership::Advance(Time now) {
     case LauncherPhase::kForming:
     case LauncherPhase::kPaused:
       if (released_at_) return FinishIfReleased(now);
-      if (options_.managed) return AdvanceWorld(now);
+      if (options_.managed) {
+        AdvanceWorld(now);
+        return AskForCheckpoint(now);
+      }
       JudgeExits(now);
       if (phase_ == LauncherPhase::kRunning) ReformIfNeeded(now);
       return;

@@ -144,6 +144,7 @@ class Membership {
   void On(Time now, Worker& worker, const control::CheckpointWritten& written);
   void On(Time now, Worker& worker, const control::CheckpointDone& done);
   void On(Time now, Worker& worker, const control::RankProtection& protection);
+  void AskForCheckpoint(Time now);
   void KeepFailure(control::RankExit exit);
   bool WorldUnknown() const;
   void KeepForLater(const Worker& worker, int rank, control::Message message);

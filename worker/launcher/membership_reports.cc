@@ -225,6 +225,14 @@ void Membership::On(Time /*now*/, Worker& worker, const control::CheckpointWritt
   Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
 }
 
+void Membership::AskForCheckpoint(Time now) {
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || released_at_ || members_.empty()) return;
+  const int64_t step = progress_ ? progress_->step : 0;
+  if (!safekeeping_.AskNow(now, order_ && order_->checkpoint, epoch_, step)) return;
+  LogInfo("Asked for a checkpoint", {{"epoch", epoch_.number}, {"step", step}});
+  Send(workers_.at(members_.front().pod_uid), control::TakeCheckpoint{epoch_});
+}
+
 void Membership::On(Time now, Worker& /*worker*/, const control::CheckpointDone& done) {
   safekeeping_.Completed(now, done);
 }

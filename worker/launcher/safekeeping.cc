@@ -22,6 +22,20 @@ void Safekeeping::Completed(Time now, const control::CheckpointDone& done) {
   if (news && done.step > 0) newest_ = Done{done.epoch, done.step, now};
 }
 
+bool Safekeeping::AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step) {
+  if (!wanted) {
+    wanted_step_.reset();
+    asked_ = {};
+    return false;
+  }
+  if (!wanted_step_) wanted_step_ = step;
+  if (newest_ && newest_->step >= *wanted_step_) return false;
+  if (asked_ == epoch && now - asked_at_ < kAskAgain) return false;
+  asked_ = epoch;
+  asked_at_ = now;
+  return true;
+}
+
 void Safekeeping::Protection(const std::string& pod_uid, const std::string& pod,
                              const control::RankProtection& protection) {
   const std::tuple key(pod_uid, protection.slot, protection.what);

@@ -26,6 +26,12 @@ class Safekeeping {
                      const control::Epoch& epoch, const std::vector<control::Member>& members);
 
   void Completed(Time now, const control::CheckpointDone& done);
+  // Whether rank 0 of `epoch`, the running world, is to be asked now for a checkpoint out of turn:
+  // while one is `wanted` of the first `step` that this was said of, or later, once a world, and
+  // again where none became complete, because another was being written or failed.
+  bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
+  static constexpr std::chrono::seconds kAskAgain{10};
+
   // An empty fault: it works again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
@@ -44,6 +50,9 @@ class Safekeeping {
     Time at{};
   };
   std::optional<Done> newest_;
+  std::optional<int64_t> wanted_step_;
+  control::Epoch asked_;
+  Time asked_at_{};
   // By Pod UID, slot and what is not kept.
   std::map<std::tuple<std::string, int, std::string>, control::ProtectionFault> faults_;
 };

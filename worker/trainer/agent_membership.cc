@@ -78,6 +78,10 @@ class AgentMembership::Channel {
     const std::lock_guard lock(mutex_);
     return switch_ == epoch;
   }
+  bool TakeCheckpointWanted(control::Epoch epoch) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(take_checkpoint_, std::nullopt) == epoch;
+  }
 
   Result<control::RankEpoch> AwaitEpoch(control::Epoch after);
   enum class Event { kReleased, kOver, kSwitch };
@@ -104,6 +108,7 @@ class AgentMembership::Channel {
   bool leaving_ = false;                      // this rank will not be in the epoch after switch_
   control::Epoch released_;
   std::optional<control::CheckpointGrant> grant_;  // the newest
+  std::optional<control::Epoch> take_checkpoint_;  // in this world; until it is asked about
   std::optional<Error> lost_;                      // why the connection ended
   // Store questions under way, by id, with their answers.
   std::map<int64_t, std::optional<std::vector<std::string>>> questions_;
@@ -128,6 +133,8 @@ void AgentMembership::Channel::Take(control::Message message) {
     released_ = std::max(released_, release->epoch);
   } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
     grant_ = *grant;
+  } else if (const auto* take = std::get_if<control::TakeCheckpoint>(&message)) {
+    take_checkpoint_ = take->epoch;
   } else if (auto* values = std::get_if<control::StoreValues>(&message)) {
     const auto question = questions_.find(values->id);
     if (question != questions_.end()) question->second = std::move(values->values);
@@ -323,6 +330,10 @@ Result<World> AgentMembership::AwaitWorld(control::Epoch after) {
 }
 
 bool AgentMembership::Leaving(control::Epoch epoch) { return channel_->Leaving(epoch); }
+
+bool AgentMembership::CheckpointWanted(control::Epoch epoch) {
+  return channel_->TakeCheckpointWanted(epoch);
+}
 
 bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);

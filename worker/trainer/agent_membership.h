@@ -3,7 +3,7 @@
 // Membership from the agent that started this rank, over its unix socket
 // (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, RankLeave, RankSwitch, the
 // rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
-// checkpoints and their grants.
+// checkpoints, their grants and TakeCheckpoint.
 //
 // A thread reads; it calls the watch's callback itself, so that a rank which waits for a silent
 // peer is woken the moment its world is given up. A rank dies with its agent: once the connection
@@ -33,6 +33,7 @@ class AgentMembership final : public MembershipSource {
   void Unwatch() override;
   bool SwitchWanted(control::Epoch epoch, int64_t step) override;
   bool Leaving(control::Epoch epoch) override;
+  bool CheckpointWanted(control::Epoch epoch) override;
   void Broken(const World& world, int peer, const std::string& reason) override;
   void AtBoundary(const World& world, int64_t step) override;
   void Report(const World& world, const control::Progress& progress) override;

@@ -70,6 +70,10 @@ class MembershipSource {
   // must be handed over before `epoch` is left at a boundary.
   virtual bool Leaving(control::Epoch /*epoch*/) { return false; }
 
+  // Whether the ranks of `epoch` shall write a checkpoint of the step that is about to begin, out
+  // of turn. Asked of rank 0, and answered with true once.
+  virtual bool CheckpointWanted(control::Epoch /*epoch*/) { return false; }
+
   // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;
   // This rank left the world after `step`, as SwitchWanted asked, and waits for the next.

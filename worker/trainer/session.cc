@@ -19,6 +19,7 @@ using control::RankPhase;
 constexpr std::size_t kLossScalar = 0;
 constexpr std::size_t kSwitchScalar = 1;
 constexpr std::size_t kPartsScalar = 2;  // how many have written their part of a checkpoint
+constexpr std::size_t kCheckpointScalar = 3;
 
 // A bucket in host memory: its gradients, and the scalars that travel with the last one.
 struct HostBucket {
@@ -81,6 +82,9 @@ void Session::Begin() {
   }
   part_written_ = options_.keeper == nullptr ? std::nullopt : options_.keeper->PartWritten();
   if (part_written_) buckets_.SetScalar(kPartsScalar, 1);
+  if (world_.rank == 0 && membership_.CheckpointWanted(world_.epoch)) {
+    buckets_.SetScalar(kCheckpointScalar, 1);
+  }
 }
 
 WorkHandle Session::ReduceBucket(int index) {
@@ -121,6 +125,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
   result.finite = finite_;
   if (!finite_ && options_.sharded != nullptr) options_.sharded->LeaveOut();
   switching_ = scalars[kSwitchScalar] > 0;
+  checkpoint_wanted_ = scalars[kCheckpointScalar] > 0;
   const bool all_parts = scalars[kPartsScalar] >= static_cast<float>(world_.size);
   if (part_written_ && all_parts) options_.keeper->PartsWritten(*part_written_);
   return std::optional<StepResult>(result);
@@ -213,7 +218,9 @@ Result<void> Session::Applied(const control::Progress& progress) {
 void Session::Committed() {
   if (!unreported_) return;
   if (world_.rank == 0) membership_.Report(world_, *unreported_);
-  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
+  if (options_.keeper != nullptr) {
+    options_.keeper->Committed(world_, held_, std::exchange(checkpoint_wanted_, false));
+  }
   unreported_.reset();
 }
 

@@ -198,6 +198,7 @@ class Session {
   std::optional<StateVersion> part_written_;  // of the checkpoint that this rank says it of
   bool finite_ = true;                        // what it reduced
   bool switching_ = false;                    // all ranks leave this world after the step under way
+  bool checkpoint_wanted_ = false;            // of the step under way, out of turn
   // Of a step that this world applied and nobody has been told of.
   std::optional<control::Progress> unreported_;
   // Where gradients are compressed.

@@ -84,7 +84,7 @@ Result<void> Session::Enter() {
   resumed_.reset();
   if (*NameOf(held_.origin) != '\0') resumed_ = held_;
   position_->SetStep(held_.version.step);
-  switching_ = false;
+  switching_ = checkpoint_wanted_ = false;
   unreported_.reset();
   if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
   EnterCompression(*adopted);

@@ -71,6 +71,20 @@ TEST_F(ManagedWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   EXPECT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
 }
 
+TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
+  control::StartEpoch start = TestStart({1, 1}, 1, {"n-1"});
+  std::swap(start.members[0], start.members[1]);
+  for (int rank : {0, 1}) start.members[static_cast<std::size_t>(rank)].rank = rank;
+  slots.OnStartEpoch(start);
+  slots.OnTakeCheckpoint({{1, 1}});
+  slots.OnTakeCheckpoint({{1, 2}});
+  EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
+
+  Run({1, 2});  // as rank 1
+  slots.OnTakeCheckpoint({{1, 2}});
+  EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
+}
+
 TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   Run({1, 1});
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));

@@ -62,6 +62,7 @@ TEST(Order, ComesBackAsItWent) {
   order.replicas = 3;
   order.min_replicas = 2;
   order.dead = {"uid-7"};
+  order.checkpoint = true;
 
   const auto decoded = DecodeOrder(EncodeOrder(order));
 
@@ -70,6 +71,7 @@ TEST(Order, ComesBackAsItWent) {
   EXPECT_EQ(decoded->stamp, order.stamp);
   EXPECT_EQ(decoded->workers[1].node, "node1");
   EXPECT_EQ(decoded->dead, order.dead);
+  EXPECT_TRUE(decoded->checkpoint);
 }
 
 TEST(Order, IsCheckedBeforeItIsBelieved) {

@@ -74,7 +74,8 @@ std::vector<Message> OneOfEach() {
           CheckpointDone{kEpoch, 1, 500},
           RankProtection{1, "checkpoint", "no space left"},
           CheckpointGrant{kEpoch, 1, 500, 0},
-          DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30}};
+          DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30},
+          TakeCheckpoint{kEpoch}};
 }
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }

@@ -248,10 +248,33 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
     EXPECT_THAT(DeletedNames(plan), IsEmpty()) << row.name;
     if (!row.waits) continue;
     EXPECT_THAT(ConditionOf(plan, api::kSuspended).message,
-                HasSubstr("the checkpoint of step 200 is waited for"))
+                HasSubstr("a checkpoint of step 200 or later is waited for"))
         << row.name;
     EXPECT_LE(plan.requeue_after, kCheckpointLimit) << row.name;
   }
+}
+
+TEST(SuspendPlan, ALauncherThatTakesCheckpointsOnDemandIsAskedForOne) {
+  Scene scene = Checkpointing();
+  scene.launcher->steps_per_second = 0.2;  // the next in turn is far away
+  scene.launcher->status->checkpoints_on_demand = true;
+
+  const Plan asked = scene.Make();
+
+  EXPECT_EQ(asked.suspending, Suspending::kAwaitingCheckpoint);
+  ASSERT_TRUE(asked.order.has_value());
+  EXPECT_TRUE(asked.order->checkpoint);
+  EXPECT_EQ(asked.order->workers.size(), 2u);
+  EXPECT_THAT(ConditionOf(asked, api::kSuspended).message,
+              HasSubstr("a checkpoint of step 150 or later is waited for"));
+
+  scene.memory.suspension = SuspensionMemory{.since = scene.now, .step = 150, .ending_since = {}};
+  scene.launcher->status->checkpoint->step = 151;
+  const Plan ended = scene.Make();
+
+  EXPECT_EQ(ended.suspending, Suspending::kEnding);
+  ASSERT_TRUE(ended.order.has_value());
+  EXPECT_FALSE(ended.order->checkpoint);
 }
 
 TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {

@@ -92,6 +92,40 @@ TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_EQ(Status().checkpoint->age_millis, 2000);
 }
 
+TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {
+  world.wants_checkpoint = true;
+  world.Order({0, 1, 2}, 3, 1);
+  world.Pass(1s, {0, 1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(0), 1);
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 1);
+
+  Lose(0);  // with what it was asked
+  world.Accept({1, 2});
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Pass(100ms, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 1);
+
+  world.Say(1, CheckpointDone{world.membership.epoch(), 0, 9});  // step 10 is done
+  world.Pass(Safekeeping::kAskAgain, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 2) << "another one was under way";
+
+  world.Say(1, CheckpointDone{world.membership.epoch(), 0, 11});
+  world.Pass(2 * Safekeeping::kAskAgain, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 3);
+}
+
+TEST_F(SafekeepingTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
+  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 10});
+  world.wants_checkpoint = true;
+  world.Order({0, 1, 2}, 3, 1);
+  world.wants_checkpoint = false;
+  world.Order({0, 1, 2}, 3, 1);
+  world.Pass(2 * Safekeeping::kAskAgain, {0, 1, 2});
+
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 0);
+  EXPECT_TRUE(Status().checkpoints_on_demand);
+}
+
 TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
   control::Epoch epoch = world.membership.epoch();
   world.Say(0, CheckpointDone{epoch, 0, 500});

@@ -45,6 +45,7 @@ struct World {
     order.stamp = {1, generation};
     order.replicas = replicas;
     order.min_replicas = min_replicas;
+    order.checkpoint = wants_checkpoint;
     for (const int i : workers) {
       order.workers.push_back(
           {Uid(i), "digits-worker-" + std::to_string(i), "node-" + std::to_string(i), i});
@@ -228,7 +229,8 @@ struct World {
   Membership::Time now{std::chrono::hours(1)};
   int64_t generation = 0;
   int slots_of_hello = 1;
-  bool loads = true;  // ranks say RankReady with AgentReady
+  bool wants_checkpoint = false;  // orders do
+  bool loads = true;              // ranks say RankReady with AgentReady
   std::map<int, ConnectionId> connections;
   std::map<std::pair<int, int>, std::string> starts;  // by worker and slot
   MembershipOptions options;

@@ -301,6 +301,19 @@ TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
   EXPECT_FALSE(membership_->SwitchWanted(kNext, 1));
 }
 
+TEST_F(AgentMembershipTest, ACheckpointOfThisWorldIsWantedOnce) {
+  Enter();
+  EXPECT_FALSE(membership_->CheckpointWanted(kEpoch));
+  std::promise<void> over;
+  membership_->Watch(kEpoch, [&](const std::string&) { over.set_value(); });
+  agent_.Send(control::TakeCheckpoint{.epoch = kEpoch});
+  agent_.Send(control::RankLeave{.below = kNext});
+  over.get_future().get();
+
+  EXPECT_TRUE(membership_->CheckpointWanted(kEpoch));
+  EXPECT_FALSE(membership_->CheckpointWanted(kEpoch));
+}
+
 TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {
   Enter();
   Result<void> granted = Error{};

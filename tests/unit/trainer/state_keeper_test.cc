@@ -100,9 +100,9 @@ class Process {
             {values_}, judge_, clock_)) {}
 
   // Trains one step in a world of `epoch`, as the session does.
-  void Step(control::Epoch epoch) {
+  void Step(control::Epoch epoch, bool keep_the_one_before = false) {
     world_.epoch = epoch;
-    keeper_->Committed(world_, held_);  // the one before
+    keeper_->Committed(world_, held_, keep_the_one_before);
     held_.version = held_.Next(epoch);
     held_.origin = StateOrigin::kTraining;
     for (float& value : values_) value += 1;
@@ -154,6 +154,13 @@ TEST_F(StateKeeperTest, RankZeroWritesCommittedStatesAndTheLastOne) {
   EXPECT_EQ(next.held().version, (StateVersion{kWorld, 24}));
   EXPECT_EQ(next.held().origin, StateOrigin::kCheckpoint);
   EXPECT_EQ(next.value(), 24);
+}
+
+TEST_F(StateKeeperTest, AStateThatIsWantedIsWrittenOutOfTurn) {
+  Process process(checkpoints_, "");
+  for (int step = 0; step < 4; ++step) process.Step(kWorld);
+  process.Step(kWorld, true);
+  process.judge().AwaitAsked(4);
 }
 
 TEST_F(StateKeeperTest, OtherRanksWriteNone) {

@@ -131,9 +131,10 @@ void StateKeeper::Applied(const World&, const HeldState& held) {
   snapshots_.reset();
 }
 
-void StateKeeper::Committed(const World& world, const HeldState& held) {
+void StateKeeper::Committed(const World& world, const HeldState& held, bool out_of_turn) {
   if (!writer_ || held.version.step == 0) return;
-  if (held.version.step % options_.checkpoint_every == 0) Checkpoint(world, held);
+  const bool in_turn = held.version.step % options_.checkpoint_every == 0;
+  if (in_turn || out_of_turn) Checkpoint(world, held);
 }
 
 void StateKeeper::Checkpoint(const World& world, const HeldState& held) {

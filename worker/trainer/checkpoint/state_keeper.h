@@ -54,8 +54,9 @@ class StateKeeper {
 
   // The update of a step is done.
   void Applied(const World& world, const HeldState& held);
-  // The state is that of a committed step, now, in this world.
-  void Committed(const World& world, const HeldState& held);
+  // The state is that of a committed step, now, in this world. `out_of_turn`, which all its ranks
+  // agree on: a checkpoint is wanted of it in any case.
+  void Committed(const World& world, const HeldState& held, bool out_of_turn = false);
   // Waits until no checkpoint is being written; false when that takes longer than `limit`.
   bool AwaitWritten(std::chrono::milliseconds limit);
   // Of a state that is spread over ranks: whose part of the checkpoint that was due last, in this
