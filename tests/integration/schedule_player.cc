@@ -194,10 +194,13 @@ std::string SchedulePlayer::Uid(const std::string& pod) {
 std::string SchedulePlayer::Launcher(const std::string& job) {
   return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
 }
-// Of the job's Pods, those that have not ended: those that have stay for their logs.
 std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::string& role) {
+  return LiveAmong(List("pods"), job, role);
+}
+std::set<std::string> SchedulePlayer::LiveAmong(const std::map<std::string, json>& pods,
+                                                const std::string& job, const std::string& role) {
   std::set<std::string> names;
-  for (const auto& [name, pod] : List("pods")) {
+  for (const auto& [name, pod] : pods) {
     const json labels = At(pod, "/metadata/labels");
     const std::string phase = TextAt(pod, "/status/phase");
     if (labels.is_object() && labels.value(api::kLabelJobName, "") == job &&
@@ -208,7 +211,8 @@ std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::st
   return names;
 }
 
-// "" where the job is as it should be; else what is not.
+// "" where the job is as it should be; else what is not. Its Pods are listed only once its status
+// is right: this is asked again and again, of the API server that the operator needs.
 std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& goal) {
   const json job = Job(name);
   if (!goal.exists) return TextAt(job, "/reason") == "NotFound" ? "" : name + " exists";
@@ -216,17 +220,22 @@ std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& go
   if (TextAt(job, "/status/state") != wanted) return name + " is not " + wanted;
   if (TextAt(job, "/status/observedGeneration") != TextAt(job, "/metadata/generation"))
     return name + "'s status is old";
-  const std::set<std::string> launchers = Live(name, api::kRoleLauncher);
-  const std::set<std::string> workers = Live(name, api::kRoleWorker);
-  if (goal.finished || goal.suspended)
-    return launchers.empty() && workers.empty() ? "" : name + " has live Pods";
-  if (launchers != std::set<std::string>{Launcher(name)}) return name + "'s launchers";
-  if (static_cast<int>(workers.size()) != goal.replicas) return name + "'s workers";
+  const bool runs = !goal.finished && !goal.suspended;
   for (const char* count : {"desired", "ready", "members"}) {
-    if (At(job, "/status/workers").value(count, -1) != goal.replicas)
+    if (runs && At(job, "/status/workers").value(count, -1) != goal.replicas)
       return name + "'s " + count + " workers";
   }
-  if (TextAt(Condition(name, "Resizing"), "/status") == "True") return name + " is resizing";
+  for (const json& condition : At(job, "/status/conditions")) {
+    if (runs && TextAt(condition, "/type") == "Resizing" && TextAt(condition, "/status") == "True")
+      return name + " is resizing";
+  }
+  const std::map<std::string, json> pods = List("pods");
+  const std::set<std::string> launchers = LiveAmong(pods, name, api::kRoleLauncher);
+  const std::set<std::string> workers = LiveAmong(pods, name, api::kRoleWorker);
+  if (!runs) return launchers.empty() && workers.empty() ? "" : name + " has live Pods";
+  const std::string launcher = name + "-launcher-" + TextAt(job, "/status/launcherTerm");
+  if (launchers != std::set<std::string>{launcher}) return name + "'s launchers";
+  if (static_cast<int>(workers.size()) != goal.replicas) return name + "'s workers";
   return "";
 }
 
