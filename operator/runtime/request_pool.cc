@@ -58,18 +58,21 @@ std::size_t RequestPool::queued() const {
 void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> closure) {
   auto lane = lanes_.find(key);
   if (lane == lanes_.end()) {
-    first_.lanes.push_back(std::make_unique<Lane>(Lane{key, {}}));
+    first_.lanes.push_back(std::make_unique<Lane>(Lane{.key = key, .waiting = {}}));
     lane = lanes_.emplace(key, first_.lanes.back().get()).first;
     ++first_.waiting;
-  } else {
+  } else if (lane->second->open) {
     ++turns_.waiting;
   }
   lane->second->waiting.push_back(std::move(closure));
-  if (ReadyLocked() > idle_ && threads_.size() < 2 * limit_) {
+  StartThreadsLocked();
+  changed_.notify_one();
+}
+
+void RequestPool::StartThreadsLocked() {
+  while (ReadyLocked() > idle_ && threads_.size() < 2 * limit_) {
     ++idle_;
     threads_.emplace_back([this](std::stop_token stop) { Work(stop); });
-  } else {
-    changed_.notify_one();
   }
 }
 
@@ -84,19 +87,33 @@ RequestPool::Kind* RequestPool::NextLocked() {
   return nullptr;
 }
 
-std::function<void()> RequestPool::TakeLocked(Kind& kind) {
+RequestPool::Request RequestPool::TakeLocked(Kind& kind) {
   std::unique_ptr<Lane> lane = std::move(kind.lanes.front());
   kind.lanes.pop_front();
   --kind.waiting;
-  std::function<void()> closure = std::move(lane->waiting.front());
+  Request request{.run = std::move(lane->waiting.front()), .opens = nullptr};
   lane->waiting.pop_front();
-  if (lane->waiting.empty()) {
+  if (!lane->open) {
+    request.opens = std::move(lane);
+  } else if (lane->waiting.empty()) {
     lanes_.erase(lane->key);
   } else {
     turns_.lanes.push_back(std::move(lane));
     changed_.notify_all();  // whoever was woken for it may have found no lane
   }
-  return closure;
+  return request;
+}
+
+void RequestPool::OpenLocked(std::unique_ptr<Lane> lane) {
+  lane->open = true;
+  if (lane->waiting.empty()) {
+    lanes_.erase(lane->key);
+    return;
+  }
+  turns_.waiting += lane->waiting.size();
+  turns_.lanes.push_back(std::move(lane));
+  StartThreadsLocked();
+  changed_.notify_all();
 }
 
 void RequestPool::Work(std::stop_token stop) {
@@ -107,17 +124,18 @@ void RequestPool::Work(std::stop_token stop) {
     Kind* kind = NextLocked();
     if (kind == nullptr) return;  // stopped
     ++kind->in_flight;
-    std::function<void()> closure = TakeLocked(*kind);
+    Request request = TakeLocked(*kind);
     lock.unlock();
     try {
-      closure();
+      request.run();
     } catch (const std::exception& thrown) {
       LogError("A request threw an exception", {{"error", thrown.what()}});
     }
-    closure = nullptr;
+    request.run = nullptr;
     lock.lock();
     --kind->in_flight;
     ++idle_;
+    if (request.opens != nullptr) OpenLocked(std::move(request.opens));
   }
 }
 

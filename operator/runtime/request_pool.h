@@ -2,9 +2,10 @@
 
 // Requests to the API server in parallel, shared fairly between jobs. The first request of a job
 // that had nothing waiting is one kind, all others, taken round-robin over the jobs, are the other;
-// of each kind 32 are in flight at most. So a job with 1,000 Pods to create keeps 32 requests in
-// flight, another job's first request waits for none of them, and many new jobs cannot starve the
-// big one. Used by the reconciler's act step.
+// of each kind 32 are in flight at most. A job's others wait for the end of its first, so that of
+// many new jobs all first requests come before anything else of theirs. So a job with 1,000 Pods to
+// create keeps 32 requests in flight, another job's first request waits for none of them, and many
+// new jobs cannot starve the big one. Used by the reconciler's act step.
 //
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
 //   pool.RunAll(job_key, std::move(creates));           // returns when all ran
@@ -30,7 +31,7 @@ class RequestPool {
   explicit RequestPool(std::size_t in_flight = 32) : limit_(in_flight) {}
   ~RequestPool();  // runs what is queued, then joins
 
-  // Runs every closure once, in order of start, and returns when the last has ended. Blocks the
+  // Runs every closure once, the first alone, and returns when the last has ended. Blocks the
   // caller, which may be any thread but one of the pool's. Closures must not throw; one that does
   // is logged as a bug and counts as ended.
   void RunAll(const std::string& key, std::vector<std::function<void()>> closures);
@@ -44,18 +45,25 @@ class RequestPool {
   struct Lane {
     std::string key;
     std::deque<std::function<void()>> waiting;
+    bool open = false;  // its first request has ended
   };
   // One kind of requests.
   struct Kind {
     std::deque<std::unique_ptr<Lane>> lanes;  // with closures that wait; the front is next
-    std::size_t waiting = 0;                  // closures of this kind
+    std::size_t waiting = 0;                  // closures of this kind that may run
     std::size_t in_flight = 0;
+  };
+  struct Request {
+    std::function<void()> run;
+    std::unique_ptr<Lane> opens;  // once it has ended
   };
 
   void Work(std::stop_token stop);
   void EnqueueLocked(const std::string& key, std::function<void()> closure);
-  std::function<void()> TakeLocked(Kind& kind);
+  Request TakeLocked(Kind& kind);
+  void OpenLocked(std::unique_ptr<Lane> lane);
   Kind* NextLocked();
+  void StartThreadsLocked();
   // How many closures could run now if there were threads for them.
   std::size_t ReadyLocked() const;
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <latch>
 #include <stdexcept>
+#include <thread>
 
 namespace ringmaster::runtime {
 namespace {
@@ -24,7 +25,24 @@ TEST(RequestPool, UsesAllThreadsForOneJob) {
   std::latch all_inside(8);
 
   // Ends only when eight closures run at once.
-  pool.RunAll("job", std::vector<std::function<void()>>(8, [&] { all_inside.arrive_and_wait(); }));
+  std::vector<std::function<void()>> closures(9, [&] { all_inside.arrive_and_wait(); });
+  closures.front() = [] {};
+  pool.RunAll("job", std::move(closures));
+}
+
+TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
+  RequestPool pool(8);
+  std::atomic<bool> first_ended = false;
+  std::atomic<int> early{0};
+  std::vector<std::function<void()>> closures(9, [&] { early += first_ended ? 0 : 1; });
+  closures.front() = [&] {
+    std::this_thread::yield();
+    first_ended = true;
+  };
+
+  pool.RunAll("job", std::move(closures));
+
+  EXPECT_EQ(early, 0);
 }
 
 // Closures that wait to be let go, and whoever wants to know that so many of them run.
@@ -50,9 +68,10 @@ class Gate {
 TEST(RequestPool, StartsANewJobWhileAnotherHasEverythingInFlightThatItMay) {
   RequestPool pool(2);
   Gate gate;
-  std::jthread big(
-      [&] { pool.RunAll("big", std::vector<std::function<void()>>(5, gate.Closure())); });
-  gate.AwaitInside(3);  // its first request, and two of the others
+  std::vector<std::function<void()>> closures(5, gate.Closure());
+  closures.front() = [] {};
+  std::jthread big([&] { pool.RunAll("big", std::move(closures)); });
+  gate.AwaitInside(2);
 
   pool.RunAll("small", {[] {}});  // returns
 
@@ -62,11 +81,21 @@ TEST(RequestPool, StartsANewJobWhileAnotherHasEverythingInFlightThatItMay) {
 TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   RequestPool pool(1);
   Gate gate;
-  std::latch second(1);
-  // The gate keeps the only place for first requests.
-  std::jthread job([&] { pool.RunAll("job", {gate.Closure(), [&] { second.count_down(); }}); });
+  std::latch begun(1);
+  std::latch last(1);
+  std::jthread job([&] {
+    pool.RunAll("job", {[] {},
+                        [&] {
+                          begun.count_down();
+                          gate.AwaitInside(1);
+                        },
+                        [&] { last.count_down(); }});
+  });
+  begun.wait();
+  // It keeps the only place for first requests.
+  std::jthread newcomer([&] { pool.RunAll("newcomer", {gate.Closure()}); });
 
-  second.wait();
+  last.wait();
 
   gate.Open();
 }
