@@ -27,23 +27,10 @@ constexpr char kPods[] = "/api/v1/namespaces/jobs/pods";
 // The order of names is not that of age.
 std::string NameOf(int index) { return "job-" + std::to_string(1'000'000 - index); }
 
-Result<void> PostJob(testing::ApiClient& admin, const std::string& name) {
-  const testing::Response made =
-      admin.Post(JobsPath(kNamespace), {{"apiVersion", "ringmaster.dev/v1alpha1"},
-                                        {"kind", "TrainingJob"},
-                                        {"metadata", {{"name", name}}},
-                                        {"spec",
-                                         {{"image", "example.com/worker"},
-                                          {"command", {"ringmaster-train"}},
-                                          {"worker", {{"replicas", 1}}}}}});
-  if (!made.ok()) return Error{ErrorKind::kInternal, made.Text()};
-  return {};
-}
-
 Result<void> PostBacklog(testing::ApiClient& admin, int jobs) {
   std::atomic<int> refused{0};
   InParallel(16, jobs, [&](int i) {
-    if (!PostJob(admin, NameOf(i)).ok()) ++refused;
+    if (!PostJob(admin, kNamespace, NameOf(i), 1).ok()) ++refused;
   });
   if (refused == 0) return {};
   return Error{ErrorKind::kInternal, std::to_string(refused) + " jobs were refused"};
@@ -116,7 +103,7 @@ Result<void> Measure(const std::string& program, int jobs) {
   if (!testing::WaitUntil([&] { return PodCount(admin) > 0; }))
     return Error{ErrorKind::kTimeout, "no Pod is made: " + (*op)->Log()};
   const double newcomer_posted = seconds();
-  if (auto posted = PostJob(admin, "newcomer"); !posted.ok()) return posted;
+  if (auto posted = PostJob(admin, kNamespace, "newcomer", 1); !posted.ok()) return posted;
   const int wanted = 2 * (jobs + 1);
   const bool done = testing::WaitUntil(
       [&] {

@@ -36,17 +36,24 @@ std::string JobsPath(const std::string& ns) {
   return "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs";
 }
 
+Result<void> PostJob(testing::ApiClient& admin, const std::string& ns, const std::string& name,
+                     int workers) {
+  const testing::Response made =
+      admin.Post(JobsPath(ns), {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                                {"kind", "TrainingJob"},
+                                {"metadata", {{"name", name}}},
+                                {"spec",
+                                 {{"image", "example.com/worker"},
+                                  {"command", {"ringmaster-train"}},
+                                  {"worker", {{"replicas", workers}}}}}});
+  if (!made.ok()) return Error{ErrorKind::kInternal, made.Text()};
+  return {};
+}
+
 Result<void> RunJobs(testing::ApiClient& admin, const std::string& ns, int jobs, int workers) {
   for (int i = 0; i < jobs; ++i) {
-    const testing::Response made =
-        admin.Post(JobsPath(ns), {{"apiVersion", "ringmaster.dev/v1alpha1"},
-                                  {"kind", "TrainingJob"},
-                                  {"metadata", {{"name", "job-" + std::to_string(i)}}},
-                                  {"spec",
-                                   {{"image", "example.com/worker"},
-                                    {"command", {"ringmaster-train"}},
-                                    {"worker", {{"replicas", workers}}}}}});
-    if (!made.ok()) return Error{ErrorKind::kInternal, made.Text()};
+    if (auto made = PostJob(admin, ns, "job-" + std::to_string(i), workers); !made.ok())
+      return made;
   }
   const bool running = testing::WaitUntil(
       [&] {

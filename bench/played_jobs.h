@@ -1,6 +1,6 @@
 #pragma once
 
-// Jobs for the figures that play kubelet and launchers (B3, B4): an operator with the rights of
+// Jobs for the figures without nodes (B3, B4, backlog): an operator with the rights of
 // install.yaml against an etcd and API server of its own.
 
 #include <memory>
@@ -21,6 +21,9 @@ Result<std::unique_ptr<testing::OperatorProcess>> StartOperator(
     std::vector<std::string> flags = {});
 
 std::string JobsPath(const std::string& ns);
+
+Result<void> PostJob(testing::ApiClient& admin, const std::string& ns, const std::string& name,
+                     int workers);
 
 // Creates "job-0" … in a namespace that has a FakeKubelet, and waits until all are Running.
 Result<void> RunJobs(testing::ApiClient& admin, const std::string& ns, int jobs, int workers);

@@ -34,7 +34,8 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
 
 Result<bool> Actor::Act(const Plan& plan) {
   if (plan.delete_silent_launcher) {
-    const Result<void> deleted = DeleteAsSeen(*plan.delete_silent_launcher);
+    // A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
+    const Result<void> deleted = DeletePod(*plan.delete_silent_launcher);
     if (!deleted.ok()) {
       return deleted.error().WithContext("replacing the silent launcher " +
                                          plan.delete_silent_launcher->name + " of job " + key_);
@@ -334,11 +335,9 @@ std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const s
   return std::nullopt;
 }
 
-// A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
-Result<void> Actor::DeleteAsSeen(const PodDelete& pod) {
-  const auto deleted =
-      tools_.client.Delete(kube::kPods, job_.ns, pod.name,
-                           {.uid = pod.uid, .resource_version = pod.resource_version});
+Result<void> Actor::DeletePod(const PodDelete& pod) {
+  const auto deleted = tools_.client.Delete(
+      kube::kPods, job_.ns, pod.name, {.uid = pod.uid, .resource_version = pod.resource_version});
   if (deleted.ok()) {
     tools_.freshness.Wrote(key_, kube::kPods, *deleted);
     return {};
@@ -351,14 +350,9 @@ void Actor::Delete(const std::vector<PodDelete>& pods) {
   std::vector<std::function<void()>> requests;
   for (const PodDelete& pod : pods) {
     requests.emplace_back([this, &pod] {
-      const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name,
-                                                {.uid = pod.uid, .resource_version = pod.resource_version});
-      if (deleted.ok()) return tools_.freshness.Wrote(key_, kube::kPods, *deleted);
-      // Gone already, or another object of that name: what was to be deleted is.
-      if (deleted.error().kind == ErrorKind::kNotFound ||
-          deleted.error().kind == ErrorKind::kConflict) {
-        return;
-      }
+      const Result<void> deleted = DeletePod(pod);
+      // Another object of that name: what was to be deleted is gone.
+      if (deleted.ok() || deleted.error().kind == ErrorKind::kConflict) return;
       NoteError(deleted.error(), false);
     });
   }

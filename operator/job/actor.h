@@ -70,7 +70,8 @@ class Actor {
   void Prepare(const Plan& plan);
   void CreatePods(const Plan& plan);
   void Mark(const std::vector<PodMark>& pods);
-  Result<void> DeleteAsSeen(const PodDelete& pod);
+  // Done where it is gone already.
+  Result<void> DeletePod(const PodDelete& pod);
   void Delete(const std::vector<PodDelete>& pods);
   void DeleteJob();
   void Record(const std::vector<PlannedEvent>& events);
