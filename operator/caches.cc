@@ -42,6 +42,7 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& c
     options.label_selector = selector;
     if (needed) {
       options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
+      options.on_recovered = [&events] { events.Post(MainEvents::Event::kServerIsBack); };
     }
     watched_.push_back(
         {std::make_unique<runtime::Reflector>(client, clock, store, watch_list_, std::move(options),

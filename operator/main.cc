@@ -228,7 +228,10 @@ Result<void> Operator::Run() {
 // A standby is warm: it has seen everything before it asks for the lease.
 void Operator::CampaignUntilStopped() {
   bool campaigning = false;
-  while (events_.Wait() != MainEvents::Event::kStop) {
+  while (true) {
+    const MainEvents::Event event = events_.Wait();
+    if (event == MainEvents::Event::kStop) return;
+    if (event == MainEvents::Event::kServerIsBack) controller_.RetryUnreached();
     if (campaigning || !caches_.Synced()) continue;
     campaigning = true;
     malloc_trim(0);  // the first lists are read: give back what that took

@@ -7,7 +7,7 @@ namespace ringmaster {
 
 class MainEvents {
  public:
-  enum class Event : char { kStop, kCachesFilled };
+  enum class Event : char { kStop, kCachesFilled, kServerIsBack };
 
   // Blocks SIGTERM and SIGINT for this thread and all it starts later: construct before any other
   // thread exists.

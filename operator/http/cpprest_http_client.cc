@@ -118,7 +118,7 @@ class CpprestHttpClient final : public HttpClient {
     return Perform(request, stop,
                    [&](web::http::http_response& answer, Response& response, const Canceller&) {
                      if (!response.Success()) return ReadBody(answer, response.body);
-                     Drain(answer, on_bytes);
+                     if (on_bytes({})) Drain(answer, on_bytes);
                      return Result<bool>(false);  // the connection of a stream is not used again
                    });
   }

@@ -84,9 +84,9 @@ class HttpClient {
   virtual Result<Response> Send(const Request& request, std::stop_token stop) = 0;
   Result<Response> Send(const Request& request) { return Send(request, {}); }
 
-  // Hands the body of a 2xx answer to `on_bytes`, piece by piece, and returns the answer with an
-  // empty body when the peer ends it or `on_bytes` returns false. Any other status is returned with
-  // its body, without a call of `on_bytes`.
+  // Hands the body of a 2xx answer to `on_bytes`, piece by piece, first an empty one when the
+  // answer begins, and returns the answer with an empty body when the peer ends it or `on_bytes`
+  // returns false. Any other status is returned with its body, without a call of `on_bytes`.
   virtual Result<Response> Stream(const Request& request, const OnBytes& on_bytes,
                                   std::stop_token stop) = 0;
 };

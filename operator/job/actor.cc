@@ -33,12 +33,12 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
 }
 
 Result<bool> Actor::Act(const Plan& plan) {
-  if (plan.delete_silent_launcher) {
+  if (plan.end_launcher) {
     // A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
-    const Result<void> deleted = DeletePod(*plan.delete_silent_launcher);
+    const Result<void> deleted = DeletePod(*plan.end_launcher);
     if (!deleted.ok()) {
-      return deleted.error().WithContext("replacing the silent launcher " +
-                                         plan.delete_silent_launcher->name + " of job " + key_);
+      return deleted.error().WithContext("ending the launcher " + plan.end_launcher->name +
+                                         " of job " + key_);
     }
   }
   Prepare(plan);

@@ -71,7 +71,8 @@ Result<json> Keyring::GetOrCreateLocked() {
 
 Result<void> Keyring::LoadLocked() {
   const Result<json> secret = GetOrCreateLocked();
-  loaded_at_ = clock_.Now();
+  tried_at_ = clock_.Now();
+  read_ = false;
   if (!secret.ok()) return secret.error().WithContext("reading the keyring");
   std::map<std::string, std::string> seeds;
   for (const auto& [id, text] : kube::GetStringMap(*secret, {"data"})) {
@@ -90,12 +91,13 @@ Result<void> Keyring::LoadLocked() {
   }
   seeds_ = std::move(seeds);
   current_ = id;
+  read_ = true;
   return {};
 }
 
 Result<Seed> Keyring::Current() {
   const std::lock_guard lock(mutex_);
-  if (current_.empty() || !loaded_at_ || clock_.Now() - *loaded_at_ >= kCurrentPeriod) {
+  if (current_.empty() || clock_.Now() - tried_at_ >= kCurrentPeriod) {
     const auto loaded = LoadLocked();
     // The seed that was current is as good as ever.
     if (!loaded.ok() && current_.empty()) return loaded.error();
@@ -108,7 +110,8 @@ Result<Seed> Keyring::Current() {
 
 Result<Seed> Keyring::Find(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const bool may_load = !loaded_at_ || clock_.Now() - *loaded_at_ >= kReloadPeriod;
+  // What could not be read says nothing of what is there.
+  const bool may_load = !read_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   if (!seeds_.contains(id) && may_load) {
     if (auto loaded = LoadLocked(); !loaded.ok()) return loaded.error();
   }

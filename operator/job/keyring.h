@@ -7,7 +7,6 @@
 
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -47,7 +46,8 @@ class Keyring {
   // Guarded by mutex_. A load holds the lock: everyone who asks meanwhile needs its result.
   std::map<std::string, std::string> seeds_;
   std::string current_;
-  std::optional<Clock::Time> loaded_at_;
+  Clock::Time tried_at_{};  // when the Secret was last asked for
+  bool read_ = false;       // that time it could be read
 };
 
 }  // namespace ringmaster::job

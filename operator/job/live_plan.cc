@@ -150,9 +150,7 @@ void LivePlanner::PlanLauncher() {
     AddFailure(plan_.status.failures, std::move(failure));
     plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
                check.lost + "; a new launcher takes over");
-    plan_.delete_silent_launcher = {.name = launcher->name,
-                                    .uid = launcher->uid,
-                                    .resource_version = launcher->resource_version};
+    plan_.EndLauncher(*launcher);
   }
   ReplaceLauncher();
 }

@@ -67,13 +67,23 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
+// The end by one of the job's clocks.
+Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome) {
+  Plan plan = PlanTheEnd(input, outcome);
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher != nullptr && !launcher->deleting && !launcher->Ended()) {
+    plan.EndLauncher(*launcher);
+  }
+  return plan;
+}
+
 // A job that goes on, unless one of its clocks has run out.
 Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck deadline = CheckDeadline(input);
-  if (deadline.expired) return PlanTheEnd(input, DeadlineExceeded(input.job));
+  if (deadline.expired) return PlanTimeOver(input, DeadlineExceeded(input.job));
   Plan plan = MakeLivePlan(input);
   const ClockCheck start = CheckStart(input, plan.status);
-  if (start.expired) return PlanTheEnd(input, StartTimedOut(input.job, plan.status));
+  if (start.expired) return PlanTimeOver(input, StartTimedOut(input.job, plan.status));
   for (const ClockCheck& clock : {deadline, start}) {
     if (clock.left) plan.RequeueWithin(*clock.left);
   }

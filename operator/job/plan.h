@@ -69,9 +69,10 @@ enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
 // The order of the fields is the order in which the reconciler acts.
 struct Plan {
-  // A launcher that does not answer. The store may be older than its verdict: when the Pod has
-  // changed since, nothing of this plan is done.
-  std::optional<PodDelete> delete_silent_launcher;
+  // A launcher that runs, as far as the store shows, and shall not: it does not answer, or its
+  // job's time is over. The store may be older than its verdict: when the Pod has changed since,
+  // nothing of this plan is done.
+  std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
       raise_term;  // write status.launcherTerm (compare-and-set) before its Pod is created
   bool create_services = false;             // at least one is missing
@@ -99,6 +100,9 @@ struct Plan {
   std::string launcher_held;  // why a silent launcher is not replaced, as a sentence; empty: it is
                               // not silent, or replaced
 
+  void EndLauncher(const PodView& pod) {
+    end_launcher = {.name = pod.name, .uid = pod.uid, .resource_version = pod.resource_version};
+  }
   void Delete(const PodView& pod) { deletes.push_back({.name = pod.name, .uid = pod.uid}); }
   void Tell(bool warning, std::string reason, const char* action, std::string note) {
     events.push_back({.warning = warning,

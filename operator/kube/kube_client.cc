@@ -109,6 +109,7 @@ Result<void> KubeClient::Watch(const Resource& resource, std::string_view ns,
   http::LineSplitter splitter(kMaxLineBytes);
   std::optional<Error> too_long;
   const auto on_bytes = [&](std::string_view bytes) {
+    if (bytes.empty() && options.on_open) options.on_open();
     const Result<bool> more = splitter.Append(bytes, on_line);
     if (!more.ok()) too_long = more.error();
     return more.ok() && *more;

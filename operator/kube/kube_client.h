@@ -48,6 +48,7 @@ struct WatchOptions {
   std::string resource_version{};     // watch from here
   bool send_initial_events = false;   // WatchList: existing objects first, then a marked bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this
+  std::function<void()> on_open{};    // once, when the server has accepted the watch
 };
 
 // What must still hold for a delete; both are sent when not empty, and a mismatch is kConflict.

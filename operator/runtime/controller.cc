@@ -49,6 +49,15 @@ bool Controller::Healthy(std::chrono::milliseconds limit) const {
   return running_ == static_cast<int>(workers_.size()) && queue_.LongestInProgress() < limit;
 }
 
+void Controller::RetryUnreached() {
+  std::unordered_set<std::string> keys;
+  {
+    const std::lock_guard lock(mutex_);
+    keys.swap(unreached_);
+  }
+  for (const std::string& key : keys) queue_.Add(key);
+}
+
 bool Controller::ProcessOne() {
   const std::optional<std::string> key = queue_.TryPop();
   if (!key) return false;
@@ -83,6 +92,7 @@ void Controller::Process(const std::string& key) {
   const Clock::Time started = clock_.Now();
   if (observer_ != nullptr) observer_->OnStarted();
   Result<ReconcileResult> result = Call(key);
+  NoteReached(key, result);
   const auto took = clock_.Now() - started;
   auto outcome = ControllerObserver::Outcome::kSuccess;
   if (!result.ok()) {
@@ -108,6 +118,17 @@ Result<ReconcileResult> Controller::Call(const std::string& key) {
     if (observer_ != nullptr) observer_->OnException();
     return Error{ErrorKind::kInternal,
                  std::string("an exception reached the controller: ") + thrown.what()};
+  }
+}
+
+void Controller::NoteReached(const std::string& key, const Result<ReconcileResult>& result) {
+  const bool unreached = !result.ok() && (result.error().kind == ErrorKind::kUnavailable ||
+                                          result.error().kind == ErrorKind::kTimeout);
+  const std::lock_guard lock(mutex_);
+  if (unreached) {
+    unreached_.insert(key);
+  } else {
+    unreached_.erase(key);
   }
 }
 

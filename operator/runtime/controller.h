@@ -12,6 +12,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -64,6 +65,10 @@ class Controller {
   // False when a worker has been inside one reconcile for longer than `limit`, or died.
   bool Healthy(std::chrono::milliseconds limit) const;
 
+  // The server can be reached again: keys whose last reconcile failed because it could not are
+  // looked at now, not after their back-off.
+  void RetryUnreached();
+
   // One key, if there is one: what each worker does in a loop. For tests. False when the queue was
   // empty.
   bool ProcessOne();
@@ -73,6 +78,7 @@ class Controller {
   void StartWorkerLocked();
   void Process(const std::string& key);
   Result<ReconcileResult> Call(const std::string& key);
+  void NoteReached(const std::string& key, const Result<ReconcileResult>& result);
   std::chrono::milliseconds Retry(const std::string& key, const Error& error);
 
   // Constant after construction.
@@ -90,6 +96,7 @@ class Controller {
   int running_ = 0;
   int busy_ = 0;  // workers that have a key
   std::vector<std::jthread> workers_;
+  std::unordered_set<std::string> unreached_;  // keys that failed with kUnavailable or kTimeout
 };
 
 }  // namespace ringmaster::runtime

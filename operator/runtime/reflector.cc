@@ -132,7 +132,6 @@ milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token s
   const auto lasted = clock_.Now() - started;
   WatchEnded(lasted);
   if (!ended.ok()) return Recover(ended.error());
-  SetProblem({});
   // The server ends watches now and then; one that ends at once and empty, again and again, must
   // not become a hot loop.
   if (events_ == 0 && lasted < options_.backoff.initial) return NextDelay();
@@ -146,7 +145,10 @@ Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
   const kube::WatchOptions watch{.label_selector = options_.label_selector,
                                  .resource_version = from_version,
                                  .send_initial_events = initial,
-                                 .timeout = std::chrono::seconds(length(random_))};
+                                 .timeout = std::chrono::seconds(length(random_)),
+                                 .on_open = [this] {
+                                   if (std::holds_alternative<Watching>(state_)) SetProblem({});
+                                 }};
   std::optional<Error> bad_event;
   events_ = 0;
   const auto on_line = [&](std::string_view line) {
@@ -244,6 +246,10 @@ milliseconds Reflector::Recover(const Error& error) {
     case ErrorKind::kInvalid:
       state_ = Empty{};
       break;
+    case ErrorKind::kUnavailable:
+    case ErrorKind::kTimeout:
+      SetProblem(error.message);
+      return std::max(error.retry_after, NextDelay(options_.unavailable_limit));
     default:
       break;
   }
@@ -251,11 +257,13 @@ milliseconds Reflector::Recover(const Error& error) {
   return NextDelay();
 }
 
-milliseconds Reflector::NextDelay() {
+milliseconds Reflector::NextDelay(milliseconds limit) {
   ++failures_;
   if (std::exchange(at_once_, false)) return milliseconds(0);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
-  return BackoffDelay(options_.backoff, failures_, uniform(random_));
+  BackoffOptions backoff = options_.backoff;
+  backoff.limit = std::min(backoff.limit, limit);
+  return BackoffDelay(backoff, failures_, uniform(random_));
 }
 
 void Reflector::WatchEnded(std::chrono::nanoseconds lasted) {
@@ -277,6 +285,7 @@ void Reflector::SetProblem(const std::string& problem) {
   }
   if (problem.empty()) {
     LogInfo("A watch recovered", {{"resource", options_.resource.FullName()}});
+    if (options_.on_recovered) options_.on_recovered();
   } else {
     LogWarn("A watch failed, trying again",
             {{"resource", options_.resource.FullName()}, {"error", problem}});

@@ -43,6 +43,11 @@ struct ReflectorOptions {
                          .factor = 2.0,
                          .jitter = 1.0};
   std::chrono::milliseconds forbidden_limit{10'000};  // rights may be given at any time
+  // A server that cannot be reached, or says that it cannot serve, is asked again this soon: a
+  // request of each watch costs nobody anything, and until then the operator sees nothing.
+  std::chrono::milliseconds unavailable_limit{2'000};
+  // A watch that had failed works again; on the reflector's thread.
+  std::function<void()> on_recovered{};
   // A watch that lasted this long ends a row of failures, and the next is opened at once: a
   // connection that is cut every few seconds delays nothing, and there is at most one a second.
   std::chrono::milliseconds healthy_after{1'000};
@@ -110,7 +115,8 @@ class Reflector {
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
-  std::chrono::milliseconds NextDelay();
+  std::chrono::milliseconds NextDelay(std::chrono::milliseconds limit);
+  std::chrono::milliseconds NextDelay() { return NextDelay(options_.backoff.limit); }
   void WatchEnded(std::chrono::nanoseconds lasted);
   void Listed(const std::string& resource_version);
   void SetProblem(const std::string& problem);

@@ -6,43 +6,15 @@
 audit=${RINGMASTER_AUDIT:?the path of ringmaster-audit}
 new_namespace elastic
 
-# The ranks' logs outlive their Pods on a volume that all nodes see.
-logs=$(mktemp -d)
-chmod 1777 "$logs"
-heal_nodes() {
+clean_up() {
   for node in $(kubectl get nodes -o name); do
     cluster heal "${node#node/}" >/dev/null 2>&1 || true
     kubectl uncordon "${node#node/}" >/dev/null 2>&1 || true
   done
 }
-end_elastic() {
-  local code=$?
-  set +e
-  heal_nodes
-  kubectl delete persistentvolume elastic-audit --wait=false >/dev/null 2>&1
-  [ $code -ne 0 ] || rm -rf "$logs"
-  (exit $code)
-  end_namespace
-}
-trap end_elastic EXIT
-kubectl delete persistentvolume elastic-audit --ignore-not-found --wait >/dev/null
-kubectl apply -f - >/dev/null <<Y
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: elastic-audit}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteMany]
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  hostPath: {path: $logs}
-  claimRef: {namespace: $namespace, name: audit}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: audit, namespace: $namespace}
-spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: elastic-audit, resources: {requests: {storage: 1Gi}}}
-Y
+# The ranks' logs outlive their Pods on a volume that all nodes see.
+shared_volume audit
+logs=$volume
 
 # More than the machine computes until the last fault: about 150 s.
 steps=${ELASTIC_STEPS:-30000}

@@ -7,14 +7,10 @@
 new_namespace isolation
 strangers=isolation-strangers
 # The other tests need the operator, however this one ends.
-put_back() {
-  local code=$?
-  install_chart --reset-values || true
-  kubectl delete namespace "$strangers" --ignore-not-found --wait=false >/dev/null || true
-  set +e
-  return $code
+clean_up() {
+  install_chart --reset-values
+  kubectl delete namespace "$strangers" --ignore-not-found --wait=false >/dev/null
 }
-trap 'put_back; end_namespace' EXIT
 
 kubectl delete namespace "$strangers" --ignore-not-found --wait >/dev/null
 restricted_namespace "$strangers"

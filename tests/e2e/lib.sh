@@ -15,11 +15,45 @@ new_namespace() { # name: sets `namespace` and `user`, the editor's kubeconfig
   trap end_namespace EXIT
 }
 
+# A test that has more to put back defines `clean_up`; it is run before the state of a failed test is shown.
 end_namespace() {
-  local code=$?
+  local code=$? volume
+  set +e
+  ! declare -F clean_up >/dev/null || clean_up
   [ $code -eq 0 ] || show_state
-  kubectl delete namespace "$namespace" --wait=false >/dev/null 2>&1 || true
+  kubectl delete namespace "$namespace" --wait=false >/dev/null 2>&1
+  for volume in "${!volumes[@]}"; do
+    kubectl delete persistentvolume "$volume" --wait=false >/dev/null 2>&1
+    [ $code -ne 0 ] || rm -rf "${volumes[$volume]}"
+  done
   exit $code
+}
+
+# shared_volume NAME: a claim of this name in the test's namespace, backed by the new directory $volume of this machine, which
+# all nodes see. A test that fails leaves the directory behind.
+declare -A volumes=()
+shared_volume() {
+  volume=$(mktemp -d)
+  chmod 1777 "$volume"
+  volumes[$namespace-$1]=$volume
+  kubectl delete persistentvolume "$namespace-$1" --ignore-not-found --wait >/dev/null
+  kubectl apply -f - >/dev/null <<Y
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: $namespace-$1}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: ""
+  hostPath: {path: $volume}
+  claimRef: {namespace: $namespace, name: $1}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $1, namespace: $namespace}
+spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: $namespace-$1, resources: {requests: {storage: 1Gi}}}
+Y
 }
 
 show_state() {

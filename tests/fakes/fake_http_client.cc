@@ -59,7 +59,9 @@ Result<Response> FakeHttpClient::Stream(const Request& request, const OnBytes& o
     }
   }
   if (!scripted && on_stream) stream = on_stream(request);
+  if (stream.status == 0) return *stream.error;
   if (stream.status >= 300) return Response{stream.status, stream.headers, stream.body};
+  if (!on_bytes({})) return Response{stream.status, stream.headers, {}};
   for (const std::string& chunk : stream.chunks) {
     if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "stopped"};
     if (!on_bytes(chunk)) return Response{stream.status, stream.headers, {}};

@@ -28,7 +28,7 @@
 namespace ringmaster::http {
 
 struct FakeStream {
-  int status = 200;
+  int status = 200;    // 0: no answer comes, only `error`
   std::string body{};  // of an answer that is no 2xx
   Headers headers{};
   std::vector<std::string> chunks{};  // handed on one by one

@@ -235,4 +235,20 @@ void ClusterTest::FinishJob(const std::string& name, const control::Verdict& ver
   ASSERT_TRUE(ended.ok()) << ended.Text();
 }
 
+void ClusterTest::HoldBackPods() {
+  proxy().SetPolicy([](const ProxiedRequest& request) {
+    return request.method == "GET" && request.Path() == "/api/v1/pods"
+               ? Answer(503, "ServiceUnavailable")
+               : Pass();
+  });
+  proxy().CutWatches();
+}
+
+int64_t ClusterTest::RefusedDeletes(const std::string& pod) {
+  const std::vector<ProxiedRequest> writes = proxy().Writes();
+  return std::count_if(writes.begin(), writes.end(), [&](const ProxiedRequest& write) {
+    return write.method == "DELETE" && write.Path().ends_with("/" + pod) && write.status == 409;
+  });
+}
+
 }  // namespace ringmaster::testing

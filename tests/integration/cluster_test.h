@@ -89,6 +89,12 @@ class ClusterTest : public ::testing::Test {
   void FinishJob(const std::string& name, const control::Verdict& verdict, int64_t term = 1);
   static control::Verdict Success(int world_size);
 
+  // The operator hears no more of Pods, until the proxy's policy is taken away: what it knows of
+  // them gets old.
+  void HoldBackPods();
+  // Deletes of this Pod that were refused because it had changed.
+  int64_t RefusedDeletes(const std::string& pod);
+
  private:
   // Under `account`, through the proxy; identity and flags are those of `options`.
   Result<std::unique_ptr<OperatorProcess>> NewOperator(OperatorOptions options,

@@ -194,23 +194,12 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
 TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   RunJob("witness", 1);
   RunJob("digits", 2);
-  proxy().SetPolicy([](const ProxiedRequest& request) {
-    return request.method == "GET" && request.Path() == "/api/v1/pods"
-               ? Answer(503, "ServiceUnavailable")
-               : Pass();
-  });
-  proxy().CutWatches();
+  HoldBackPods();
   FinishJob("digits", Success(2));
 
-  const auto refused = [&] {
-    const std::vector<ProxiedRequest> writes = proxy().Writes();
-    return std::count_if(writes.begin(), writes.end(), [](const ProxiedRequest& write) {
-      return write.method == "DELETE" && write.Path().ends_with("/digits-launcher-1") &&
-             write.status == 409;
-    });
-  };
-  WaitFor("the delete of a launcher that has changed since", [&] { return refused() >= 2; });
-  EXPECT_LT(refused(), 20) << "it is tried again with a back-off";
+  WaitFor("the delete of a launcher that has changed since",
+          [&] { return RefusedDeletes("digits-launcher-1") >= 2; });
+  EXPECT_LT(RefusedDeletes("digits-launcher-1"), 20) << "it is tried again with a back-off";
   proxy().SetPolicy(nullptr);
 
   WaitCondition("digits", "Succeeded", "True");

@@ -176,6 +176,24 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
 }
 
+// The operator's Pods are old: its watch is down when the launcher ends, and then the time is over.
+TEST_F(RunPolicyTest, ADeadlineDoesNotOverruleAVerdictThatWasNotSeenYet) {
+  RunJob("digits", 2);
+  const std::string started = TextAt(Job("digits"), "/status/startTime");
+  HoldBackPods();
+  FinishJob("digits", Success(2));
+  WaitFor("a second to pass",
+          [&] { return FormatTime(std::chrono::system_clock::now()) > started; });
+  Change("digits", {{"activeDeadlineSeconds", 1}});
+
+  WaitFor("the delete of a launcher that has changed since",
+          [&] { return RefusedDeletes("digits-launcher-1") >= 2; });
+  proxy().SetPolicy(nullptr);
+
+  WaitCondition("digits", "Succeeded", "True");
+  EXPECT_TRUE(Events("DeadlineExceeded").empty());
+}
+
 TEST_F(RunPolicyTest, ADeadlineComesByItself) {
   StartKubelet();
   CreateJob(WithPolicy("digits", 1, {{"activeDeadlineSeconds", 5}}));

@@ -103,6 +103,8 @@ class ManagedSlots final : public Slots {
   void Route(int slot);
 
   // managed_world.cc
+  // The slot whose process is this rank of this epoch.
+  std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);

@@ -189,37 +189,31 @@ std::vector<Slots::Standing> ManagedSlots::InWorld() const {
   return standing;
 }
 
-void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
+std::optional<int> ManagedSlots::SlotOf(const control::Epoch& epoch, int rank) const {
   for (int index = 0; index < options_.slots; ++index) {
-    Slot& slot = At(index);
-    if (!slot.given.has_value() || slot.given->epoch != grant.epoch ||
-        slot.given->rank != grant.rank) {
-      continue;
-    }
-    slot.said.written.reset();
-    actions_->SendToRank(index, grant);
+    const std::optional<Place>& given = slots_[static_cast<std::size_t>(index)].given;
+    if (given.has_value() && given->epoch == epoch && given->rank == rank) return index;
   }
+  return std::nullopt;
+}
+
+void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
+  const std::optional<int> index = SlotOf(grant.epoch, grant.rank);
+  if (!index) return;
+  At(*index).said.written.reset();
+  actions_->SendToRank(*index, grant);
 }
 
 void ManagedSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
-  for (int index = 0; index < options_.slots; ++index) {
-    const Slot& slot = At(index);
-    const bool is_rank_0 =
-        slot.given.has_value() && slot.given->epoch == take.epoch && slot.given->rank == 0;
-    if (slot.connected && is_rank_0) actions_->SendToRank(index, take);
-  }
+  const std::optional<int> index = SlotOf(take.epoch, 0);
+  if (index && At(*index).connected) actions_->SendToRank(*index, take);
 }
 
 void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
-  for (int index = 0; index < options_.slots; ++index) {
-    Slot& slot = At(index);
-    if (!slot.given.has_value() || slot.given->epoch != values.epoch ||
-        slot.given->rank != values.rank) {
-      continue;
-    }
-    slot.said.store.Answered(values.id);
-    actions_->SendToRank(index, values);
-  }
+  const std::optional<int> index = SlotOf(values.epoch, values.rank);
+  if (!index) return;
+  At(*index).said.store.Answered(values.id);
+  actions_->SendToRank(*index, values);
 }
 
 }  // namespace ringmaster::agent

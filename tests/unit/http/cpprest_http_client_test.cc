@@ -262,8 +262,8 @@ TEST_F(CpprestHttpClientTest, StreamEndsAtOnceWhenStopped) {
   auto ended = std::async(std::launch::async, [&] {
     return client->Stream(
         {.path = "/watch"},
-        [&](std::string_view) {
-          streaming.set_value();
+        [&](std::string_view bytes) {
+          if (bytes.empty()) streaming.set_value();
           return true;
         },
         stop.get_token());
@@ -286,10 +286,33 @@ TEST_F(CpprestHttpClientTest, StreamClosesItsConnectionWhenTheReceiverHasEnough)
   });
   const auto client = Make({.base_url = server.url()});
 
-  const auto ended = client->Stream({.path = "/watch"}, [](std::string_view) { return false; }, {});
+  const auto ended =
+      client->Stream({.path = "/watch"}, [](std::string_view bytes) { return bytes.empty(); }, {});
 
   EXPECT_TRUE(ended.ok());
   EXPECT_EQ(closed.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+TEST_F(CpprestHttpClientTest, StreamSaysThatItBeganBeforeTheFirstByteComes) {
+  std::promise<void> begun;
+  LoopbackServer server([&](const SeenRequest&, Reply& reply) {
+    reply.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    begun.get_future().wait();
+    reply.Write("2\r\nx\n\r\n0\r\n\r\n");
+  });
+  const auto client = Make({.base_url = server.url()});
+  std::vector<std::string> pieces;
+
+  const auto ended = client->Stream({.path = "/watch"},
+                                    [&](std::string_view bytes) {
+                                      pieces.emplace_back(bytes);
+                                      if (bytes.empty()) begun.set_value();
+                                      return true;
+                                    },
+                                    {});
+
+  ASSERT_TRUE(ended.ok()) << ended.error().message;
+  EXPECT_EQ(pieces, (std::vector<std::string>{"", "x\n"}));
 }
 
 TEST_F(CpprestHttpClientTest, StreamReturnsARefusalWithItsBody) {

@@ -75,6 +75,9 @@ TEST(DeadlinePolicy, AJobWithoutClocksNeverAsksToBeLookedAtAgain) {
 TEST(DeadlinePolicy, AJobFailsWhenItsDeadlineHasPassed) {
   const api::TrainingJob job = StartedJob(Deadline(3600), 1);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  PodView launcher = *scene.observed.launcher;
+  launcher.resource_version = "41";
+  scene.observed.launcher = std::make_shared<const PodView>(launcher);
   scene.Answers(RunningWorld(2));
 
   scene.wall_now += std::chrono::seconds(3590);
@@ -91,7 +94,24 @@ TEST(DeadlinePolicy, AJobFailsWhenItsDeadlineHasPassed) {
   EXPECT_THAT(FailedMessage(after), HasSubstr("3600 s after its start at 2026-11-20T10:00:00Z"));
   EXPECT_THAT(EventReasons(after), ElementsAre(api::kReasonDeadlineExceeded));
   EXPECT_FALSE(after.order.has_value());
+  EXPECT_FALSE(before.end_launcher.has_value());
+  ASSERT_TRUE(after.end_launcher.has_value());
+  EXPECT_EQ(after.end_launcher->uid, scene.observed.launcher->uid);
+  EXPECT_EQ(after.end_launcher->resource_version, "41")
+      << "a Pod that changed since may have ended with a verdict";
   EXPECT_EQ(cleaned.deletes.size(), 3u);
+}
+
+TEST(DeadlinePolicy, ALauncherThatIsGoingAlreadyIsNotEndedAgain) {
+  const api::TrainingJob job = StartedJob(Deadline(1), 1);
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job).With(PodBuilder::Launcher(1).Deleting()).Build()};
+  scene.wall_now += std::chrono::hours(1);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(FailedReason(plan), api::kReasonDeadlineExceeded);
+  EXPECT_FALSE(plan.end_launcher.has_value());
 }
 
 TEST(DeadlinePolicy, AVerdictThatIsThereComesBeforeTheDeadline) {

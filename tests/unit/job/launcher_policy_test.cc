@@ -168,10 +168,10 @@ TEST(LauncherPolicy, ASilentOneIsDeletedAndTheNextTermMadeAtOnce) {
   EXPECT_EQ(plan.raise_term, 2);
   EXPECT_EQ(plan.create_launcher, 2);
   EXPECT_EQ(plan.point_service_at, 2);
-  ASSERT_TRUE(plan.delete_silent_launcher.has_value());
-  EXPECT_EQ(plan.delete_silent_launcher->name, "digits-launcher-1");
-  EXPECT_EQ(plan.delete_silent_launcher->uid, seen.uid);
-  EXPECT_EQ(plan.delete_silent_launcher->resource_version, "41")
+  ASSERT_TRUE(plan.end_launcher.has_value());
+  EXPECT_EQ(plan.end_launcher->name, "digits-launcher-1");
+  EXPECT_EQ(plan.end_launcher->uid, seen.uid);
+  EXPECT_EQ(plan.end_launcher->resource_version, "41")
       << "a Pod that changed since may have ended with a verdict";
   EXPECT_TRUE(plan.deletes.empty());
   EXPECT_TRUE(plan.create_workers.empty());

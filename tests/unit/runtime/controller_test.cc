@@ -1,7 +1,9 @@
 #include "operator/runtime/controller.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <map>
 #include <stdexcept>
+#include <vector>
 
 #include "tests/fakes/fake_clock.h"
 
@@ -10,6 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::UnorderedElementsAre;
 
 class ControllerTest : public testing::Test {
  protected:
@@ -62,6 +65,32 @@ TEST_F(ControllerTest, BacksOffAfterErrorsAndForgetsThemAfterSuccess) {
   EXPECT_EQ(queue_.Failures("job"), 0);
   clock_.Advance(seconds(3600));
   EXPECT_FALSE(controller.ProcessOne());
+}
+
+TEST_F(ControllerTest, LooksAtOnceAtWhatCouldNotReachTheServerWhenItIsBack) {
+  std::map<std::string, ErrorKind> errors = {{"unreached", ErrorKind::kUnavailable},
+                                             {"too slow", ErrorKind::kTimeout},
+                                             {"refused", ErrorKind::kForbidden}};
+  std::vector<std::string> seen;
+  Controller controller = Make([&](const std::string& key) -> Result<ReconcileResult> {
+    seen.push_back(key);
+    const auto error = errors.find(key);
+    if (error != errors.end()) return Error{error->second, "failed"};
+    return ReconcileResult{};
+  });
+  for (const auto& [key, error] : errors) queue_.Add(key);
+  while (controller.ProcessOne()) {
+  }
+  seen.clear();
+  errors.clear();
+
+  controller.RetryUnreached();
+  while (controller.ProcessOne()) {
+  }
+  EXPECT_THAT(seen, UnorderedElementsAre("unreached", "too slow"));
+
+  controller.RetryUnreached();
+  EXPECT_FALSE(controller.ProcessOne()) << "they succeeded";
 }
 
 TEST_F(ControllerTest, WaitsAsLongAsTheServerAsks) {

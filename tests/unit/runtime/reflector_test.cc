@@ -13,6 +13,7 @@
 namespace ringmaster::runtime {
 namespace {
 
+using http::FakeStream;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -78,8 +79,21 @@ class ReflectorTest : public testing::Test {
     return View{object["metadata"]["resourceVersion"].get<std::string>()};
   }};
   WatchListSupport watch_list_;
+  struct Observer : ReflectorObserver {
+    void OnEvent(const kube::Resource&) override {
+      if (on_event) on_event();
+    }
+    std::function<void()> on_event;
+  };
+  Observer observer_;
+  int recovered_ = 0;
   Reflector reflector_{
-      client_, clock_, store_, watch_list_, {.resource = kube::kPods, .label_selector = "a=b"}};
+      client_,
+      clock_,
+      store_,
+      watch_list_,
+      {.resource = kube::kPods, .label_selector = "a=b", .on_recovered = [this] { ++recovered_; }},
+      &observer_};
   std::vector<std::string> changes_;
 };
 
@@ -225,11 +239,37 @@ TEST_F(ReflectorTest, HonoursRetryAfter) {
   EXPECT_EQ(Exchange(), seconds(120));
 }
 
+TEST_F(ReflectorTest, AsksAServerThatCannotBeReachedAgainSoonAndSaysWhenItIsBack) {
+  FillCache();
+  for (const FakeStream& failure :
+       {FakeStream{.status = 0, .error = Error{ErrorKind::kUnavailable, "connection refused"}},
+        FakeStream{.status = 0, .error = Error{ErrorKind::kTimeout, "silent"}},
+        FakeStream{.status = 503, .body = StatusBody(503, "ServiceUnavailable")}}) {
+    for (int i = 0; i < 4; ++i) {
+      http_.AnswerStream(failure);
+      const milliseconds delay = Exchange();
+      EXPECT_GE(delay, milliseconds(800));
+      EXPECT_LE(delay, seconds(4));
+    }
+  }
+  EXPECT_NE(reflector_.Problem(), "");
+  EXPECT_EQ(recovered_, 0);
+
+  std::string problem = "not asked";
+  http_.on_stream = [&](const http::Request&) {
+    return FakeStream{.chunks = {Bookmark(11)}, .error = Error{ErrorKind::kUnavailable, "cut"}};
+  };
+  observer_.on_event = [&] { problem = reflector_.Problem(); };
+  Exchange();
+  EXPECT_EQ(problem, "") << "while the watch lasts";
+  EXPECT_EQ(recovered_, 1);
+}
+
 TEST_F(ReflectorTest, BacksOffWithAFactorUntilAWatchLastsASecond) {
   FillCache();
   std::vector<milliseconds> delays;
   for (int i = 0; i < 8; ++i) {
-    http_.AnswerStream({.error = Error{ErrorKind::kUnavailable, "refused"}});
+    http_.AnswerStream({.error = Error{ErrorKind::kUnauthorized, "refused"}});
     delays.push_back(Exchange());
   }
   EXPECT_GE(delays.front(), milliseconds(800));
@@ -240,7 +280,7 @@ TEST_F(ReflectorTest, BacksOffWithAFactorUntilAWatchLastsASecond) {
   milliseconds lasts{0};
   http_.on_stream = [&](const http::Request&) {
     clock_.Advance(lasts);
-    return http::FakeStream{.error = Error{ErrorKind::kUnavailable, "cut"}};
+    return FakeStream{.error = Error{ErrorKind::kUnauthorized, "cut"}};
   };
   EXPECT_GE(Exchange(), seconds(30)) << "a watch that lasted no time";
   lasts = seconds(1);

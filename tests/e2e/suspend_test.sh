@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# A suspended job keeps its progress: a checkpoint is taken before its Pods go, though none is due, and it goes on from there.
+. "$(dirname "$0")/lib.sh"
+new_namespace suspend
+shared_volume states
+
+# No checkpoint is due for as long as this test lasts.
+job kept 2 "$(generated 1000000)" "  checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}" |
+  as_user apply -f -
+wait_for "the first steps" 60 at_step kept 10
+seen=$(status_field kept progress.step)
+assert_equal "checkpoints before the suspension" "" "$(status_field kept checkpoint.step)"
+
+suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\":{\"runPolicy\":{\"suspend\":$2}}}" >/dev/null; }
+suspend kept true
+wait_condition kept Suspended True
+no_pods() { [ -z "$(as_user get pods -o name)" ]; }
+wait_for "all Pods to go" 30 no_pods
+step=$(status_field kept checkpoint.step)
+[ "${step:-0}" -ge "$seen" ] || fail "the checkpoint is of step '$step', the job was at $seen when it was suspended"
+assert_contains "the condition" "checkpoint of step $step" "$(condition kept Suspended message)"
+
+suspend kept false
+wait_for "steps after the checkpoint" 60 at_step kept $((step + 1))
+wait_condition kept Suspended False
+assert_contains "the launcher's log" "\"resumed\":\{\"step\":$step,\"from\":\"checkpoint\"" "$(as_user logs "$(launcher_pod kept)")"
