@@ -30,6 +30,14 @@ struct CreationOptions {
   std::vector<std::string> flags;  // more of its flags, to compare settings
 };
 
+struct Creation {
+  Seconds took{0};
+  // The longest time without a new Pod, and how many there were when it began: what a slow run
+  // waited for.
+  Seconds longest_pause{0};
+  std::size_t pods_before_pause = 0;
+};
+
 class CreationBench {
  public:
   // Applies install.yaml, makes the namespaces.
@@ -45,8 +53,10 @@ class CreationBench {
 
   // From the request to the API server (a job; the first Pod) to the event of the last of `count`
   // Pods.
-  Result<Seconds> OperatorCreates(int count);
-  Result<Seconds> BareClientCreates(int count);
+  Result<Creation> OperatorCreates(int count);
+  Result<Creation> BareClientCreates(int count);
+  // What the operator that runs now has to say.
+  std::string OperatorLog() const { return operator_->Log(); }
 
   nlohmann::json Job(const std::string& ns, const std::string& name, int replicas) const;
   // The captured manifest under another name, owned by an object of `ns` that stays.
@@ -57,7 +67,7 @@ class CreationBench {
   }
   const std::string& pod_query() const { return pod_query_; }
 
-  // Deletes the Pods of a namespace and waits until they are gone.
+  // Deletes the jobs and Pods of a namespace and waits until they and the jobs' Services are gone.
   Result<void> Clear(const std::string& ns);
 
   testing::ApiClient& admin() { return *admin_; }

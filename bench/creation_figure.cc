@@ -11,6 +11,8 @@
 namespace ringmaster::bench {
 namespace {
 
+constexpr Seconds kLongPause(5);
+
 Result<void> Measure(const CreationOptions& options, int pods, int runs) {
   auto bench = CreationBench::Start(options);
   if (!bench.ok()) return bench.error();
@@ -20,7 +22,7 @@ Result<void> Measure(const CreationOptions& options, int pods, int runs) {
   // Both keep their connections: neither pays for opening them in the first run alone.
   const auto warm = b.OperatorCreates(2 * CreationBench::kParallel);
   if (!warm.ok()) return warm.error();
-  std::cout << "warm-up (not counted): " << warm->count() << " s for "
+  std::cout << "warm-up (not counted): " << warm->took.count() << " s for "
             << 2 * CreationBench::kParallel << " Pods" << std::endl;
   if (auto cleared = b.Clear(CreationBench::kOperatorNs); !cleared.ok()) return cleared;
   std::vector<double> ours;
@@ -29,9 +31,14 @@ Result<void> Measure(const CreationOptions& options, int pods, int runs) {
     for (const bool with_operator : {run % 2 == 0, run % 2 != 0}) {
       const auto took = with_operator ? b.OperatorCreates(pods) : b.BareClientCreates(pods);
       if (!took.ok()) return took.error();
-      (with_operator ? ours : bare).push_back(took->count());
+      (with_operator ? ours : bare).push_back(took->took.count());
       std::cout << "run " << run + 1 << ": " << (with_operator ? "operator    " : "bare client ")
-                << took->count() << " s for " << pods << " Pods" << std::endl;
+                << took->took.count() << " s for " << pods << " Pods; longest pause "
+                << took->longest_pause.count() << " s, after " << took->pods_before_pause
+                << std::endl;
+      if (took->longest_pause > kLongPause) {
+        std::cout << "the operator's log until then:\n" << b.OperatorLog() << std::endl;
+      }
       const auto cleared =
           b.Clear(with_operator ? CreationBench::kOperatorNs : CreationBench::kBareNs);
       if (!cleared.ok()) return cleared.error();

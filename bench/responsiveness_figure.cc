@@ -98,7 +98,7 @@ class Responsiveness {
   // One creation of the big job, with bursts until all its Pods exist.
   Result<void> Round(int pods) {
     bench_.proxy().Forget();
-    std::optional<Result<Seconds>> took;
+    std::optional<Result<Creation>> took;
     {
       const BareChain chain(bench_);
       std::jthread big([&] { took = bench_.OperatorCreates(pods); });
@@ -110,7 +110,7 @@ class Responsiveness {
       testing::WaitUntil([&] { return Collect() == made_; }, std::chrono::seconds(60));
     }
     if (!took->ok()) return took->error();
-    std::cout << "round: " << pods << " Pods in " << (*took)->count() << " s; so far "
+    std::cout << "round: " << pods << " Pods in " << (*took)->took.count() << " s; so far "
               << ours.size() << " small jobs and " << bare.size() << " bare chains" << std::endl;
     if (trace_) TraceSlowest();
     for (const char* ns :

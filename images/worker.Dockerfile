@@ -8,9 +8,11 @@ ARG BASE_IMAGE=nvidia/cuda:13.0.1-runtime-ubuntu24.04
 
 FROM ${BASE_IMAGE} AS build
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
-ARG TORCH_VERSION=2.9.1
+# Those that the `gpu` preset is tested with (bench/ddp/install.sh, deploy/local/cuda.sh).
+ARG TORCH_VERSION=2.15.0
+ARG CUDA_VERSION=13.2.86
 COPY images/worker/packages.sh images/worker/install-build.sh images/worker/install-torch.sh /opt/ringmaster/images/
-RUN /opt/ringmaster/images/install-build.sh && /opt/ringmaster/images/install-torch.sh "${TORCH_VERSION}"
+RUN /opt/ringmaster/images/install-build.sh && /opt/ringmaster/images/install-torch.sh "${TORCH_VERSION}" "${CUDA_VERSION}"
 COPY images/worker/build.sh /opt/ringmaster/images/
 COPY CMakeLists.txt /src/
 COPY common /src/common

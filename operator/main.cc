@@ -115,6 +115,12 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
   return Connections{*std::move(requests), *std::move(watches), *std::move(lease)};
 }
 
+job::Scope ScopeOf(const Config& config) {
+  return {
+      .installation = config.Installation(),
+      .excluded_namespaces = {config.exclude_namespaces.begin(), config.exclude_namespaces.end()}};
+}
+
 // All objects, in the order in which they need each other.
 class Operator {
  public:
@@ -160,7 +166,7 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
       recorder_(*connections.requests.kube, clock, {.reporting_instance = config.instance}),
       keyring_(*connections.requests.kube, clock, config.ns),
       launchers_(clock, [this](const std::string& job) { queue_.Add(job); }),
-      job_metrics_(metrics.registry(), clock, caches_.jobs()),
+      job_metrics_(metrics.registry(), clock, caches_.jobs(), ScopeOf(config)),
       alone_(runtime::FirstTransitions(clock)),
       elector_(config.leader_elect
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
@@ -182,9 +188,7 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
            .keyring = keyring_,
            .launchers = launchers_,
            .policy = policy,
-           .scope = {.installation = config.Installation(),
-                     .excluded_namespaces = {config.exclude_namespaces.begin(),
-                                             config.exclude_namespaces.end()}},
+           .scope = ScopeOf(config),
            .leader_transitions = [this] { return elector_ ? elector_->transitions() : alone_; }}),
       controller_(
           clock, queue_, freshness_,

@@ -2,10 +2,14 @@
 # Compiles the worker's programs. Usage: build.sh SOURCE OUT; run by worker.Dockerfile, whose cache mount is $CCACHE_DIR.
 set -euo pipefail
 source=$1 out=$2
+nvcc=(/opt/cuda/nvidia/cu*/bin/nvcc)
 programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-train ringmaster-audit ringmaster-bench)
 
+gpu=()
+if [ -x "${nvcc[0]}" ]; then gpu=(-DRINGMASTER_CUDA=ON -DCMAKE_CUDA_COMPILER="${nvcc[0]}"); fi
+
 cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_OPERATOR=OFF \
-  -DCMAKE_PREFIX_PATH=/opt/torch
+  -DCMAKE_PREFIX_PATH=/opt/torch "${gpu[@]}"
 ninja -C /build -j "$(nproc)" "${programs[@]}"
 
 mkdir -p "$out"

@@ -69,9 +69,11 @@ std::vector<MetricFamily> FamiliesOf(const JobGauges& gauges) {
 
 }  // namespace
 
-JobMetrics::JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs)
+JobMetrics::JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs,
+                       const Scope& scope)
     : clock_(clock),
       jobs_(jobs),
+      scope_(scope),
       submit_to_running_(Histogram(registry, "ringmaster_job_submit_to_running_seconds",
                                    "From a job's creation until its ranks trained first; includes "
                                    "the time that it was created suspended",
@@ -143,7 +145,7 @@ void JobMetrics::OnDrained(FloatSeconds took) { drain_.Observe(took.count()); }
 void JobMetrics::Collect(bool leading, std::vector<MetricFamily>& families) {
   if (!leading) return;
   Jobs jobs = jobs_.List();
-  std::erase_if(jobs, [](const auto& job) { return !IsOurs(*job); });
+  std::erase_if(jobs, [this](const auto& job) { return !IsOurs(*job, nullptr, scope_); });
   JobGauges gauges;
   {
     const std::lock_guard lock(mutex_);

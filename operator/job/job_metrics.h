@@ -16,6 +16,7 @@
 #include "operator/job/actor.h"
 #include "operator/job/job_gauges.h"
 #include "operator/job/observe.h"
+#include "operator/job/ownership.h"
 
 namespace prometheus {
 class Counter;
@@ -29,8 +30,10 @@ namespace ringmaster::job {
 // Thread-safe.
 class JobMetrics final : public JobObserver {
  public:
-  // All outlive it. Every counter exists from the start, so that the first event is an increase.
-  JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs);
+  // All but `scope` outlive it. Every counter exists from the start, so that the first event is an
+  // increase.
+  JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs,
+             const Scope& scope);
 
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
@@ -42,6 +45,7 @@ class JobMetrics final : public JobObserver {
   // Constant after construction.
   const Clock& clock_;
   const JobStore& jobs_;
+  const Scope scope_;
   prometheus::Histogram& submit_to_running_;
   std::map<std::string, prometheus::Histogram*> phases_;
   std::map<Restart, prometheus::Counter*> restarts_;

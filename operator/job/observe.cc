@@ -69,11 +69,6 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
 
 }  // namespace
 
-bool IsOurs(const api::TrainingJob& job) {
-  const std::string& manager = job.spec.run_policy.managed_by;
-  return manager.empty() || manager == api::kManagedByOperator;
-}
-
 std::vector<PodPtr> Observed::PodsToDelete() const {
   std::vector<PodPtr> pods = live;
   for (const auto* bucket : {&completed, &failed}) {

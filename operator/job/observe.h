@@ -17,9 +17,6 @@
 
 namespace ringmaster::job {
 
-// Jobs of another controller are left alone (spec.runPolicy.managedBy).
-bool IsOurs(const api::TrainingJob& job);
-
 using JobStore = runtime::Store<api::TrainingJob>;
 using PodStore = runtime::Store<PodView>;
 using ServiceStore = runtime::Store<ServiceView>;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -262,20 +264,38 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// The worker's GPUs, of a limit written as a number or as text; 0 without one.
+// A share or a slice of a GPU, under the names that NVIDIA's device plugin gives them.
+bool IsPartOfGpu(std::string_view resource) {
+  return resource.starts_with("nvidia.com/gpu.") || resource.starts_with("nvidia.com/mig-");
+}
+
+// Written as a number or as text; 0 for anything else.
+int ReadAmount(const json& amount) {
+  if (amount.is_number_integer()) return static_cast<int>(amount.get<int64_t>());
+  if (!amount.is_string()) return 0;
+  const std::string text = amount.get<std::string>();
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The worker's GPUs, by its container's limits. Of parts, however many there are, a process sees
+// one: they are one GPU.
 int GpuLimit(const std::string& template_json) {
+  int whole = 0;
+  int parts = 0;
   const json pod_template = ParseTemplate(template_json);
   for (const json& container : kube::GetArray(pod_template, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
-    if (const auto number = kube::GetInt32(container, {"resources", "limits", kGpuResource})) {
-      return *number;
+    const json* limits = kube::Find(container, {"resources", "limits"});
+    if (limits == nullptr || !limits->is_object()) continue;
+    for (const auto& [resource, amount] : limits->items()) {
+      if (resource == kGpuResource) whole += ReadAmount(amount);
+      if (IsPartOfGpu(resource)) parts += ReadAmount(amount);
     }
-    const std::string text = kube::GetString(container, {"resources", "limits", kGpuResource});
-    int number = 0;
-    std::from_chars(text.data(), text.data() + text.size(), number);
-    return number;
   }
-  return 0;
+  if (whole > 0) return whole;
+  return parts > 0 ? 1 : 0;
 }
 
 }  // namespace

@@ -30,10 +30,15 @@ bool IsGpu(std::string_view resource) {
   return resource.substr(0, kGpuDomain.size()) == kGpuDomain;
 }
 
-// Kubernetes' own resources have no domain, or one of kubernetes.io's.
+// Kubernetes' own resources have no domain, or one of kubernetes.io's; but under this one they are
+// devices of a DeviceClass (KEP-5004, extended resources backed by dynamic allocation).
+constexpr std::string_view kDeviceClassDomain = "deviceclass.resource.kubernetes.io";
+
 bool IsDevice(std::string_view resource) {
   const std::size_t slash = resource.find('/');
-  return slash != std::string_view::npos && !EndsWith(resource.substr(0, slash), "kubernetes.io");
+  if (slash == std::string_view::npos) return false;
+  const std::string_view domain = resource.substr(0, slash);
+  return domain == kDeviceClassDomain || !EndsWith(domain, "kubernetes.io");
 }
 
 // Extended resources are whole numbers; unset for any other way to write one.
@@ -74,6 +79,7 @@ class Requests {
   const NamespaceRules& rules_;
   std::vector<Violation> found_;
   int64_t gpus_per_worker_ = 0;
+  int64_t gpus_of_launcher_ = 0;
   bool gpus_unreadable_ = false;
 };
 
@@ -89,6 +95,7 @@ void Requests::Network() {
   }
   for (const auto& [resource, count] : spec_.rdma_devices) {
     Device(resource, "spec.network.rdmaDevices[" + resource + "]");
+    if (IsGpu(resource)) gpus_per_worker_ += count;
   }
 }
 
@@ -133,7 +140,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
     }
     gpus = std::max(gpus, of_kind);
   }
-  if (worker) gpus_per_worker_ += gpus;
+  (worker ? gpus_per_worker_ : gpus_of_launcher_) += gpus;
 }
 
 void Requests::Template(const std::string& text, const std::string& path, bool worker) {
@@ -160,11 +167,14 @@ void Requests::Numbers() {
             " workers, and this one asks for " + std::to_string(workers),
         "maxWorkers");
   }
-  const int64_t gpus = workers * gpus_per_worker_;
+  const int64_t gpus = workers * gpus_per_worker_ + gpus_of_launcher_;
   if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
     Add("spec.worker.replicas",
         "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
-            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker)",
+            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker" +
+            (gpus_of_launcher_ > 0
+                 ? " and " + std::to_string(gpus_of_launcher_) + " for the launcher)"
+                 : ")"),
         "maxGPUs");
   }
 }

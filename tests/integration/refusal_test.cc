@@ -126,6 +126,9 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndCannotChange) {
   other["from"]["persistentVolumeClaim"]["claimName"] = "others";
   EXPECT_THAT(Refused(Changed("/spec/dataCache", other)),
               HasSubstr("spec.dataCache cannot change"));
+  other["from"] = {{"emptyDir", json::object()}};
+  EXPECT_THAT(Refused(Changed("/spec/dataCache", other)), HasSubstr("spec.dataCache cannot change"))
+      << "another kind of volume";
 }
 
 TEST_F(ApplyTest, RdmaDevicesAreNamedWithTheirDomain) {

@@ -19,6 +19,10 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   }
   const int slots = config.spec.slots_per_worker;
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cpus / slots)));
+  if (const std::string& interface = config.spec.network_interface; !interface.empty()) {
+    // "=": this one, not all that begin alike.
+    environment.try_emplace("NCCL_SOCKET_IFNAME", '=' + interface);
+  }
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);
   if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;

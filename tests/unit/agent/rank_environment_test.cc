@@ -47,6 +47,17 @@ TEST(RankEnvironment, LeavesTheUsersThreadCountAlone) {
   EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("OMP_NUM_THREADS=3"));
 }
 
+TEST(RankEnvironment, TakesNcclToTheJobsInterfaceUnlessTheContainerSaysOtherwise) {
+  Config config = TwoSlots();
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("NCCL_SOCKET_IFNAME"))));
+
+  config.spec.network_interface = "ib0";
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME==ib0"));
+
+  config.container["NCCL_SOCKET_IFNAME"] = "eth";
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME=eth"));
+}
+
 TEST(RankEnvironment, ARankHasAtLeastOneThread) {
   EXPECT_THAT(RankEnvironment(TwoSlots(), 0, 1), Contains("OMP_NUM_THREADS=1"));
 }

@@ -139,13 +139,20 @@ class JobMetricsTest : public ::testing::Test {
   FakeClock clock;
   prometheus::Registry registry;
   JobStore jobs{api::DecodeTrainingJob};
-  JobMetrics metrics{registry, clock, jobs};
+  JobMetrics metrics{
+      registry, clock, jobs, {.installation = "us/lease", .excluded_namespaces = {"team-b"}}};
 };
 
 TEST_F(JobMetricsTest, OnlyALeaderSaysWhereJobsStand) {
   Put(jobs, Manifest("a", "Pending", ""));
   Put(jobs, Manifest("b", "Running", api::kManagedByOperator));
   Put(jobs, Manifest("c", "Running", "kueue.x-k8s.io/multikueue"));
+  nlohmann::json others = Manifest("d", "Running", "");
+  others["status"]["installation"] = "them/lease";
+  Put(jobs, others);
+  nlohmann::json excluded = Manifest("e", "Running", "");
+  excluded["metadata"]["namespace"] = "team-b";
+  Put(jobs, excluded);
 
   EXPECT_TRUE(Says("ringmaster_jobs{phase=\"Running\"} 1")) << Text();
   EXPECT_TRUE(Says("ringmaster_jobs{phase=\"Failed\"} 0")) << Text();

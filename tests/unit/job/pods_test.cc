@@ -196,7 +196,14 @@ TEST(Pods, WorkersKnowTheirGpus) {
              {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})")
                                          .Build();
 
+  const api::TrainingJob with_slices = JobBuilder()
+                                           .WorkerTemplate(R"({"spec": {"containers": [
+             {"name": "worker", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "3"}}},
+             {"name": "other", "resources": {"limits": {"nvidia.com/gpu": 4}}}]}})")
+                                           .Build();
+
   EXPECT_EQ(Variable(Managed(Worker(with_gpus)), control::kEnvGpus), "8");
+  EXPECT_EQ(Variable(Managed(Worker(with_slices)), control::kEnvGpus), "1");
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvGpus), "");
 }
 

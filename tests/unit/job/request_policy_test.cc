@@ -56,6 +56,14 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
        "spec.worker.template.spec.containers[1].resources.limits[example.com/nic]",
        "team-a.deviceResources"},
       {[](auto& spec) {
+         spec.worker.template_json =
+             R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu": 1}}}]}})";
+       },
+       [](auto& rules) { rules.device_resources = {"deviceclass.resource.kubernetes.io/gpu"}; },
+       "spec.worker.template.spec.containers[0].resources.limits[deviceclass.resource.kubernetes."
+       "io/gpu]",
+       "team-a.deviceResources"},
+      {[](auto& spec) {
          spec.launcher_template_json = R"({"spec": {"resourceClaims": [{"name": "a"}]}})";
        },
        [](auto& rules) { rules.resource_claims = true; },
@@ -119,6 +127,20 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
                 .find("at most 4 workers, and this one asks for 5"),
             std::string::npos);
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
+}
+
+TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
+  const NamespaceRules rules{.max_gpus = 17};
+  api::TrainingJobSpec spec = Spec();
+  spec.rdma_devices["nvidia.com/gpu"] = 8;
+  EXPECT_TRUE(CheckRequests(spec, rules).empty());
+
+  spec.launcher_template_json =
+      R"({"spec": {"initContainers": [{"name": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}], "containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/mig-1g.5gb": 1}}}]}})";
+
+  EXPECT_NE(
+      Only(CheckRequests(spec, rules)).find("asks for 18 (8 a worker and 2 for the launcher)"),
+      std::string::npos);
 }
 
 TEST(RequestPolicy, GpusThatCannotBeCountedAreRefusedWhereTheyAre) {
