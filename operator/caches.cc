@@ -27,9 +27,14 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   nodes_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
     for (const std::string& key : node_changes_.JobsToLookAt(meta.name)) queue.Add(key);
   });
-  freshness.Watch(kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); });
-  freshness.Watch(kube::kPods, [this] { return pods_.LastSeenVersion(); });
-  freshness.Watch(kube::kServices, [this] { return services_.LastSeenVersion(); });
+  freshness.Watch(
+      kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
+      [this] { Reconnect(kube::kTrainingJobs); });
+  freshness.Watch(
+      kube::kPods, [this] { return pods_.LastSeenVersion(); }, [this] { Reconnect(kube::kPods); });
+  freshness.Watch(
+      kube::kServices, [this] { return services_.LastSeenVersion(); },
+      [this] { Reconnect(kube::kServices); });
 }
 
 void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
@@ -45,7 +50,8 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& c
       options.on_recovered = [&events] { events.Post(MainEvents::Event::kServerIsBack); };
     }
     watched_.push_back(
-        {std::make_unique<runtime::Reflector>(client, clock, store, watch_list_, std::move(options),
+        {resource,
+         std::make_unique<runtime::Reflector>(client, clock, store, watch_list_, std::move(options),
                                               &metrics.reflector()),
          needed});
   };
@@ -58,6 +64,16 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& c
 
 void Caches::Start() {
   for (const Watched& watched : watched_) watched.reflector->Start();
+}
+
+void Caches::Reconnect() {
+  for (const Watched& watched : watched_) watched.reflector->Reconnect();
+}
+
+void Caches::Reconnect(const kube::Resource& resource) {
+  for (const Watched& watched : watched_) {
+    if (watched.resource == resource) watched.reflector->Reconnect();
+  }
 }
 
 void Caches::Stop() {

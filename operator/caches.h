@@ -31,6 +31,8 @@ class Caches {
              runtime::Metrics& metrics, const MainEvents& events);
   void Start();
   void Stop();
+  // For who begins to lead: what is known may be as old as a watch whose peer is gone.
+  void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }
   const job::PodStore& pods() const { return pods_; }
@@ -48,9 +50,12 @@ class Caches {
 
  private:
   struct Watched {
+    kube::Resource resource;
     std::unique_ptr<runtime::Reflector> reflector;
     bool needed = true;
   };
+
+  void Reconnect(const kube::Resource& resource);
 
   job::JobStore jobs_;
   job::PodStore pods_;

@@ -108,7 +108,7 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
   Result<Connection> requests = Connect(factory, cluster, tokens, metrics, seconds(30));
   if (!requests.ok()) return requests.error();
   // Bookmarks come about once a minute: a watch that is silent for longer has a dead peer.
-  Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(150));
+  Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(90));
   if (!watches.ok()) return watches.error();
   Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
   if (!lease.ok()) return lease.error();
@@ -208,6 +208,7 @@ runtime::LeaderElector::Callbacks Operator::OnElection() {
 void Operator::Lead() {
   metrics_.SetLeader(true);
   leads_ = true;
+  caches_.Reconnect();
   queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
   recorder_.Start();
   controller_.Start();

@@ -1,5 +1,6 @@
 #include "operator/job/actor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -19,6 +20,13 @@ namespace ringmaster::job {
 
 using nlohmann::json;
 
+namespace {
+
+// After a refusal, or when somebody else changed an object first.
+constexpr std::chrono::milliseconds kLookAgain{10};
+
+}  // namespace
+
 Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
              std::shared_ptr<const Credentials> credentials, JobMemory& memory)
     : tools_(tools),
@@ -32,7 +40,7 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observe
   }
 }
 
-Result<bool> Actor::Act(const Plan& plan) {
+Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
   if (plan.end_launcher) {
     // A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
     const Result<void> deleted = DeletePod(*plan.end_launcher);
@@ -55,7 +63,7 @@ Result<bool> Actor::Act(const Plan& plan) {
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
-  if (job_gone_) return true;
+  if (job_gone_) return plan.requeue_after;
   if (status_written_ || !plan.write_status) {
     const std::vector<FloatSeconds> drains = DrainTimes(plan, memory_, tools_.clock.Now());
     Delete(plan.deletes);
@@ -65,19 +73,37 @@ Result<bool> Actor::Act(const Plan& plan) {
     Record(plan.events);
     if (plan.delete_job) DeleteJob();
   }
-  const bool tried = plan.CreatesPods() || plan.create_services;
-  if (refusal_) {
-    LogWarn("Could not create a job's objects",
-            {{"job", key_}, {"reason", refusal_->reason}, {"message", refusal_->message}});
-    memory_.refusal = refusal_;
-    return false;
-  }
+  if (refusal_) return Refused();
   if (error_) return *error_;
-  if (tried && !again_ && memory_.refusal) {
+  if (again_) return LookAgain();
+  memory_.looked_again = 0;
+  const bool tried = plan.CreatesPods() || plan.create_services;
+  const std::optional<Refusal>& known = memory_.refusal;
+  if (known && (tried || known->retry_at <= tools_.clock.Now())) {
     memory_.refusal.reset();
-    return false;  // the condition still speaks of it
+    return LookAgain();  // the condition still speaks of it
   }
-  return !again_;
+  return plan.requeue_after;
+}
+
+// At once only where the condition does not speak of it yet.
+std::optional<std::chrono::milliseconds> Actor::Refused() {
+  LogWarn("Could not do what a job needs",
+          {{"job", key_}, {"reason", refusal_->reason}, {"message", refusal_->message}});
+  const std::optional<Refusal>& known = memory_.refusal;
+  const bool told =
+      known && known->reason == refusal_->reason && known->message == refusal_->message;
+  memory_.refusal = refusal_;
+  if (!told) return LookAgain();
+  return std::max(kLookAgain, std::chrono::ceil<std::chrono::milliseconds>(refusal_->retry_at -
+                                                                           tools_.clock.Now()));
+}
+
+// The stores show more in a moment; a store that does not get on is not asked ever so often.
+std::optional<std::chrono::milliseconds> Actor::LookAgain() {
+  constexpr int kMostDoublings = 9;
+  const int times = std::min(memory_.looked_again++, kMostDoublings);
+  return kLookAgain * (1 << times);
 }
 
 void Actor::Prepare(const Plan& plan) {

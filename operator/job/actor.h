@@ -5,6 +5,7 @@
 // object that exists already counts only if it is ours, deletes name the UID. Made by the
 // reconciler for one reconcile and thrown away.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -60,11 +61,15 @@ class Actor {
   Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
         std::shared_ptr<const Credentials> credentials, JobMemory& memory);
 
-  // True when everything was done; false when the job should be looked at again at once, because a
-  // refusal was noted or somebody else changed the job first. An error is for the queue's back-off.
-  Result<bool> Act(const Plan& plan);
+  // When to look at the job again: when the plan says so, where everything was done; sooner or
+  // later than that where something was refused, or somebody else changed an object first. An error
+  // is for the queue's back-off.
+  Result<std::optional<std::chrono::milliseconds>> Act(const Plan& plan);
 
  private:
+  std::optional<std::chrono::milliseconds> Refused();
+  std::optional<std::chrono::milliseconds> LookAgain();
+
   // Term, Secret, Services, and the launcher Pod of a job's first term, at once. Then the other
   // Pods, which carry the term and the launcher Service's address.
   void Prepare(const Plan& plan);

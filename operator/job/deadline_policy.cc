@@ -5,6 +5,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/replacement_policy.h"
+#include "operator/job/reports.h"
 
 namespace ringmaster::job {
 
@@ -49,7 +50,11 @@ Outcome DeadlineExceeded(const api::TrainingJob& job) {
 
 ClockCheck CheckStart(const PlanInput& input, const api::TrainingJobStatus& status) {
   if (status.epoch > 0) return {};
-  return CheckClock(status.start_time, input.job.spec.run_policy.start_timeout, input.wall_now);
+  const ClockCheck check =
+      CheckClock(status.start_time, input.job.spec.run_policy.start_timeout, input.wall_now);
+  // A launcher may have started ranks while no operator could write it down.
+  if (check.expired && NotAskedYet(input)) return {.expired = false, .left = kAskFirst};
+  return check;
 }
 
 Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status) {

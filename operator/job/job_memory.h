@@ -44,6 +44,7 @@ struct SuspensionMemory {
 
 struct JobMemory {
   std::optional<Refusal> refusal;
+  int looked_again = 0;     // in a row, because the stores were behind
   int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;

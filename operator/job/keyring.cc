@@ -55,7 +55,7 @@ Result<json> NewKeyring(const std::string& ns) {
 Keyring::Keyring(kube::KubeClient& client, const Clock& clock, std::string ns)
     : client_(client), clock_(clock), ns_(std::move(ns)) {}
 
-Result<json> Keyring::GetOrCreateLocked() {
+Result<json> Keyring::GetOrCreate() {
   Result<json> stored = client_.Get(kube::kSecrets, ns_, api::kKeyringName);
   if (stored.ok() || stored.error().kind != ErrorKind::kNotFound) return stored;
   const Result<json> fresh = NewKeyring(ns_);
@@ -69,10 +69,31 @@ Result<json> Keyring::GetOrCreateLocked() {
   return client_.Get(kube::kSecrets, ns_, api::kKeyringName);
 }
 
-Result<void> Keyring::LoadLocked() {
-  const Result<json> secret = GetOrCreateLocked();
+Result<void> Keyring::Load() {
+  uint64_t before = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    before = loads_;
+  }
+  const std::lock_guard loading(load_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (loads_ != before) {
+      if (failure_) return *failure_;
+      return {};
+    }
+  }
+  Result<void> loaded = LoadOnce();
+  const std::lock_guard lock(mutex_);
+  ++loads_;
   tried_at_ = clock_.Now();
-  read_ = false;
+  failure_.reset();
+  if (!loaded.ok()) failure_ = loaded.error();
+  return loaded;
+}
+
+Result<void> Keyring::LoadOnce() {
+  const Result<json> secret = GetOrCreate();
   if (!secret.ok()) return secret.error().WithContext("reading the keyring");
   std::map<std::string, std::string> seeds;
   for (const auto& [id, text] : kube::GetStringMap(*secret, {"data"})) {
@@ -89,40 +110,55 @@ Result<void> Keyring::LoadLocked() {
                      " has no seed under the id in its entry \"current\"; restore it, or delete it "
                      "and re-create the running jobs"};
   }
+  const std::lock_guard lock(mutex_);
   seeds_ = std::move(seeds);
   current_ = id;
-  read_ = true;
   return {};
 }
 
-Result<Seed> Keyring::Current() {
+std::optional<Seed> Keyring::Known(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  if (current_.empty() || clock_.Now() - tried_at_ >= kCurrentPeriod) {
-    const auto loaded = LoadLocked();
+  const auto found = seeds_.find(id);
+  if (found == seeds_.end()) return std::nullopt;
+  return Seed{.id = id, .bytes = found->second};
+}
+
+Result<Seed> Keyring::Current() {
+  std::string known;
+  bool old = true;
+  {
+    const std::lock_guard lock(mutex_);
+    known = current_;
+    old = clock_.Now() - tried_at_ >= kCurrentPeriod;
+  }
+  if (known.empty() || old) {
+    const auto loaded = Load();
     // The seed that was current is as good as ever.
-    if (!loaded.ok() && current_.empty()) return loaded.error();
+    if (!loaded.ok() && known.empty()) return loaded.error();
     if (!loaded.ok()) {
       LogWarn("Kept the seed that was current", {{"error", loaded.error().message}});
     }
   }
+  const std::lock_guard lock(mutex_);
   return Seed{.id = current_, .bytes = seeds_.at(current_)};
 }
 
 Result<Seed> Keyring::Find(const std::string& id) {
-  const std::lock_guard lock(mutex_);
-  // What could not be read says nothing of what is there.
-  const bool may_load = !read_ || clock_.Now() - tried_at_ >= kReloadPeriod;
-  if (!seeds_.contains(id) && may_load) {
-    if (auto loaded = LoadLocked(); !loaded.ok()) return loaded.error();
+  if (auto seed = Known(id)) return *std::move(seed);
+  bool may_load = true;
+  {
+    // What could not be read says nothing of what is there.
+    const std::lock_guard lock(mutex_);
+    may_load = loads_ == 0 || failure_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   }
-  const auto found = seeds_.find(id);
-  if (found == seeds_.end()) {
-    return Error{ErrorKind::kNotFound,
-                 "the job's keys come from seed " + id + ", which the Secret " + ns_ + "/" +
-                     api::kKeyringName +
-                     " does not have; restore that entry, or delete and re-create the job"};
+  if (may_load) {
+    if (auto loaded = Load(); !loaded.ok()) return loaded.error();
+    if (auto seed = Known(id)) return *std::move(seed);
   }
-  return Seed{.id = id, .bytes = found->second};
+  return Error{ErrorKind::kNotFound,
+               "the job's keys come from seed " + id + ", which the Secret " + ns_ + "/" +
+                   api::kKeyringName +
+                   " does not have; restore that entry, or delete and re-create the job"};
 }
 
 }  // namespace ringmaster::job

@@ -5,8 +5,10 @@
 // the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
 // the reconciler.
 
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -34,20 +36,27 @@ class Keyring {
   Result<Seed> Find(const std::string& id);
 
  private:
-  Result<void> LoadLocked();
-  Result<nlohmann::json> GetOrCreateLocked();
+  // What this or another thread's load, under way when it was called, came to. Nobody who knows his
+  // seed waits for it.
+  Result<void> Load();
+  Result<void> LoadOnce();
+  Result<nlohmann::json> GetOrCreate();
+  std::optional<Seed> Known(const std::string& id);
 
   // Constant after construction.
   kube::KubeClient& client_;
   const Clock& clock_;
   const std::string ns_;
 
+  std::mutex load_mutex_;  // held while the Secret is read; taken before mutex_
+
   std::mutex mutex_;
-  // Guarded by mutex_. A load holds the lock: everyone who asks meanwhile needs its result.
+  // Guarded by mutex_.
   std::map<std::string, std::string> seeds_;
   std::string current_;
-  Clock::Time tried_at_{};  // when the Secret was last asked for
-  bool read_ = false;       // that time it could be read
+  uint64_t loads_ = 0;            // that have ended
+  Clock::Time tried_at_{};        // the last of them
+  std::optional<Error> failure_;  // why it could not be read that time
 };
 
 }  // namespace ringmaster::job

@@ -58,8 +58,12 @@ void DecideStatusWrite(const PlanInput& input, Plan& plan) {
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
-  auto outcome = JudgeOutcome(input.violations, input.observed, FormatTime(input.wall_now));
-  if (outcome || !input.memory.refusal || !input.memory.refusal->user_error) return outcome;
+  // Its spec has been good enough once: whoever refuses its objects now may change his mind.
+  const bool begun = input.job.status.epoch > 0;
+  auto outcome = JudgeOutcome(input.violations, input.observed, begun, FormatTime(input.wall_now));
+  if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
+    return outcome;
+  }
   return Outcome{.succeeded = false,
                  .reason = input.memory.refusal->reason,
                  .message = input.memory.refusal->message,

@@ -1,7 +1,6 @@
 #include "operator/job/pods.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -26,6 +25,7 @@ constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
 constexpr char kDataSourceVolume[] = "ringmaster-data-source";
 constexpr char kDataVolume[] = "ringmaster-data";
 constexpr char kGpuResource[] = "nvidia.com/gpu";
+constexpr int64_t kMostGpus = 1024;  // of one worker
 
 // Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
 constexpr int kDefaultFsGroup = 1000;
@@ -269,32 +269,22 @@ bool IsPartOfGpu(std::string_view resource) {
   return resource.starts_with("nvidia.com/gpu.") || resource.starts_with("nvidia.com/mig-");
 }
 
-// Written as a number or as text; 0 for anything else.
-int ReadAmount(const json& amount) {
-  if (amount.is_number_integer()) return static_cast<int>(amount.get<int64_t>());
-  if (!amount.is_string()) return 0;
-  const std::string text = amount.get<std::string>();
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 // The worker's GPUs, by its container's limits. Of parts, however many there are, a process sees
 // one: they are one GPU.
 int GpuLimit(const std::string& template_json) {
-  int whole = 0;
-  int parts = 0;
+  int64_t whole = 0;
+  int64_t parts = 0;
   const json pod_template = ParseTemplate(template_json);
   for (const json& container : kube::GetArray(pod_template, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
     const json* limits = kube::Find(container, {"resources", "limits"});
     if (limits == nullptr || !limits->is_object()) continue;
     for (const auto& [resource, amount] : limits->items()) {
-      if (resource == kGpuResource) whole += ReadAmount(amount);
-      if (IsPartOfGpu(resource)) parts += ReadAmount(amount);
+      if (resource == kGpuResource) whole += kube::ReadWholeQuantity(amount).value_or(0);
+      if (IsPartOfGpu(resource)) parts += kube::ReadWholeQuantity(amount).value_or(0);
     }
   }
-  if (whole > 0) return whole;
+  if (whole > 0) return static_cast<int>(std::min<int64_t>(whole, kMostGpus));
   return parts > 0 ? 1 : 0;
 }
 

@@ -14,9 +14,6 @@ namespace ringmaster::job {
 
 namespace {
 
-// After a refusal, or when somebody else changed an object first: the stores show more in a moment.
-constexpr std::optional<std::chrono::milliseconds> kLookAgain = std::chrono::milliseconds(10);
-
 // A refusal of the namespace's rules is found anew by every reconcile.
 constexpr std::chrono::minutes kJudgeAgain{1};
 
@@ -86,10 +83,9 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);
-  const Result<bool> done =
-      Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
-  if (!done.ok()) return done.error().WithContext("reconciling the TrainingJob " + key);
-  return runtime::ReconcileResult{.requeue_after = *done ? plan.requeue_after : kLookAgain};
+  const auto again = Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
+  if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
+  return runtime::ReconcileResult{.requeue_after = *again};
 }
 
 bool Reconciler::IsOurs(const api::TrainingJob& job) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operator/api/names.h"
+
 namespace ringmaster::job {
 
 const control::LauncherStatus* AnswerOf(const PlanInput& input) {
@@ -10,6 +12,16 @@ const control::LauncherStatus* AnswerOf(const PlanInput& input) {
     return nullptr;
   }
   return &*input.launcher->status;
+}
+
+bool NotAskedYet(const PlanInput& input) {
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher == nullptr || launcher->deleting || launcher->Ended() || launcher->ip.empty()) {
+    return false;
+  }
+  const auto& refusal = input.memory.refusal;
+  if (refusal && refusal->reason == api::kReasonCredentialsUnavailable) return false;  // none can
+  return !input.launcher || input.launcher->pod_uid != launcher->uid;
 }
 
 Reports::Reports(const PlanInput& input) {

@@ -3,6 +3,7 @@
 // What the job's present launcher says about its workers, by Pod UID. Answers of an earlier
 // launcher's Pod count for nothing. Made for one plan; points into its input.
 
+#include <chrono>
 #include <string_view>
 #include <unordered_map>
 
@@ -13,6 +14,11 @@ namespace ringmaster::job {
 
 // Null when the present launcher has not answered yet. Lives as long as `input`.
 const control::LauncherStatus* AnswerOf(const PlanInput& input);
+
+// There is a launcher, and this operator has not heard yet whether it answers. Within two seconds
+// it has: how soon to look again.
+bool NotAskedYet(const PlanInput& input);
+inline constexpr std::chrono::seconds kAskFirst{1};
 
 class Reports {
  public:

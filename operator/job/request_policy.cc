@@ -1,7 +1,6 @@
 #include "operator/job/request_policy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,17 +38,6 @@ bool IsDevice(std::string_view resource) {
   if (slash == std::string_view::npos) return false;
   const std::string_view domain = resource.substr(0, slash);
   return domain == kDeviceClassDomain || !EndsWith(domain, "kubernetes.io");
-}
-
-// Extended resources are whole numbers; unset for any other way to write one.
-std::optional<int64_t> ReadAmount(const json& value) {
-  if (value.is_number_integer()) return value.get<int64_t>();
-  if (!value.is_string()) return std::nullopt;
-  const std::string text = value.get<std::string>();
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 class Requests {
@@ -130,7 +118,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
       const std::string at = path + ".resources." + kind + "[" + resource + "]";
       Device(resource, at);
       if (!IsGpu(resource)) continue;
-      const auto number = ReadAmount(amount);
+      const auto number = kube::ReadWholeQuantity(amount);
       if (number && *number >= 0 && *number <= 1'000'000) {
         of_kind += *number;
       } else if (rules_.max_gpus) {

@@ -44,19 +44,35 @@ std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds 
   return std::max(std::chrono::milliseconds(0), left);
 }
 
+bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
+  return spec.checkpoint && LaunchSpecOf(spec).IsManagedTrainer();
+}
+
+// A world that lost a rank, or gets one, is followed by another, which is asked again.
+bool IsBetweenWorlds(control::LauncherPhase phase) {
+  return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
+         phase == control::LauncherPhase::kStarting;
+}
+
+int64_t StepOf(const api::TrainingJobStatus& status) {
+  return status.progress ? status.progress->step : 0;
+}
+
 // The first checkpoint that keeps all that was done when the suspension began, if it is worth
 // waiting for: it is not complete yet, and will come, because the launcher is asked for it, or in
 // its turn, at the present pace within `left`.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);
-  if (!spec.checkpoint || !LaunchSpecOf(spec).IsManagedTrainer() || answer == nullptr ||
-      answer->phase != control::LauncherPhase::kRunning || !answer->progress || ToldToEnd(input) ||
-      left.count() == 0) {
+  if (!KeepsCheckpoints(spec) || answer == nullptr || ToldToEnd(input) || left.count() == 0) {
+    return std::nullopt;
+  }
+  const bool changing = IsBetweenWorlds(answer->phase);
+  if (!changing && (answer->phase != control::LauncherPhase::kRunning || !answer->progress)) {
     return std::nullopt;
   }
   const auto& memory = input.memory.suspension;
-  const int64_t step = answer->progress->step;
+  const int64_t step = answer->progress ? answer->progress->step : StepOf(input.job.status);
   const int64_t begin = memory ? memory->step : step;
   const bool kept = answer->checkpoint && answer->checkpoint->step >= begin;
   const auto& faults = answer->unprotected;
@@ -154,6 +170,13 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   const auto for_checkpoint = TimeLeft(memory.since, kCheckpointLimit, input.now);
   const auto for_ranks =
       TimeLeft(memory.ending_since.value_or(input.now), kSuspendLimit, input.now);
+  if (!memory.ending_since && KeepsCheckpoints(input.job.spec) && !input.observed.live.empty() &&
+      NotAskedYet(input)) {
+    plan.order = OrderToGoOn(input);
+    plan.order->checkpoint = true;
+    plan.RequeueWithin(kAskFirst);
+    return DescribeSuspending(input, "its launcher is asked how far its training is", plan.status);
+  }
   const bool over = RanksHaveEnded(input) || for_ranks.count() == 0;
   const auto checkpoint = over ? std::nullopt : CheckpointToAwait(input, for_checkpoint);
   if (checkpoint) {

@@ -17,12 +17,27 @@ bool Contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// Words of the runtimes for a program that is not in the image or cannot be executed.
+template <typename Words>
+bool ContainsAny(const std::string& text, const Words& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* part) { return Contains(text, part); });
+}
+
+// Words of the runtimes for a program that is not in the image or cannot be executed. Files are
+// missing for other reasons, too: the driver's library, where a node's driver is broken.
 bool NamesMissingProgram(const std::string& message) {
-  constexpr std::array kWords{"executable file not found", "no such file or directory",
-                              "no command specified", "exec format error", "permission denied"};
-  return std::any_of(kWords.begin(), kWords.end(),
-                     [&](const char* words) { return Contains(message, words); });
+  constexpr std::array kWords{"executable file not found", "no command specified",
+                              "exec format error"};
+  constexpr std::array kOfAnyFile{"no such file or directory", "permission denied"};
+  constexpr std::array kOfPrograms{"exec: \"", "exec /", "executable file `"};
+  return ContainsAny(message, kWords) ||
+         (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
+}
+
+// A kubelet that has just started knows neither ConfigMaps and Secrets nor Services yet.
+bool NamesLateKubelet(const std::string& message) {
+  constexpr std::array kWords{"failed to sync", "not yet been read"};
+  return ContainsAny(message, kWords);
 }
 
 std::string WhereIs(const PodView& pod) {
@@ -125,10 +140,9 @@ std::string CannotStart(const PodView& pod) {
                : std::string();
   }
   const std::string& reason = container.waiting_reason;
-  // The kubelet's own caches being late is the one cause of a config error that passes by itself.
-  const bool late_cache = Contains(container.waiting_message, "failed to sync");
   const bool final_reason =
-      (reason == "CreateContainerConfigError" && !late_cache) || reason == "InvalidImageName";
+      (reason == "CreateContainerConfigError" && !NamesLateKubelet(container.waiting_message)) ||
+      reason == "InvalidImageName";
   const bool missing_program =
       (reason == "CreateContainerError" || reason == "RunContainerError") &&
       NamesMissingProgram(container.waiting_message);
@@ -138,9 +152,11 @@ std::string CannotStart(const PodView& pod) {
 }
 
 std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
-                                    const Observed& observed, const std::string& wall_now) {
+                                    const Observed& observed, bool begun,
+                                    const std::string& wall_now) {
   if (!violations.empty()) return InvalidSpec(violations);
   if (auto outcome = JudgeVerdicts(observed, wall_now)) return outcome;
+  if (begun) return std::nullopt;
   if (observed.launcher != nullptr) {
     if (auto outcome = JudgeStart(*observed.launcher, wall_now)) return outcome;
   }

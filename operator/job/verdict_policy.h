@@ -29,9 +29,12 @@ std::optional<control::Verdict> VerdictOf(const PodView& launcher);
 // Waiting for an image or a slow runtime is not such a reason.
 std::string CannotStart(const PodView& pod);
 
-// Nothing while the job goes on. `wall_now` is RFC 3339, for failures whose time is unknown.
+// Nothing while the job goes on. One that has trained (`begun`) shows that its containers can
+// start: what keeps one of them from it is that node's trouble. `wall_now` is RFC 3339, for
+// failures whose time is unknown.
 std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
-                                    const Observed& observed, const std::string& wall_now);
+                                    const Observed& observed, bool begun,
+                                    const std::string& wall_now);
 
 // An entry for status.failures about a Pod that ended.
 api::Failure FailureOf(const PodView& pod, const std::string& wall_now);

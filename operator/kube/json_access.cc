@@ -1,6 +1,9 @@
 #include "operator/kube/json_access.h"
 
+#include <charconv>
 #include <limits>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -167,6 +170,16 @@ Result<std::string> RequireString(const nlohmann::json& json, JsonPath path) {
   if (!value->is_string())
     return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is no string"};
   return value->get<std::string>();
+}
+
+std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity) {
+  if (quantity.is_number_integer()) return GetInt64(quantity, {});
+  if (!quantity.is_string()) return std::nullopt;
+  const std::string text = quantity.get<std::string>();
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 Result<int64_t> RequireInt64(const nlohmann::json& json, JsonPath path) {

@@ -29,6 +29,9 @@ bool GetBool(const nlohmann::json& json, JsonPath path, bool otherwise = false);
 // Integers only: 1.5, "1" and values out of range count as another type.
 std::optional<int64_t> GetInt64(const nlohmann::json& json, JsonPath path);
 std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path);
+// A quantity that is a whole number, written as one or as text, as those of extended resources are;
+// unset for any other way to write one.
+std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity);
 // The array at the path, or an empty one. Lives as long as `json`.
 const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
 // Entries whose value is a string; labels and annotations.

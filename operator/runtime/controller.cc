@@ -7,6 +7,20 @@
 
 namespace ringmaster::runtime {
 
+namespace {
+
+// The server could not be reached, or did not answer in time.
+bool IsUnreached(ErrorKind kind) {
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kTimeout;
+}
+
+bool PassesByItself(ErrorKind kind) {
+  return IsUnreached(kind) || kind == ErrorKind::kThrottled || kind == ErrorKind::kUnauthorized ||
+         kind == ErrorKind::kConflict;
+}
+
+}  // namespace
+
 Controller::Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& freshness,
                        Reconcile reconcile, ControllerOptions options, ControllerObserver* observer)
     : clock_(clock),
@@ -55,7 +69,10 @@ void Controller::RetryUnreached() {
     const std::lock_guard lock(mutex_);
     keys.swap(unreached_);
   }
-  for (const std::string& key : keys) queue_.Add(key);
+  for (const std::string& key : keys) {
+    queue_.Forget(key);
+    queue_.Add(key);
+  }
 }
 
 bool Controller::ProcessOne() {
@@ -122,8 +139,7 @@ Result<ReconcileResult> Controller::Call(const std::string& key) {
 }
 
 void Controller::NoteReached(const std::string& key, const Result<ReconcileResult>& result) {
-  const bool unreached = !result.ok() && (result.error().kind == ErrorKind::kUnavailable ||
-                                          result.error().kind == ErrorKind::kTimeout);
+  const bool unreached = !result.ok() && IsUnreached(result.error().kind);
   const std::lock_guard lock(mutex_);
   if (unreached) {
     unreached_.insert(key);
@@ -133,7 +149,9 @@ void Controller::NoteReached(const std::string& key, const Result<ReconcileResul
 }
 
 std::chrono::milliseconds Controller::Retry(const std::string& key, const Error& error) {
-  const auto delay = queue_.AddAfterFailure(key);
+  const auto delay = PassesByItself(error.kind)
+                         ? queue_.AddAfterFailure(key, options_.transient_limit)
+                         : queue_.AddAfterFailure(key);
   // A server that names a time is not asked before it; the earlier deadline would win, so this one
   // replaces it.
   if (error.kind != ErrorKind::kThrottled || error.retry_after <= delay) return delay;

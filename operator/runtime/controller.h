@@ -45,6 +45,9 @@ struct ControllerOptions {
   int workers = 64;  // at most; threads start when all others are busy
   std::chrono::milliseconds freshness_retry{
       20};  // how soon a key whose writes are unseen is looked at again
+  // The longest back-off of a key whose server or whose right to ask was away: nothing tells when a
+  // part of it, as an admission webhook, is back.
+  std::chrono::milliseconds transient_limit{30'000};
 };
 
 class Controller {

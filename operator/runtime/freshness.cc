@@ -1,22 +1,34 @@
 #include "operator/runtime/freshness.h"
 
 #include <utility>
+#include <vector>
 
 #include "operator/kube/resource_version.h"
 
 namespace ringmaster::runtime {
 
+namespace {
+
+// An event follows its write within a second, also where the server is busy.
+constexpr auto kLate = std::chrono::seconds(5);
+// Watches are not opened anew more often than this.
+constexpr auto kTellAgain = std::chrono::seconds(15);
+
+}  // namespace
+
 FreshnessGate::FreshnessGate(const Clock& clock, std::chrono::milliseconds ceiling)
     : clock_(clock), ceiling_(ceiling) {}
 
-void FreshnessGate::Watch(const kube::Resource& resource, std::function<std::string()> last_seen) {
-  last_seen_[resource.FullName()] = std::move(last_seen);
+void FreshnessGate::Watch(const kube::Resource& resource, std::function<std::string()> last_seen,
+                          std::function<void()> on_late) {
+  watched_[resource.FullName()] = {.last_seen = std::move(last_seen),
+                                   .on_late = std::move(on_late)};
 }
 
 void FreshnessGate::Wrote(const std::string& key, const kube::Resource& resource,
                           std::string_view resource_version) {
   const std::string name = resource.FullName();
-  if (!last_seen_.contains(name)) return;
+  if (!watched_.contains(name)) return;
   if (!kube::CompareResourceVersions(resource_version, resource_version)) return;
   const std::lock_guard lock(mutex_);
   auto& pending = pending_[key];
@@ -30,20 +42,35 @@ void FreshnessGate::Wrote(const std::string& key, const kube::Resource& resource
   }
 }
 
+bool FreshnessGate::Seen(const Watched& watched, const Pending& pending) const {
+  const auto order = kube::CompareResourceVersions(watched.last_seen(), pending.resource_version);
+  return !order || *order != std::strong_ordering::less || clock_.Now() - pending.since > ceiling_;
+}
+
 bool FreshnessGate::Fresh(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  const auto found = pending_.find(key);
-  if (found == pending_.end()) return true;
-  std::erase_if(found->second, [this](const auto& entry) {
-    const auto& [resource, pending] = entry;
-    const auto order = kube::CompareResourceVersions(last_seen_.find(resource)->second(),
-                                                     pending.resource_version);
-    const bool seen = !order || *order != std::strong_ordering::less;
-    return seen || clock_.Now() - pending.since > ceiling_;
-  });
-  if (!found->second.empty()) return false;
-  pending_.erase(found);
-  return true;
+  std::vector<std::function<void()>> late;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(key);
+    if (found == pending_.end()) return true;
+    std::erase_if(found->second, [this](const auto& entry) {
+      return Seen(watched_.find(entry.first)->second, entry.second);
+    });
+    if (found->second.empty()) {
+      pending_.erase(found);
+      return true;
+    }
+    const Clock::Time now = clock_.Now();
+    for (const auto& [resource, pending] : found->second) {
+      Watched& watched = watched_.find(resource)->second;
+      if (!watched.on_late || now - pending.since < kLate) continue;
+      if (now - watched.told_at < kTellAgain) continue;
+      watched.told_at = now;
+      late.push_back(watched.on_late);
+    }
+  }
+  for (const auto& on_late : late) on_late();
+  return false;
 }
 
 void FreshnessGate::Forget(const std::string& key) {

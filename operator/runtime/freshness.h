@@ -27,8 +27,11 @@ class FreshnessGate {
                          std::chrono::milliseconds ceiling = std::chrono::minutes(5));
 
   // `last_seen` returns the newest version the resource's store has seen (Store::LastSeenVersion).
-  // REQUIRES: called before the Controller starts.
-  void Watch(const kube::Resource& resource, std::function<std::string()> last_seen);
+  // `on_late`, if there is one, is called when a write has not been seen for long, and again while
+  // it is not: its watch may hang on a peer that is gone. REQUIRES: called before the Controller
+  // starts.
+  void Watch(const kube::Resource& resource, std::function<std::string()> last_seen,
+             std::function<void()> on_late = {});
 
   // A write for this key succeeded and returned `resource_version`. Versions that cannot be
   // compared are ignored. A delete counts with the version of the object as it was marked or
@@ -46,12 +49,18 @@ class FreshnessGate {
     std::string resource_version;
     Clock::Time since;
   };
+  struct Watched {
+    std::function<std::string()> last_seen;
+    std::function<void()> on_late;
+    Clock::Time told_at{};  // guarded by mutex_
+  };
+
+  bool Seen(const Watched& watched, const Pending& pending) const;
 
   // Constant once the Controller runs.
   const Clock& clock_;
   const std::chrono::milliseconds ceiling_;
-  std::map<std::string, std::function<std::string()>, std::less<>>
-      last_seen_;  // by resource plural
+  std::map<std::string, Watched, std::less<>> watched_;  // by resource plural
 
   std::mutex mutex_;
   // Guarded by mutex_.

@@ -49,6 +49,13 @@ void Reflector::Stop() {
   thread_.join();
 }
 
+void Reflector::Reconnect() {
+  const std::lock_guard lock(mutex_);
+  if (!stream_.stop_possible()) return;
+  LogInfo("Watching anew", {{"resource", options_.resource.FullName()}});
+  stream_.request_stop();
+}
+
 void Reflector::Work(std::stop_token stop) {
   try {
     while (!stop.stop_requested()) {
@@ -139,7 +146,7 @@ milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token s
 }
 
 Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
-                                 std::stop_token stop) {
+                                 const std::stop_token& stop) {
   std::uniform_int_distribution<int64_t> length(options_.shortest_watch.count(),
                                                 options_.longest_watch.count());
   const kube::WatchOptions watch{.label_selector = options_.label_selector,
@@ -157,8 +164,18 @@ Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
     if (!handled.ok()) bad_event = handled.error();
     return handled.ok();
   };
+  std::stop_source stream;
+  const std::stop_callback with_thread(stop, [&stream] { stream.request_stop(); });
+  {
+    const std::lock_guard lock(mutex_);
+    stream_ = stream;
+  }
   Result<void> ended =
-      client_.Watch(options_.resource, options_.ns, watch, on_line, std::move(stop));
+      client_.Watch(options_.resource, options_.ns, watch, on_line, stream.get_token());
+  {
+    const std::lock_guard lock(mutex_);
+    stream_ = std::stop_source(std::nostopstate);
+  }
   if (bad_event) return bad_event->WithContext("watching " + options_.resource.FullName());
   return ended;
 }
@@ -233,7 +250,7 @@ milliseconds Reflector::Recover(const Error& error) {
       state_ = Empty{};
       // At once the first time; a server that keeps expiring our versions is asked more slowly.
       if (failures_ == 0) at_once_ = true;
-      return NextDelay();
+      return NextDelay(options_.blind_limit);
     }
     case ErrorKind::kForbidden:
       SetProblem(error.message);
@@ -249,7 +266,7 @@ milliseconds Reflector::Recover(const Error& error) {
     case ErrorKind::kUnavailable:
     case ErrorKind::kTimeout:
       SetProblem(error.message);
-      return std::max(error.retry_after, NextDelay(options_.unavailable_limit));
+      return std::max(error.retry_after, NextDelay(options_.blind_limit));
     default:
       break;
   }

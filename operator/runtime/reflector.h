@@ -43,9 +43,10 @@ struct ReflectorOptions {
                          .factor = 2.0,
                          .jitter = 1.0};
   std::chrono::milliseconds forbidden_limit{10'000};  // rights may be given at any time
-  // A server that cannot be reached, or says that it cannot serve, is asked again this soon: a
-  // request of each watch costs nobody anything, and until then the operator sees nothing.
-  std::chrono::milliseconds unavailable_limit{2'000};
+  // The longest wait after a server that could not be reached, said that it cannot serve, or let
+  // our version expire: a request of each watch costs little, and until then the operator sees
+  // nothing.
+  std::chrono::milliseconds blind_limit{2'000};
   // A watch that had failed works again; on the reflector's thread.
   std::function<void()> on_recovered{};
   // A watch that lasted this long ends a row of failures, and the next is opened at once: a
@@ -83,6 +84,10 @@ class Reflector {
   void Start();
   void Stop();  // ends a watch in progress at once
 
+  // Ends the stream in progress and opens another from the last version seen: this one should have
+  // brought news, or may be as dead as its peer. From any thread.
+  void Reconnect();
+
   bool Synced() const { return synced_; }  // the first full list is in the store
   // Why it is not getting on, as a sentence for people; empty while all is well.
   std::string Problem() const;
@@ -110,7 +115,7 @@ class Reflector {
   std::chrono::milliseconds StepPaging(const Paging& paging, std::stop_token stop);
   std::chrono::milliseconds StepWatching(const Watching& watching, std::stop_token stop);
 
-  Result<void> RunWatch(const std::string& from_version, bool initial, std::stop_token stop);
+  Result<void> RunWatch(const std::string& from_version, bool initial, const std::stop_token& stop);
   Result<void> HandleLine(std::string_view line, bool& initial);
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
@@ -143,7 +148,9 @@ class Reflector {
 
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::string problem_;  // guarded by mutex_
+  // Guarded by mutex_.
+  std::string problem_;
+  std::stop_source stream_{std::nostopstate};  // of the watch in progress
 
   std::jthread thread_;
 };

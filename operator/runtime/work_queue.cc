@@ -35,19 +35,21 @@ void WorkQueue::Postpone(const std::string& key, std::chrono::nanoseconds delay)
   AddAfter(key, delay);
 }
 
-void WorkQueue::Sort(
-    const std::function<bool(const std::string&, const std::string&)>& before) {
+void WorkQueue::Sort(const std::function<bool(const std::string&, const std::string&)>& before) {
   const std::lock_guard lock(mutex_);
   std::stable_sort(ready_.begin(), ready_.end(),
                    [&](const auto& a, const auto& b) { return before(a.first, b.first); });
 }
 
-std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key) {
+std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key,
+                                                     std::chrono::milliseconds limit) {
   std::chrono::milliseconds delay;
   {
     const std::lock_guard lock(mutex_);
     std::uniform_real_distribution<double> uniform(0.0, 1.0);
-    delay = BackoffDelay(options_.backoff, ++failures_[key], uniform(random_));
+    BackoffOptions backoff = options_.backoff;
+    backoff.limit = std::min(backoff.limit, limit);
+    delay = BackoffDelay(backoff, ++failures_[key], uniform(random_));
     if (observer_ != nullptr) observer_->OnRetry();
   }
   AddAfter(key, delay);

@@ -61,8 +61,10 @@ class WorkQueue {
   // What is ready now is handed out in this order; what is added later comes after it.
   void Sort(const std::function<bool(const std::string&, const std::string&)>& before);
 
-  // Counts one more failure of the key and adds it after its back-off; returns the delay.
-  std::chrono::milliseconds AddAfterFailure(const std::string& key);
+  // Counts one more failure of the key and adds it after its back-off, which grows to `limit` at
+  // most; returns the delay.
+  std::chrono::milliseconds AddAfterFailure(
+      const std::string& key, std::chrono::milliseconds limit = std::chrono::milliseconds::max());
   void Forget(const std::string& key);  // the key succeeded: its failures are forgotten
   int Failures(const std::string& key) const;
 

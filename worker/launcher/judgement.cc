@@ -341,6 +341,7 @@ void Membership::End(const control::Verdict& verdict, int exit_code) {
   whole.clean_exits = static_cast<int>(std::count_if(
       exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));
   phase_ = LauncherPhase::kFinished;
+  actions_.push_back(Record{whole});
   for (const auto& [connection, pod_uid] : connections_) {
     actions_.push_back(SendTo{connection, control::Shutdown{}});
   }

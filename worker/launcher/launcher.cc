@@ -249,8 +249,8 @@ class Launcher {
   void Do(const Print& print) {
     PassThrough(print.is_stderr, TagLines(print.rank, print.is_stderr, print.data));
   }
+  void Do(const Record& record) { WriteVerdict(config_.termination_log, record.verdict); }
   void Do(const launcher::Finish& finish) {
-    WriteVerdict(config_.termination_log, finish.verdict);
     if (finish.verdict.succeeded) {
       LogInfo("Finished the job", {{"message", finish.verdict.message}});
     } else {

@@ -100,13 +100,18 @@ struct Print {
   bool is_stderr = false;
   std::string data;
 };
+// How the job ended, for its Pod's status: before any agent is told that it is over.
+struct Record {
+  control::Verdict verdict;
+};
 // The last action ever.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;
 };
 
-using Action = std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print, Finish>;
+using Action =
+    std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print, Record, Finish>;
 using Actions = std::vector<Action>;
 
 struct MpirunExit {

@@ -113,8 +113,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
     return GoOn(step_error_->WithContext("reducing step " + std::to_string(held_.version.step + 1)),
                 std::optional<StepResult>());
   }
-  position_->Enter(RankPhase::kUpdate);
-  Committed();
+  Committed(RankPhase::kUpdate);
   StepResult result{.waited = waited_, .networked = networked_};
   const auto batch = static_cast<double>(options_.global_batch);
   buckets_.flat_gradients().mul_(1.0 / batch);
@@ -181,8 +180,8 @@ Result<void> Session::Collectives::AllToAll(std::span<const std::byte> send,
 Result<void> Session::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_->Enter(RankPhase::kReduce);
   Result<void> done = Await(work, what, bytes);
+  if (done.ok()) Committed(RankPhase::kCompute);
   position_->Enter(RankPhase::kCompute);
-  if (done.ok()) Committed();
   return done;
 }
 
@@ -201,7 +200,11 @@ Result<void> Session::Applied(const control::Progress& progress) {
     audit_.Applied(world_, held_.version.step, share(), Checksum(state_), part);
   }
   unreported_ = progress;
-  if (options_.keeper != nullptr) options_.keeper->Applied(world_, held_);
+  if (options_.keeper != nullptr) {
+    position_->Enter(RankPhase::kEvaluate);  // to copy much state takes long
+    options_.keeper->Applied(world_, held_);
+    position_->Enter(RankPhase::kUpdate);
+  }
   if (!switching_) return {};
   if (options_.sharded != nullptr) {
     position_->Enter(RankPhase::kAdopt);
@@ -214,13 +217,15 @@ Result<void> Session::Applied(const control::Progress& progress) {
   return EnterNext(Error{ErrorKind::kUnavailable, "no world followed"});
 }
 
-// A collective has completed, so every rank has applied the step before it.
-void Session::Committed() {
-  if (!unreported_) return;
+// A collective has completed, so every rank has applied the step before it. `phase` is the next.
+void Session::Committed(RankPhase phase) {
+  if (!unreported_) return position_->Enter(phase);
   if (world_.rank == 0) membership_.Report(world_, *unreported_);
   if (options_.keeper != nullptr) {
+    position_->Enter(RankPhase::kEvaluate);  // to copy much state takes long
     options_.keeper->Committed(world_, held_, std::exchange(checkpoint_wanted_, false));
   }
+  position_->Enter(phase);
   unreported_.reset();
 }
 
@@ -228,7 +233,7 @@ Result<bool> Session::Sum(std::span<float> values) {
   position_->Enter(RankPhase::kReduce);
   const Result<void> summed = communicator_->AllReduce(values, StepDeadline())->Wait();
   if (summed.ok()) {
-    Committed();
+    Committed(RankPhase::kReduce);
     return true;
   }
   return GoOn(summed.error(), false);
@@ -269,7 +274,9 @@ Result<std::optional<std::vector<std::string>>> Session::Gather(const std::strin
 // All ranks' parts of the last checkpoint, before rank 0 may complete it.
 Result<bool> Session::FinishParts() {
   if (options_.sharded == nullptr || options_.keeper == nullptr) return true;
-  options_.keeper->FinishPart(world_, held_);
+  // Whoever is done with his part waits for the others' from Sum() on.
+  position_->Enter(RankPhase::kEvaluate);
+  options_.keeper->FinishPart(world_, held_, WorldOver());
   const std::optional<StateVersion> written = options_.keeper->PartWritten();
   std::array<float, 1> ranks{written ? 1.0F : 0.0F};
   const Result<bool> summed = Sum(ranks);
@@ -283,10 +290,14 @@ Result<bool> Session::FinishParts() {
   return true;
 }
 
+std::function<bool()> Session::WorldOver() const {
+  return [over = world_over_] { return over->load(); };
+}
+
 Result<bool> Session::Finish(const control::Progress& progress) {
   position_->Enter(RankPhase::kDone);
   if (const Result<bool> written = FinishParts(); !written.ok() || !*written) return written;
-  if (options_.keeper != nullptr) options_.keeper->Finished(world_, held_);
+  if (options_.keeper != nullptr) options_.keeper->Finished(world_, held_, WorldOver());
   const Result<bool> released = membership_.Finish(world_, progress);
   if (!released.ok() || *released) return released;
   return GoOn(Error{ErrorKind::kCancelled, "the world is over"}, false);

@@ -21,6 +21,7 @@
 //
 // Sources: session.cc (the steps within a world), session_worlds.cc (one world after another).
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -168,7 +169,7 @@ class Session {
   Result<Nothing> GoOn(const Error& cause, Nothing nothing);
   void Leave(const Error& cause);
   void CloseWorld();
-  void Committed();
+  void Committed(RankPhase phase);
   Result<bool> FinishParts();
   Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
@@ -176,6 +177,7 @@ class Session {
   Result<void> CutBuckets();
   WorkHandle ReduceBucket(int index);
   void EnterCompression(const Adopted& adopted);
+  std::function<bool()> WorldOver() const;
 
   MembershipSource& membership_;
   const CommunicatorFactory make_communicator_;
@@ -187,6 +189,8 @@ class Session {
   const std::shared_ptr<Position> position_;
 
   World world_;
+  // The membership's thread tells; shared with it.
+  std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
   HeldState held_;
   std::optional<HeldState> resumed_;
   Collectives collectives_{*this};

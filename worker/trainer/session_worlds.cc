@@ -66,7 +66,10 @@ Result<void> Session::Enter() {
   Result<std::unique_ptr<Communicator>> made = make_communicator_(world_, StepDeadline());
   if (!made.ok()) return made.error();
   communicator_ = *std::move(made);
-  membership_.Watch(world_.epoch, [communicator = communicator_.get()](const std::string& reason) {
+  world_over_ = std::make_shared<std::atomic<bool>>(false);
+  membership_.Watch(world_.epoch, [communicator = communicator_.get(),
+                                   over = world_over_](const std::string& reason) {
+    *over = true;
     communicator->Abort(reason);
   });
   Result<Adopted> adopted = Level();

@@ -223,11 +223,13 @@ class Trainer {
     if (plan_.timeline == nullptr) return true;
     const World& world = session_.world();
     const auto rank = static_cast<std::size_t>(world.rank);
+    session_.position().Enter(control::RankPhase::kReduce);
     const auto texts = session_.Gather(plan_.timeline->ToTraceEvents(
         world.rank, rank < world.members.size() ? world.members[rank] : ""));
     if (!texts.ok()) return texts.error();
     if (!texts->has_value()) return false;
     if (world.rank != 0) return true;
+    session_.position().Enter(control::RankPhase::kEvaluate);  // to write it may take long
     if (auto written = WriteTimelineFile(plan_.timeline_file, **texts); !written.ok()) {
       LogWarn("Wrote no timeline", {{"reason", written.error().message}});
     }

@@ -181,6 +181,24 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
   }
 }
 
+// As it is for an operator that comes back after an outage in which training began.
+TEST(DeadlinePolicy, ALauncherIsAskedBeforeAStartCountsAsTooLate) {
+  const api::TrainingJob job = StartedJob(StartTimeout(600));
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  scene.wall_now += std::chrono::hours(1);
+
+  const Plan asks = scene.Make();
+  EXPECT_EQ(FailedReason(asks), "");
+  EXPECT_TRUE(asks.order.has_value());
+  EXPECT_LE(asks.requeue_after, std::chrono::seconds(1));
+
+  scene.Answers(RunningWorld(2));
+  EXPECT_EQ(FailedReason(scene.Make()), "");
+
+  scene.launcher->status.reset();  // it does not answer
+  EXPECT_EQ(FailedReason(scene.Make()), api::kReasonStartTimeout);
+}
+
 TEST(DeadlinePolicy, AJobWhoseRanksWereStartedHasNoStartTimeoutAnyMore) {
   const api::TrainingJob job = StartedJob(StartTimeout(600), 1);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};

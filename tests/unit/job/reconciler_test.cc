@@ -564,6 +564,78 @@ TEST(Reconciler, QuotaRefusalIsToldAndRetriedLater) {
             api::kReasonQuotaExceeded);
 }
 
+TEST(Reconciler, ARefusalIsForgottenWhenWhatWasRefusedIsNotNeededAnyMore) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  api.refuse_create[kPodsPath] = {403, "pods \"x\" is forbidden: exceeded quota: q"};
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 4;
+  op.Settle();
+  ASSERT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonQuotaExceeded);
+
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+
+  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonQuotaExceeded);
+}
+
+TEST(Reconciler, ARefusedDeleteIsToldAtOnceAndThenTriedWithABackOff) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  const std::string worker = std::string(kPodsPath) + "/digits-worker-1";
+  api.objects[worker]["status"] = {{"phase", "Failed"}, {"reason", "Evicted"}};
+  api.refuse_delete = worker;
+  std::vector<std::chrono::milliseconds> delays;
+  for (int i = 0; i < 3; ++i) {
+    op.Sync();
+    const auto result = op.reconciler.Reconcile("team-a/digits");
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    delays.push_back(*result->requeue_after);
+  }
+
+  EXPECT_EQ(delays[0], std::chrono::milliseconds(10));
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonForbidden);
+  EXPECT_GE(delays[1], std::chrono::seconds(1));
+  EXPECT_GT(delays[2], delays[1]);
+}
+
+TEST(Reconciler, AStoreThatStaysBehindIsNotAskedEverSoOften) {
+  FakeApi api;
+  Operator op(api);
+  op.Sync();
+  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // and the watch does not say so
+  std::chrono::milliseconds delay{0};
+  for (int i = 0; i < 12; ++i) {
+    const auto result = op.reconciler.Reconcile("team-a/digits");
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_GE(*result->requeue_after, delay);
+    delay = *result->requeue_after;
+  }
+
+  EXPECT_GT(delay, std::chrono::seconds(4));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+}
+
+TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  api.objects[kJobPath]["status"]["epoch"] = 1;
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  api.refuse_create[kPodsPath] = {400, "admission webhook \"w\" denied the request"};
+  op.Settle();
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonInvalidSpec);
+
+  api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+}
+
 TEST(Reconciler, PodsThatCannotBeValidFailTheJob) {
   FakeApi api;
   api.refuse_create[kPodsPath] = {422, "Pod is invalid: spec.containers[0].resources: bad"};

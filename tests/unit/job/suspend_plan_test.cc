@@ -225,6 +225,14 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
        },
        false},
       {"the job has none", [](Scene& scene) { scene.job.spec.checkpoint.reset(); }, false},
+      {"between two worlds",
+       [&](Scene& scene) {
+         began(scene, 30, 150);
+         scene.launcher->status->phase = control::LauncherPhase::kForming;
+         scene.launcher->status->progress.reset();
+         scene.launcher->status->checkpoints_on_demand = true;
+       },
+       true},
       {"training pauses",
        [](Scene& scene) { scene.launcher->status->phase = control::LauncherPhase::kPaused; },
        false},
@@ -248,10 +256,32 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
     EXPECT_THAT(DeletedNames(plan), IsEmpty()) << row.name;
     if (!row.waits) continue;
     EXPECT_THAT(ConditionOf(plan, api::kSuspended).message,
-                HasSubstr("a checkpoint of step 200 or later is waited for"))
+                HasSubstr(scene.launcher->status->checkpoints_on_demand
+                              ? "a checkpoint of step 150 or later is waited for"
+                              : "a checkpoint of step 200 or later is waited for"))
         << row.name;
     EXPECT_LE(plan.requeue_after, kCheckpointLimit) << row.name;
   }
+}
+
+// As it is for an operator that has just begun to lead.
+TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
+  Scene scene = Checkpointing();
+  scene.launcher.reset();
+
+  const Plan plan = scene.Make();
+
+  ASSERT_TRUE(plan.order.has_value());
+  EXPECT_TRUE(plan.order->checkpoint);
+  EXPECT_EQ(plan.order->workers.size(), 2u);
+  EXPECT_THAT(DeletedNames(plan), IsEmpty());
+  EXPECT_EQ(plan.suspending, Suspending::kNo) << "its two minutes have not begun";
+  EXPECT_LE(plan.requeue_after, std::chrono::seconds(1));
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonSuspending);
+
+  scene.memory.suspension.emplace();
+  scene.memory.suspension->ending_since = scene.now;
+  EXPECT_EQ(scene.Make().suspending, Suspending::kEnding) << "that is not taken back";
 }
 
 TEST(SuspendPlan, ALauncherThatTakesCheckpointsOnDemandIsAskedForOne) {

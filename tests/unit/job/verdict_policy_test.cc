@@ -32,6 +32,17 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
       {PodBuilder::Worker(0).Waiting("CreateContainerConfigError",
                                      "failed to sync configmap cache"),
        false},
+      {PodBuilder::Worker(0).Waiting("CreateContainerConfigError",
+                                     "services have not yet been read at least once, cannot "
+                                     "construct envvars"),
+       false},
+      {PodBuilder::Worker(0).Waiting(
+           "RunContainerError", "error during container init: exec: \"/x\": permission denied"),
+       true},
+      {PodBuilder::Worker(0).Ended(128, "StartError",
+                                   "error running hook: nvidia-container-cli: load library failed: "
+                                   "libnvidia-ml.so.1: no such file or directory"),
+       false},
       {PodBuilder::Worker(0).Waiting("InvalidImageName", "bad"), true},
       {PodBuilder::Worker(0).Ended(
            128, "StartError", "exec: \"ringmaster-agent\": executable file not found in $PATH"),
@@ -44,7 +55,7 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
     const PodPtr pod = row.pod.Build();
 
     const auto outcome =
-        JudgeOutcome({}, SceneBuilder(job).Launcher().With(row.pod).Build(), kNowText);
+        JudgeOutcome({}, SceneBuilder(job).Launcher().With(row.pod).Build(), false, kNowText);
 
     EXPECT_EQ(outcome.has_value(), row.ends)
         << pod->container.waiting_reason << " " << pod->container.ended_message;
@@ -53,6 +64,18 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
       EXPECT_NE(outcome->message.find("digits-worker-0 on node node-1"), std::string::npos);
     }
   }
+}
+
+TEST(VerdictPolicy, APodThatCannotStartDoesNotEndAJobThatHasTrained) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  const Observed observed =
+      SceneBuilder(job)
+          .Launcher()
+          .With(PodBuilder::Worker(0).Waiting("CreateContainerConfigError", "no secret"))
+          .Build();
+
+  EXPECT_TRUE(JudgeOutcome({}, observed, false, kNowText).has_value());
+  EXPECT_FALSE(JudgeOutcome({}, observed, true, kNowText).has_value());
 }
 
 TEST(VerdictPolicy, SuccessOfAnEarlierLauncherStandsButItsFailureDoesNot) {
@@ -64,7 +87,7 @@ TEST(VerdictPolicy, SuccessOfAnEarlierLauncherStandsButItsFailureDoesNot) {
                                 {.succeeded = succeeded, .reason = "RankFailed"}))
                             .Launcher()
                             .Build(),
-                        kNowText);
+                        true, kNowText);
   };
 
   EXPECT_TRUE(with(true).has_value());

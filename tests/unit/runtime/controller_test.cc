@@ -93,6 +93,23 @@ TEST_F(ControllerTest, LooksAtOnceAtWhatCouldNotReachTheServerWhenItIsBack) {
   EXPECT_FALSE(controller.ProcessOne()) << "they succeeded";
 }
 
+TEST_F(ControllerTest, WhatPassesByItselfIsTriedAtLeastTwiceAMinute) {
+  ErrorKind kind = ErrorKind::kUnavailable;
+  Controller controller = Make([&](const std::string&) -> Result<ReconcileResult> {
+    return Error{kind, "an admission webhook is down"};
+  });
+  queue_.Add("job");
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(controller.ProcessOne());
+    clock_.Advance(seconds(30));
+  }
+
+  kind = ErrorKind::kForbidden;
+  ASSERT_TRUE(controller.ProcessOne());
+  clock_.Advance(seconds(30));
+  EXPECT_FALSE(controller.ProcessOne());
+}
+
 TEST_F(ControllerTest, WaitsAsLongAsTheServerAsks) {
   Controller controller = Make([&](const std::string&) -> Result<ReconcileResult> {
     return Error{ErrorKind::kThrottled, "slow down", {}, seconds(7)};

@@ -50,6 +50,29 @@ TEST_F(FreshnessTest, IgnoresWhatCannotBeComparedOrIsNotWatched) {
   EXPECT_TRUE(gate_.Fresh("job"));
 }
 
+TEST_F(FreshnessTest, TellsOfAWriteThatIsNotSeenForLong) {
+  int told = 0;
+  gate_.Watch(
+      kube::kPods, [this] { return pods_seen_; }, [&] { ++told; });
+  gate_.Wrote("job", kube::kPods, "105");
+  gate_.Wrote("other", kube::kPods, "106");
+
+  clock_.Advance(std::chrono::milliseconds(4900));
+  EXPECT_FALSE(gate_.Fresh("job"));
+  EXPECT_EQ(told, 0);
+  clock_.Advance(std::chrono::milliseconds(100));
+  EXPECT_FALSE(gate_.Fresh("job"));
+  EXPECT_FALSE(gate_.Fresh("other"));
+  EXPECT_EQ(told, 1) << "once for all keys";
+  clock_.Advance(std::chrono::seconds(15));
+  EXPECT_FALSE(gate_.Fresh("job"));
+  EXPECT_EQ(told, 2);
+  pods_seen_ = "106";
+  clock_.Advance(std::chrono::seconds(15));
+  EXPECT_TRUE(gate_.Fresh("job"));
+  EXPECT_EQ(told, 2);
+}
+
 TEST_F(FreshnessTest, DoesNotHoldAKeyForEver) {
   gate_.Wrote("job", kube::kPods, "105");
 

@@ -265,6 +265,16 @@ TEST_F(ReflectorTest, AsksAServerThatCannotBeReachedAgainSoonAndSaysWhenItIsBack
   EXPECT_EQ(recovered_, 1);
 }
 
+TEST_F(ReflectorTest, ListsAgainSoonHoweverOftenVersionsExpire) {
+  FillCache();
+  for (int i = 0; i < 8; ++i) {
+    http_.AnswerStream({.status = 410, .body = StatusBody(410, "Expired")});
+    const milliseconds delay = Exchange();
+    EXPECT_GE(delay, milliseconds(i == 0 ? 0 : 800));
+    EXPECT_LE(delay, seconds(4));
+  }
+}
+
 TEST_F(ReflectorTest, BacksOffWithAFactorUntilAWatchLastsASecond) {
   FillCache();
   std::vector<milliseconds> delays;
@@ -317,6 +327,22 @@ TEST_F(ReflectorTest, IgnoresObjectsWithoutName) {
   FillCache(EventLine("ADDED", "{}") + EventLine("ADDED", Pod("c", 12)));
 
   EXPECT_EQ(store_.size(), 3u);
+}
+
+TEST_F(ReflectorTest, GoesOnFromTheLastVersionOverAnotherStreamWhenItIsTold) {
+  http_.AnswerStream({.chunks = {Bookmark(10, true)}, .until_stopped = true});
+  http_.AnswerStream({.chunks = {EventLine("ADDED", Pod("c", 12))}, .until_stopped = true});
+  reflector_.Reconnect();  // nothing to end yet
+  reflector_.Start();
+  while (!reflector_.Synced()) std::this_thread::yield();
+
+  reflector_.Reconnect();
+
+  while (store_.LastSeenVersion() != "12") std::this_thread::yield();
+  EXPECT_TRUE(LastPathHas("resourceVersion=10"));
+  EXPECT_FALSE(LastPathHas("sendInitialEvents"));
+  EXPECT_EQ(reflector_.Problem(), "");
+  reflector_.Stop();
 }
 
 TEST_F(ReflectorTest, StopsAtOnceInTheMiddleOfAWatch) {

@@ -11,6 +11,18 @@ namespace {
 
 constexpr std::chrono::seconds kFinishLimit{60};
 constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
+constexpr std::chrono::milliseconds kBetweenLooks{100};
+
+// Whether the writer is idle within `limit`, and before the wait is given up.
+template <typename Writer>
+bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
+               const StateKeeper::GivenUp& given_up) {
+  for (auto waited = kBetweenLooks; waited < limit; waited += kBetweenLooks) {
+    if (writer.AwaitIdle(kBetweenLooks)) return true;
+    if (given_up && given_up()) return false;
+  }
+  return writer.AwaitIdle(kBetweenLooks);
+}
 
 }  // namespace
 
@@ -195,23 +207,26 @@ void StateKeeper::WorldEnded() {
   due_ = offered_ = restored_ = {};
 }
 
-void StateKeeper::FinishPart(const World& world, const HeldState& held) {
+void StateKeeper::FinishPart(const World& world, const HeldState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
   const bool completing = offered_ == held.version;  // rank 0's writer waits for the parts of it
   if (!completing) gate_.GiveUp();                   // of a checkpoint before
-  if (parts_->AwaitIdle(kPartLimit) && (completing || writer_->AwaitIdle(kPartLimit))) {
+  if (AwaitIdle(*parts_, kPartLimit, given_up) &&
+      (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);
   }
-  if (!parts_->AwaitIdle(kPartLimit)) LogWarn("Ended without its part of the last checkpoint");
+  if (AwaitIdle(*parts_, kPartLimit, given_up) || (given_up && given_up())) return;
+  LogWarn("Ended without its part of the last checkpoint");
 }
 
-void StateKeeper::Finished(const World& world, const HeldState& held) {
+void StateKeeper::Finished(const World& world, const HeldState& held, const GivenUp& given_up) {
   if (!writer_ || world.rank != 0 || held.version.step == 0) return;
-  bool idle = AwaitWritten(kFinishLimit);
+  bool idle = AwaitIdle(*writer_, kFinishLimit, given_up);
   if (idle && !parts_) {
     Checkpoint(world, held);
-    idle = AwaitWritten(kFinishLimit);
+    idle = AwaitIdle(*writer_, kFinishLimit, given_up);
   }
+  if (given_up && given_up()) return;
   if (!idle) LogWarn("Ended without waiting for the last checkpoint any longer");
 }
 

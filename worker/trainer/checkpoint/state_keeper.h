@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,12 +69,14 @@ class StateKeeper {
                         std::span<float> values) const;
   // The world is over: a checkpoint whose parts are not all written is given up.
   void WorldEnded();
+  // The next two return early once `given_up` says so: what is being written goes on.
+  using GivenUp = std::function<bool()>;
   // Training is over with this state: this rank's part of it is written, within a limit.
-  void FinishPart(const World& world, const HeldState& held);
+  void FinishPart(const World& world, const HeldState& held, const GivenUp& given_up = {});
 
   // Training is over with this state, which every rank has: waits until its checkpoint is complete,
   // within a limit.
-  void Finished(const World& world, const HeldState& held);
+  void Finished(const World& world, const HeldState& held, const GivenUp& given_up = {});
 
  private:
   StateKeeper(KeeperOptions options, TrainableState state, MembershipSource& membership,
