@@ -169,7 +169,7 @@ class Session {
   Result<Nothing> GoOn(const Error& cause, Nothing nothing);
   void Leave(const Error& cause);
   void CloseWorld();
-  void Committed(RankPhase phase);
+  void Committed(control::RankPhase phase);
   Result<bool> FinishParts();
   Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
