@@ -149,7 +149,8 @@ StallWatch::Millis StallWatch::Limit() const {
   bool evaluating = false;
   for (const auto& position : positions_) {
     entering = entering || StageOf(*position) < kStepping;
-    evaluating = evaluating || position->phase == RankPhase::kEvaluate;
+    // One that is stopped evaluates nothing, wherever it was.
+    evaluating = evaluating || (position->phase == RankPhase::kEvaluate && !position->stopped);
   }
   if (!median || evaluating) return kWhileUnknown * floor_;
   return std::max(kOfMedian * *median, entering ? kWhileEntering * floor_ : floor_);

@@ -156,6 +156,10 @@ TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
        59900ms,
        "nobody"},
       {"but not for ever", {kReduces, At(RankPhase::kEvaluate), kReduces}, 60000ms, "1"},
+      {"one is stopped in it",
+       {kReduces, Stopped(At(RankPhase::kEvaluate)), kReduces},
+       2000ms,
+       "1"},
       {"all are done", {kDone, kDone, kDone}, 10min, "nobody"},
       {"all but one are done", {kDone, kDone, kReduces}, 2000ms, "2"},
   };
