@@ -50,10 +50,14 @@ void Reflector::Stop() {
 }
 
 void Reflector::Reconnect() {
-  const std::lock_guard lock(mutex_);
-  if (!stream_.stop_possible()) return;
+  std::stop_source stream(std::nostopstate);
+  {
+    const std::lock_guard lock(mutex_);
+    stream = stream_;
+  }
+  if (!stream.stop_possible()) return;
   LogInfo("Watching anew", {{"resource", options_.resource.FullName()}});
-  stream_.request_stop();
+  stream.request_stop();  // without the mutex: it calls the client
 }
 
 void Reflector::Work(std::stop_token stop) {
