@@ -4,9 +4,10 @@
 #   tests/run.sh unit     the dev build's unit tests
 #   tests/run.sh all      unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
-# One dev build (ASan, UBSan) of everything; TSan without the LibTorch parts; the trainer with CUDA, against the LibTorch
-# of PyTorch's wheel, which needs no GPU; libFuzzer targets with clang. What is slow to make (Kubernetes, root file
-# systems, compiled objects) is cached outside the tree, keyed by version.
+# One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
+# trainer with CUDA, against the LibTorch of PyTorch's wheel, which needs no GPU; libFuzzer targets with clang. What is slow
+# to make (Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
+# images are made beside the builds, with what those leave of the processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -15,9 +16,15 @@ export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on ma
 export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 reports=$(mktemp -d)
-trap 'rm -rf "$reports"' EXIT
 started=$SECONDS
 failed_steps=()
+declare -A background=()  # process by name
+trap clean_up EXIT
+
+clean_up() {
+  [ ${#background[@]} -eq 0 ] || kill "${background[@]}" 2>/dev/null || true
+  rm -rf "$reports"
+}
 
 step() { # what command...: runs the command, says how long it took, remembers a failure
   local title=$1 begin=$SECONDS
@@ -30,6 +37,18 @@ step() { # what command...: runs the command, says how long it took, remembers a
     failed_steps+=("$title")
     return 1
   fi
+}
+
+meanwhile() { # name command...: begins it in the background, for `outcome`
+  nice -n 19 "${@:2}" >"$reports/$1.log" 2>&1 &
+  background[$1]=$!
+}
+
+outcome() { # name: shows what the command has said and says, until its end
+  local process=${background[$1]}
+  tail -n +1 --follow --pid="$process" "$reports/$1.log"
+  unset "background[$1]"
+  wait "$process"
 }
 
 build() { # preset cmake-arguments...
@@ -65,13 +84,17 @@ summary() {
 }
 
 step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
-if step "build: dev (ASan, UBSan)" build dev; then
+if [ "$what" = all ]; then
+  meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm prometheus
+  meanwhile images images/build.sh
+fi
+if step "build: dev (ASan)" build dev; then
   step "unit tests" run_tests dev unit -j2 -L '^unit$' || true
 fi
 if [ "$what" = all ]; then
-  if step "build: tsan" build tsan --target unit_tests; then
+  if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
-    step "unit tests under TSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
+    step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target gpu_trainer; then
     step "tests of the GPU trainer" run_tests gpu gpu -R '^(trainer_|gpu_)' || true
@@ -79,8 +102,8 @@ if [ "$what" = all ]; then
   if step "build: fuzz" build fuzz --target fuzz_targets; then
     step "fuzz targets, a short run each" run_tests fuzz fuzz -j2 -L '^fuzz$' || true
   fi
-  step "build: Kubernetes, helm and Prometheus" deploy/local/build.sh kubernetes etcd helm prometheus || true
-  step "build: images" images/build.sh || true
+  step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
+  step "build: images" outcome images || true
   step "runtime tests" run_tests dev runtime -j2 -L '^runtime$' || true
   step "integration tests" run_tests dev integration -j2 -L '^integration$' || true
   step "end-to-end tests" run_tests dev e2e -j2 -L '^e2e$' || true

@@ -47,6 +47,8 @@ std::string ReasonOf(const PlanInput& input, const PodsOutlook& outlook,
   if (outlook.worker_lost) return api::kReasonWorkerLost;
   if (const char* leaving = LeavingReason(input.observed)) return leaving;
   const api::Condition* old = api::FindCondition(input.job.status.conditions, api::kResizing);
+  // A job that is resumed grows from no workers.
+  if (old != nullptr && old->reason == api::kReasonSuspended) return api::kReasonScalingUp;
   for (const char* lasting : {api::kReasonScalingUp, api::kReasonScalingDown, api::kReasonDraining,
                               api::kReasonWorkerLost}) {
     if (old != nullptr && old->status == api::ConditionStatus::kTrue && old->reason == lasting) {

@@ -156,9 +156,7 @@ std::map<std::string, json> ClusterTest::List(const std::string& plural) {
 }
 
 std::vector<std::string> ClusterTest::Names(const std::string& plural) {
-  std::vector<std::string> names;
-  for (const auto& [name, object] : List(plural)) names.push_back(name);
-  return names;
+  return admin().Names(Path(plural));
 }
 
 std::vector<json> ClusterTest::Events(const std::string& reason) {

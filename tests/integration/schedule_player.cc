@@ -195,20 +195,12 @@ std::string SchedulePlayer::Launcher(const std::string& job) {
   return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
 }
 std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::string& role) {
-  return LiveAmong(List("pods"), job, role);
-}
-std::set<std::string> SchedulePlayer::LiveAmong(const std::map<std::string, json>& pods,
-                                                const std::string& job, const std::string& role) {
-  std::set<std::string> names;
-  for (const auto& [name, pod] : pods) {
-    const json labels = At(pod, "/metadata/labels");
-    const std::string phase = TextAt(pod, "/status/phase");
-    if (labels.is_object() && labels.value(api::kLabelJobName, "") == job &&
-        labels.value(api::kLabelRole, "") == role && phase != "Succeeded" && phase != "Failed") {
-      names.insert(name);
-    }
+  std::set<std::string> live;
+  for (const std::string& pod : admin().Names(
+           Path("pods") + "?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")) {
+    if (pod.starts_with(job + "-" + role + "-")) live.insert(pod);
   }
-  return names;
+  return live;
 }
 
 // "" where the job is as it should be; else what is not. Its Pods are listed only once its status
@@ -229,9 +221,8 @@ std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& go
     if (runs && TextAt(condition, "/type") == "Resizing" && TextAt(condition, "/status") == "True")
       return name + " is resizing";
   }
-  const std::map<std::string, json> pods = List("pods");
-  const std::set<std::string> launchers = LiveAmong(pods, name, api::kRoleLauncher);
-  const std::set<std::string> workers = LiveAmong(pods, name, api::kRoleWorker);
+  const std::set<std::string> launchers = Live(name, api::kRoleLauncher);
+  const std::set<std::string> workers = Live(name, api::kRoleWorker);
   if (!runs) return launchers.empty() && workers.empty() ? "" : name + " has live Pods";
   const std::string launcher = name + "-launcher-" + TextAt(job, "/status/launcherTerm");
   if (launchers != std::set<std::string>{launcher}) return name + "'s launchers";

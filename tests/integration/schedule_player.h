@@ -58,8 +58,6 @@ class SchedulePlayer : public ClusterTest {
   std::string Launcher(const std::string& job);
   // Of the job's Pods, those that have not ended: those that have stay for their logs.
   std::set<std::string> Live(const std::string& job, const std::string& role);
-  static std::set<std::string> LiveAmong(const std::map<std::string, json>& pods,
-                                         const std::string& job, const std::string& role);
   std::string Unsettled(const std::string& name, const JobGoal& goal);
 
   Burst burst_;

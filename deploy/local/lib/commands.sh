@@ -45,6 +45,8 @@ clean_up_after_failure() {
   kept=$(mktemp -d "${TMPDIR:-/tmp}/cluster-$NAME-log.XXXXXX")
   cp -r "$STATE/log/." "$kept/" 2>/dev/null || true
   say "not started; undoing what was made. All logs: $kept" || true
+  # Nodes still being prepared would start programs after the others have been ended.
+  [ ${#NODE_JOBS[@]} -eq 0 ] || wait "${NODE_JOBS[@]}" || true
   stop_cluster
   exit 1
 }

@@ -61,18 +61,19 @@ start_time() { # pid
   [ "$1" = Z ] || echo "${20}"
 }
 
-# Starts a program in the background, detached, its output in log/NAME.log, and records it before it runs.
-# Descriptors 7 to 9 are locks: a child that kept them would hold the cluster for ever.
+# Starts a program in the background, detached, its output in log/NAME.log. It is recorded before it runs, and before this
+# returns: a clean-up that follows at once knows of it. Descriptors 7 to 9 are locks: a child that kept them would hold the
+# cluster for ever.
 start() { # name command...
   local name=$1
   shift
-  (
+  read -r _ < <(
     pid=$BASHPID
     echo "$pid" >"$STATE/pid/$name"
     record process "$name" "$pid" "$(start_time "$pid")"
+    echo recorded
     exec setsid "$@" </dev/null >>"$STATE/log/$name.log" 2>&1 7>&- 8>&- 9>&-
-  ) &
-  disown # bash would report its end when `down` follows in the same script
+  ) || die "$name could not be recorded in $RECORD, and was not started"
 }
 
 running() { # name

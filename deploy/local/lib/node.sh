@@ -8,8 +8,10 @@ need_node_commands() {
   [ -x /usr/lib/cni/ptp ] || die "no CNI plugins in /usr/lib/cni; run deploy/local/prerequisites.sh cluster"
 }
 
+NODE_JOBS=()  # nodes that are being prepared, as processes of the shell
+
 up_with_nodes() { # nodes
-  local nodes=$1 i jobs=()
+  local nodes=$1 i
   pause_image
   make_bridge
   machine_wide take_kernel_settings
@@ -19,12 +21,12 @@ up_with_nodes() { # nodes
   # Everything of a node that needs no API server, for all nodes at once, while that one starts.
   for i in $(seq "$nodes"); do
     prepare_node "$i" "$nodes" &
-    jobs+=($!)
+    NODE_JOBS+=($!)
   done
   wait_for_apiserver
   start_controllers
-  for i in "${!jobs[@]}"; do
-    wait "${jobs[i]}" || die "node$((i + 1)) could not be prepared"
+  for i in "${!NODE_JOBS[@]}"; do
+    wait "${NODE_JOBS[i]}" || die "node$((i + 1)) could not be prepared"
   done
   for i in $(seq "$nodes"); do start_node_programs "$i"; done
   kubectl apply --filename="$here/lib/rbac.yaml" >/dev/null

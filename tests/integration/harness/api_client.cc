@@ -1,5 +1,6 @@
 #include "tests/integration/harness/api_client.h"
 
+#include <algorithm>
 #include <mutex>
 #include <sys/socket.h>
 #include <thread>
@@ -54,12 +55,15 @@ class ApiClient::Pool {
 
 namespace {
 
+constexpr const char* kJson = "application/json";
+
 http::request<http::string_body> MakeRequest(const Endpoint& endpoint, const std::string& method,
                                              const std::string& path, const std::string& body,
-                                             const std::string& content_type) {
+                                             const std::string& content_type,
+                                             const std::string& accept) {
   http::request<http::string_body> request(http::string_to_verb(method), path, 11);
   request.set(http::field::host, endpoint.address);
-  request.set(http::field::accept, "application/json");
+  request.set(http::field::accept, accept);
   request.set(http::field::user_agent, "ringmaster-test");
   if (!endpoint.token.empty()) request.set(http::field::authorization, "Bearer " + endpoint.token);
   if (!body.empty()) {
@@ -82,9 +86,10 @@ ApiClient::ApiClient(Endpoint endpoint)
 
 ApiClient::~ApiClient() = default;
 
-Response ApiClient::Send(const std::string& method, const std::string& path,
-                         const std::string& body, const std::string& content_type) {
-  const auto request = MakeRequest(endpoint_, method, path, body, content_type);
+Response ApiClient::Exchange(const std::string& method, const std::string& path,
+                             const std::string& body, const std::string& content_type,
+                             const std::string& accept) {
+  const auto request = MakeRequest(endpoint_, method, path, body, content_type, accept);
   ErrorCode error;
   // Idle connections may have been closed by the server meanwhile: then once more, at last on a new
   // one.
@@ -112,7 +117,7 @@ void ApiClient::Watch(const std::string& path, std::stop_token stop, const OnEve
   if (error) return;
   const int fd = connection->stream.lowest_layer().native_handle();
   const std::stop_callback cut(stop, [fd] { ::shutdown(fd, SHUT_RDWR); });
-  http::write(connection->stream, MakeRequest(endpoint_, "GET", path, "", ""), error);
+  http::write(connection->stream, MakeRequest(endpoint_, "GET", path, "", "", kJson), error);
   http::response_parser<http::empty_body> parser;
   parser.skip(true);
   if (!error) http::read_header(connection->stream, connection->buffer, parser, error);
@@ -126,11 +131,25 @@ void ApiClient::Watch(const std::string& path, std::stop_token stop, const OnEve
   }
 }
 
+std::vector<std::string> ApiClient::Names(const std::string& path) {
+  const std::string query = path.find('?') == std::string::npos ? "?" : "&";
+  const Response table = Exchange("GET", path + query + "includeObject=None", "", kJson,
+                                  "application/json;as=Table;g=meta.k8s.io;v=v1");
+  std::vector<std::string> names;
+  if (!table.ok() || !table.body.contains("rows")) return names;
+  for (const nlohmann::json& row : table.body.at("rows"))
+    names.push_back(row.at("cells").at(0).get<std::string>());
+  return names;
+}
+
 bool WaitUntil(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  using std::chrono::milliseconds;
+  const auto begin = std::chrono::steady_clock::now();
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto waited =
+        std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+    if (waited > limit) return false;
+    std::this_thread::sleep_for(std::clamp(waited / 10, milliseconds(10), milliseconds(100)));
   }
   return true;
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -52,7 +53,13 @@ class ApiClient {
     return Send("DELETE", path, options.is_null() ? "" : options.dump());
   }
   Response Send(const std::string& method, const std::string& path, const std::string& body,
-                const std::string& content_type = "application/json");
+                const std::string& content_type = "application/json") {
+    return Exchange(method, path, body, content_type, "application/json");
+  }
+
+  // The names of a list's objects, from the server's table of them: what is polled should not cost
+  // the machine whole lists. Empty where the server does not answer. `path` may have a query.
+  std::vector<std::string> Names(const std::string& path);
 
   // Events of one watch request, in order, until it ends, `stop` is asked for, or `on_event`
   // returns false.
@@ -63,11 +70,15 @@ class ApiClient {
   class Connection;
   class Pool;
 
+  Response Exchange(const std::string& method, const std::string& path, const std::string& body,
+                    const std::string& content_type, const std::string& accept);
+
   const Endpoint endpoint_;
   const std::unique_ptr<Pool> pool_;
 };
 
-// Looks every few milliseconds until `condition` holds; false when the limit has passed.
+// Looks until `condition` holds, every few milliseconds at first and less often the longer it
+// takes; false when the limit has passed.
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(60));
 

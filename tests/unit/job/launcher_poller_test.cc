@@ -135,7 +135,7 @@ class LauncherPollerTest : public ::testing::Test {
 
   const std::shared_ptr<const Credentials> keys = Keys("a");
   Launcher launcher{*keys};
-  const SystemClock clock;
+  const SystemClock clock{};
   News news;
   LauncherPoller poller{clock, [this](const std::string&) { news.Tell(); }, Quick(launcher.port)};
 };
@@ -218,7 +218,7 @@ TEST_F(LauncherPollerTest, CountsWhoIsNotHeard) {
 
 TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {
   Launcher impostor(*Keys("b"));
-  const SystemClock clock;
+  const SystemClock clock{};
   News news;
   LauncherPollerOptions options = Quick(impostor.port);
   LauncherPoller poller(

@@ -114,6 +114,20 @@ TEST(ResizingPolicy, TheReasonLastsUntilTheWorldIsComplete) {
   EXPECT_EQ(Resizing(scene.Make().status), "False Stable");
 }
 
+TEST(ResizingPolicy, AResumedJobGrowsFromNoWorkers) {
+  Scene scene = Stable();
+  for (api::Condition& condition : scene.job.status.conditions) {
+    if (condition.type == api::kResizing) condition.reason = api::kReasonSuspended;
+  }
+  scene.launcher->status->phase = LauncherPhase::kForming;
+  for (auto& worker : scene.launcher->status->workers) worker.member = false;
+
+  scene.job.status = scene.Make().status;
+  ASSERT_EQ(Resizing(scene.job.status), "True ScalingUp");
+  scene.launcher->status->workers[0].member = true;
+  EXPECT_EQ(Resizing(scene.Make().status), "True ScalingUp");
+}
+
 TEST(ResizingPolicy, StateInOneWord) {
   Scene scene = Stable();
   EXPECT_EQ(scene.Make().status.state, api::kStateRunning);
