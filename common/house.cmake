@@ -33,7 +33,7 @@ if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Sanitized builds are not optimised, except where a library asks for it (the trainer's arithmetic): sanitized and
-# optimised, our templates take more than twice the time to compile.
+# optimised, our templates take almost twice the time to compile.
 if(RINGMASTER_SANITIZE)
   add_compile_options(-fsanitize=${RINGMASTER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${RINGMASTER_SANITIZE})

@@ -238,8 +238,8 @@ Result<void> Check(const HttpClientOptions& options) {
 }  // namespace
 
 Result<void> InitializeHttpThreads(int threads) {
-  // The library reads all of the system's authorities for each connection, and SetUpTls drops them:
-  // most of what a connection costs, and none is ever wanted.
+  // The library reads all of the system's authorities for each connection, and SetUpTls drops
+  // them: work for nothing, since none is ever wanted.
   ::setenv("SSL_CERT_FILE", "/dev/null", 1);
   try {
     crossplat::threadpool::initialize_with_threads(static_cast<size_t>(threads));

@@ -195,12 +195,10 @@ std::string SchedulePlayer::Launcher(const std::string& job) {
   return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
 }
 std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::string& role) {
-  std::set<std::string> live;
-  for (const std::string& pod : admin().Names(
-           Path("pods") + "?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")) {
-    if (pod.starts_with(job + "-" + role + "-")) live.insert(pod);
-  }
-  return live;
+  const std::vector<std::string> names = admin().Names(
+      Path("pods") + "?labelSelector=" + api::kLabelJobName + "=" + job + "," + api::kLabelRole +
+      "=" + role + "&fieldSelector=status.phase!=Succeeded,status.phase!=Failed");
+  return {names.begin(), names.end()};
 }
 
 // "" where the job is as it should be; else what is not. Its Pods are listed only once its status
