@@ -21,7 +21,7 @@ struct Options {
   std::string namespace_policy;
   bool job_network_policies = true;
   std::string identity;
-  int workers = 64;
+  int workers = 256;
   bool leader_elect = true;
   std::string lease_name = "ringmaster-operator";
   std::string lease_duration = "4s";
@@ -52,7 +52,7 @@ struct Config {
   bool job_network_policies = true;  // jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process
   std::string instance;  // Pod or host name
-  int workers = 64;
+  int workers = 256;
   bool leader_elect = true;
   std::string lease_name;
   std::chrono::milliseconds lease_duration{};

@@ -24,7 +24,7 @@ struct NamespaceRules {
   bool resource_claims = false;
   std::vector<std::string> service_accounts;
   std::vector<std::string> capabilities;      // without "CAP_"
-  std::vector<std::string> device_resources;  // extended resources beside nvidia.com's
+  std::vector<std::string> device_resources;  // extended resources beside GPUs (gpu_resources.h)
   // Unset: any image, any number.
   std::optional<std::vector<std::string>> image_prefixes;
   std::optional<int> max_workers;

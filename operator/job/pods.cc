@@ -9,6 +9,7 @@
 
 #include "common/control/pod_contract.h"
 #include "operator/api/names.h"
+#include "operator/job/gpu_resources.h"
 #include "operator/job/manifests.h"
 #include "operator/kube/json_access.h"
 
@@ -24,7 +25,6 @@ constexpr char kShmVolume[] = "ringmaster-shm";
 constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
 constexpr char kDataSourceVolume[] = "ringmaster-data-source";
 constexpr char kDataVolume[] = "ringmaster-data";
-constexpr char kGpuResource[] = "nvidia.com/gpu";
 constexpr int64_t kMostGpus = 1024;  // of one worker
 
 // Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
@@ -262,11 +262,6 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   AddScratch(spec, container, kTmpVolume, "/tmp", json::object());
   AddCredentials(spec, container, context.credentials, kind.items);
   return container;
-}
-
-// A share or a slice of a GPU, under the names that NVIDIA's device plugin gives them.
-bool IsPartOfGpu(std::string_view resource) {
-  return resource.starts_with("nvidia.com/gpu.") || resource.starts_with("nvidia.com/mig-");
 }
 
 // The worker's GPUs, by its container's limits. Of parts, however many there are, a process sees

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/job/gpu_resources.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -15,18 +16,12 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view kGpuDomain = "nvidia.com/";
-
 bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
 bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-bool IsGpu(std::string_view resource) {
-  return resource.substr(0, kGpuDomain.size()) == kGpuDomain;
 }
 
 // Kubernetes' own resources have no domain, or one of kubernetes.io's; but under this one they are

@@ -42,7 +42,7 @@ class ControllerObserver {
 };
 
 struct ControllerOptions {
-  int workers = 64;  // at most; threads start when all others are busy
+  int workers = 256;  // at most; threads start when all others are busy
   std::chrono::milliseconds freshness_retry{
       20};  // how soon a key whose writes are unseen is looked at again
   // The longest back-off of a key whose server or whose right to ask was away: nothing tells when a

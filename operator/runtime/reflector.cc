@@ -254,7 +254,7 @@ milliseconds Reflector::Recover(const Error& error) {
       state_ = Empty{};
       // At once the first time; a server that keeps expiring our versions is asked more slowly.
       if (failures_ == 0) at_once_ = true;
-      return NextDelay(options_.blind_limit);
+      return NextDelay(options_.blind_backoff);
     }
     case ErrorKind::kForbidden:
       SetProblem(error.message);
@@ -270,7 +270,7 @@ milliseconds Reflector::Recover(const Error& error) {
     case ErrorKind::kUnavailable:
     case ErrorKind::kTimeout:
       SetProblem(error.message);
-      return std::max(error.retry_after, NextDelay(options_.blind_limit));
+      return std::max(error.retry_after, NextDelay(options_.blind_backoff));
     default:
       break;
   }
@@ -278,12 +278,10 @@ milliseconds Reflector::Recover(const Error& error) {
   return NextDelay();
 }
 
-milliseconds Reflector::NextDelay(milliseconds limit) {
+milliseconds Reflector::NextDelay(const BackoffOptions& backoff) {
   ++failures_;
   if (std::exchange(at_once_, false)) return milliseconds(0);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
-  BackoffOptions backoff = options_.backoff;
-  backoff.limit = std::min(backoff.limit, limit);
   return BackoffDelay(backoff, failures_, uniform(random_));
 }
 

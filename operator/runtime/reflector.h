@@ -43,10 +43,12 @@ struct ReflectorOptions {
                          .factor = 2.0,
                          .jitter = 1.0};
   std::chrono::milliseconds forbidden_limit{10'000};  // rights may be given at any time
-  // The longest wait after a server that could not be reached, said that it cannot serve, or let
-  // our version expire: a request of each watch costs little, and until then the operator sees
-  // nothing.
-  std::chrono::milliseconds blind_limit{2'000};
+  // After a server that could not be reached, said that it cannot serve, or let our version expire:
+  // a request of each watch costs little, and until then the operator sees nothing.
+  BackoffOptions blind_backoff{.initial = std::chrono::milliseconds(100),
+                               .limit = std::chrono::seconds(2),
+                               .factor = 2.0,
+                               .jitter = 1.0};
   // A watch that had failed works again; on the reflector's thread.
   std::function<void()> on_recovered{};
   // A watch that lasted this long ends a row of failures, and the next is opened at once: a
@@ -120,8 +122,8 @@ class Reflector {
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
-  std::chrono::milliseconds NextDelay(std::chrono::milliseconds limit);
-  std::chrono::milliseconds NextDelay() { return NextDelay(options_.backoff.limit); }
+  std::chrono::milliseconds NextDelay(const BackoffOptions& backoff);
+  std::chrono::milliseconds NextDelay() { return NextDelay(options_.backoff); }
   void WatchEnded(std::chrono::nanoseconds lasted);
   void Listed(const std::string& resource_version);
   void SetProblem(const std::string& problem);

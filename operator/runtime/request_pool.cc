@@ -58,7 +58,8 @@ std::size_t RequestPool::queued() const {
 void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> closure) {
   auto lane = lanes_.find(key);
   if (lane == lanes_.end()) {
-    first_.lanes.push_back(std::make_unique<Lane>(Lane{.key = key, .waiting = {}}));
+    first_.lanes.push_back(
+        std::make_unique<Lane>(Lane{.key = key, .waiting = {}, .number = ++made_}));
     lane = lanes_.emplace(key, first_.lanes.back().get()).first;
     ++first_.waiting;
   } else if (lane->second->open) {
@@ -88,18 +89,34 @@ RequestPool::Kind* RequestPool::NextLocked() {
 }
 
 RequestPool::Request RequestPool::TakeLocked(Kind& kind) {
-  std::unique_ptr<Lane> lane = std::move(kind.lanes.front());
-  kind.lanes.pop_front();
   --kind.waiting;
+  return &kind == &first_ ? TakeFirstLocked() : TakeTurnLocked();
+}
+
+RequestPool::Request RequestPool::TakeFirstLocked() {
+  std::unique_ptr<Lane> lane = std::move(first_.lanes.front());
+  first_.lanes.pop_front();
   Request request{.run = std::move(lane->waiting.front()), .opens = nullptr};
   lane->waiting.pop_front();
-  if (!lane->open) {
-    request.opens = std::move(lane);
-  } else if (lane->waiting.empty()) {
-    lanes_.erase(lane->key);
-  } else {
-    turns_.lanes.push_back(std::move(lane));
-    changed_.notify_all();  // whoever was woken for it may have found no lane
+  request.opens = std::move(lane);
+  return request;
+}
+
+RequestPool::Request RequestPool::TakeTurnLocked() {
+  auto& lanes = turns_.lanes;
+  const bool oldest = std::exchange(for_the_oldest_, !for_the_oldest_);
+  const auto turn =
+      oldest ? std::ranges::min_element(lanes, {}, [](const auto& lane) { return lane->number; })
+             : lanes.begin();
+  Lane& lane = **turn;
+  Request request{.run = std::move(lane.waiting.front()), .opens = nullptr};
+  lane.waiting.pop_front();
+  if (lane.waiting.empty()) {
+    lanes_.erase(lane.key);
+    lanes.erase(turn);
+  } else if (!oldest) {
+    lanes.push_back(std::move(lanes.front()));
+    lanes.pop_front();
   }
   return request;
 }

@@ -1,17 +1,20 @@
 #pragma once
 
 // Requests to the API server in parallel, shared fairly between jobs. The first request of a job
-// that had nothing waiting is one kind, all others, taken round-robin over the jobs, are the other;
-// of each kind 32 are in flight at most. A job's others wait for the end of its first, so that of
-// many new jobs all first requests come before anything else of theirs. So a job with 1,000 Pods to
-// create keeps 32 requests in flight, another job's first request waits for none of them, and many
-// new jobs cannot starve the big one. Used by the reconciler's act step.
+// that had nothing waiting is one kind, all others are the other; of each kind 32 are in flight at
+// most. A job's others wait for the end of its first, so that of many new jobs all first requests
+// come before anything else of theirs. The others take turns over the jobs, but every second turn
+// is that of the job whose requests have waited longest: where jobs come faster than they can be
+// served, it would have a turn ever more seldom. So a job with 1,000 Pods to create keeps 32
+// requests in flight, another job's first request waits for none of them, and many new jobs cannot
+// starve the big one. Used by the reconciler's act step.
 //
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
 //   pool.RunAll(job_key, std::move(creates));           // returns when all ran
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -45,11 +48,12 @@ class RequestPool {
   struct Lane {
     std::string key;
     std::deque<std::function<void()>> waiting;
-    bool open = false;  // its first request has ended
+    uint64_t number = 0;  // in the order of making
+    bool open = false;    // its first request has ended
   };
   // One kind of requests.
   struct Kind {
-    std::deque<std::unique_ptr<Lane>> lanes;  // with closures that wait; the front is next
+    std::deque<std::unique_ptr<Lane>> lanes;  // with closures that wait; the front has its turn
     std::size_t waiting = 0;                  // closures of this kind that may run
     std::size_t in_flight = 0;
   };
@@ -61,6 +65,8 @@ class RequestPool {
   void Work(std::stop_token stop);
   void EnqueueLocked(const std::string& key, std::function<void()> closure);
   Request TakeLocked(Kind& kind);
+  Request TakeFirstLocked();
+  Request TakeTurnLocked();
   void OpenLocked(std::unique_ptr<Lane> lane);
   Kind* NextLocked();
   void StartThreadsLocked();
@@ -74,6 +80,8 @@ class RequestPool {
   // Guarded by mutex_.
   Kind first_;
   Kind turns_;
+  bool for_the_oldest_ = false;  // the next turn
+  uint64_t made_ = 0;            // lanes
   std::map<std::string, Lane*, std::less<>> lanes_;
   std::size_t idle_ = 0;  // threads that wait for a closure, or are about to
   std::vector<std::jthread> threads_;

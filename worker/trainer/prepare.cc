@@ -47,13 +47,6 @@ Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
   return OpenGpu(number->value());
 }
 
-Result<void> CheckCompression(const TrainOptions& options, const Gpu* gpu) {
-  if (gpu == nullptr || options.compression == Compression::kNone) return {};
-  return Error{ErrorKind::kInvalid,
-               "--compression works on gradients in host memory, and this rank computes on a GPU: "
-               "leave it out, or ask for --device=cpu"};
-}
-
 // Runs the model once: older versions of LibTorch do not have every layer in fp16 on CPUs.
 Result<void> WarmUp(Workload& workload, const TrainOptions& options) {
   if (options.precision == Precision::kFloat32) {
@@ -89,7 +82,6 @@ Result<Prepared> Prepare(const TrainOptions& options) {
   if (auto enough = CheckGlobalBatch(options); !enough.ok()) return enough.error();
   Result<std::unique_ptr<Gpu>> gpu = FindGpu(options);
   if (!gpu.ok()) return gpu.error();
-  if (auto fits = CheckCompression(options, gpu->get()); !fits.ok()) return fits.error();
   at::set_num_threads(std::max(1, options.threads));
   Result<MadeWorkload> made = MakeWorkload(options, *gpu == nullptr ? "cpu" : (*gpu)->device());
   if (!made.ok()) return made.error();

@@ -21,13 +21,13 @@ constexpr std::size_t kSwitchScalar = 1;
 constexpr std::size_t kPartsScalar = 2;  // how many have written their part of a checkpoint
 constexpr std::size_t kCheckpointScalar = 3;
 
-// A bucket in host memory: its gradients, and the scalars that travel with the last one.
-struct HostBucket {
+// A bucket: its gradients, and the scalars that travel with the last one.
+struct BucketParts {
   std::span<float> gradients;
   std::span<float> scalars;
 };
 
-HostBucket OnHost(Buckets& buckets, int index) {
+BucketParts PartsOf(Buckets& buckets, int index) {
   const Elements bucket = buckets.Bucket(index);
   const std::span<float> all(reinterpret_cast<float*>(bucket.data), bucket.count);
   const bool last = index + 1 == buckets.count();
@@ -37,7 +37,7 @@ HostBucket OnHost(Buckets& buckets, int index) {
 
 std::vector<std::size_t> SizesOf(Buckets& buckets) {
   std::vector<std::size_t> sizes;
-  for (int i = 0; i < buckets.count(); ++i) sizes.push_back(OnHost(buckets, i).gradients.size());
+  for (int i = 0; i < buckets.count(); ++i) sizes.push_back(PartsOf(buckets, i).gradients.size());
   return sizes;
 }
 
@@ -54,7 +54,7 @@ Session::Session(MembershipSource& membership, CommunicatorFactory make_communic
       clock_(clock),
       options_(std::move(options)),
       position_(options_.position ? options_.position : std::make_shared<Position>()) {
-  if (options_.compression != Compression::kNone) feedback_.emplace(SizesOf(buckets_));
+  if (options_.codec != nullptr) feedback_.emplace(*options_.codec, SizesOf(buckets_));
 }
 
 Session::~Session() { CloseWorld(); }
@@ -91,7 +91,7 @@ WorkHandle Session::ReduceBucket(int index) {
   if (!reducer_) {
     return communicator_->AllReduce(buckets_.Bucket(index), ReduceOp::kSum, deadline_);
   }
-  const HostBucket bucket = OnHost(buckets_, index);
+  const BucketParts bucket = PartsOf(buckets_, index);
   return reducer_->Reduce(index, bucket.gradients, bucket.scalars, deadline_);
 }
 

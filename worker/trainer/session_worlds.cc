@@ -117,8 +117,7 @@ void Session::EnterCompression(const Adopted& adopted) {
               {{"this_rank", residuals}, {"with_members", gone}});
     }
     members_ = world_.members;
-    reducer_ = std::make_unique<CompressedReducer>(*communicator_, options_.compression,
-                                                   buckets_.count(), *feedback_);
+    reducer_ = std::make_unique<CompressedReducer>(*communicator_, *options_.codec, *feedback_);
   }
   audit_.Entered(world_, options_.global_batch, adopted, residuals);
 }

@@ -127,6 +127,11 @@ CommunicatorFactory MakeCommunicators(Gpu* gpu, MpiWorld* mpi, LeftBehind& left_
   };
 }
 
+Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
+  if (gpu != nullptr) return gpu->codec(compression);
+  return MakeHostRowCodec(compression);
+}
+
 // All that training changes.
 TrainableState StateOf(const TrainOptions& options, const Sgd& optimizer, BucketTuner& tuner) {
   TrainableState state = optimizer.state();
@@ -201,6 +206,9 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
   const Result<std::unique_ptr<StateKeeper>> keeper =
       OpenKeeper(options, workload, optimizer, state, **membership, clock);
   if (!keeper.ok()) return keeper.error();
+  const Result<std::unique_ptr<RowCodec>> codec =
+      MakeCodec(prepared->gpu.get(), options.compression);
+  if (!codec.ok()) return codec.error();
   Session session(**membership,
                   MakeCommunicators(prepared->gpu.get(), mpi, left_behind, options.transport),
                   buckets, state, *audit, clock,
@@ -212,7 +220,7 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
                    .keeper = keeper->get(),
                    .sharded = workload.sharded(),
                    .timeline = timeline ? &*timeline : nullptr,
-                   .compression = options.compression,
+                   .codec = codec->get(),
                    .mirror = optimizer.mirror(),
                    .tuner = options.tune_buckets ? &tuner : nullptr});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;

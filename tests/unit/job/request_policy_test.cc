@@ -143,6 +143,16 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
       std::string::npos);
 }
 
+TEST(RequestPolicy, NetworkDevicesOfNvidiaAreNoGpus) {
+  const auto spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "nvidia.com/hostdev": 8}}}]}})",
+      1);
+
+  EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 8})).find("deviceResources"), std::string::npos);
+  EXPECT_TRUE(
+      CheckRequests(spec, {.device_resources = {"nvidia.com/hostdev"}, .max_gpus = 8}).empty());
+}
+
 TEST(RequestPolicy, GpusThatCannotBeCountedAreRefusedWhereTheyAre) {
   for (const char* amount : {R"("1k")", R"("8e0")", "-1", "1.5", R"("99999999999999999999")"}) {
     const std::string text =

@@ -100,30 +100,52 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   gate.Open();
 }
 
-TEST(RequestPool, TakesTurnsBetweenJobsAfterTheirFirstRequests) {
-  RequestPool pool(1);
-  Gate gate;
-  std::jthread blocker([&] { pool.RunAll("blocker", {[] {}, gate.Closure()}); });
-  gate.AwaitInside(1);
-  std::vector<std::string> order;
-  std::vector<std::jthread> jobs;
-  const auto run = [&](const std::string& job, int count) {
+// The turns of jobs that all wait behind one request.
+class TurnsTest : public ::testing::Test {
+ protected:
+  TurnsTest() { gate_.AwaitInside(1); }
+
+  // Has one request that comes first and `turns` others.
+  void Add(const std::string& job, int turns) {
     std::latch first(1);
-    std::vector<std::function<void()>> closures(static_cast<std::size_t>(count),
-                                                [&order, job] { order.push_back(job); });
+    std::vector<std::function<void()>> closures(static_cast<std::size_t>(turns + 1),
+                                                [this, job] { order_.push_back(job); });
     closures.front() = [&first] { first.count_down(); };
-    jobs.emplace_back([&pool, job, closures] { pool.RunAll(job, closures); });
+    jobs_.emplace_back([this, job, closures] { pool_.RunAll(job, closures); });
     first.wait();
-  };
-  run("big", 4);
-  run("small", 2);
-  // One first request at a time: this one begins once the end of the others is known to the pool.
-  pool.RunAll("witness", {[] {}});
+  }
 
-  gate.Open();
-  jobs.clear();
+  std::vector<std::string> Order() {
+    // One first request at a time: this one begins once the end of the others is known to the pool.
+    pool_.RunAll("witness", {[] {}});
+    gate_.Open();
+    jobs_.clear();
+    return order_;
+  }
 
-  EXPECT_EQ(order, (std::vector<std::string>{"big", "small", "big", "big"}));
+ private:
+  RequestPool pool_{1};
+  Gate gate_;
+  std::jthread blocker_{[this] { pool_.RunAll("blocker", {[] {}, gate_.Closure()}); }};
+  std::vector<std::string> order_;
+  std::vector<std::jthread> jobs_;
+};
+
+// The blocker had the first turn.
+TEST_F(TurnsTest, EverySecondOneIsThatOfWhoWaitedLongest) {
+  Add("big", 5);
+  for (const char* job : {"a", "b", "c"}) Add(job, 1);
+
+  EXPECT_EQ(Order(), (std::vector<std::string>{"big", "big", "big", "a", "big", "b", "big", "c"}));
+}
+
+TEST_F(TurnsTest, TheOthersTakeThemInTheirOrder) {
+  Add("old", 1);
+  Add("big", 4);
+  Add("small", 2);
+
+  EXPECT_EQ(Order(),
+            (std::vector<std::string>{"old", "big", "big", "small", "big", "big", "small"}));
 }
 
 TEST(RequestPool, CountsAThrowingClosureAsEnded) {

@@ -29,14 +29,16 @@ float GradientAt(int rank, std::size_t index) {
 class ReducingRank {
  public:
   ReducingRank(const World& world, Compression compression, LeftBehind& left_behind)
-      : rank_(world.rank), size_(world.size), feedback_(kBuckets) {
+      : rank_(world.rank),
+        size_(world.size),
+        codec_(MakeHostRowCodec(compression)),
+        feedback_(*codec_, kBuckets) {
     if (world.size == 1) {
       communicator_ = std::make_unique<LoopbackCommunicator>();
     } else {
       communicator_ = std::make_unique<GlooCommunicator>(world, In(kReduceLimit), left_behind);
     }
-    reducer_ = std::make_unique<CompressedReducer>(*communicator_, compression,
-                                                   static_cast<int>(kBuckets.size()), feedback_);
+    reducer_ = std::make_unique<CompressedReducer>(*communicator_, *codec_, feedback_);
     for (const std::size_t count : kBuckets) gradients_.emplace_back(count);
   }
   ~ReducingRank() { Leave(); }
@@ -77,6 +79,7 @@ class ReducingRank {
  private:
   const int rank_;
   const int size_;
+  const std::unique_ptr<RowCodec> codec_;
   ErrorFeedback feedback_;
   std::vector<std::vector<float>> gradients_;
   std::array<float, 1> exact_{};
@@ -132,8 +135,9 @@ TEST_P(CompressedReducerTest, SumsAlikeOnAllRanksAndOverStepsLosesNothing) {
 TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   RunRanks(2, [&](const World& world) {
     GlooCommunicator communicator(world, In(kReduceLimit), left_behind_);
-    ErrorFeedback feedback({600});
-    CompressedReducer reducer(communicator, GetParam(), 1, feedback);
+    const auto codec = MakeHostRowCodec(GetParam());
+    ErrorFeedback feedback(*codec, {600});
+    CompressedReducer reducer(communicator, *codec, feedback);
     std::vector<float> values(600, 1.0F);
     if (world.rank == 1) values[7] = INFINITY;
 

@@ -273,6 +273,7 @@ class ElasticRank {
     const auto keeper = StateKeeper::Open(std::move(kept_where), state, membership, clock);
     ASSERT_TRUE(keeper.ok()) << keeper.error().message;
     kept = keeper->get();
+    const auto codec = MakeHostRowCodec(script.compression);
     Session session(membership, factory, buckets, state, *audit, clock,
                     {.global_batch = kExactBatch,
                      .timeout = script.timeout,
@@ -280,7 +281,7 @@ class ElasticRank {
                      .entered = script.entered,
                      .keeper = keeper->get(),
                      .sharded = workload->sharded(),
-                     .compression = script.compression,
+                     .codec = codec.get(),
                      .tuner = script.tune_buckets ? &tuner : nullptr});
     const Result<void> joined = session.Join();
     TrainPlan plan;

@@ -42,7 +42,8 @@ class ErrorFeedbackTest : public ::testing::Test {
     }
   }
 
-  ErrorFeedback feedback_{{5, 8}};
+  const std::unique_ptr<RowCodec> codec_ = MakeHostRowCodec(Compression::kFloat16);
+  ErrorFeedback feedback_{*codec_, {5, 8}};
 };
 
 TEST_F(ErrorFeedbackTest, AnAppliedStepLeavesWhatTheNextOneStartsFrom) {

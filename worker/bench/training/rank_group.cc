@@ -95,14 +95,13 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
                           .momentum = training.momentum,
                           .schedule = trainer::RateSchedule::kCosine,
                           .total_steps = training.steps});
+  const auto codec = trainer::MakeHostRowCodec(training.compression);
   world.members.clear();
   const std::shared_ptr<trainer::Store> store = world.store;
   const auto membership = trainer::MakeStaticMembership(std::move(world), store);
-  trainer::Session session(*membership, Communicators(left_behind, transport_), buckets,
-                           optimizer.state(), audit, clock,
-                           {.global_batch = training.global_batch,
-                            .timeout = kStepTimeout,
-                            .compression = training.compression});
+  trainer::Session session(
+      *membership, Communicators(left_behind, transport_), buckets, optimizer.state(), audit, clock,
+      {.global_batch = training.global_batch, .timeout = kStepTimeout, .codec = codec.get()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined.error();
   Result<trainer::StepLog> log = trainer::StepLog::Open("none");
   if (!log.ok()) return log.error();

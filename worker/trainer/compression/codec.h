@@ -9,9 +9,9 @@
 #include <span>
 #include <string_view>
 
-namespace ringmaster::trainer {
+#include "worker/trainer/compression/format.h"
 
-enum class Compression { kNone, kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2 };
+namespace ringmaster::trainer {
 
 // none, fp16, bf16, fp8-e4m3, fp8-e5m2: what --compression takes.
 const char* NameOf(Compression compression);

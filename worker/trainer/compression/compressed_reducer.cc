@@ -1,17 +1,21 @@
 #include "worker/trainer/compression/compressed_reducer.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
+#include <vector>
 
 namespace ringmaster::trainer {
-
-CompressedReducer::CompressedReducer(Communicator& communicator, Compression compression,
-                                     int bucket_count, ErrorFeedback& feedback)
-    : communicator_(communicator),
-      compression_(compression),
-      bucket_count_(bucket_count),
-      feedback_(feedback) {
+CompressedReducer::CompressedReducer(Communicator& communicator, RowCodec& codec,
+                                     ErrorFeedback& feedback)
+    : communicator_(communicator), codec_(codec), feedback_(feedback) {
+  if (communicator_.size() > 1) {
+    const std::size_t most = std::ranges::max(feedback_.bucket_sizes());
+    for (Wire& wire : wires_) {
+      All(wire.outgoing, most);
+      All(wire.incoming, most);
+    }
+    sum_.Floats(codec_, LargestPiece(most, communicator_.size()));
+  }
   thread_ = std::jthread([this] { Serve(); });
 }
 
@@ -20,12 +24,14 @@ CompressedReducer::~CompressedReducer() { Stop(); }
 WorkHandle CompressedReducer::Reduce(int bucket, std::span<float> values, std::span<float> exact,
                                      Deadline deadline) {
   auto work = std::make_shared<Work>(deadline);
+  const Result<RowCodec::Mark> computed = codec_.Computed();
   const std::lock_guard lock(mutex_);
+  if (!computed.ok() && !broken_) broken_ = computed.error();
   if (broken_) {
     work->Complete(*broken_);
     return work;
   }
-  queue_.push_back({bucket, values, exact, work});
+  queue_.push_back({bucket, values, exact, *computed, work});
   wake_.notify_one();
   return work;
 }
@@ -45,9 +51,14 @@ void CompressedReducer::Stop() {
 }
 
 void CompressedReducer::Serve() {
-  while (const std::optional<Task> task = Next()) {
-    if (const Result<void> advanced = Advance(*task); !advanced.ok()) return Fail(advanced.error());
+  Result<void> going = codec_.Attach();
+  while (going.ok()) {
+    const std::optional<Task> task = Next();
+    if (!task) break;
+    going = Advance(*task);
   }
+  codec_.Quiesce();
+  if (!going.ok()) Fail(going.error());
 }
 
 std::optional<CompressedReducer::Task> CompressedReducer::Next() {
@@ -62,8 +73,11 @@ std::optional<CompressedReducer::Task> CompressedReducer::Next() {
 // One bucket more is there: it is sent, and those before it move on.
 Result<void> CompressedReducer::Advance(const Task& task) {
   task.work->Begin();
+  if (Result<void> follows = codec_.StartAfter(task.computed); !follows.ok()) return follows;
   if (communicator_.size() == 1) return PayOff(task);
-  std::optional<Travelling> sent = Send(task);
+  Result<Travelling> prepared = Send(task);
+  if (!prepared.ok()) return prepared.error();
+  std::optional<Travelling> sent = *std::move(prepared);
   for (;;) {
     if (exchanging_) {
       if (Result<void> summed = SumAndGather(*exchanging_); !summed.ok()) return summed;
@@ -72,7 +86,7 @@ Result<void> CompressedReducer::Advance(const Task& task) {
       if (Result<void> received = Receive(*gathering_); !received.ok()) return received;
     }
     gathering_ = std::exchange(exchanging_, std::exchange(sent, std::nullopt));
-    const bool last = task.bucket + 1 == bucket_count_;
+    const bool last = static_cast<std::size_t>(task.bucket) + 1 == feedback_.bucket_sizes().size();
     if (!last || (!exchanging_ && !gathering_)) return {};
   }
 }
@@ -82,13 +96,12 @@ Result<void> CompressedReducer::PayOff(const Task& task) {
   const WorkHandle reduced = communicator_.AllReduce(task.values, task.work->deadline());
   if (Result<void> stands = reduced->Wait(); !stands.ok()) return stands;
   const BucketResiduals residuals = feedback_.Bucket(task.bucket);
-  std::ranges::transform(task.values, residuals.own_before, task.values.begin(), std::plus<>());
-  std::ranges::fill(residuals.own_after, 0.0F);
-  Finish(task);
-  return {};
+  if (Result<void> paid = codec_.Add(residuals.own_before, task.values); !paid.ok()) return paid;
+  if (Result<void> even = codec_.Zero(residuals.own_after); !even.ok()) return even;
+  return Finish(task);
 }
 
-CompressedReducer::Travelling CompressedReducer::Send(const Task& task) {
+Result<CompressedReducer::Travelling> CompressedReducer::Send(const Task& task) {
   Travelling sent{.task = task,
                   .wire = &wires_[static_cast<std::size_t>(task.bucket) % wires_.size()],
                   .exchange = {},
@@ -97,19 +110,19 @@ CompressedReducer::Travelling CompressedReducer::Send(const Task& task) {
   const Deadline deadline = task.work->deadline();
   const BucketResiduals residuals = feedback_.Bucket(task.bucket);
   const std::size_t slot = SlotBytes(task.values.size());
-  const std::size_t all = slot * static_cast<std::size_t>(size);
-  sent.wire->outgoing.resize(all);
-  sent.wire->incoming.resize(all);
+  const std::span<std::byte> outgoing = All(sent.wire->outgoing, task.values.size());
   for (int rank = 0; rank < size; ++rank) {
     const Piece piece = PieceOf(task.values.size(), rank, size);
-    Encode(compression_, task.values.subspan(piece.begin, piece.size()),
-           residuals.own_before.subspan(piece.begin, piece.size()),
-           residuals.own_after.subspan(piece.begin, piece.size()),
-           std::span(sent.wire->outgoing).subspan(static_cast<std::size_t>(rank) * slot));
+    Result<void> encoded =
+        codec_.Encode(task.values.subspan(piece.begin, piece.size()),
+                      residuals.own_before.subspan(piece.begin, piece.size()),
+                      residuals.own_after.subspan(piece.begin, piece.size()),
+                      outgoing.subspan(static_cast<std::size_t>(rank) * slot, slot));
+    if (!encoded.ok()) return encoded.error();
   }
   const std::vector<std::size_t> even(static_cast<std::size_t>(size), slot);
-  sent.exchange =
-      communicator_.AllToAll(sent.wire->outgoing, even, sent.wire->incoming, even, deadline);
+  sent.exchange = communicator_.AllToAll(
+      outgoing, even, All(sent.wire->incoming, task.values.size()), even, deadline);
   if (!task.exact.empty()) sent.exact = communicator_.AllReduce(task.exact, deadline);
   return sent;
 }
@@ -121,17 +134,18 @@ Result<void> CompressedReducer::SumAndGather(Travelling& bucket) {
   const std::size_t slot = SlotBytes(count);
   const std::size_t mine = PieceOf(count, communicator_.rank(), size).size();
   const BucketResiduals residuals = feedback_.Bucket(bucket.task.bucket);
-  const std::span<std::byte> incoming(bucket.wire->incoming);
-  sum_.resize(std::max(sum_.size(), mine));
-  const std::span<float> sum = std::span(sum_).first(mine);
-  Decode(compression_, incoming, sum);
-  for (int rank = 1; rank < size; ++rank) {
-    DecodeAdd(compression_, incoming.subspan(static_cast<std::size_t>(rank) * slot), sum);
+  const std::span<std::byte> incoming = All(bucket.wire->incoming, count);
+  const std::span<float> sum = sum_.Floats(codec_, mine);
+  Result<void> done = codec_.Decode(incoming.first(slot), sum);
+  for (int rank = 1; rank < size && done.ok(); ++rank) {
+    done = codec_.DecodeAdd(incoming.subspan(static_cast<std::size_t>(rank) * slot, slot), sum);
   }
+  if (!done.ok()) return done;
   const std::span<const float> owed =
       residuals.piece_before.empty() ? residuals.piece_before : residuals.piece_before.first(mine);
-  Encode(compression_, sum, owed, residuals.piece_after.first(mine), incoming);
-  bucket.exchange = communicator_.AllGather(incoming.first(slot), bucket.wire->outgoing,
+  done = codec_.Encode(sum, owed, residuals.piece_after.first(mine), incoming.first(slot));
+  if (!done.ok()) return done;
+  bucket.exchange = communicator_.AllGather(incoming.first(slot), All(bucket.wire->outgoing, count),
                                             bucket.task.work->deadline());
   return {};
 }
@@ -144,21 +158,24 @@ Result<void> CompressedReducer::Receive(const Travelling& bucket) {
   const int size = communicator_.size();
   const std::span<float> values = bucket.task.values;
   const std::size_t slot = SlotBytes(values.size());
+  const std::span<const std::byte> gathered = All(bucket.wire->outgoing, values.size());
   for (int rank = 0; rank < size; ++rank) {
     const Piece piece = PieceOf(values.size(), rank, size);
-    Decode(compression_,
-           std::span<const std::byte>(bucket.wire->outgoing)
-               .subspan(static_cast<std::size_t>(rank) * slot),
-           values.subspan(piece.begin, piece.size()));
+    Result<void> decoded =
+        codec_.Decode(gathered.subspan(static_cast<std::size_t>(rank) * slot, slot),
+                      values.subspan(piece.begin, piece.size()));
+    if (!decoded.ok()) return decoded;
   }
-  Finish(bucket.task);
-  return {};
+  return Finish(bucket.task);
 }
 
-void CompressedReducer::Finish(const Task& task) {
+// The caller may read the values.
+Result<void> CompressedReducer::Finish(const Task& task) {
+  if (Result<void> done = codec_.Finish(task.work->deadline()); !done.ok()) return done;
   const std::lock_guard lock(mutex_);
   travelling_.pop_front();
   task.work->Complete({});
+  return {};
 }
 
 // Everything that has not ended, and everything later, ends with the first error.
@@ -173,7 +190,12 @@ void CompressedReducer::Fail(const Error& error) {
 }
 
 std::size_t CompressedReducer::SlotBytes(std::size_t count) const {
-  return EncodedBytes(compression_, LargestPiece(count, communicator_.size()));
+  return codec_.EncodedBytes(LargestPiece(count, communicator_.size()));
+}
+
+// A slot for every rank, of a bucket of `count`.
+std::span<std::byte> CompressedReducer::All(RowMemory& memory, std::size_t count) {
+  return memory.Bytes(codec_, SlotBytes(count) * static_cast<std::size_t>(communicator_.size()));
 }
 
 }  // namespace ringmaster::trainer

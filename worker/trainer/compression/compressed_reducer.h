@@ -14,6 +14,7 @@
 // A thread of the object's own does it, so that backward goes on. It calls the communicator in an
 // order that depends on nothing but the buckets' numbers, as all ranks must: a bucket's all-to-all,
 // then the all-gather of the bucket before it, so that one bucket is encoded while another travels.
+// Gradients on a GPU are encoded there, by a codec that knows when backward has made them.
 
 #include <array>
 #include <condition_variable>
@@ -23,11 +24,10 @@
 #include <optional>
 #include <span>
 #include <thread>
-#include <vector>
 
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/compression/codec.h"
 #include "worker/trainer/compression/error_feedback.h"
+#include "worker/trainer/compression/row_codec.h"
 
 namespace ringmaster::trainer {
 
@@ -35,22 +35,23 @@ namespace ringmaster::trainer {
 // Abort() and LostPeer().
 class CompressedReducer {
  public:
-  // REQUIRES: `compression` is not kNone, and bucket_count is above 0. The references outlive the
-  // object.
-  CompressedReducer(Communicator& communicator, Compression compression, int bucket_count,
-                    ErrorFeedback& feedback);
+  // `feedback` is of the same codec, and knows the buckets; there is one at least. The references
+  // outlive the object. Throws where the codec has no memory left for what travels.
+  CompressedReducer(Communicator& communicator, RowCodec& codec, ErrorFeedback& feedback);
   // REQUIRES: the communicator's operations have ended, best by its own destruction after Stop():
   // they work on this object's memory.
   ~CompressedReducer();
 
-  // Sums `values`, and without loss of precision `exact`, in place. Called for the buckets 0, 1, …
-  // in each step, after ErrorFeedback::Begin(); `exact` may be empty, but is so on all ranks or on
-  // none. The memory stays valid, and untouched by the caller, until the work ended or Stop(). The
-  // first failure counts for all later calls: the communicator is broken.
+  // Sums `values`, and without loss of precision `exact`, in place, once what the calling thread
+  // has computed by now is done. Called for the buckets 0, 1, … in each step, after
+  // ErrorFeedback::Begin(); `exact` may be empty, but is so on all ranks or on none. The memory
+  // stays valid, and untouched by the caller, until the work ended or Stop(). The first failure
+  // counts for all later calls: the communicator is broken.
   WorkHandle Reduce(int bucket, std::span<float> values, std::span<float> exact, Deadline deadline);
 
-  // Ends the thread, within milliseconds; aborts the communicator where a step is under way. What
-  // has not ended ends with kCancelled; no memory of the caller is touched after it.
+  // Ends the thread, within milliseconds, on a GPU once backward is done there; aborts the
+  // communicator where a step is under way. What has not ended ends with kCancelled; no memory of
+  // the caller is touched after it.
   void Stop();
 
  private:
@@ -58,13 +59,14 @@ class CompressedReducer {
     int bucket = 0;
     std::span<float> values;
     std::span<float> exact;
+    RowCodec::Mark computed;
     WorkHandle work;
   };
   // Of one bucket on its way. Gathered pieces take the place of sent ones, the reduced piece that
   // of received ones.
   struct Wire {
-    std::vector<std::byte> outgoing;
-    std::vector<std::byte> incoming;
+    RowMemory outgoing;
+    RowMemory incoming;
   };
   struct Travelling {
     Task task;
@@ -77,22 +79,22 @@ class CompressedReducer {
   std::optional<Task> Next();
   Result<void> Advance(const Task& task);
   Result<void> PayOff(const Task& task);
-  Travelling Send(const Task& task);
+  Result<Travelling> Send(const Task& task);
   Result<void> SumAndGather(Travelling& bucket);
   Result<void> Receive(const Travelling& bucket);
-  void Finish(const Task& task);
+  Result<void> Finish(const Task& task);
   void Fail(const Error& error);
   std::size_t SlotBytes(std::size_t count) const;
+  std::span<std::byte> All(RowMemory& memory, std::size_t count);
 
   // Constant.
   Communicator& communicator_;
-  const Compression compression_;
-  const int bucket_count_;
+  RowCodec& codec_;
   ErrorFeedback& feedback_;
 
   // Of the thread. Three buckets travel at once: one exchanges, one is summed, one is gathered.
   std::array<Wire, 3> wires_;
-  std::vector<float> sum_;
+  RowMemory sum_;
   std::optional<Travelling> exchanging_;
   std::optional<Travelling> gathering_;
 

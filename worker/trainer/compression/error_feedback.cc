@@ -31,9 +31,17 @@ std::size_t LargestPiece(std::size_t count, int size) {
   return size == 1 ? 0 : (count + n - 1) / n;
 }
 
-ErrorFeedback::ErrorFeedback(std::vector<std::size_t> bucket_sizes)
-    : bucket_sizes_(std::move(bucket_sizes)) {
-  owed_.own.resize(std::accumulate(bucket_sizes_.begin(), bucket_sizes_.end(), std::size_t{0}));
+ErrorFeedback::ErrorFeedback(RowCodec& codec, std::vector<std::size_t> bucket_sizes)
+    : codec_(codec),
+      bucket_sizes_(std::move(bucket_sizes)),
+      gradients_(std::accumulate(bucket_sizes_.begin(), bucket_sizes_.end(), std::size_t{0})) {
+  owed_.own.Floats(codec_, gradients_);
+}
+
+std::size_t ErrorFeedback::AllPieces(int size) const {
+  std::size_t pieces = 0;
+  for (const std::size_t count : bucket_sizes_) pieces += LargestPiece(count, size);
+  return pieces;
 }
 
 void ErrorFeedback::Begin(const StateVersion& version, int rank, int size) {
@@ -44,10 +52,8 @@ void ErrorFeedback::Begin(const StateVersion& version, int rank, int size) {
   attempt.version = version;
   attempt.left.rank = rank;
   attempt.left.size = size;
-  attempt.left.own.resize(owed_.own.size());
-  std::size_t pieces = 0;
-  for (const std::size_t count : bucket_sizes_) pieces += LargestPiece(count, size);
-  attempt.left.pieces.resize(pieces);
+  attempt.left.own.Floats(codec_, gradients_);
+  attempt.left.pieces.Floats(codec_, AllPieces(size));
   same_pieces_ = any_ && owed_.rank == rank && owed_.size == size;
 }
 
@@ -61,12 +67,13 @@ BucketResiduals ErrorFeedback::Bucket(int index) {
   }
   const std::size_t count = bucket_sizes_[static_cast<std::size_t>(index)];
   const std::size_t most = LargestPiece(count, left.size);
-  BucketResiduals residuals{.own_before = std::span<const float>(owed_.own).subspan(own, count),
-                            .own_after = std::span(left.own).subspan(own, count),
+  const std::size_t pieces = AllPieces(left.size);
+  BucketResiduals residuals{.own_before = owed_.own.Floats(codec_, gradients_).subspan(own, count),
+                            .own_after = left.own.Floats(codec_, gradients_).subspan(own, count),
                             .piece_before = {},
-                            .piece_after = std::span(left.pieces).subspan(piece, most)};
+                            .piece_after = left.pieces.Floats(codec_, pieces).subspan(piece, most)};
   if (same_pieces_) {
-    residuals.piece_before = std::span<const float>(owed_.pieces).subspan(piece, most);
+    residuals.piece_before = owed_.pieces.Floats(codec_, pieces).subspan(piece, most);
   }
   return residuals;
 }
@@ -92,7 +99,8 @@ ResidualFate ErrorFeedback::Adopt(const StateVersion& version, bool changed) {
   }
   const bool dropped = any_;
   attempts_.clear();
-  std::fill(owed_.own.begin(), owed_.own.end(), 0.0F);
+  owed_.own = {};  // new memory is zeroed
+  owed_.own.Floats(codec_, gradients_);
   any_ = false;
   return dropped ? ResidualFate::kDropped : ResidualFate::kNone;
 }

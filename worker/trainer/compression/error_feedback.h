@@ -15,11 +15,12 @@
 #include <span>
 #include <vector>
 
+#include "worker/trainer/compression/row_codec.h"
 #include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer {
 
-// One bucket's share of the residuals during a step; memory of ErrorFeedback.
+// One bucket's share of the residuals during a step; memory of ErrorFeedback, where the codec's is.
 struct BucketResiduals {
   std::span<const float> own_before;  // as many as the bucket has gradients
   std::span<float> own_after;
@@ -47,8 +48,10 @@ std::size_t LargestPiece(std::size_t count, int size);
 // of the step's reductions.
 class ErrorFeedback {
  public:
-  // As many gradients as each bucket has.
-  explicit ErrorFeedback(std::vector<std::size_t> bucket_sizes);
+  // As many gradients as each bucket has. `codec` outlives the object.
+  ErrorFeedback(RowCodec& codec, std::vector<std::size_t> bucket_sizes);
+
+  const std::vector<std::size_t>& bucket_sizes() const { return bucket_sizes_; }
 
   // A step is about to be reduced, by rank `rank` of `size`; applied, it will be `version`.
   void Begin(const StateVersion& version, int rank, int size);
@@ -64,8 +67,8 @@ class ErrorFeedback {
 
  private:
   struct Residuals {
-    std::vector<float> own;
-    std::vector<float> pieces;  // of each bucket, LargestPiece() apart
+    RowMemory own;
+    RowMemory pieces;  // of each bucket, LargestPiece() apart
     int rank = -1;
     int size = 0;
   };
@@ -76,7 +79,11 @@ class ErrorFeedback {
   // Worlds that broke in the same step; another rank may still bring any of their states.
   static constexpr std::size_t kMostAttempts = 4;
 
+  std::size_t AllPieces(int size) const;
+
+  RowCodec& codec_;
   const std::vector<std::size_t> bucket_sizes_;
+  const std::size_t gradients_;  // of all buckets
   Residuals owed_;
   bool any_ = false;               // a step left something in owed_
   bool same_pieces_ = false;       // of the step under way

@@ -5,6 +5,7 @@
 
 #include "worker/trainer/comm/nccl/nccl_communicator.h"
 #include "worker/trainer/gpu/cuda_device.h"
+#include "worker/trainer/gpu/cuda_row_codec.h"
 #include "worker/trainer/gpu/gpu.h"
 
 namespace ringmaster::trainer {
@@ -52,6 +53,10 @@ class CudaGpu final : public Gpu {
       return std::unique_ptr<Communicator>(
           new NcclCommunicator(runtime, world, deadline, left_behind));
     };
+  }
+
+  Result<std::unique_ptr<RowCodec>> codec(Compression compression) override {
+    return MakeCudaRowCodec(number_, compression);
   }
 
  private:

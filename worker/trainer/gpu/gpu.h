@@ -8,6 +8,7 @@
 
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/compression/row_codec.h"
 #include "worker/trainer/gpu/gpu_choice.h"
 
 namespace ringmaster::trainer {
@@ -25,6 +26,9 @@ class Gpu {
   // Communicators over NCCL, worlds of one included: they work on the GPU's memory. `left_behind`
   // outlives them.
   virtual CommunicatorFactory communicators(LeftBehind& left_behind) = 0;
+
+  // Gradients in the GPU's memory as narrow codes; null for kNone. Errors as of OpenGpu().
+  virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
 
 // REQUIRES: ChooseGpu() gave `number`. kUnavailable: the GPU does not work, in CUDA's words.

@@ -5,11 +5,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RINGMASTER_HOST_DEVICE __host__ __device__
-#else
-#define RINGMASTER_HOST_DEVICE
-#endif
+#include "worker/trainer/host_device.h"
 
 namespace ringmaster::trainer {
 

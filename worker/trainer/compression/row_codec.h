@@ -1,0 +1,78 @@
+#pragma once
+
+// Where gradients are encoded and decoded, and where what is owed of them lies: on the host here,
+// on a GPU in gpu/cuda_row_codec.cc. Made once for a process; used by compressed_reducer.cc and
+// error_feedback.cc. On a GPU the calls only put work on one stream of the codec's own, in their
+// order, so memory that is named in one must stay until Finish().
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "common/base/result.h"
+#include "worker/trainer/compression/codec.h"
+#include "worker/trainer/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: Computed() and Allocate() by any thread; the rest by one at a time. Errors are
+// those of the device: after one it is of no more use.
+class RowCodec {
+ public:
+  // REQUIRES: not kNone.
+  explicit RowCodec(Compression compression) : compression_(compression) {}
+  virtual ~RowCodec() = default;
+
+  Compression compression() const { return compression_; }
+  std::size_t EncodedBytes(std::size_t count) const {
+    return trainer::EncodedBytes(compression_, count);
+  }
+
+  // Zeroed memory, where the gradients are. Throws where there is none left, as whoever makes
+  // tensors or vectors there does.
+  virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
+
+  // What the calling thread has computed by now.
+  using Mark = std::shared_ptr<void>;
+  virtual Result<Mark> Computed() = 0;
+
+  // The calling thread is about to use this codec and communicators: their operations start after
+  // what this codec was asked for before them.
+  virtual Result<void> Attach() = 0;
+  // What is asked for from now on starts after `mark`.
+  virtual Result<void> StartAfter(const Mark& mark) = 0;
+
+  // codec.h says what they do.
+  virtual Result<void> Encode(std::span<const float> values, std::span<const float> carried,
+                              std::span<float> left, std::span<std::byte> encoded) = 0;
+  virtual Result<void> Decode(std::span<const std::byte> encoded, std::span<float> values) = 0;
+  virtual Result<void> DecodeAdd(std::span<const std::byte> encoded, std::span<float> values) = 0;
+  // values[i] += carried[i].
+  virtual Result<void> Add(std::span<const float> carried, std::span<float> values) = 0;
+  virtual Result<void> Zero(std::span<float> values) = 0;
+
+  // Blocks until all that was asked for has ended. kTimeout: not by `deadline`.
+  virtual Result<void> Finish(Deadline deadline) = 0;
+  // After it nothing that was asked for works on any memory. A GPU that cannot be brought there
+  // ends the process: what it still writes could be taken for gradients of a later step.
+  virtual void Quiesce() = 0;
+
+ private:
+  const Compression compression_;
+};
+
+// Null for kNone.
+std::unique_ptr<RowCodec> MakeHostRowCodec(Compression compression);
+
+// Memory of a codec that grows when more is asked for. What was in it is lost then.
+class RowMemory {
+ public:
+  std::span<std::byte> Bytes(RowCodec& codec, std::size_t bytes);
+  std::span<float> Floats(RowCodec& codec, std::size_t count);
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,156 @@
+#include "worker/trainer/gpu/cuda_row_codec.h"
+
+#include <ATen/ATen.h>
+#include <chrono>
+#include <cuda_runtime_api.h>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "worker/trainer/comm/nccl/abort_limit.h"
+#include "worker/trainer/comm/nccl/event_pool.h"
+#include "worker/trainer/gpu/cuda_device.h"
+#include "worker/trainer/kernels/row_codec.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// Between two looks at an event, once it was asked for longer than kEager.
+constexpr std::chrono::microseconds kEager{500};
+constexpr std::chrono::microseconds kBetweenLooks{50};
+// Far more than forward and backward of a step take.
+constexpr std::chrono::seconds kQuietLimit{30};
+
+Result<void> Launched(int error, const char* what) {
+  if (error == 0) return {};
+  return Error{ErrorKind::kUnavailable, std::string(what) + " gradients on the GPU: CUDA says \"" +
+                                            cudaGetErrorString(static_cast<cudaError_t>(error)) +
+                                            "\""};
+}
+
+int64_t CountOf(std::span<const float> values) { return static_cast<int64_t>(values.size()); }
+
+class CudaRowCodec final : public RowCodec {
+ public:
+  // Of LibTorch's streams, so that its memory knows where it is used; above the computing's
+  // priority, as the communicators' are.
+  CudaRowCodec(int number, Compression compression)
+      : RowCodec(compression),
+        number_(static_cast<c10::DeviceIndex>(number)),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, number_)),
+        events_(std::make_shared<Events>(number)),
+        device_(*events_->device) {}
+
+  std::shared_ptr<std::byte> Allocate(std::size_t bytes) override {
+    const c10::cuda::CUDAStreamGuard on(stream_);
+    auto memory = std::make_shared<at::Tensor>(
+        at::zeros({static_cast<int64_t>(bytes)},
+                  at::TensorOptions(at::kByte).device(at::Device(at::kCUDA, number_))));
+    return {memory, static_cast<std::byte*>(memory->data_ptr())};
+  }
+
+  Result<Mark> Computed() override {
+    Result<DeviceEvent> event = events_->pool.Take();
+    if (!event.ok()) return event.error();
+    Mark mark(*event, [events = events_](DeviceEvent taken) { events->pool.Return(taken); });
+    const Result<void> recorded = device_.Record(*event, device_.ComputingStream());
+    if (!recorded.ok()) return recorded.error();
+    return mark;
+  }
+
+  Result<void> Attach() override {
+    if (Result<void> used = device_.Use(); !used.ok()) return used;
+    c10::cuda::setCurrentCUDAStream(stream_);
+    return {};
+  }
+  Result<void> StartAfter(const Mark& mark) override {
+    return device_.Follow(stream_.stream(), mark.get());
+  }
+
+  Result<void> Encode(std::span<const float> values, std::span<const float> carried,
+                      std::span<float> left, std::span<std::byte> encoded) override {
+    return Launched(
+        LaunchEncode(compression(), values.data(), carried.empty() ? nullptr : carried.data(),
+                     left.data(), encoded.data(), CountOf(values), stream_.stream()),
+        "encoding");
+  }
+  Result<void> Decode(std::span<const std::byte> encoded, std::span<float> values) override {
+    return Launched(LaunchDecode(compression(), encoded.data(), values.data(), CountOf(values),
+                                 stream_.stream()),
+                    "decoding");
+  }
+  Result<void> DecodeAdd(std::span<const std::byte> encoded, std::span<float> values) override {
+    return Launched(LaunchDecodeAdd(compression(), encoded.data(), values.data(), CountOf(values),
+                                    stream_.stream()),
+                    "adding");
+  }
+  Result<void> Add(std::span<const float> carried, std::span<float> values) override {
+    return Launched(LaunchAdd(carried.data(), values.data(), CountOf(values), stream_.stream()),
+                    "adding");
+  }
+  Result<void> Zero(std::span<float> values) override {
+    return Launched(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream_.stream()),
+                    "clearing what is owed of");
+  }
+
+  // Asks again and again, as comm/nccl does: nothing may wait for a GPU that hangs. It is busy with
+  // backward too, whose kernels come first.
+  Result<void> Finish(Deadline deadline) override {
+    const Result<DeviceEvent> event = events_->pool.Take();
+    if (!event.ok()) return event.error();
+    const Mark mark(*event, [events = events_](DeviceEvent taken) { events->pool.Return(taken); });
+    if (Result<void> last = device_.Record(*event, stream_.stream()); !last.ok()) return last;
+    const auto asked = std::chrono::steady_clock::now();
+    for (;;) {
+      const Result<bool> done = device_.Done(*event);
+      if (!done.ok()) return done.error();
+      if (*done) return {};
+      const auto now = std::chrono::steady_clock::now();
+      if (now > deadline) {
+        return Error{ErrorKind::kTimeout, "the GPU did not encode gradients in time"};
+      }
+      if (now - asked < kEager) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kBetweenLooks);
+      }
+    }
+  }
+
+  void Quiesce() override {
+    const Result<void> done = Finish(std::chrono::steady_clock::now() + kQuietLimit);
+    if (!done.ok() && done.error().kind == ErrorKind::kTimeout) {
+      EndProcessThatHangs("encoding gradients on the GPU");
+    }
+  }
+
+ private:
+  // Shared with marks, which may outlive the codec.
+  struct Events {
+    explicit Events(int number) : device(MakeCudaDevice(number)), pool(*device) {}
+    std::unique_ptr<DeviceApi> device;
+    EventPool pool;
+  };
+
+  const c10::DeviceIndex number_;
+  const c10::cuda::CUDAStream stream_;
+  const std::shared_ptr<Events> events_;
+  DeviceApi& device_;  // of events_
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RowCodec>> MakeCudaRowCodec(int number, Compression compression) {
+  if (compression == Compression::kNone) return std::unique_ptr<RowCodec>();
+  try {
+    return std::unique_ptr<RowCodec>(std::make_unique<CudaRowCodec>(number, compression));
+  } catch (const c10::Error& error) {
+    return Error{ErrorKind::kUnavailable,
+                 std::string("making a stream on the GPU: ") + error.what_without_backtrace()};
+  }
+}
+
+}  // namespace ringmaster::trainer

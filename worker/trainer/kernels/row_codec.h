@@ -1,0 +1,26 @@
+#pragma once
+
+// compression/codec.h on a GPU: the same codes, bit for bit, from the same functions of one number
+// (compression/codes.h). Each call puts its work on `stream` (a cudaStream_t) and returns CUDA's
+// error number, 0 for none. Memory is the GPU's; `compression` is not kNone.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/trainer/compression/format.h"
+
+namespace ringmaster::trainer {
+
+// `carried` may be null (nothing is carried), or `left`.
+int LaunchEncode(Compression compression, const float* values, const float* carried, float* left,
+                 std::byte* encoded, int64_t count, void* stream);
+
+int LaunchDecode(Compression compression, const std::byte* encoded, float* values, int64_t count,
+                 void* stream);
+int LaunchDecodeAdd(Compression compression, const std::byte* encoded, float* values, int64_t count,
+                    void* stream);
+
+// values[i] += carried[i].
+int LaunchAdd(const float* carried, float* values, int64_t count, void* stream);
+
+}  // namespace ringmaster::trainer
