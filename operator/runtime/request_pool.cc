@@ -6,6 +6,17 @@
 #include "common/base/log.h"
 
 namespace ringmaster::runtime {
+namespace {
+
+void Run(const std::function<void()>& closure) {
+  try {
+    closure();
+  } catch (const std::exception& thrown) {
+    LogError("A request threw an exception", {{"error", thrown.what()}});
+  }
+}
+
+}  // namespace
 
 RequestPool::~RequestPool() {
   std::vector<std::jthread> threads;
@@ -17,30 +28,52 @@ RequestPool::~RequestPool() {
 }
 
 void RequestPool::RunAll(const std::string& key, std::vector<std::function<void()>> closures) {
+  if (closures.empty()) return;
   struct Batch {
     std::mutex mutex;
     std::condition_variable ended;
     std::size_t left;
   } batch{{}, {}, closures.size()};
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::function<void()>& closure : closures) {
-      // Counts down even when the closure throws: Work() reports that, the caller must not wait for
-      // ever.
-      EnqueueLocked(key, [&batch, run = std::move(closure)] {
-        struct CountDown {
-          Batch& of;
-          ~CountDown() {
-            const std::lock_guard batch_lock(of.mutex);
-            if (--of.left == 0) of.ended.notify_one();
-          }
-        } count_down{batch};
-        run();
-      });
-    }
+  // Counts down even when the closure throws: that is reported where it runs, the caller must not
+  // wait for ever.
+  const auto counted = [&batch](std::function<void()> closure) {
+    return [&batch, run = std::move(closure)] {
+      struct CountDown {
+        Batch& of;
+        ~CountDown() {
+          const std::lock_guard batch_lock(of.mutex);
+          if (--of.left == 0) of.ended.notify_one();
+        }
+      } count_down{batch};
+      run();
+    };
+  };
+  std::unique_lock lock(mutex_);
+  std::unique_ptr<Lane> started = StartAtOnceLocked(key);
+  for (std::size_t i = started == nullptr ? 0 : 1; i < closures.size(); ++i) {
+    EnqueueLocked(key, counted(std::move(closures[i])));
   }
-  std::unique_lock lock(batch.mutex);
-  batch.ended.wait(lock, [&] { return batch.left == 0; });
+  if (started != nullptr) {
+    lock.unlock();
+    Run(counted(std::move(closures.front())));
+    lock.lock();
+    --first_.in_flight;
+    OpenLocked(std::move(started));
+    StartThreadsLocked();
+    changed_.notify_all();
+  }
+  lock.unlock();
+  std::unique_lock ended(batch.mutex);
+  batch.ended.wait(ended, [&] { return batch.left == 0; });
+}
+
+// The lane of a job that had none, whose first request need not wait for a place; else null.
+std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
+  if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
+  auto lane = std::make_unique<Lane>(Lane{.key = key, .waiting = {}, .number = ++made_});
+  lanes_.emplace(key, lane.get());
+  ++first_.in_flight;
+  return lane;
 }
 
 void RequestPool::Post(const std::string& key, std::function<void()> closure) {
@@ -143,12 +176,7 @@ void RequestPool::Work(std::stop_token stop) {
     ++kind->in_flight;
     Request request = TakeLocked(*kind);
     lock.unlock();
-    try {
-      request.run();
-    } catch (const std::exception& thrown) {
-      LogError("A request threw an exception", {{"error", thrown.what()}});
-    }
-    request.run = nullptr;
+    Run(std::exchange(request.run, nullptr));
     lock.lock();
     --kind->in_flight;
     ++idle_;

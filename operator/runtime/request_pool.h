@@ -35,8 +35,8 @@ class RequestPool {
   ~RequestPool();  // runs what is queued, then joins
 
   // Runs every closure once, the first alone, and returns when the last has ended. Blocks the
-  // caller, which may be any thread but one of the pool's. Closures must not throw; one that does
-  // is logged as a bug and counts as ended.
+  // caller, which may be any thread but one of the pool's, and runs the first there where it need
+  // not wait. Closures must not throw; one that does is logged as a bug and counts as ended.
   void RunAll(const std::string& key, std::vector<std::function<void()>> closures);
 
   // Queues one closure and returns. For work whose end is reported by itself.
@@ -63,6 +63,7 @@ class RequestPool {
   };
 
   void Work(std::stop_token stop);
+  std::unique_ptr<Lane> StartAtOnceLocked(const std::string& key);
   void EnqueueLocked(const std::string& key, std::function<void()> closure);
   Request TakeLocked(Kind& kind);
   Request TakeFirstLocked();

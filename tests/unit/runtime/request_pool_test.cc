@@ -30,6 +30,18 @@ TEST(RequestPool, UsesAllThreadsForOneJob) {
   pool.RunAll("job", std::move(closures));
 }
 
+TEST(RequestPool, TheCallerRunsAFirstRequestThatNeedNotWait) {
+  RequestPool pool(1);
+  std::thread::id first;
+  std::thread::id second;
+
+  pool.RunAll("job", {[&] { first = std::this_thread::get_id(); },
+                      [&] { second = std::this_thread::get_id(); }});
+
+  EXPECT_EQ(first, std::this_thread::get_id());
+  EXPECT_NE(second, first);
+}
+
 TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   RequestPool pool(8);
   std::atomic<bool> first_ended = false;
