@@ -15,7 +15,7 @@ using namespace trainer::partial_fc;  // NOLINT(google-build-using-namespace)
 DenseHead::DenseHead(const HeadOptions& options, ClassRange range, int64_t samples)
     : options_(options),
       samples_(samples),
-      rows_(range, options.dimension, options.sampling.seed),
+      rows_(Rows::Initial(range, options.dimension, options.sampling.seed)),
       units_(static_cast<std::size_t>(range.size() * options.dimension)),
       inverse_norms_(static_cast<std::size_t>(range.size())),
       logits_(static_cast<std::size_t>(range.size() * samples)),

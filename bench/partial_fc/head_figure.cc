@@ -20,7 +20,7 @@
 
 #include "bench/partial_fc/dense_head.h"
 #include "worker/trainer/data/data_order.h"
-#include "worker/trainer/partial_fc/shard_step.h"
+#include "worker/trainer/partial_fc/host_shard_step.h"
 #include "worker/trainer/philox.h"
 
 namespace ringmaster::partial_fc_bench {
@@ -94,8 +94,8 @@ double MedianMillis(const Options& options,
 double MeasureSparse(const Options& options, double rate) {
   const HeadOptions head = HeadOf(options, rate);
   const Share share = ShareOf(0, options.ranks, options.classes);
-  Rows rows({share.begin, share.end}, options.embedding, 1);
-  ShardStep work;
+  Rows rows = Rows::Initial({share.begin, share.end}, options.embedding, 1);
+  HostShardStep work;
   return MedianMillis(options, [&](int64_t step, const Batch& batch) {
     std::vector<float> maximum(batch.labels.size(), kNoMaximum);
     std::vector<float> sum(batch.labels.size());

@@ -15,9 +15,11 @@
 #include "tests/gpu/piped_membership.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
+#include "worker/trainer/workloads/partial_fc.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -34,29 +36,60 @@ struct Report {
   uint64_t checksum = 0;  // with the last one
 };
 
+enum class Trained { kMnist, kPartialFc };
+
+std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
+  if (what == Trained::kMnist) {
+    return MakeMnist(GeneratedDigits(1, 1024, 64),
+                     {.seed = 1, .global_batch = kBatch, .device = device});
+  }
+  partial_fc::HeadOptions head;
+  head.dimension = 64;
+  head.sampling = {.seed = 1, .rate = 0.4};
+  head.learning_rate = [](int64_t) { return 0.05; };
+  return MakePartialFc(SyntheticIdentities({.seed = 1,
+                                            .classes = 1000,
+                                            .training = 1024,
+                                            .held_out = 64,
+                                            .shape = {.channels = 1, .side = 16}}),
+                       {.seed = 1,
+                        .global_batch = kBatch,
+                        .backbone = "small",
+                        .table = {.head = head,
+                                  .copy_every = 10,
+                                  .checksums = true,
+                                  .device = MakeHeadDevice(device)},
+                        .device = device});
+}
+
 // The whole life of a member's process.
-int TrainMember(int orders, int reports) {
+int TrainMember(Trained what, int orders, int reports) {
   Result<std::unique_ptr<Gpu>> gpu = OpenGpu(0);
   if (!gpu.ok()) return 2;
   LeftBehind left_behind;
   PipedMembership membership(orders);
   const SystemClock clock;
   AuditLog audit;
-  const auto workload = MakeMnist(GeneratedDigits(1, 1024, 64),
-                                  {.seed = 1, .global_batch = kBatch, .device = (*gpu)->device()});
+  const auto workload = MakeOn(what, (*gpu)->device());
   workload->WarmUp();
   Buckets buckets(workload->parameters(), {});
-  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), {.total_steps = kSteps});
-  Session session(membership, (*gpu)->communicators(left_behind), buckets, optimizer.state(), audit,
-                  clock, {.global_batch = kBatch, .mirror = optimizer.mirror()});
+  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
+                {.total_steps = kSteps, .averages = workload->averages()});
+  Session session(
+      membership, (*gpu)->communicators(left_behind), buckets, optimizer.state(), audit, clock,
+      {.global_batch = kBatch, .sharded = workload->sharded(), .mirror = optimizer.mirror()});
   Result<void> going = session.Join();
   while (going.ok() && session.applied_steps() < kSteps) {
     const int64_t step = session.applied_steps();
     workload->Load(step, session.share());
     session.Begin();
-    static_cast<void>(workload->Forward(session.collectives()));
-    session.SetLoss(*workload->device_loss());
-    static_cast<void>(workload->Backward(session.collectives()));
+    // What fails here fails Reduce() too.
+    const Result<double> loss = workload->Forward(session.collectives());
+    if (workload->device_loss() != nullptr)
+      session.SetLoss(*workload->device_loss());
+    else if (loss.ok())
+      session.SetLoss(*loss);
+    if (loss.ok()) static_cast<void>(workload->Backward(session.collectives()));
     const Result<std::optional<StepResult>> reduced = session.Reduce();
     if (!reduced.ok()) return 3;
     if (!reduced->has_value()) continue;
@@ -75,14 +108,14 @@ int TrainMember(int orders, int reports) {
 
 class Member {
  public:
-  explicit Member(int number) {
+  Member(Trained what, int number) {
     std::array<int, 2> orders{};
     std::array<int, 2> reports{};
     if (::pipe2(orders.data(), O_CLOEXEC) != 0 || ::pipe2(reports.data(), O_CLOEXEC) != 0) return;
     process_ = StartGpuProcess(number, [&] {
       ::close(orders[1]);
       ::close(reports[0]);
-      return TrainMember(orders[0], reports[1]);
+      return TrainMember(what, orders[0], reports[1]);
     });
     ::close(orders[0]);
     ::close(reports[1]);
@@ -126,7 +159,13 @@ long long MillisSince(steady_clock::time_point begin) {
       std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - begin).count());
 }
 
-TEST(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
+class GpuRecovery : public testing::TestWithParam<Trained> {};
+INSTANTIATE_TEST_SUITE_P(Of, GpuRecovery, testing::Values(Trained::kMnist, Trained::kPartialFc),
+                         [](const auto& info) {
+                           return info.param == Trained::kMnist ? "Mnist" : "PartialFc";
+                         });
+
+TEST_P(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
   const TemporaryFolder folder;
   const auto world = [&](int64_t number, const std::vector<const Member*>& members) {
     const std::string store = folder.path() + "/world-" + std::to_string(number);
@@ -134,9 +173,9 @@ TEST(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
       members[rank]->Order(number, static_cast<int>(rank), static_cast<int>(members.size()), store);
     }
   };
-  const Member first(0);
-  const Member second(1);
-  const Member third(2);
+  const Member first(GetParam(), 0);
+  const Member second(GetParam(), 1);
+  const Member third(GetParam(), 2);
   world(1, {&first, &second, &third});
   ASSERT_GE(first.Await(20, 1).step, 20);
 
@@ -149,7 +188,7 @@ TEST(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
   std::printf("first step after a rank was killed: %lld ms\n", MillisSince(killed));
 
   const auto came = steady_clock::now();
-  const Member fourth(3);
+  const Member fourth(GetParam(), 3);
   world(3, {&first, &third, &fourth});
   ASSERT_GE(first.Await(1, 3).step, resumed.step);
   std::printf("first step with a new rank, from its start: %lld ms\n", MillisSince(came));

@@ -7,6 +7,7 @@
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/data/labelled_images.h"
 #include "worker/trainer/fingerprint.h"
+#include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/margin_name.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/workloads/partial_fc.h"
@@ -87,7 +88,7 @@ Result<MadeWorkload> MakeMnistWorkload(const TrainOptions& options, const std::s
   return made;
 }
 
-Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options) {
+Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options, const std::string& device) {
   const PartialFcFlags& flags = options.partial_fc;
   Result<partial_fc::Margin> margin = partial_fc::ParseMargin(flags.margin);
   if (!margin.ok()) return margin.error();
@@ -111,7 +112,9 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options) {
                                        .precision = options.precision,
                                        .table = {.head = std::move(head),
                                                  .copy_every = flags.buddy_every,
-                                                 .checksums = !options.audit_log.empty()}});
+                                                 .checksums = !options.audit_log.empty(),
+                                                 .device = MakeHeadDevice(device)},
+                                       .device = device});
   made.sgd.averages = made.workload->averages();
   return made;
 }
@@ -119,12 +122,8 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options) {
 }  // namespace
 
 Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device) {
-  if (options.workload != kPartialFcWorkload) return MakeMnistWorkload(options, device);
-  if (device != "cpu") {
-    return Error{ErrorKind::kInvalid,
-                 "--workload=partial-fc computes on CPUs only so far; pass --device=cpu"};
-  }
-  return MakePartialFcWorkload(options);
+  if (options.workload == kPartialFcWorkload) return MakePartialFcWorkload(options, device);
+  return MakeMnistWorkload(options, device);
 }
 
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -20,13 +21,13 @@
 
 namespace ringmaster::trainer {
 
-// One rank's share as it lies in memory: rows of one length, of a table that all shares make up.
+// One rank's share: rows of one length, of a table that all shares make up.
 // Rank r of n holds the rows ⌊r rows / n⌋ … ⌊(r + 1) rows / n⌋.
 struct ShardView {
-  int64_t all_rows = 0;
   int64_t row_values = 0;
   int64_t first_row = 0;
-  std::span<const float> values{};
+  std::span<const float> values{};      // the host's memory
+  std::shared_ptr<const void> owner{};  // of the values, where they are a copy
 };
 
 // A world that has formed, as far as bringing the shares into place needs it.
@@ -77,6 +78,8 @@ class ShardedState {
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
+  // Of the whole table.
+  virtual int64_t all_rows() const = 0;
   // This rank's share, until the next call. REQUIRES, as below: Level() has succeeded.
   virtual ShardView view() const = 0;
   // Of this rank's share. The sum over the ranks, modulo 2^64, is that of the whole, whatever the

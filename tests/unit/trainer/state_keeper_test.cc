@@ -326,9 +326,8 @@ class LargeShare final : public ShardedState {
   void LeaveOut() override {}
   void Applied(const HeldState&) override {}
   Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
-  ShardView view() const override {
-    return {.all_rows = kRows, .row_values = 1, .first_row = 0, .values = rows_};
-  }
+  int64_t all_rows() const override { return kRows; }
+  ShardView view() const override { return {.row_values = 1, .first_row = 0, .values = rows_}; }
   uint64_t checksum() const override { return 0; }
 
  private:

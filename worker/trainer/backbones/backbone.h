@@ -45,6 +45,7 @@ struct BackboneOptions {
   int64_t dimension = 512;
   uint64_t seed = 1;
   Precision precision = Precision::kFloat32;
+  at::Device device = at::kCPU;
 };
 
 // `name` is one of BackboneNames().

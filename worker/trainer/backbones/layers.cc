@@ -72,16 +72,18 @@ at::Tensor Layers::Random(at::IntArrayRef sizes, Draw draw) const {
   return tensor;
 }
 
-at::Tensor Layers::Add(const std::string& name, at::Tensor tensor) {
-  tensor.requires_grad_(true);
-  parameters_.push_back({.name = name, .tensor = tensor});
-  return tensor;
+at::Tensor Layers::Leaf(const at::Tensor& values) const {
+  return values.to(device_).requires_grad_(true);
 }
 
-at::Tensor Layers::AddAverage(const std::string& name, at::Tensor tensor) {
-  tensor.requires_grad_(true);
-  averages_.push_back({.name = name, .tensor = tensor});
-  return tensor;
+at::Tensor Layers::Add(const std::string& name, const at::Tensor& values) {
+  parameters_.push_back({.name = name, .tensor = Leaf(values)});
+  return parameters_.back().tensor;
+}
+
+at::Tensor Layers::AddAverage(const std::string& name, const at::Tensor& values) {
+  averages_.push_back({.name = name, .tensor = Leaf(values)});
+  return averages_.back().tensor;
 }
 
 Convolution Layers::MakeConvolution(const std::string& name, int64_t from, int64_t to,

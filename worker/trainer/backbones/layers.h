@@ -46,7 +46,7 @@ struct Linear {
 class Layers {
  public:
   explicit Layers(const BackboneOptions& options)
-      : seed_(options.seed), type_(TypeOf(options.precision)) {}
+      : seed_(options.seed), type_(TypeOf(options.precision)), device_(options.device) {}
 
   // A square kernel, without bias; normal with deviation 0.1, as arcface_torch starts.
   Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
@@ -60,14 +60,16 @@ class Layers {
   const std::vector<NamedTensor>& averages() const { return averages_; }
 
  private:
-  at::Tensor Add(const std::string& name, at::Tensor tensor);
-  at::Tensor AddAverage(const std::string& name, at::Tensor tensor);
+  at::Tensor Add(const std::string& name, const at::Tensor& values);
+  at::Tensor AddAverage(const std::string& name, const at::Tensor& values);
+  at::Tensor Leaf(const at::Tensor& values) const;
   // `draw` makes a value of two uniform ones in [0, 1).
   template <typename Draw>
   at::Tensor Random(at::IntArrayRef sizes, Draw draw) const;
 
   const uint64_t seed_;
   const at::ScalarType type_;
+  const at::Device device_;
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> averages_;
 };

@@ -194,7 +194,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
   const int64_t row_values =
       static_cast<int64_t>(values.size()) / std::max<int64_t>(1, end - begin);
   return folder_->LoadRows(version, options_.identity,
-                           {.all_rows = options_.sharded->view().all_rows,
+                           {.all_rows = options_.sharded->all_rows(),
                             .row_values = row_values,
                             .begin = begin,
                             .end = end},

@@ -12,23 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#include "worker/trainer/host_device.h"
+#include "worker/trainer/float_bits.h"
 
 namespace ringmaster::trainer {
-
-RINGMASTER_HOST_DEVICE inline uint32_t BitsOf(float value) {
-  uint32_t bits = 0;
-  memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-RINGMASTER_HOST_DEVICE inline float FloatOfBits(uint32_t bits) {
-  float value = 0;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 inline constexpr uint32_t kFloatSize = 0x7fffffffU;      // all but the sign
 inline constexpr uint32_t kFloatInfinity = 0x7f800000U;  // above it: NaN

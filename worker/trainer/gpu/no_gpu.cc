@@ -2,6 +2,8 @@
 
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/gpu/gpu_sgd.h"
+#include "worker/trainer/gpu/kernel_head_device.h"
+#include "worker/trainer/partial_fc/host_head_device.h"
 
 namespace ringmaster::trainer {
 
@@ -13,6 +15,10 @@ Result<std::unique_ptr<Gpu>> OpenGpu(int) {
 
 void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, double, double) {
   TORCH_CHECK(false, "this build has no GPU side");
+}
+
+std::shared_ptr<partial_fc::HeadDevice> MakeHeadDevice(const std::string&) {
+  return partial_fc::MakeHostHeadDevice();
 }
 
 }  // namespace ringmaster::trainer

@@ -1,13 +1,14 @@
 #include <cuda_runtime.h>
 
 #include "worker/trainer/compression/codes.h"
+#include "worker/trainer/kernels/launch.h"
 #include "worker/trainer/kernels/row_codec.h"
 
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
+constexpr unsigned kThreads = 256;
+constexpr unsigned kWarp = 32;
 constexpr int64_t kMostBlocks = 4096;  // more only wait for each other: the loops stride
 
 static_assert(kScaleChunk == kThreads, "a block encodes a chunk at a time, a thread a number");
@@ -83,25 +84,21 @@ unsigned BlocksFor(int64_t count) {
 }
 
 // Calls `launch` with a value of the format's type.
-template <typename Launch>
-int WithFormat(Compression compression, Launch launch) {
+template <typename LaunchFormat>
+int WithFormat(Compression compression, LaunchFormat launch) {
   switch (compression) {
     case Compression::kFloat16:
-      launch(Float16Code());
-      break;
+      return launch(Float16Code());
     case Compression::kBFloat16:
-      launch(BFloat16Code());
-      break;
+      return launch(BFloat16Code());
     case Compression::kFloat8E4M3:
-      launch(Float8E4M3Code());
-      break;
+      return launch(Float8E4M3Code());
     case Compression::kFloat8E5M2:
-      launch(Float8E5M2Code());
-      break;
+      return launch(Float8E5M2Code());
     case Compression::kNone:
-      return static_cast<int>(cudaErrorInvalidValue);
+      break;
   }
-  return static_cast<int>(cudaGetLastError());
+  return static_cast<int>(cudaErrorInvalidValue);
 }
 
 template <bool add>
@@ -109,9 +106,8 @@ int LaunchDecodeRow(Compression compression, const std::byte* encoded, float* va
                     void* stream) {
   if (count == 0) return 0;
   return WithFormat(compression, [&](auto format) {
-    DecodeRow<decltype(format), add>
-        <<<BlocksFor(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(encoded, values,
-                                                                               count);
+    return Launch(DecodeRow<decltype(format), add>, dim3(BlocksFor(count)), kThreads, stream,
+                  encoded, values, count);
   });
 }
 
@@ -121,9 +117,8 @@ int LaunchEncode(Compression compression, const float* values, const float* carr
                  std::byte* encoded, int64_t count, void* stream) {
   if (count == 0) return 0;
   return WithFormat(compression, [&](auto format) {
-    EncodeRow<decltype(format)>
-        <<<BlocksFor(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            values, carried, left, encoded, count);
+    return Launch(EncodeRow<decltype(format)>, dim3(BlocksFor(count)), kThreads, stream, values,
+                  carried, left, encoded, count);
   });
 }
 
@@ -139,9 +134,7 @@ int LaunchDecodeAdd(Compression compression, const std::byte* encoded, float* va
 
 int LaunchAdd(const float* carried, float* values, int64_t count, void* stream) {
   if (count == 0) return 0;
-  AddRow<<<BlocksFor(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(carried, values,
-                                                                               count);
-  return static_cast<int>(cudaGetLastError());
+  return Launch(AddRow, dim3(BlocksFor(count)), kThreads, stream, carried, values, count);
 }
 
 }  // namespace ringmaster::trainer

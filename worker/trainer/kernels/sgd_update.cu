@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include "worker/trainer/kernels/launch.h"
 #include "worker/trainer/kernels/sgd_update.h"
 
 namespace ringmaster::trainer {
@@ -45,9 +46,8 @@ int LaunchSgdUpdate(float* parameters, float* velocity, const float* gradients, 
   if (count == 0) return 0;
   const int64_t wanted = (count / kLanes + kThreads) / kThreads;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
-  SgdUpdate<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      parameters, velocity, gradients, count, momentum, rate);
-  return static_cast<int>(cudaGetLastError());
+  return Launch(SgdUpdate, dim3(blocks), kThreads, stream, parameters, velocity, gradients, count,
+                momentum, rate);
 }
 
 }  // namespace ringmaster::trainer

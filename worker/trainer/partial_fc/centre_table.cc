@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "worker/trainer/data/data_order.h"
 #include "worker/trainer/partial_fc/buddies.h"
+#include "worker/trainer/partial_fc/host_head_device.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
@@ -59,7 +60,10 @@ int64_t RowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t cla
 }  // namespace
 
 CentreTable::CentreTable(TableOptions options)
-    : options_(std::move(options)), copies_(options_.copy_every) {}
+    : options_(std::move(options)),
+      device_(options_.device == nullptr ? MakeHostHeadDevice() : options_.device),
+      step_(device_->MakeStep()),
+      copies_(options_.copy_every) {}
 
 // --- worlds
 
@@ -75,7 +79,7 @@ Result<ShardedOutcome> CentreTable::Level(const ShardedWorld& world) {
   const std::vector<uint64_t> all_stay(static_cast<std::size_t>(world.world.size), 0);
   exchange_ = std::make_unique<RowExchange>(
       world.communicator, ShardsAmong(all_stay, classes), options_.head.dimension,
-      RowExchange::Options{.timeout = world.timeout, .moving = world.moving});
+      RowExchange::Options{.timeout = world.timeout, .moving = world.moving}, *device_);
   const bool trained = world.adopted.origin == StateOrigin::kTraining;
   return trained ? Collect(world) : Begin(world);
 }
@@ -89,11 +93,12 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   if (!held) {
     Forget();
     if (from_nothing) {
-      rows_ = Rows(shard, options_.head.dimension, options_.head.sampling.seed);
+      rows_ = Rows::Initial(shard, options_.head.dimension, options_.head.sampling.seed, *device_);
     } else {
       if (!world.load) return ShardedOutcome{.lost = "all rows"};
       rows_ = Rows(shard, options_.head.dimension);
       loaded = world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
+      if (!device_->on_host()) rows_ = rows_.On(*device_);
     }
   }
   if (!from_nothing) {
@@ -140,8 +145,8 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
       exchange_->WorkTogether([&] { return ReplaySome(needed, world.adopted.version); });
   if (!replayed.ok()) return replayed.error();
   if (!StaysInPlace(plan, size, options_.head.classes)) {
-    Result<Rows> moved = exchange_->Move(plan, [&](int64_t block, ClassRange range) {
-      return std::as_const(block == kShard ? rows_ : block_of(block)->rows).Of(range);
+    Result<Rows> moved = exchange_->Move(plan, [&](int64_t block) -> const Rows& {
+      return block == kShard ? rows_ : block_of(block)->rows;
     });
     if (!moved.ok()) return moved.error();
     if (has_rows_) {
@@ -162,7 +167,7 @@ void CentreTable::CatchUp(const HeldState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
   if (!has_rows_ || step == pending_.end()) return Forget();
-  Replay(options_.head, *step, step_, rows_);
+  Replay(options_.head, *step, *device_, *step_, rows_);
   log_.Append(std::move(*step));
   pending_.clear();
   held_ = adopted;
@@ -196,16 +201,19 @@ Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
   int64_t left = 0;
   for (Block* block : needed) {
     while (block->version < adopted && std::chrono::steady_clock::now() < until) {
-      block->Advance(options_.head, log_, step_);
+      block->Advance(options_.head, log_, *device_, *step_);
     }
-    block->Materialise(options_.head);
-    left += log_.StepsAfter(block->version);
+    if (block->version < adopted) {
+      left += log_.StepsAfter(block->version);
+    } else {
+      block->Settle(options_.head, *device_);
+    }
   }
   return left;
 }
 
 Result<ShardedOutcome> CentreTable::Enter(const ShardedWorld& world) {
-  checksum_ = RowsChecksum(rows_.range().begin, rows_.row_floats(), rows_.values());
+  checksum_ = rows_.Checksum();
   const Result<uint64_t> whole = exchange_->SumOver(checksum_);
   if (!whole.ok()) return whole.error();
   held_ = world.adopted;
@@ -268,28 +276,22 @@ void CentreTable::Applied(const HeldState& held) {
 }
 
 void CentreTable::Update(const StepInputs& inputs) {
-  const std::span<const int64_t> sampled = step_.sampled();
-  const auto sum = [&] {
-    uint64_t checksum = 0;
-    for (const int64_t row : sampled) checksum += RowChecksum(row, rows_.Of({row, row + 1}));
-    return checksum;
-  };
-  if (options_.checksums) checksum_ -= sum();
-  step_.Update(rows_, RatesOf(options_.head, inputs.step));
-  if (options_.checksums) checksum_ += sum();
+  if (options_.checksums) checksum_ -= step_->Checksum(rows_);
+  step_->Update(rows_, RatesOf(options_.head, inputs.step));
+  if (options_.checksums) checksum_ += step_->Checksum(rows_);
 }
 
 ShardView CentreTable::view() const {
-  return {.all_rows = options_.head.classes,
-          .row_values = rows_.row_floats(),
-          .first_row = rows_.range().begin,
-          .values = rows_.values()};
+  ShardView view{
+      .row_values = rows_.row_floats(), .first_row = rows_.range().begin, .values = rows_.values()};
+  if (rows_.on_host()) return view;
+  const auto copy = std::make_shared<const Rows>(rows_.On(HostRows()));
+  view.values = copy->values();
+  view.owner = copy;
+  return view;
 }
 
-uint64_t CentreTable::checksum() const {
-  if (options_.checksums) return checksum_;
-  return RowsChecksum(rows_.range().begin, rows_.row_floats(), rows_.values());
-}
+uint64_t CentreTable::checksum() const { return options_.checksums ? checksum_ : rows_.Checksum(); }
 
 // --- copies
 
@@ -327,7 +329,7 @@ Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
   const RowExchange::Options options{.timeout = timeout};
   const int64_t classes = options_.head.classes;
   exchange_ = std::make_unique<RowExchange>(communicator, std::vector<ClassRange>(),
-                                            options_.head.dimension, options);
+                                            options_.head.dimension, options, *device_);
   const Result<std::vector<uint64_t>> gathered = exchange_->GatherNumbers(leaving ? 1 : 0);
   if (!gathered.ok()) return gathered.error();
   const auto leavers = std::ranges::count(*gathered, 1U);
@@ -337,9 +339,8 @@ Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
     plan.sources.push_back({.range = ShardOf(rank, size_, classes), .rank = rank, .block = kShard});
   }
   exchange_ = std::make_unique<RowExchange>(communicator, ShardsAmong(*gathered, classes),
-                                            options_.head.dimension, options);
-  Result<Rows> moved = exchange_->Move(
-      plan, [&](int64_t, ClassRange range) { return std::as_const(rows_).Of(range); });
+                                            options_.head.dimension, options, *device_);
+  Result<Rows> moved = exchange_->Move(plan, [&](int64_t) -> const Rows& { return rows_; });
   if (!moved.ok()) return moved.error().WithContext("handing class centres over");
   retired_.push_back(
       {.range = moved->range(), .version = held_.version, .rows = *std::move(moved)});

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "worker/trainer/partial_fc/copies.h"
+#include "worker/trainer/partial_fc/head_device.h"
 #include "worker/trainer/partial_fc/head_options.h"
 #include "worker/trainer/partial_fc/input_log.h"
 #include "worker/trainer/partial_fc/row_exchange.h"
 #include "worker/trainer/partial_fc/rows.h"
-#include "worker/trainer/partial_fc/shard_step.h"
 #include "worker/trainer/sharded_state.h"
 #include "worker/trainer/step_collectives.h"
 
@@ -31,6 +31,7 @@ struct TableOptions {
   int copy_every = 100;  // steps in which a shard is sent to its buddy once
   // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
   bool checksums = false;
+  std::shared_ptr<HeadDevice> device{};  // null: the host
 };
 
 // Thread-safety: one thread.
@@ -44,6 +45,7 @@ class CentreTable final : public ShardedState {
   void Applied(const HeldState& held) override;
   Result<void> HandOver(Communicator& communicator, bool leaving,
                         std::chrono::milliseconds timeout) override;
+  int64_t all_rows() const override { return options_.head.classes; }
   ShardView view() const override;
   uint64_t checksum() const override;
 
@@ -51,8 +53,9 @@ class CentreTable final : public ShardedState {
   const HeadOptions& options() const { return options_.head; }
   // REQUIRES: Level() has succeeded.
   const Rows& rows() const { return rows_; }
-  // What the step under way works with; its spans are into the inputs given to Prepared().
-  ShardStep& step() { return step_; }
+  HeadDevice& device() { return *device_; }
+  // What the step under way works with; its labels are those of the inputs given to Prepared().
+  ShardStep& step() { return *step_; }
   // A collective of the step is done, so every rank of the world has its rows.
   void Confirmed();
   // This rank has done its forward pass, and knows what the step's update depends on.
@@ -82,13 +85,14 @@ class CentreTable final : public ShardedState {
   Result<void> ExchangeOnce(const Exchange& exchange);
 
   const TableOptions options_;
+  const std::shared_ptr<HeadDevice> device_;
 
-  Rows rows_;
+  Rows rows_;       // on device_
   HeldState held_;  // of rows_
   bool has_rows_ = false;
   // Shards of the worlds before, until all ranks of this one have theirs.
   std::vector<Block> retired_;
-  ShardStep step_;
+  const std::unique_ptr<ShardStep> step_;
   std::vector<StepInputs> pending_;  // of attempts at the next step, newest last
   InputLog log_;
   Copies copies_;

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/partial_fc/class_draws.h"
 
 namespace ringmaster::trainer::partial_fc {
 
@@ -23,8 +23,7 @@ std::vector<int64_t> SampledClasses(const SamplingOptions& options, int64_t step
   PhiloxBlock block{};
   for (int64_t row = range.begin; row < range.end; ++row) {
     if (row == range.begin || row % 4 == 0) {
-      block = RandomBlock(options.seed, RandomPurpose::kClassSampling, static_cast<uint64_t>(step),
-                          static_cast<uint32_t>(row / 4), static_cast<uint32_t>(row >> 34));
+      block = DrawsOfFour(options.seed, step, row / 4);
     }
     if (UnitFloat(block.words[row % 4]) < rate) drawn.push_back(row);
   }

@@ -1,9 +1,11 @@
 #include "worker/trainer/partial_fc/copies.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "worker/trainer/data/data_order.h"
+#include "worker/trainer/partial_fc/row_plan.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
@@ -20,16 +22,28 @@ ClassRange PieceOf(ClassRange shard, int piece, int pieces) {
 
 }  // namespace
 
-void Block::Materialise(const HeadOptions& options) {
+void Block::Materialise(const HeadOptions& options, HeadDevice& device) {
   if (rows.range() == range) return;
-  rows = Rows(range, options.dimension, options.sampling.seed);
+  rows = Rows::Initial(range, options.dimension, options.sampling.seed, device);
+  visiting = !device.on_host();
 }
 
-void Block::Advance(const HeadOptions& options, const InputLog& log, ShardStep& step) {
-  Materialise(options);
+void Block::Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
+                    ShardStep& step) {
+  Materialise(options, device);
+  if (rows.on_host() && !device.on_host()) {
+    rows = rows.On(device);
+    visiting = true;
+  }
   const StepInputs& inputs = log.After(version);
-  Replay(options, inputs, step, rows);
+  Replay(options, inputs, device, step, rows);
   version = inputs.version;
+}
+
+void Block::Settle(const HeadOptions& options, HeadDevice& device) {
+  Materialise(options, device);
+  if (visiting) rows = rows.On(HostRows());
+  visiting = false;
 }
 
 ClassRange CopyRound::RowsOf(ClassRange shard, int all_pieces) const {
@@ -42,6 +56,7 @@ void Copies::Enter(ClassRange ward, bool as_initialised) {
   for (Block& piece : pieces_) {
     if (piece.version != kAbsent && piece.range.size() > 0) older_.push_back(std::move(piece));
   }
+  DropOutdated();
   pieces_.clear();
   ward_ = ward;
   exchanges_ = 0;
@@ -51,6 +66,20 @@ void Copies::Enter(ClassRange ward, bool as_initialised) {
     pieces_.push_back({.range = PieceOf(ward, piece, every_),
                        .version = as_initialised ? StateVersion{} : kAbsent});
   }
+}
+
+// Of copies of the same rows the newest is enough: worlds that follow each other before a copy is
+// complete must not fill the memory.
+void Copies::DropOutdated() {
+  std::vector<Block> newest;
+  std::ranges::stable_sort(older_, std::ranges::greater(), &Block::version);
+  for (Block& block : older_) {
+    const bool outdated = std::ranges::any_of(newest, [&](const Block& other) {
+      return Overlap(block.range, other.range) == block.range;
+    });
+    if (!outdated) newest.push_back(std::move(block));
+  }
+  older_ = std::move(newest);
 }
 
 void Copies::Clear() {
@@ -74,11 +103,14 @@ void Copies::Received(ClassRange range, std::span<const float> rows, const State
   const CopyRound round = next();
   for (int i = round.first_piece; i < round.first_piece + round.pieces; ++i) {
     Block& piece = pieces_[static_cast<std::size_t>(i)];
-    if (piece.rows.range() != piece.range) piece.rows = Rows(piece.range, dimension);
+    if (piece.rows.range() != piece.range || piece.visiting) {
+      piece.rows = Rows(piece.range, dimension);
+      piece.visiting = false;
+    }
     const auto from =
         rows.subspan(static_cast<std::size_t>((piece.range.begin - range.begin) * 2 * dimension),
                      piece.rows.values().size());
-    std::ranges::copy(from, piece.rows.values().begin());
+    piece.rows.Write(piece.range, from);
     piece.version = version;
   }
   ++exchanges_;

@@ -8,23 +8,28 @@
 #include <span>
 #include <vector>
 
+#include "worker/trainer/partial_fc/head_device.h"
 #include "worker/trainer/partial_fc/input_log.h"
 #include "worker/trainer/partial_fc/rows.h"
-#include "worker/trainer/partial_fc/shard_step.h"
 
 namespace ringmaster::trainer::partial_fc {
 
 // Rows at a version. Without values they are as initialised, and {} is their version: nothing is
-// kept for them before they are needed.
+// kept for them before they are needed. Copies lie on the host; on a device only while steps are
+// repeated on them.
 struct Block {
   ClassRange range;
   StateVersion version;
   Rows rows{};
+  bool visiting = false;  // a device, for as long as steps are repeated
 
-  // Repeats the first step of `log` after this version. REQUIRES: there is one.
-  void Advance(const HeadOptions& options, const InputLog& log, ShardStep& step);
-  // Makes values of rows that are as initialised.
-  void Materialise(const HeadOptions& options);
+  // Repeats the first step of `log` after this version, on `device`. REQUIRES: there is one.
+  void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
+               ShardStep& step);
+  // No more steps are repeated for now: rows have values, and are where they were.
+  void Settle(const HeadOptions& options, HeadDevice& device);
+  // Makes values of rows that are as initialised, as `device` has them.
+  void Materialise(const HeadOptions& options, HeadDevice& device);
 };
 
 // The pieces of a shard that travel in one exchange.
@@ -62,6 +67,8 @@ class Copies {
   StateVersion Oldest(const StateVersion& present) const;
 
  private:
+  void DropOutdated();
+
   const int every_;
   std::vector<Block> pieces_;  // of the ward; those of version kAbsent have not come
   std::vector<Block> older_;

@@ -4,12 +4,14 @@
 // instructions, and usable in device code. Range reduction and polynomial after Cephes' expf;
 // within 2 units in the last place of the exact value, and 0 below -87, where floats end.
 
-#include <bit>
 #include <cstdint>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/float_bits.h"
 
 namespace ringmaster::trainer::partial_fc {
+
+// Where the search for a greatest logit begins: e^(kNoMaximum - logit) is 0.
+inline constexpr float kNoMaximum = -3e38F;
 
 // REQUIRES: x <= 88. A NaN gives a NaN.
 RINGMASTER_HOST_DEVICE inline float Exponential(float x) {
@@ -27,8 +29,8 @@ RINGMASTER_HOST_DEVICE inline float Exponential(float x) {
   series = series * r + 5.0000001201e-1F;
   const float mantissa = series * r * r + r + 1.0F;
   // The integer stands in the lowest bits of `shifted`: it becomes the exponent.
-  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127U) << 23;
-  return x < kLowest ? 0.0F : mantissa * std::bit_cast<float>(exponent);
+  const uint32_t exponent = (BitsOf(shifted) + 127U) << 23;
+  return x < kLowest ? 0.0F : mantissa * FloatOfBits(exponent);
 }
 
 }  // namespace ringmaster::trainer::partial_fc

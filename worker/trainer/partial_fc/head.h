@@ -26,8 +26,8 @@ class Head {
   explicit Head(CentreTable& table) : table_(table) {}
 
   // `labels` are of the global batch of `step` (from 0), `embeddings` of this rank's `share` of it:
-  // share.size() × dimension, of any length. Returns the sum of the share's losses. Errors are
-  // those of `others`.
+  // share.size() × dimension, of any length, on the table's device. Returns the sum of the share's
+  // losses. Errors are those of `others`.
   Result<double> Forward(int64_t step, std::vector<int64_t> labels, Share share,
                          std::span<const float> embeddings, StepCollectives& others);
 
@@ -35,22 +35,26 @@ class Head {
   Result<void> Backward(std::span<float> gradients, StepCollectives& others);
 
  private:
-  Result<void> GatherEmbeddings(Share share, std::span<const float> embeddings,
-                                StepCollectives& others);
+  Result<void> GatherEmbeddings(std::span<const float> embeddings, StepCollectives& others);
   Result<void> ReduceSums(StepCollectives& others);
+  double LossOfShare();
 
+  HeadDevice& device() { return table_.device(); }
   int64_t dimension() const { return table_.options().dimension; }
-  std::size_t samples() const { return inputs_.labels.size(); }
 
   CentreTable& table_;
+
+  // Of the step under way.
   Share share_;
-  StepInputs inputs_;                 // of the step under way
-  std::vector<float> inverse_norms_;  // by sample of the batch
-  std::vector<float> maximum_, sum_;  // by sample: of all ranks' classes
-  std::vector<float> target_;         // by sample: its own class's logit
-  // What collectives work on.
-  std::vector<float> mine_, all_, scalars_;
-  std::vector<float> gradients_;  // over all unit embeddings: this rank's part
+  std::size_t samples_ = 0;  // of the global batch
+  StepInputs inputs_;
+  // On the device; but for `mine` and `all`, which collectives work on, by sample of the batch.
+  std::span<float> units_, inverse_norms_, maximum_;
+  std::span<float> sum_, target_;  // side by side
+  std::span<float> mine_, all_;
+
+  PlacedFloats units_memory_, norms_memory_, maximum_memory_, own_maximum_memory_, scalars_memory_,
+      gradients_memory_, mine_memory_, all_memory_;
 };
 
 }  // namespace ringmaster::trainer::partial_fc

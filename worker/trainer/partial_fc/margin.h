@@ -24,6 +24,12 @@ struct Margin {
   float scale = 64;
 };
 
+// Rounding can leave a product of unit vectors a little above 1. A NaN stays one.
+RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
+  const float above = product < -1.0F ? -1.0F : product;
+  return above > 1.0F ? 1.0F : above;
+}
+
 struct TargetLogit {
   float logit = 0;  // scale included
   float slope = 0;  // of the logit over the cosine

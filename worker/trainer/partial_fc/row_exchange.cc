@@ -16,13 +16,14 @@ std::vector<std::size_t> FloatsToBytes(std::vector<std::size_t> counts) {
 }  // namespace
 
 RowExchange::RowExchange(Communicator& communicator, std::vector<ClassRange> targets,
-                         int64_t dimension, Options options)
+                         int64_t dimension, Options options, RowsPlace& place)
     : communicator_(communicator),
       targets_(std::move(targets)),
       dimension_(dimension),
       options_(std::move(options)),
       piece_rows_(std::max<int64_t>(
-          1, static_cast<int64_t>(options_.piece_bytes / sizeof(float)) / (2 * dimension))) {}
+          1, static_cast<int64_t>(options_.piece_bytes / sizeof(float)) / (2 * dimension))),
+      place_(place) {}
 
 Result<std::vector<std::vector<HeldRows>>> RowExchange::Gather(std::vector<HeldRows> mine) {
   const auto size = static_cast<std::size_t>(communicator_.size());
@@ -66,7 +67,7 @@ Result<void> RowExchange::WorkTogether(const std::function<Result<int64_t>()>& w
 }
 
 Result<Rows> RowExchange::Move(const RowPlan& plan, const Provide& provide) {
-  staged_ = Rows(Target(communicator_.rank()), dimension_);
+  staged_ = Rows(Target(communicator_.rank()), dimension_, place_);
   sent_sum_ = 0;
   int64_t longest = 0;
   for (int rank = 0; rank < communicator_.size(); ++rank) {
@@ -100,10 +101,12 @@ Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
       if (source.rank == communicator_.rank()) {
         const ClassRange range = Overlap(source.range, window);
         if (range.size() > 0) {
-          const std::span<const float> rows = provide(source.block, range);
-          sent_sum_ += RowsChecksum(range.begin, 2 * dimension_, rows);
-          send_.insert(send_.end(), rows.begin(), rows.end());
-          to[rank] += rows.size();
+          const Rows& rows = provide(source.block);
+          const auto floats = static_cast<std::size_t>(range.size() * rows.row_floats());
+          sent_sum_ += rows.Checksum(range);
+          send_.resize(send_.size() + floats);
+          rows.Read(range, std::span(send_).last(floats));
+          to[rank] += floats;
         }
       }
       if (source.rank == static_cast<int>(rank)) {
@@ -122,9 +125,9 @@ Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
   if (!moved.ok()) return moved;
   std::span<const float> received(receive_);
   for (const ClassRange& range : arriving) {
-    const std::span<float> rows = staged_.Of(range);
-    std::ranges::copy(received.first(rows.size()), rows.begin());
-    received = received.subspan(rows.size());
+    const auto floats = static_cast<std::size_t>(range.size() * staged_.row_floats());
+    staged_.Write(range, received.first(floats));
+    received = received.subspan(floats);
   }
   return {};
 }
@@ -150,8 +153,7 @@ Result<uint64_t> RowExchange::SumOver(uint64_t mine) {
 Result<void> RowExchange::CheckSums() {
   const Result<uint64_t> sent = SumOver(sent_sum_);
   if (!sent.ok()) return sent.error();
-  const Result<uint64_t> received =
-      SumOver(RowsChecksum(staged_.range().begin, 2 * dimension_, staged_.values()));
+  const Result<uint64_t> received = SumOver(staged_.Checksum());
   if (!received.ok()) return received.error();
   if (*sent == *received) return {};
   return Error{ErrorKind::kUnavailable, "rows of class centres arrived damaged"};

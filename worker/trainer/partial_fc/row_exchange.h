@@ -25,9 +25,10 @@ class RowExchange {
     std::function<void(int piece)> moving{};    // called before each piece
   };
 
-  // `targets`: the rows that each rank shall have, by rank.
+  // `targets`: the rows that each rank shall have, by rank. What is moved comes to `place`, which
+  // outlives it.
   RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
-              Options options);
+              Options options, RowsPlace& place = HostRows());
 
   // What every rank holds, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
@@ -36,8 +37,9 @@ class RowExchange {
   // returns often enough for the other ranks to hear of it within their timeouts.
   Result<void> WorkTogether(const std::function<Result<int64_t>()>& work);
 
-  // Rows as this rank provides them. REQUIRES: the plan names this rank and the block.
-  using Provide = std::function<std::span<const float>(int64_t block, ClassRange range)>;
+  // A block as this rank provides it, wherever it lies. REQUIRES: the plan names this rank and the
+  // block.
+  using Provide = std::function<const Rows&(int64_t block)>;
   // Moves the rows of `plan` to the ranks that shall have them; returns this rank's.
   // kUnavailable where they arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
@@ -58,6 +60,7 @@ class RowExchange {
   const int64_t dimension_;
   const Options options_;
   const int64_t piece_rows_;
+  RowsPlace& place_;
 
   std::vector<int64_t> counts_;
   std::vector<HeldRows> mine_, all_;

@@ -5,12 +5,14 @@
 // copy of another's in a replay. Reads nothing but rows, a step's inputs and the options.
 //
 //   step.Begin(options, inputs.step, labels, embeddings, rows.range());
-//   step.ComputeLogits(rows, sums);            // sums: then reduced over the ranks
+//   step.ComputeLogits(rows, sums, target);    // sums and target: then reduced over the ranks
 //   step.ComputeCoefficients(maximum, sum);    // of all ranks' classes
 //   step.AddEmbeddingGradients(rows, out);     // training only
 //   step.Update(rows, rates);
 //
-// Its memory, sampled rows × batch floats, is kept from step to step. Not thread-safe.
+// Rows and spans are memory of the device that made it (head_device.h), but for the labels. Its own
+// memory, sampled rows × batch floats, is kept from step to step. Not thread-safe; errors are those
+// of RowsPlace.
 
 #include <cstdint>
 #include <span>
@@ -25,59 +27,31 @@ namespace ringmaster::trainer::partial_fc {
 
 class ShardStep {
  public:
-  // `labels` and `embeddings` (unit vectors) are of the global batch, and outlive the step's use.
-  void Begin(const HeadOptions& options, int64_t step, std::span<const int64_t> labels,
-             std::span<const float> embeddings, ClassRange range);
+  virtual ~ShardStep() = default;
+
+  // `labels` (the host's memory) and `embeddings` (unit vectors) are of the global batch, and
+  // outlive the step's use.
+  virtual void Begin(const HeadOptions& options, int64_t step, std::span<const int64_t> labels,
+                     std::span<const float> embeddings, ClassRange range) = 0;
 
   // The classes of the range that take part, ascending.
-  std::span<const int64_t> sampled() const { return sampled_; }
-  std::span<const float> embeddings() const { return embeddings_; }
+  virtual std::vector<int64_t> sampled() const = 0;
 
   // Takes all logits into `sums`; writes those of the samples whose class is in the range, margin
-  // included, into `target` (by sample), and leaves the others' as they are.
-  void ComputeLogits(const Rows& rows, const SoftmaxSums& sums, std::span<float> target);
+  // included, into `target` (by sample), and leaves the others' as they are. Nothing of either
+  // where they are empty.
+  virtual void ComputeLogits(const Rows& rows, const SoftmaxSums& sums,
+                             std::span<float> target) = 0;
   // Logits become the loss's slopes over the cosines.
-  void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum);
+  virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
   // This range's part of the gradient over the unit embeddings, added to samples × dimension.
-  void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients);
+  virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
   // REQUIRES: rows as they were for the logits. Touches sampled rows only.
-  void Update(Rows& rows, const DescentRates& rates);
+  virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
- private:
-  struct Target {
-    std::size_t position = 0;  // in sampled_
-    std::size_t sample = 0;
-    float slope = 0;
-  };
-  struct Tile {
-    std::size_t begin = 0;  // in sampled_
-    std::size_t rows = 0;
-  };
-
-  std::size_t samples() const { return labels_.size(); }
-  std::span<float> LogitsOf(const Tile& tile);
-  void ToUnitRows(const Rows& rows, const Tile& tile);
-  void FindTargets(ClassRange range);
-  template <typename Visit>
-  void ForEachTile(Visit visit);
-
-  int64_t dimension_ = 0;
-  Margin margin_;
-  std::span<const int64_t> labels_;
-  std::span<const float> embeddings_;
-  std::vector<float> transposed_;  // dimension × samples
-  std::vector<int64_t> sampled_;
-  std::vector<Target> targets_;  // by position
-  std::vector<float> logits_;    // at least sampled × samples
-
-  // Of the tile at work.
-  std::vector<float> units_;
-  std::vector<float> inverse_norms_;
-  std::vector<float> gradients_;
+  // The sampled rows' part of rows.Checksum().
+  virtual uint64_t Checksum(const Rows& rows) const = 0;
 };
-
-// The update of `rows` by a step that is known from its inputs alone.
-void Replay(const HeadOptions& options, const StepInputs& inputs, ShardStep& step, Rows& rows);
 
 // The rates of a step's update.
 DescentRates RatesOf(const HeadOptions& options, int64_t step);

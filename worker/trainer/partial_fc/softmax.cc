@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/trainer/partial_fc/exponential.h"
 #include "worker/trainer/partial_fc/vectorised.h"
 
 namespace ringmaster::trainer::partial_fc {

@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <span>
 
+#include "worker/trainer/partial_fc/exponential.h"
+
 namespace ringmaster::trainer::partial_fc {
 
 // Of each sample: the greatest logit so far, and the sum of e^(logit - maximum). Begin with
 // kNoMaximum and 0.
-inline constexpr float kNoMaximum = -3e38F;
 struct SoftmaxSums {
   std::span<float> maximum;
   std::span<float> sum;

@@ -1,15 +1,12 @@
 #include "worker/trainer/partial_fc/vectors.h"
 
-#include <algorithm>
-#include <cmath>
-
+#include "worker/trainer/partial_fc/vector_elements.h"
 #include "worker/trainer/partial_fc/vectorised.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
 constexpr int64_t kDotLanes = 16;
-constexpr float kShortest = 1e-12F;
 
 RINGMASTER_VECTORISED float Dot(const float* a, const float* b, int64_t size) {
   float lanes[kDotLanes] = {};
@@ -29,22 +26,20 @@ RINGMASTER_VECTORISED void Scale(const float* from, float factor, int64_t size, 
 
 RINGMASTER_VECTORISED void SubtractProjection(const float* unit, float length, float factor,
                                               const float* from, int64_t size, float* to) {
-  for (int64_t i = 0; i < size; ++i) to[i] = (from[i] - length * unit[i]) * factor;
+  for (int64_t i = 0; i < size; ++i) to[i] = Across(from[i], length, unit[i], factor);
 }
 
 RINGMASTER_VECTORISED void DescendAlong(const float* gradient, float scale, DescentRates rates,
                                         int64_t size, float* vector, float* momentum) {
   for (int64_t i = 0; i < size; ++i) {
-    const float slope = gradient[i] * scale + rates.weight_decay * vector[i];
-    momentum[i] = rates.momentum * momentum[i] + slope;
-    vector[i] -= rates.rate * momentum[i];
+    DescendElement(gradient[i], scale, rates, vector[i], momentum[i]);
   }
 }
 
 }  // namespace
 
 float ToUnit(const float* vector, int64_t size, float* unit) {
-  const float inverse = 1.0F / std::max(std::sqrt(Dot(vector, vector, size)), kShortest);
+  const float inverse = InverseNorm(Dot(vector, vector, size));
   Scale(vector, inverse, size, unit);
   return inverse;
 }

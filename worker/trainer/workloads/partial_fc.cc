@@ -45,11 +45,13 @@ class PartialFc final : public Workload {
   PartialFc(LabelledData data, PartialFcOptions options)
       : options_(std::move(options)),
         data_(std::move(data)),
+        device_(options_.device),
         order_(options_.seed, data_.training->size(), options_.global_batch),
         backbone_(MakeBackbone(options_.backbone, {.shape = data_.training->shape(),
                                                    .dimension = options_.table.head.dimension,
                                                    .seed = options_.seed,
-                                                   .precision = options_.precision})),
+                                                   .precision = options_.precision,
+                                                   .device = device_})),
         table_(options_.table),
         triplets_(TripletsOf(*data_.held_out)) {}
 
@@ -77,9 +79,11 @@ class PartialFc final : public Workload {
 
  private:
   at::Tensor Images(int64_t count);
+  at::Tensor OnDevice(const at::Tensor& images) const { return images.to(device_); }
 
   const PartialFcOptions options_;
   LabelledData data_;
+  const at::Device device_;
   const DataOrder order_;
   const std::unique_ptr<Backbone> backbone_;
   partial_fc::CentreTable table_;
@@ -90,7 +94,7 @@ class PartialFc final : public Workload {
   int64_t step_ = 0;
   Share share_;
   std::vector<int64_t> labels_;  // of the global batch
-  at::Tensor room_;              // for images; grown to the largest batch once and reused
+  at::Tensor room_;              // for images, on the host; grown once and reused
   at::Tensor images_;
   at::Tensor embeddings_;
 };
@@ -120,7 +124,8 @@ uint64_t PartialFc::fingerprint() const {
 at::Tensor PartialFc::Images(int64_t count) {
   const ImageShape shape = data_.training->shape();
   if (!room_.defined() || room_.size(0) < count) {
-    room_ = at::empty({count, shape.channels, shape.side, shape.side}, at::kFloat);
+    room_ = at::empty({count, shape.channels, shape.side, shape.side},
+                      at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   }
   return room_.narrow(0, 0, count);
 }
@@ -141,15 +146,16 @@ void PartialFc::Load(int64_t step, Share share) {
 }
 
 Result<double> PartialFc::Forward(StepCollectives& others) {
-  embeddings_ = share_.size() > 0 ? backbone_->Forward(images_, true).contiguous()
-                                  : at::empty({0, options_.table.head.dimension}, at::kFloat);
+  embeddings_ = share_.size() > 0 ? backbone_->Forward(OnDevice(images_), true).contiguous()
+                                  : at::empty({0, options_.table.head.dimension},
+                                              at::TensorOptions(at::kFloat).device(device_));
   const std::span<const float> values(embeddings_.data_ptr<float>(),
                                       static_cast<std::size_t>(embeddings_.numel()));
   return head_.Forward(step_, labels_, share_, values, others);
 }
 
 Result<void> PartialFc::Backward(StepCollectives& others) {
-  at::Tensor gradient = at::empty(embeddings_.sizes(), at::kFloat);
+  at::Tensor gradient = at::empty(embeddings_.sizes(), embeddings_.options());
   Result<void> done = head_.Backward(
       {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())}, others);
   if (done.ok() && share_.size() > 0) embeddings_.backward(gradient);
@@ -159,7 +165,7 @@ Result<void> PartialFc::Backward(StepCollectives& others) {
 // The backbone alone: rows of centres come with the first world.
 void PartialFc::WarmUp() {
   Load(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)));
-  embeddings_ = backbone_->Forward(images_, true);
+  embeddings_ = backbone_->Forward(OnDevice(images_), true);
   embeddings_.backward(at::zeros_like(embeddings_));
 }
 
@@ -175,7 +181,7 @@ Evaluation PartialFc::Evaluate(Share share) {
       data_.held_out->Fill(triplet[static_cast<std::size_t>(i % 3)],
                            images.data_ptr<float>() + i * values);
     }
-    const at::Tensor embeddings = backbone_->Forward(images, false).view({count, 3, -1});
+    const at::Tensor embeddings = backbone_->Forward(OnDevice(images), false).view({count, 3, -1});
     const at::Tensor first = embeddings.select(1, 0);
     const at::Tensor same = at::cosine_similarity(first, embeddings.select(1, 1));
     const at::Tensor other = at::cosine_similarity(first, embeddings.select(1, 2));

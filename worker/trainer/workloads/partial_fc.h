@@ -22,6 +22,7 @@ struct PartialFcOptions {
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // of the backbone
   partial_fc::TableOptions table;             // head.classes are the data's
+  std::string device = "cpu";                 // as LibTorch names it; the table's is of the same
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);

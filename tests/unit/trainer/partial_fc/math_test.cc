@@ -11,7 +11,6 @@
 #include "worker/trainer/partial_fc/margin.h"
 #include "worker/trainer/partial_fc/product.h"
 #include "worker/trainer/partial_fc/rows.h"
-#include "worker/trainer/partial_fc/shard_step.h"
 #include "worker/trainer/partial_fc/softmax.h"
 
 namespace ringmaster::trainer::partial_fc {
@@ -150,8 +149,8 @@ TEST(ClassSampling, DependsOnNeitherShardsNorOtherClasses) {
 
 TEST(Rows, BeginNormalAndTheSameInEveryShard) {
   constexpr int64_t kWidth = 33;
-  const Rows all({0, 300}, kWidth, 4);
-  const Rows part({100, 150}, kWidth, 4);
+  const Rows all = Rows::Initial({0, 300}, kWidth, 4);
+  const Rows part = Rows::Initial({100, 150}, kWidth, 4);
 
   double sum = 0;
   double squares = 0;
@@ -170,45 +169,6 @@ TEST(Rows, BeginNormalAndTheSameInEveryShard) {
             RowsChecksum(0, 2 * kWidth, all.Of({0, 100})) +
                 RowsChecksum(100, 2 * kWidth, part.values()) +
                 RowsChecksum(150, 2 * kWidth, all.Of({150, 300})));
-}
-
-TEST(ShardStep, AReplayOfAPartGivesTheBitsOfTheWholeAndTouchesSampledRowsOnly) {
-  constexpr int64_t kClasses = 700;
-  constexpr int64_t kWidth = 21;
-  const HeadOptions options{.classes = kClasses,
-                            .dimension = kWidth,
-                            .sampling = {.seed = 2, .rate = 0.4},
-                            .margin = {},
-                            .learning_rate = [](int64_t) { return 0.1; }};
-  StepInputs inputs{.version = {}, .step = 8, .labels = {3, 650, 3, 20, 400, 401, 699}};
-  const std::size_t samples = inputs.labels.size();
-  inputs.embeddings.resize(samples * kWidth);
-  for (std::size_t i = 0; i < samples; ++i) {
-    std::vector<float> vector(kWidth);
-    for (std::size_t k = 0; k < vector.size(); ++k) {
-      vector[k] = std::sin(static_cast<float>(i * 100 + k));
-    }
-    ToUnit(vector.data(), kWidth, inputs.embeddings.data() + i * kWidth);
-  }
-  inputs.maximum.assign(samples, 60);
-  inputs.sum.assign(samples, 2);
-  const Rows before({0, kClasses}, kWidth, 1);
-  Rows whole = before;
-  ShardStep step;
-  Replay(options, inputs, step, whole);
-
-  for (const ClassRange range : {ClassRange{0, 1}, ClassRange{1, 402}, ClassRange{402, 700}}) {
-    Rows part(range, kWidth, 1);
-    Replay(options, inputs, step, part);
-    EXPECT_TRUE(std::ranges::equal(part.values(), whole.Of(range))) << range.begin;
-  }
-  const std::vector<int64_t> sampled =
-      SampledClasses(options.sampling, 8, inputs.labels, {0, kClasses});
-  for (int64_t row = 0; row < kClasses; ++row) {
-    EXPECT_EQ(std::ranges::equal(whole.Of({row, row + 1}), before.Of({row, row + 1})),
-              !std::ranges::binary_search(sampled, row))
-        << row;
-  }
 }
 
 }  // namespace

@@ -108,5 +108,17 @@ TEST(Copies, OfTheWorldBeforeStayUntilThoseOfThisOneAreComplete) {
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 20}).step, 9);
 }
 
+TEST(Copies, OfTheSameRowsOnlyTheNewestIsKept) {
+  Copies copies(8);
+  for (int64_t world = 1; world <= 5; ++world) {
+    copies.Enter({0, 80}, /*as_initialised=*/false);
+    Receive(copies, {0, 80}, world);
+    copies.Enter({80, 100}, /*as_initialised=*/false);
+  }
+
+  EXPECT_EQ(copies.blocks().size(), 4U);
+  EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 9}).step, 5);
+}
+
 }  // namespace
 }  // namespace ringmaster::trainer::partial_fc

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/partial_fc/communicator_collectives.h"
+#include "tests/unit/trainer/partial_fc/head_on_host_kernels.h"
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/partial_fc/head.h"
 
@@ -71,12 +72,13 @@ struct Computed {
   std::vector<int64_t> sampled;
 };
 
-void RunRank(const Reference& reference, const World& world, Computed& computed) {
+void RunRank(const Reference& reference, std::shared_ptr<HeadDevice> device, const World& world,
+             Computed& computed) {
   LeftBehind left_behind;
   auto communicator = TestCommunicators(left_behind)(world, In(std::chrono::seconds(60)));
   ASSERT_TRUE(communicator.ok());
   const int64_t width = reference.head.dimension;
-  CentreTable table({.head = reference.head});
+  CentreTable table({.head = reference.head, .device = std::move(device)});
   const auto load = [&](const StateVersion&, int64_t begin, int64_t end,
                         std::span<float> values) -> Result<void> {
     Rows rows({begin, end}, width);
@@ -106,7 +108,7 @@ void RunRank(const Reference& reference, const World& world, Computed& computed)
   ASSERT_TRUE(loss.ok()) << loss.error().message;
   const auto backward = head.Backward(gradients, others);
   ASSERT_TRUE(backward.ok()) << backward.error().message;
-  const std::vector<int64_t> sampled(table.step().sampled().begin(), table.step().sampled().end());
+  const std::vector<int64_t> sampled = table.step().sampled();
   table.Applied({.version = held.Next(world.epoch)});
 
   const std::lock_guard lock(computed.mutex);
@@ -128,7 +130,10 @@ void ExpectNear(const std::vector<double>& actual, const std::vector<double>& ex
   }
 }
 
-TEST(PartialFcReference, LossAndGradientsAreThoseOfPyTorchOnOneTwoAndThreeRanks) {
+class PartialFcReference : public testing::TestWithParam<HeadMaker> {};
+INSTANTIATE_TEST_SUITE_P(On, PartialFcReference, kHeadDevices, NameOfHeadDevice);
+
+TEST_P(PartialFcReference, LossAndGradientsAreThoseOfPyTorchOnOneTwoAndThreeRanks) {
   const std::vector<Reference> references = References();
   ASSERT_EQ(references.size(), 7U);
   for (const Reference& reference : references) {
@@ -138,7 +143,8 @@ TEST(PartialFcReference, LossAndGradientsAreThoseOfPyTorchOnOneTwoAndThreeRanks)
       computed.embedding_gradients.resize(reference.embeddings.size());
       computed.centre_gradients.resize(reference.centres.size());
 
-      RunRanks(size, [&](const World& world) { RunRank(reference, world, computed); });
+      RunRanks(size,
+               [&](const World& world) { RunRank(reference, GetParam()(), world, computed); });
 
       EXPECT_NEAR(computed.loss / reference.loss, 1, kTolerance);
       ExpectNear(computed.embedding_gradients, reference.embedding_gradients);

@@ -19,6 +19,7 @@
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
+#include "tests/unit/trainer/partial_fc/head_on_host_kernels.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
 #include "worker/trainer/workloads/partial_fc.h"
@@ -38,21 +39,24 @@ constexpr int kCopyEvery = 3;
 // Lets a script act where a workload computes.
 class ScriptedPartialFc final : public Workload {
  public:
-  ScriptedPartialFc(RankScript script, int64_t classes) : script_(std::move(script)) {
+  ScriptedPartialFc(RankScript script, int64_t classes, HeadMaker head_device)
+      : script_(std::move(script)) {
     partial_fc::HeadOptions head;
     head.dimension = 6;
     head.sampling = {.seed = 1, .rate = 0.4};
     head.margin = {.m2 = 0.2F, .scale = 16};
     head.learning_rate = [](int64_t) { return 0.05; };
-    inner_ = MakePartialFc(SyntheticIdentities({.seed = 1,
-                                                .classes = classes,
-                                                .training = 64,
-                                                .held_out = 58,
-                                                .shape = {.channels = 1, .side = 16}}),
-                           {.seed = 1,
-                            .global_batch = kExactBatch,
-                            .backbone = "small",
-                            .table = {.head = head, .copy_every = kCopyEvery, .checksums = true}});
+    inner_ = MakePartialFc(
+        SyntheticIdentities({.seed = 1,
+                             .classes = classes,
+                             .training = 64,
+                             .held_out = 58,
+                             .shape = {.channels = 1, .side = 16}}),
+        {.seed = 1,
+         .global_batch = kExactBatch,
+         .backbone = "small",
+         .table = {
+             .head = head, .copy_every = kCopyEvery, .checksums = true, .device = head_device()}});
   }
 
   std::vector<at::Tensor> parameters() override { return inner_->parameters(); }
@@ -115,18 +119,20 @@ class LastMeeting {
 // One job: its launcher, its ranks and their logs.
 class ShardedRun {
  public:
-  explicit ShardedRun(int64_t steps = kShardedLast, int64_t classes = kRows)
-      : steps_(steps), classes_(classes) {
+  explicit ShardedRun(int64_t steps = kShardedLast, int64_t classes = kRows,
+                      HeadMaker head_device = &partial_fc::MakeHostHeadDevice)
+      : steps_(steps), classes_(classes), head_device_(head_device) {
     fs::create_directory(logs_);
   }
+  explicit ShardedRun(HeadMaker head_device) : ShardedRun(kShardedLast, kRows, head_device) {}
   ~ShardedRun() { launcher_.Close(); }  // before ranks_ joins its threads
 
   FakeLauncher& launcher() { return launcher_; }
   std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
-    script.workload = [classes = classes_](const RankScript& with) {
-      return std::make_unique<ScriptedPartialFc>(with, classes);
+    script.workload = [classes = classes_, device = head_device_](const RankScript& with) {
+      return std::make_unique<ScriptedPartialFc>(with, classes, device);
     };
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
@@ -170,6 +176,7 @@ class ShardedRun {
 
   const int64_t steps_;
   const int64_t classes_;
+  const HeadMaker head_device_;
   FakeLauncher launcher_;
   const TemporaryFolder folder_;
   const std::string logs_ = folder_.path() + "/logs";
@@ -177,8 +184,11 @@ class ShardedRun {
   std::vector<float> table_;
 };
 
-TEST(ShardedElastic, ARankIsLostAndItsBuddyBringsItsRowsUp) {
-  ShardedRun run;
+class ShardedElasticOn : public testing::TestWithParam<HeadMaker> {};
+INSTANTIATE_TEST_SUITE_P(Device, ShardedElasticOn, kHeadDevices, NameOfHeadDevice);
+
+TEST_P(ShardedElasticOn, ARankIsLostAndItsBuddyBringsItsRowsUp) {
+  ShardedRun run(GetParam());
   LastMeeting end(12, 3);
   for (const char* name : {"a", "b"}) run.Start(name, {.at = [&](int64_t s) { end.Pass(s); }});
   run.Start("c", {.at = [&](int64_t s) { end.DieThere(s); }});
@@ -269,8 +279,8 @@ TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
   run.ExpectClean({"a", "c"});
 }
 
-TEST(ShardedElastic, ThoseWhoLeaveTogetherHandTheirRowsOver) {
-  ShardedRun run;
+TEST_P(ShardedElasticOn, ThoseWhoLeaveTogetherHandTheirRowsOver) {
+  ShardedRun run(GetParam());
   Gate shrink(9);
   run.Start("a", {.at = [&](int64_t step) { shrink.Pass(step); }});
   for (const char* name : {"b", "c", "d"}) run.Start(name);
@@ -330,8 +340,8 @@ TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
-TEST(ShardedElastic, LossesOneAfterTheOtherCostNothing) {
-  ShardedRun run;
+TEST_P(ShardedElasticOn, LossesOneAfterTheOtherCostNothing) {
+  ShardedRun run(GetParam());
   LastMeeting first(7, 4);
   LastMeeting second(14, 3);
   LastMeeting third(20, 2);

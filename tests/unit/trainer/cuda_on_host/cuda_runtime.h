@@ -1,0 +1,89 @@
+#pragma once
+
+// Stands in for CUDA's header of this name, so that the very sources of our kernels run on a host,
+// under the sanitizers: what of CUDA they use, and no more. The threads of a block are real threads
+// (ThreadSanitizer sees a __syncthreads() that is missing), blocks run one after another, in an
+// order that changes from launch to launch. Threads of a block that part, so that some wait for
+// others that never come, end the process with a sentence.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static  // one block runs at a time
+#define __launch_bounds__(threads)
+
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1)  // implicit, as CUDA's
+      : x(across), y(down), z(deep) {}
+};
+
+inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+using cudaStream_t = void*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInvalidConfiguration = 9 };
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaSuccess ? "no error" : "an error";
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+namespace ringmaster::trainer {
+
+// Runs `thread` as every thread of every block; returns when all have ended. One launch at a time:
+// others wait. CUDA's error number where a GPU would refuse these numbers.
+int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread);
+
+// What the 32 threads of the caller's warp have given, once all have; slot by lane.
+const uint64_t* ExchangeInWarp(uint64_t mine);
+void SyncBlock();
+
+template <typename T>
+T ValueOfLane(T mine, unsigned lane) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &mine, sizeof(mine));
+  const uint64_t* const all = ExchangeInWarp(bits);
+  std::memcpy(&mine, &all[lane % 32], sizeof(mine));
+  return mine;
+}
+
+}  // namespace ringmaster::trainer
+
+inline void __syncthreads() { ringmaster::trainer::SyncBlock(); }
+
+// Of whole warps only.
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int lanes) {
+  return ringmaster::trainer::ValueOfLane(value, threadIdx.x ^ static_cast<unsigned>(lanes));
+}
+
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+  const uint64_t* const all = ringmaster::trainer::ExchangeInWarp(value);
+  uint64_t largest = 0;
+  for (int lane = 0; lane < 32; ++lane) largest = all[lane] > largest ? all[lane] : largest;
+  return static_cast<unsigned>(largest);
+}
+
+inline unsigned long long atomicAdd(unsigned long long* sum, unsigned long long value) {
+  return __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}

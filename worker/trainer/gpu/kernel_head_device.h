@@ -1,0 +1,27 @@
+#pragma once
+
+// The head of a partial-fc model on a GPU: memory by LibTorch, work by the kernels. Names nothing
+// of CUDA, so that tests run it on the CPU, with the kernels compiled for that.
+
+#include <ATen/core/Tensor.h>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "worker/trainer/partial_fc/head_device.h"
+
+namespace ringmaster::trainer {
+
+// What kernels work on: a LibTorch device, and the stream (a cudaStream_t) on which it computes
+// now.
+struct KernelDevice {
+  at::Device device = at::kCPU;
+  std::function<void*()> stream;
+};
+
+std::shared_ptr<partial_fc::HeadDevice> MakeKernelHeadDevice(KernelDevice device);
+
+// For a LibTorch device by name, "cpu" or "cuda:1". Builds without CUDA know the host's alone.
+std::shared_ptr<partial_fc::HeadDevice> MakeHeadDevice(const std::string& device);
+
+}  // namespace ringmaster::trainer

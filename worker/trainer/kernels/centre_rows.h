@@ -1,0 +1,62 @@
+#pragma once
+
+// Rows of class centres and other rows of floats on a GPU (partial_fc/rows.h, vectors.h,
+// class_sampling.h). Memory is the GPU's; work is put on `stream` (a cudaStream_t), and CUDA's
+// error number is returned, 0 for none. What becomes of a row depends on nothing but the row.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/trainer/partial_fc/vectors.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// Between any two of the GPU's and the host's memory; done when it returns.
+int CopyAndWait(const float* from, float* to, std::size_t count, void* stream);
+// CUDA's words.
+const char* LaunchErrorText(int error);
+
+int LaunchFill(float* values, float value, int64_t count, void* stream);
+
+// Rows as they are before training, of the classes from `first` on.
+int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows, int64_t count,
+                      void* stream);
+
+// drawn[i]: whether class `first` + i takes part in `step`, whatever its samples are.
+int LaunchDrawClasses(uint64_t seed, int64_t step, float rate, int64_t first, bool* drawn,
+                      int64_t count, void* stream);
+
+// Vectors of `size` floats: the i-th begins at data + (index ? index[i] : i) * step.
+struct Vectors {
+  const float* data = nullptr;
+  const int64_t* index = nullptr;
+  int64_t step = 0;
+  int64_t size = 0;
+};
+int LaunchToUnits(const Vectors& vectors, float* units, float* inverse_norms, int64_t count,
+                  void* stream);
+
+// May be in place.
+int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
+                               const float* unit_gradients, int64_t size, float* gradients,
+                               int64_t count, void* stream);
+
+// Through normalisation, then descent: of the rows index[i] of `rows` (centre, then momentum), with
+// the i-th unit centre, inverse norm and gradient.
+struct Descent {
+  const int64_t* index = nullptr;
+  const float* units = nullptr;
+  const float* inverse_norms = nullptr;
+  const float* unit_gradients = nullptr;
+  int64_t dimension = 0;
+  float gradient_scale = 1;
+  DescentRates rates;
+};
+int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stream);
+
+// *sum += the checksums of the rows index[i], or of the first `count` ones; row r is that of class
+// `first` + r.
+int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,
+                       uint64_t* sum, int64_t count, void* stream);
+
+}  // namespace ringmaster::trainer::partial_fc

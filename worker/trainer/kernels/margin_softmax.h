@@ -1,0 +1,39 @@
+#pragma once
+
+// The softmax of a margin head on a GPU, over sampled rows × samples of cosines (partial_fc/
+// margin.h, softmax.h). Memory is the GPU's; work is put on `stream` (a cudaStream_t), and CUDA's
+// error number is returned, 0 for none.
+
+#include <cstdint>
+
+#include "worker/trainer/partial_fc/margin.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+struct MarginTile {
+  float* values = nullptr;       // rows × samples
+  const int64_t* own = nullptr;  // by sample: the row of its own class, -1: not here
+  float* slopes = nullptr;       // by sample, where its own class is here
+  int64_t rows = 0;
+  int64_t samples = 0;
+  Margin margin;
+};
+
+// How many floats of memory LaunchLogits() needs for its sums.
+int64_t LogitSumFloats(int64_t rows, int64_t samples);
+
+// One pass: cosines become logits, those of the samples' own classes with their margin, which go to
+// `target` too; slopes are set; and all logits are taken into `maximum` and `sum`, by sample. With
+// `memory` null nothing is summed, and `target` may be null.
+int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
+                 void* stream);
+
+// Logits become the loss's slopes over the cosines, with the maximum and sum over all ranks.
+int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float* sum,
+                       void* stream);
+
+// sum[i] *= e^(own_maximum[i] - maximum[i]).
+int LaunchRescale(float* sum, const float* own_maximum, const float* maximum, int64_t count,
+                  void* stream);
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,20 @@
+#pragma once
+
+// partial_fc/product.h on a GPU: every element of a result is one sum over the inner dimension from
+// its begin to its end, by fused multiply-add, whatever the shapes are. Memory is the GPU's; work
+// is put on `stream` (a cudaStream_t), and CUDA's error number is returned, 0 for none.
+
+#include <cstdint>
+
+#include "worker/trainer/partial_fc/product.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+int LaunchProduct(const Product& product, void* stream);
+
+// For few elements and a long inner dimension, which would leave most of the GPU idle: the inner
+// dimension is cut into `parts`, whose sums are then added in their order. Needs memory for parts ×
+// rows × columns floats. The bits depend on `parts`.
+int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream);
+
+}  // namespace ringmaster::trainer::partial_fc

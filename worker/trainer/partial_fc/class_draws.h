@@ -1,0 +1,19 @@
+#pragma once
+
+// Which classes a step draws, one random block for four of them, for hosts and GPUs.
+
+#include <cstdint>
+
+#include "worker/trainer/philox.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// The draws of the classes from 4 × `four` on: a class is drawn where that of its number modulo 4,
+// as a UnitFloat(), is below the rate.
+RINGMASTER_HOST_DEVICE constexpr PhiloxBlock DrawsOfFour(uint64_t seed, int64_t step,
+                                                         int64_t four) {
+  return RandomBlock(seed, RandomPurpose::kClassSampling, static_cast<uint64_t>(step),
+                     static_cast<uint32_t>(four), static_cast<uint32_t>(four >> 32));
+}
+
+}  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,52 @@
+#pragma once
+
+// Where the head computes and this rank's rows lie: on the host (host_head_device.h), or on a GPU
+// (gpu/kernel_head_device.h). Made once for a process; everything of a head is on one device, which
+// is that of its communicators. Spans are memory of the device, unless it says otherwise.
+//
+// On one kind of device, what becomes of a row depends on the row and a step's inputs alone, to the
+// bit, whichever shard or copy it is in; two kinds differ in the last bits.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "worker/trainer/partial_fc/rows_place.h"
+#include "worker/trainer/partial_fc/shard_step.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+// Thread-safety and errors: those of RowsPlace.
+class HeadDevice : public RowsPlace {
+ public:
+  virtual std::unique_ptr<ShardStep> MakeStep() = 0;
+
+  virtual void Fill(std::span<float> values, float value) = 0;
+  // vectors.h, for vectors of `size` one after another.
+  virtual void ToUnits(std::span<const float> vectors, int64_t size, std::span<float> units,
+                       std::span<float> inverse_norms) = 0;
+  virtual void ThroughNormalisation(std::span<const float> units,
+                                    std::span<const float> inverse_norms,
+                                    std::span<const float> unit_gradients, int64_t size,
+                                    std::span<float> gradients) = 0;
+  // softmax.h.
+  virtual void Rescale(std::span<float> sum, std::span<const float> own_maximum,
+                       std::span<const float> maximum) = 0;
+};
+
+// Values of the host's memory where a device can work on them, for as long as this lives.
+class OnDevice {
+ public:
+  OnDevice(HeadDevice& device, std::span<const float> host);
+  std::span<const float> values() const { return values_; }
+
+ private:
+  std::shared_ptr<float> copy_;
+  std::span<const float> values_;
+};
+
+// The update of `rows`, on `device`, by a step that is known from its inputs alone.
+void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
+            ShardStep& step, Rows& rows);
+
+}  // namespace ringmaster::trainer::partial_fc

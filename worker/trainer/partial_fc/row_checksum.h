@@ -1,0 +1,19 @@
+#pragma once
+
+// The checksum of one row, for hosts and GPUs. That of many is the sum over them, so that it does
+// not depend on how they are spread, and the sums of all ranks add up to the whole table's.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/trainer/checksum_words.h"
+
+namespace ringmaster::trainer::partial_fc {
+
+RINGMASTER_HOST_DEVICE inline uint64_t RowChecksum(int64_t label, const float* row,
+                                                   int64_t row_floats) {
+  const uint64_t of_values = ChecksumOf(row, static_cast<std::size_t>(row_floats));
+  return MixChecksum(of_values, static_cast<uint64_t>(label));
+}
+
+}  // namespace ringmaster::trainer::partial_fc
