@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/partial_fc/communicator_collectives.h"
-#include "tests/unit/trainer/partial_fc/head_on_host_kernels.h"
+#include "tests/unit/trainer/partial_fc/head_devices.h"
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/partial_fc/head.h"
 

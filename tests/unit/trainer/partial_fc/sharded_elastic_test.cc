@@ -19,7 +19,7 @@
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
-#include "tests/unit/trainer/partial_fc/head_on_host_kernels.h"
+#include "tests/unit/trainer/partial_fc/head_devices.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
 #include "worker/trainer/workloads/partial_fc.h"

@@ -1,7 +1,8 @@
 #pragma once
 
-// Where tests let a head compute: on the host; and on the device of kernels, which run on the host
-// here (cuda_on_host/), so that all that handles a GPU's memory is tested.
+// Where tests let a head compute: on the host; and on the device of kernels, so that all that
+// handles a GPU's memory is tested. These kernels run on the host too (cuda_on_host/), but for
+// builds with CUDA, which have the GPU's instead.
 
 #include <gtest/gtest.h>
 #include <memory>
@@ -12,15 +13,20 @@
 
 namespace ringmaster::trainer {
 
+using HeadMaker = std::shared_ptr<partial_fc::HeadDevice> (*)();
+
+#if defined(RINGMASTER_KERNELS_ON_HOST)
 inline std::shared_ptr<partial_fc::HeadDevice> HeadOnHostKernels() {
   return MakeKernelHeadDevice({.device = at::kCPU, .stream = [] { return nullptr; }});
 }
-
-using HeadMaker = std::shared_ptr<partial_fc::HeadDevice> (*)();
 inline const auto kHeadDevices =
     testing::Values(&partial_fc::MakeHostHeadDevice, &HeadOnHostKernels);
+#else
+inline const auto kHeadDevices = testing::Values(&partial_fc::MakeHostHeadDevice);
+#endif
+
 inline std::string NameOfHeadDevice(const testing::TestParamInfo<HeadMaker>& info) {
-  return info.param == &HeadOnHostKernels ? "Kernels" : "Host";
+  return info.param == &partial_fc::MakeHostHeadDevice ? "Host" : "Kernels";
 }
 
 }  // namespace ringmaster::trainer
