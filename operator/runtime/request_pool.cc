@@ -70,9 +70,13 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
 // The lane of a job that had none, whose first request need not wait for a place; else null.
 std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
   if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
+  ++first_.in_flight;
+  return NewLaneLocked(key);
+}
+
+std::unique_ptr<RequestPool::Lane> RequestPool::NewLaneLocked(const std::string& key) {
   auto lane = std::make_unique<Lane>(Lane{.key = key, .waiting = {}, .number = ++made_});
   lanes_.emplace(key, lane.get());
-  ++first_.in_flight;
   return lane;
 }
 
@@ -89,16 +93,15 @@ std::size_t RequestPool::queued() const {
 }
 
 void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> closure) {
-  auto lane = lanes_.find(key);
-  if (lane == lanes_.end()) {
-    first_.lanes.push_back(
-        std::make_unique<Lane>(Lane{.key = key, .waiting = {}, .number = ++made_}));
-    lane = lanes_.emplace(key, first_.lanes.back().get()).first;
+  const auto found = lanes_.find(key);
+  Lane* lane = found == lanes_.end() ? nullptr : found->second;
+  if (lane == nullptr) {
+    lane = first_.lanes.emplace_back(NewLaneLocked(key)).get();
     ++first_.waiting;
-  } else if (lane->second->open) {
+  } else if (lane->open) {
     ++turns_.waiting;
   }
-  lane->second->waiting.push_back(std::move(closure));
+  lane->waiting.push_back(std::move(closure));
   StartThreadsLocked();
   changed_.notify_one();
 }

@@ -63,6 +63,7 @@ class RequestPool {
   };
 
   void Work(std::stop_token stop);
+  std::unique_ptr<Lane> NewLaneLocked(const std::string& key);
   std::unique_ptr<Lane> StartAtOnceLocked(const std::string& key);
   void EnqueueLocked(const std::string& key, std::function<void()> closure);
   Request TakeLocked(Kind& kind);

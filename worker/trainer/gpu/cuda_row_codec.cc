@@ -52,14 +52,7 @@ class CudaRowCodec final : public RowCodec {
     return {memory, static_cast<std::byte*>(memory->data_ptr())};
   }
 
-  Result<Mark> Computed() override {
-    Result<DeviceEvent> event = events_->pool.Take();
-    if (!event.ok()) return event.error();
-    Mark mark(*event, [events = events_](DeviceEvent taken) { events->pool.Return(taken); });
-    const Result<void> recorded = device_.Record(*event, device_.ComputingStream());
-    if (!recorded.ok()) return recorded.error();
-    return mark;
-  }
+  Result<Mark> Computed() override { return MarkOn(device_.ComputingStream()); }
 
   Result<void> Attach() override {
     if (Result<void> used = device_.Use(); !used.ok()) return used;
@@ -99,13 +92,11 @@ class CudaRowCodec final : public RowCodec {
   // Asks again and again, as comm/nccl does: nothing may wait for a GPU that hangs. It is busy with
   // backward too, whose kernels come first.
   Result<void> Finish(Deadline deadline) override {
-    const Result<DeviceEvent> event = events_->pool.Take();
-    if (!event.ok()) return event.error();
-    const Mark mark(*event, [events = events_](DeviceEvent taken) { events->pool.Return(taken); });
-    if (Result<void> last = device_.Record(*event, stream_.stream()); !last.ok()) return last;
+    const Result<Mark> last = MarkOn(stream_.stream());
+    if (!last.ok()) return last.error();
     const auto asked = std::chrono::steady_clock::now();
     for (;;) {
-      const Result<bool> done = device_.Done(*event);
+      const Result<bool> done = device_.Done(last->get());
       if (!done.ok()) return done.error();
       if (*done) return {};
       const auto now = std::chrono::steady_clock::now();
@@ -134,6 +125,16 @@ class CudaRowCodec final : public RowCodec {
     std::unique_ptr<DeviceApi> device;
     EventPool pool;
   };
+
+  // Done once all that is on `stream` by now has ended.
+  Result<Mark> MarkOn(DeviceStream stream) {
+    const Result<DeviceEvent> event = events_->pool.Take();
+    if (!event.ok()) return event.error();
+    Mark mark(*event, [events = events_](DeviceEvent taken) { events->pool.Return(taken); });
+    const Result<void> recorded = device_.Record(*event, stream);
+    if (!recorded.ok()) return recorded.error();
+    return mark;
+  }
 
   const c10::DeviceIndex number_;
   const c10::cuda::CUDAStream stream_;
