@@ -87,9 +87,16 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
   return layout;
 }
 
+at::Tensor Zeros(int64_t count, const at::TensorOptions& kind, const GradientMemory& memory) {
+  void* const place = memory ? memory(static_cast<std::size_t>(count) * sizeof(float)) : nullptr;
+  if (place == nullptr) return at::zeros({count}, kind);
+  return at::from_blob(place, {count}, kind).zero_();
+}
+
 }  // namespace
 
-Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options)
+Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
+                 const GradientMemory& memory)
     : state_(std::make_shared<State>()) {
   Layout layout = LayOut(parameters, options);
   const at::TensorOptions kind =
@@ -97,7 +104,7 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
           .dtype(at::kFloat)
           .device(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device());
   state_->flat_parameters = at::empty({layout.total}, kind);
-  state_->memory = at::zeros({layout.total + options.scalars}, kind);
+  state_->memory = Zeros(layout.total + options.scalars, kind, memory);
   state_->gradients = state_->memory.narrow(0, 0, layout.total);
   state_->scalars = state_->memory.narrow(0, layout.total, options.scalars);
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -11,6 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,13 +35,18 @@ struct BucketOptions {
   }
 };
 
+// Memory on the parameters' device that outlives the buckets and what works on them; null: there is
+// no better than LibTorch's.
+using GradientMemory = std::function<void*(std::size_t bytes)>;
+
 // Thread-safety: one thread, on which backward runs too.
 class Buckets {
  public:
   // Moves the storage of `parameters` (float, on one device, requiring gradients) into one flat
   // tensor there and gives each a gradient inside another. The tensors stay usable; their `data`
-  // and `grad` must not be replaced.
-  Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options);
+  // and `grad` must not be replaced. `memory` is asked once, for all that is reduced.
+  Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
+          const GradientMemory& memory = {});
   ~Buckets();
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;

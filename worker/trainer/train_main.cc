@@ -127,6 +127,12 @@ CommunicatorFactory MakeCommunicators(Gpu* gpu, MpiWorld* mpi, LeftBehind& left_
   };
 }
 
+// What travels as codes instead has memory of its own.
+GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
+  if (gpu == nullptr || compression != Compression::kNone) return {};
+  return [gpu](std::size_t bytes) { return gpu->ReducedInPlace(bytes); };
+}
+
 Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   if (gpu != nullptr) return gpu->codec(compression);
   return MakeHostRowCodec(compression);
@@ -199,7 +205,8 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
 
   Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, mpi, steps, clock);
   if (!membership.ok()) return membership.error();
-  Buckets buckets(workload.parameters(), prepared->buckets);
+  Buckets buckets(workload.parameters(), prepared->buckets,
+                  MemoryOf(prepared->gpu.get(), options.compression));
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
   BucketTuner tuner;
   const TrainableState state = StateOf(options, optimizer, tuner);

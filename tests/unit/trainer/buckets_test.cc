@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <span>
 #include <vector>
 
 namespace ringmaster::trainer {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 // Three layers in a row, with weights of 6, 12 and 4 elements.
@@ -48,6 +50,25 @@ TEST(Buckets, GradientsEqualPlainAutograd) {
     EXPECT_TRUE(at::equal(bucketed.parameters[i].grad(), plain.parameters[i].grad())) << i;
     EXPECT_TRUE(at::equal(bucketed.parameters[i], plain.parameters[i])) << i;
   }
+}
+
+TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
+  Model model;
+  std::vector<float> given(26, 7);
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 4},
+                  [&](std::size_t bytes) -> void* {
+                    EXPECT_EQ(bytes, given.size() * sizeof(float));
+                    return given.data();
+                  });
+
+  EXPECT_THAT(given, Each(0));
+  model.Loss(Input()).backward();
+  buckets.SetScalar(3, 5);
+
+  EXPECT_EQ(buckets.Bucket(0).memory().data(), std::as_bytes(std::span(given)).data());
+  EXPECT_EQ(given[0], model.parameters[2].grad().view(-1)[0].item<float>());
+  EXPECT_NE(given[0], 0);
+  EXPECT_EQ(given.back(), 5);
 }
 
 TEST(Buckets, FlatMemoryIsTheParametersInReverse) {

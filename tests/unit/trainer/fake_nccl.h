@@ -37,12 +37,14 @@ class FakeNccl {
   std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
   std::atomic<NcclResult> revoke_result = NcclResult::kSuccess;
   std::atomic<NcclResult> shrink_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;  // called before an abort returns
 
   // Only what this version has.
   NcclApi Api();
 
-  // In order: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", …
+  // In order: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", "register 64", …
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return calls_;
@@ -71,12 +73,24 @@ class FakeNccl {
     return hold_init ? NcclResult::kInProgress : init_result.load();
   }
   NcclResult Abort(NcclComm comm);
+  NcclResult Register(NcclComm comm, const void* memory, std::size_t bytes);
 
   std::mutex mutex_;
   std::vector<std::string> calls_;
   std::set<NcclComm> alive_;
   int made_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
+
+inline NcclResult FakeNccl::Register(NcclComm comm, const void* memory, std::size_t bytes) {
+  Note("register " + std::to_string(bytes));
+  const std::lock_guard lock(mutex_);
+  // A communicator that is gone, and memory that is not the device's, end a real program.
+  const bool known =
+      std::ranges::any_of(memory_, [memory](const auto& piece) { return piece.get() == memory; });
+  if (!alive_.contains(comm) || !known) std::abort();
+  return register_result;
+}
 
 inline NcclResult FakeNccl::Abort(NcclComm comm) {
   Note("abort");
@@ -168,6 +182,17 @@ inline NcclApi FakeNccl::Api() {
       Note("grow " + std::to_string(rank) + "/" + std::to_string(ranks) +
            (parent == nullptr ? " joins" : "") + (id == nullptr ? "" : " id"));
       return Make(made);
+    };
+  }
+  if (api.version >= kNcclRegisterSince) {
+    api.memory_alloc = [this](void** memory, std::size_t bytes) {
+      const std::lock_guard lock(mutex_);
+      if (memory_result.load() != NcclResult::kSuccess) return memory_result.load();
+      *memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+      return NcclResult::kSuccess;
+    };
+    api.comm_register = [this](NcclComm comm, void* memory, std::size_t bytes, void**) {
+      return Register(comm, memory, bytes);
     };
   }
   return api;

@@ -71,6 +71,15 @@ TEST(NcclPath, OfWhatTheRanksState) {
   }
 }
 
+TEST(NcclPath, AllRegisterOrNobodyDoes) {
+  const NcclStatement can{.version = kNewest, .registers = true};
+  const NcclStatement other{.version = kNewest - 1, .registers = true};
+
+  EXPECT_TRUE(AllRegister(std::vector{can, can}));
+  EXPECT_FALSE(AllRegister(std::vector{can, Fresh()}));
+  EXPECT_FALSE(AllRegister(std::vector{can, other})) << "each decides by itself what it does then";
+}
+
 TEST(NcclPath, ExcludesWhoIsNotThere) {
   const std::vector<NcclStatement> ranks{From(1, 5, kRevoked), From(3, 5, kRevoked)};
 

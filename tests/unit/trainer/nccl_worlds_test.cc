@@ -86,7 +86,64 @@ TEST_F(NcclWorldsTest, AfterAShrinkThatFailedTheNextIsNew) {
                           "all_reduce"));
 }
 
+TEST_F(NcclWorldsTest, EachWorldRegistersOnceBeforeItsFirstOperation) {
+  for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
+
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+  ASSERT_EQ(Form({0, 1}), 2);
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+  ASSERT_EQ(Form({0, 2}, /*broken=*/true), 2);
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/3", "register 64", "all_reduce", "revoke",                //
+                          "shrink 0 [2,]", "abort", "register 64", "all_reduce",            //
+                          "grow id", "grow -1/3 id", "abort", "register 64", "all_reduce",  //
+                          "shrink 1 [1,]", "abort", "register 64", "all_reduce", "revoke",  //
+                          "abort", "init 0/3", "register 64", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, NobodyRegistersWhereOneRankCannot) {
+  ranks[1].nccl.memory_result = NcclResult::kUnhandledCudaError;
+  for (FakeRank& rank : ranks) rank.runtime->MakeRegistered(64);
+
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+  ASSERT_EQ(Form({0, 2}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/3", "all_reduce", "shrink 1 [1,]", "abort",
+                                                 "register 64", "all_reduce"));
+  EXPECT_FALSE(ranks[1].nccl.Called("register 64"));
+}
+
+TEST_F(NcclWorldsTest, AfterARegistrationThatFailedNobodyRegisters) {
+  for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
+  ranks[1].nccl.register_result = NcclResult::kInvalidArgument;
+
+  EXPECT_LT(Form({0, 1}), 2)
+      << "what the other ranks registered may not be used without this one's";
+  EXPECT_EQ(Form({0, 1}), 2);
+
+  EXPECT_EQ(std::ranges::count(ranks[0].nccl.calls(), "register 64"), 1);
+  EXPECT_THAT(ranks[1].nccl.calls(),
+              ElementsAre("init 1/2", "register 64", "abort", "init 1/2", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AWorldOfOneRegistersNothing) {
+  ASSERT_NE(ranks[0].runtime->MakeRegistered(64), nullptr);
+
+  ASSERT_EQ(Form({0}), 1);
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/1", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AnOlderNcclHasNoMemoryToRegister) {
+  FakeRank old(22809);
+
+  EXPECT_EQ(old.runtime->MakeRegistered(64), nullptr);
+}
+
 TEST_F(NcclWorldsTest, NothingIsLeftAtTheEnd) {
+  for (FakeRank& rank : ranks) rank.runtime->MakeRegistered(64);
   Form({0, 1, 2}, /*broken=*/true);
   Form({0, 1});
   for (FakeRank& rank : ranks) rank.runtime.reset();

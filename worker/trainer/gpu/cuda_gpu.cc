@@ -55,6 +55,8 @@ class CudaGpu final : public Gpu {
     };
   }
 
+  void* ReducedInPlace(std::size_t bytes) override { return runtime_->MakeRegistered(bytes); }
+
   Result<std::unique_ptr<RowCodec>> codec(Compression compression) override {
     return MakeCudaRowCodec(number_, compression);
   }

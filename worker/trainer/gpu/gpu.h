@@ -3,6 +3,7 @@
 // This rank's GPU, as the rest of the trainer sees it. Implemented by cuda_gpu.cc, and by no_gpu.cc
 // in builds without CUDA, where nothing is ever found.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,10 @@ class Gpu {
   // Communicators over NCCL, worlds of one included: they work on the GPU's memory. `left_behind`
   // outlives them.
   virtual CommunicatorFactory communicators(LeftBehind& left_behind) = 0;
+
+  // Memory of the GPU for what is reduced in place again and again, as long as the process. Null:
+  // any other memory of the GPU will do. Before the first communicator is made.
+  virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
   // Gradients in the GPU's memory as narrow codes; null for kNone. Errors as of OpenGpu().
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;

@@ -1,6 +1,8 @@
 #include "worker/trainer/comm/nccl/nccl_api.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
+#include <string_view>
 
 namespace ringmaster::trainer {
 namespace {
@@ -32,6 +34,14 @@ class Symbols {
   void* const library_;
   std::string missing_;
 };
+
+// Over CollNet (InfiniBand's SHARP) registrations belong to a thread of NCCL's, whose state
+// ncclCommAbort frees before it takes them back through it (seen in 2.20.5 to 2.30.7). What
+// reductions in place register otherwise, multicast memory, has no part in that.
+bool CollNetWanted() {
+  const char* const wanted = std::getenv("NCCL_COLLNET_ENABLE");
+  return wanted != nullptr && std::string_view(wanted) != "0";
+}
 
 }  // namespace
 
@@ -70,6 +80,9 @@ Result<NcclApi> LoadNccl() {
   symbols.LoadIf(api.version >= kNcclRevokeSince, api.comm_revoke, "ncclCommRevoke");
   symbols.LoadIf(api.version >= kNcclGrowSince, api.comm_unique_id, "ncclCommGetUniqueId");
   symbols.LoadIf(api.version >= kNcclGrowSince, api.comm_grow, "ncclCommGrow");
+  const bool registers = api.version >= kNcclRegisterSince && !CollNetWanted();
+  symbols.LoadIf(registers, api.memory_alloc, "ncclMemAlloc");
+  symbols.LoadIf(registers, api.comm_register, "ncclCommRegister");
   return api;
 }
 

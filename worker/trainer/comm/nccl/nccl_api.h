@@ -71,6 +71,9 @@ struct NcclConfig {
 inline constexpr int kNcclShrinkSince = 22703;
 inline constexpr int kNcclRevokeSince = 22809;
 inline constexpr int kNcclGrowSince = 22902;
+// Came with 2.19.1. 2.28.7 stopped leaks of registrations that had failed, which could crash, and
+// 2.29.2 fixed the last crash that is known of registered memory (nccl issue 1859).
+inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {
   int version = 0;  // 23007 is 2.30.7
@@ -101,6 +104,9 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, NcclUniqueId*)> comm_unique_id;
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
+  std::function<NcclResult(void**, std::size_t)> memory_alloc;
+  // Only notes the memory: the first operation on it tells the other ranks.
+  std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 
 // Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is

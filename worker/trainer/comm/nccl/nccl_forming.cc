@@ -15,8 +15,10 @@ namespace {
 
 constexpr std::array kPathNames{"new", "shrink", "shrink after abort", "grow"};
 
-NcclStatement StatementOf(const NcclApi& nccl, const std::optional<NcclParent>& parent) {
-  NcclStatement statement{.version = nccl.version};
+NcclStatement StatementOf(NcclRuntime& runtime, const World& world,
+                          const std::optional<NcclParent>& parent) {
+  NcclStatement statement{.version = runtime.nccl().version,
+                          .registers = world.size > 1 && !runtime.registered().empty()};
   if (!parent) return statement;
   statement.parent = parent->name;
   statement.parent_rank = parent->rank;
@@ -84,6 +86,21 @@ NcclComm BusyWith(NcclComm parent, NcclComm* made, NcclResult first, const NcclP
   return MadeAt(made);
 }
 
+// All other ranks do: one that cannot may not go on in this world, and says so before the next.
+Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
+  const NcclApi& nccl = runtime.nccl();
+  for (const std::span<std::byte> memory : runtime.registered()) {
+    // Not needed: aborting the communicator takes the registration back.
+    void* handle = nullptr;
+    const NcclResult first = nccl.comm_register(comm, memory.data(), memory.size(), &handle);
+    Result<void> settled = Settle(nccl, comm, first, "ncclCommRegister", patience);
+    if (settled.ok()) continue;
+    if (settled.error().kind == ErrorKind::kUnavailable) runtime.StopRegistering();
+    return settled;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
@@ -107,7 +124,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
   const Result<NcclPlan> plan = AgreeOnPlan(
-      world, StatementOf(nccl, parent), patience.deadline,
+      world, StatementOf(runtime, world, parent), patience.deadline,
       [&](NcclPath path) { return MakeId(nccl, parent, path); }, missing);
   if (!plan.ok()) {
     if (parent) runtime.ParkAgain(*std::move(parent));  // for the next attempt
@@ -125,10 +142,18 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     if (from == nullptr && busy != nullptr) runtime.Abort(busy);
     return settled.error();
   }
+  NcclComm const comm = MadeAt(made);
+  if (plan->registers) {
+    if (const auto registered = RegisterMemory(runtime, comm, patience); !registered.ok()) {
+      runtime.Abort(comm);
+      return registered.error();
+    }
+  }
   LogInfo("Made an NCCL communicator", {{"how", kPathNames[static_cast<std::size_t>(plan->path)]},
                                         {"rank", world.rank},
-                                        {"size", world.size}});
-  return MadeAt(made);
+                                        {"size", world.size},
+                                        {"registered", plan->registers}});
+  return comm;
 }
 
 std::string CommunicatorName(const World& world) {

@@ -54,6 +54,10 @@ NcclPath PathOf(std::span<const NcclStatement> ranks) {
   return all_revoked ? NcclPath::kShrink : NcclPath::kShrinkAbort;
 }
 
+bool AllRegister(std::span<const NcclStatement> ranks) {
+  return OneVersion(ranks) && std::ranges::all_of(ranks, &NcclStatement::registers);
+}
+
 std::vector<int> ExcludedFrom(std::span<const NcclStatement> ranks) {
   std::vector<int> excluded;
   for (int rank = 0; rank < ranks.front().parent_size; ++rank) {

@@ -26,6 +26,7 @@ struct NcclStatement {
   int parent_rank = 0;
   int parent_size = 0;
   ParentState state = ParentState::kNone;
+  bool registers = false;  // has memory that it could register
 };
 
 enum class NcclPath : int {
@@ -38,6 +39,10 @@ enum class NcclPath : int {
 // `ranks` by new rank. One version on all ranks, else kNew: NCCL itself refuses to mix some, and
 // what each lacks is known for equal ones alone.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
+
+// Whether all ranks register their memory. NCCL leaves undefined what an operation does whose
+// memory is registered on some ranks only.
+bool AllRegister(std::span<const NcclStatement> ranks);
 
 // The parent's ranks that are not among `ranks`, ascending. REQUIRES: a path that shrinks.
 std::vector<int> ExcludedFrom(std::span<const NcclStatement> ranks);

@@ -23,7 +23,8 @@ std::string Encode(const NcclStatement& statement) {
               {"parent", statement.parent},
               {"parent_rank", statement.parent_rank},
               {"parent_size", statement.parent_size},
-              {"state", static_cast<int>(statement.state)}}
+              {"state", static_cast<int>(statement.state)},
+              {"registers", statement.registers}}
       .dump();
 }
 
@@ -36,7 +37,8 @@ std::optional<NcclStatement> DecodeStatement(const std::string& text) {
                          .parent = read.at("parent").get<std::string>(),
                          .parent_rank = read.at("parent_rank").get<int>(),
                          .parent_size = read.at("parent_size").get<int>(),
-                         .state = static_cast<ParentState>(state)};
+                         .state = static_cast<ParentState>(state),
+                         .registers = read.at("registers").get<bool>()};
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -46,7 +48,8 @@ std::string Encode(const NcclPlan& plan) {
   return json{{"path", static_cast<int>(plan.path)},
               {"excluded", plan.excluded},
               {"old_ranks", plan.old_ranks},
-              {"id", std::vector<int>(plan.id.bytes.begin(), plan.id.bytes.end())}}
+              {"id", std::vector<int>(plan.id.bytes.begin(), plan.id.bytes.end())},
+              {"registers", plan.registers}}
       .dump();
 }
 
@@ -57,7 +60,8 @@ std::optional<NcclPlan> DecodePlan(const std::string& text) {
     const auto id = read.at("id").get<std::vector<int>>();
     NcclPlan plan{.path = static_cast<NcclPath>(path),
                   .excluded = read.at("excluded").get<std::vector<int>>(),
-                  .old_ranks = read.at("old_ranks").get<int>()};
+                  .old_ranks = read.at("old_ranks").get<int>(),
+                  .registers = read.at("registers").get<bool>()};
     if (path < 0 || path > static_cast<int>(NcclPath::kGrow)) return std::nullopt;
     if (id.size() != plan.id.bytes.size()) return std::nullopt;
     std::ranges::transform(id, plan.id.bytes.begin(),
@@ -96,7 +100,7 @@ Result<std::vector<NcclStatement>> Gather(const World& world, Deadline deadline,
 
 Result<NcclPlan> Decide(const std::vector<NcclStatement>& statements,
                         const std::function<Result<NcclUniqueId>(NcclPath)>& make_id) {
-  NcclPlan plan{.path = PathOf(statements)};
+  NcclPlan plan{.path = PathOf(statements), .registers = AllRegister(statements)};
   if (plan.path == NcclPath::kShrink || plan.path == NcclPath::kShrinkAbort) {
     plan.excluded = ExcludedFrom(statements);
     return plan;

@@ -16,6 +16,7 @@ struct NcclPlan {
   std::vector<int> excluded{};  // of the parent's ranks, where it is shrunk
   int old_ranks = 0;            // the first so many were in the parent, where it grows
   NcclUniqueId id{};            // of kNew and kGrow
+  bool registers = false;       // all ranks register their memory, else none does
 };
 
 // Blocks until rank 0 has heard all ranks and decided. `make_id` is called on rank 0 alone, for the

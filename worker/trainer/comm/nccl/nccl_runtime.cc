@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/log.h"
+
 namespace ringmaster::trainer {
 
 void NcclHolders::Join(const void* holder, Mark mark) {
@@ -66,6 +68,30 @@ void NcclRuntime::ParkAgain(NcclParent parent) {
 std::optional<NcclParent> NcclRuntime::TakeParked() {
   const std::lock_guard lock(mutex_);
   return std::exchange(parked_, std::nullopt);
+}
+
+void* NcclRuntime::MakeRegistered(std::size_t bytes) {
+  if (!nccl_.memory_alloc || !nccl_.comm_register) return nullptr;
+  void* memory = nullptr;
+  const NcclResult made = nccl_.memory_alloc(&memory, bytes);
+  if (made != NcclResult::kSuccess) {
+    LogWarn("Got no memory of NCCL's own",
+            {{"reason", NcclError(nccl_, "ncclMemAlloc", made).message}});
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  registered_.emplace_back(static_cast<std::byte*>(memory), bytes);
+  return memory;
+}
+
+std::vector<std::span<std::byte>> NcclRuntime::registered() {
+  const std::lock_guard lock(mutex_);
+  return registered_;
+}
+
+void NcclRuntime::StopRegistering() {
+  const std::lock_guard lock(mutex_);
+  registered_.clear();
 }
 
 Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result) {

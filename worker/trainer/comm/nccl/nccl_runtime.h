@@ -1,7 +1,8 @@
 #pragma once
 
 // What the NCCL communicators of one process share: the library, the device, staging memory, the
-// limit on aborts, and the last world's communicator, from which the next one may be made.
+// limit on aborts, the last world's communicator, from which the next one may be made, and memory
+// that NCCL reduces where it lies.
 
 #include <chrono>
 #include <deque>
@@ -10,7 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/comm/nccl/device_api.h"
@@ -83,6 +86,14 @@ class NcclRuntime {
   void ParkAgain(NcclParent parent);
   std::optional<NcclParent> TakeParked();
 
+  // Memory of the device that each communicator made from now on registers, so that reductions in
+  // place need no copies of NCCL's own. Never given back: it outlives every communicator, parked
+  // ones included. Null: this NCCL cannot, or there is no room; any other memory will do.
+  void* MakeRegistered(std::size_t bytes);
+  // All of it; none once a rank has failed to register it.
+  std::vector<std::span<std::byte>> registered();
+  void StopRegistering();
+
  private:
   const Options options_;
   const NcclApi nccl_;
@@ -91,8 +102,9 @@ class NcclRuntime {
   NcclHolders holders_;
   AbortLimit limit_;
   std::mutex mutex_;
-  std::deque<NcclComm> slots_;        // guarded by mutex_
-  std::optional<NcclParent> parked_;  // guarded by mutex_
+  std::deque<NcclComm> slots_;                    // guarded by mutex_
+  std::optional<NcclParent> parked_;              // guarded by mutex_
+  std::vector<std::span<std::byte>> registered_;  // guarded by mutex_
 };
 
 // kUnavailable with the call's name and NCCL's words.
