@@ -162,8 +162,8 @@ long long MillisSince(steady_clock::time_point begin) {
 
 class GpuRecovery : public testing::TestWithParam<Trained> {};
 INSTANTIATE_TEST_SUITE_P(Of, GpuRecovery, testing::Values(Trained::kMnist, Trained::kPartialFc),
-                         [](const auto& info) {
-                           return info.param == Trained::kMnist ? "Mnist" : "PartialFc";
+                         [](const auto& test) {
+                           return test.param == Trained::kMnist ? "Mnist" : "PartialFc";
                          });
 
 TEST_P(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {

@@ -53,6 +53,16 @@ namespace ringmaster::trainer {
 // others wait. CUDA's error number where a GPU would refuse these numbers.
 int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread);
 
+// For as long as it lives, launches have so many blocks across at most: kernels whose loops stride
+// over the grid come round again.
+class FewBlocks {
+ public:
+  explicit FewBlocks(unsigned most);
+  ~FewBlocks();
+  FewBlocks(const FewBlocks&) = delete;
+  FewBlocks& operator=(const FewBlocks&) = delete;
+};
+
 // What the 32 threads of the caller's warp have given, once all have; slot by lane.
 const uint64_t* ExchangeInWarp(uint64_t mine);
 void SyncBlock();

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -143,13 +144,19 @@ Machine& TheMachine() {
   return machine;
 }
 
+std::atomic<unsigned> most_blocks_across = std::numeric_limits<unsigned>::max();
+
 }  // namespace
+
+FewBlocks::FewBlocks(unsigned most) { most_blocks_across = most; }
+FewBlocks::~FewBlocks() { most_blocks_across = std::numeric_limits<unsigned>::max(); }
 
 int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread) {
   const bool possible = threads > 0 && threads <= kMostThreads && threads % kLanes == 0 &&
                         blocks.x > 0 && blocks.y > 0 && blocks.z > 0 &&
                         blocks.y <= kMostBlocksDown && blocks.z <= kMostBlocksDown;
   if (!possible) return cudaErrorInvalidConfiguration;
+  blocks.x = std::min(blocks.x, most_blocks_across.load());
   TheMachine().Run(blocks, threads, thread);
   return cudaSuccess;
 }

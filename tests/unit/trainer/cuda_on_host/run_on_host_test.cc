@@ -1,5 +1,6 @@
 // The stand-in for a GPU itself: what it would not notice, no test of a kernel can.
 
+#include <atomic>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <set>
@@ -80,6 +81,15 @@ TEST(RunOnHost, BlocksRunInAnotherOrderEachTime) {
     orders.insert(order);
   }
   EXPECT_EQ(orders.size(), 4U);
+}
+
+TEST(RunOnHost, RunsFewerBlocksWhereToldSo) {
+  std::atomic<unsigned> runs = 0;
+  {
+    const FewBlocks few(2);
+    ASSERT_EQ(RunOnHost(dim3(5, 3), 32, [&] { runs += gridDim.x == 2 ? 1 : 1000; }), cudaSuccess);
+  }
+  EXPECT_EQ(runs, 2U * 3 * 32);
 }
 
 TEST(RunOnHost, RefusesWhatAGpuRefuses) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/trainer/kernels/centre_rows.h"
+#include "worker/trainer/kernels/launch.h"
 #include "worker/trainer/kernels/margin_softmax.h"
 #include "worker/trainer/kernels/product.h"
 #include "worker/trainer/partial_fc/class_sampling.h"
@@ -116,7 +117,8 @@ TEST(CentreRowsKernel, InitialRowsAreThoseOfTheHostToRounding) {
 }
 
 TEST(CentreRowsKernel, DrawsTheClassesThatTheHostDraws) {
-  for (const ClassRange range : {ClassRange{0, 1000}, ClassRange{3, 999}, ClassRange{6, 7}}) {
+  const FewBlocks few(1);
+  for (const ClassRange range : {ClassRange{0, 2000}, ClassRange{3, 999}, ClassRange{6, 7}}) {
     const auto drawn = std::make_unique<bool[]>(static_cast<std::size_t>(range.size()));
     ASSERT_EQ(LaunchDrawClasses(3, 12, 0.3F, range.begin, drawn.get(), range.size(), nullptr), 0);
     std::vector<int64_t> classes;
@@ -128,6 +130,7 @@ TEST(CentreRowsKernel, DrawsTheClassesThatTheHostDraws) {
 }
 
 TEST(CentreRowsKernel, ChecksumsAreTheHosts) {
+  const FewBlocks few(1);
   constexpr int64_t kWidth = 21;
   const Rows rows = Rows::Initial({40, 340}, kWidth, 2);
   const std::vector<int64_t> some{0, 3, 150, 299};
