@@ -153,7 +153,7 @@ TEST(RowCodecKernels, EveryCodeIsDecodedAsTheHostDoes) {
 
 TEST(RowCodecKernels, AddBeyondAStrideOfTheGrid) {
   const FewBlocks few(2);
-  for (const std::size_t count : {0, 1, 1300}) {
+  for (const std::size_t count : {0U, 1U, 1300U}) {
     std::vector<float> values(count, 1);
     std::vector<float> carried(count);
     for (std::size_t i = 0; i < count; ++i) carried[i] = static_cast<float>(i);
