@@ -213,6 +213,7 @@ class Membership {
   bool QuorumOf(WithUs with_us) const;
   bool StateReachable(const std::vector<control::Member>& next) const;
   std::string PauseReason(const std::vector<control::Member>& next) const;
+  bool NobodyIsLeft(const std::vector<control::Member>& next) const;
   void Form(Time now);
   void Prepare(Time now, const std::vector<control::Member>& next);
   void DropTheUnanswering(Time now);

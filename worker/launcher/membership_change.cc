@@ -31,8 +31,8 @@ void Membership::AdvanceWorld(Time now) {
   }
   if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
   if (phase_ == LauncherPhase::kPaused) {
-    const bool changed = PauseReason(Next(now)) != pause_reason_;
-    if (changed || Survivors().empty()) Form(now);
+    const std::vector<Member> next = Next(now);
+    if (PauseReason(next) != pause_reason_ || NobodyIsLeft(next)) Form(now);
     return;
   }
   if (AllEndedWell()) {
@@ -291,13 +291,17 @@ std::string Membership::PauseReason(const std::vector<Member>& next) const {
   return pods < std::max(1, order_->min_replicas) ? control::kPauseBelowMinReplicas : "";
 }
 
+// No world can follow, and no member can come back.
+bool Membership::NobodyIsLeft(const std::vector<Member>& next) const {
+  return next.empty() &&
+         std::all_of(member_pods_.begin(), member_pods_.end(),
+                     [&](const std::string& pod_uid) { return KnownDead(pod_uid); });
+}
+
 void Membership::Form(Time now) {
   ForgetWorldChanges();
   const std::vector<Member> next = Next(now);
-  if (next.empty() && std::all_of(member_pods_.begin(), member_pods_.end(),
-                                  [&](const std::string& pod_uid) { return KnownDead(pod_uid); })) {
-    return Stop(now, "all members were lost");
-  }
+  if (NobodyIsLeft(next)) return Stop(now, "all members were lost");
   pause_reason_ = PauseReason(next);
   phase_ = pause_reason_.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!pause_reason_.empty()) LogWarn("Paused the training", {{"reason", pause_reason_}});

@@ -502,6 +502,19 @@ TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   EXPECT_EQ(Status().pause_reason, "");
 }
 
+TEST_F(ElasticWorld, PausesWhileAllAreSilentAndEndsOnceAllAreDead) {
+  Run(2);
+  world->Pass(5s, {});
+  EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
+  EXPECT_EQ(Status().pause_reason, "NoQuorum");
+  EXPECT_TRUE(world->All<StopMpirun>().empty());
+
+  world->Bury({0, 1}, {2, 3}, 2, 1);
+
+  EXPECT_NE(world->phase(), LauncherPhase::kPaused);
+  EXPECT_FALSE(world->All<StopMpirun>().empty());
+}
+
 TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   Run(4);
   world->Pass(2200ms, {0});
