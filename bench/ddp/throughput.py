@@ -62,6 +62,8 @@ def train(options):
     if rank == 0:
         print(json.dumps({"samples_per_second": options.steps * options.global_batch / seconds}), flush=True)
     dist.destroy_process_group()
+    sys.stderr.flush()
+    os._exit(0)  # torn down in order, the process aborts now and then: "terminate called without an active exception"
 
 
 def main():
