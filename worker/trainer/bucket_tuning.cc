@@ -32,8 +32,8 @@ Result<double> SecondsOf(Communicator& communicator, Elements values, int rounds
   const auto middle = seconds.begin() + rounds / 2;
   std::nth_element(seconds.begin(), middle, seconds.end());
   std::array<float, 1> slowest{static_cast<float>(*middle)};
-  const Result<void> agreed =
-      communicator.AllReduce(std::span<float>(slowest), ReduceOp::kMax, deadline)->Wait();
+  const Result<void> agreed = WaitConfirmed(
+      communicator, communicator.AllReduce(std::span<float>(slowest), ReduceOp::kMax, deadline));
   if (!agreed.ok()) return agreed.error();
   return static_cast<double>(slowest[0]);
 }

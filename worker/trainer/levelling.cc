@@ -60,10 +60,9 @@ Result<Adopted> Levelling::Run(Communicator& communicator) {
 
 Result<void> Levelling::Gather(Communicator& communicator) {
   all_.resize(static_cast<std::size_t>(communicator.size()));
-  return communicator
-      .AllGather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all_)),
-                 clock_.Now() + options_.timeout)
-      ->Wait();
+  return WaitConfirmed(communicator, communicator.AllGather(std::as_bytes(std::span(&mine_, 1)),
+                                                            std::as_writable_bytes(std::span(all_)),
+                                                            clock_.Now() + options_.timeout));
 }
 
 Result<void> Levelling::LookAgain(Communicator& communicator) {

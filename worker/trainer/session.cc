@@ -71,6 +71,7 @@ Result<Nothing> Session::GoOn(const Error& cause, Nothing nothing) {
 
 void Session::Begin() {
   works_.clear();
+  all_began_ = false;
   waited_ = networked_ = {};
   step_error_.reset();
   audit_.Begun(world_, held_.version.step + 1, share());
@@ -108,6 +109,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
       if (!Await(work, "allreduce", buckets_.Bucket(bucket).bytes(), bucket).ok()) break;
       ++bucket;
     }
+    if (!step_error_) static_cast<void>(Confirm());
   }
   if (step_error_) {
     return GoOn(step_error_->WithContext("reducing step " + std::to_string(held_.version.step + 1)),
@@ -176,11 +178,19 @@ Result<void> Session::Collectives::AllToAll(std::span<const std::byte> send,
       "all-to-all", send.size());
 }
 
-// A collective amid computing: it needs everybody's part, so the step before is applied everywhere.
+// What was waited for in this step is what all ranks together made: the step's own error otherwise.
+Result<void> Session::Confirm() {
+  return Await(communicator_->Confirm(deadline_), "confirmation", 0);
+}
+
+// A collective amid computing. The step's first one shows that every rank has begun it, so the step
+// before is applied everywhere.
 Result<void> Session::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_->Enter(RankPhase::kReduce);
   Result<void> done = Await(work, what, bytes);
-  if (done.ok()) Committed(RankPhase::kCompute);
+  if (done.ok() && !all_began_) done = Confirm();
+  if (done.ok() && !all_began_) Committed(RankPhase::kCompute);
+  if (done.ok()) all_began_ = true;
   position_->Enter(RankPhase::kCompute);
   return done;
 }
@@ -231,7 +241,8 @@ void Session::Committed(RankPhase phase) {
 
 Result<bool> Session::Sum(std::span<float> values) {
   position_->Enter(RankPhase::kReduce);
-  const Result<void> summed = communicator_->AllReduce(values, StepDeadline())->Wait();
+  const Result<void> summed =
+      WaitConfirmed(*communicator_, communicator_->AllReduce(values, StepDeadline()));
   if (summed.ok()) {
     Committed(RankPhase::kReduce);
     return true;
@@ -253,6 +264,7 @@ Result<std::optional<NotFinite>> Session::FindNotFinite(
     static_cast<void>(collectives_.AllGather(std::as_bytes(std::span(&mine, 1)),
                                              std::as_writable_bytes(std::span(all))));
   }
+  if (!step_error_) static_cast<void>(Confirm());
   if (step_error_) return GoOn(*step_error_, std::optional<NotFinite>());
   NotFinite found;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -173,6 +173,7 @@ class Session {
   void Committed(control::RankPhase phase);
   Result<bool> FinishParts();
   Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
+  Result<void> Confirm();
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
   Result<void> AlignClock();
   Result<void> CutBuckets();
@@ -197,6 +198,7 @@ class Session {
   Collectives collectives_{*this};
   Deadline deadline_{};            // of the step under way, with all below
   std::vector<WorkHandle> works_;  // the buckets' reductions
+  bool all_began_ = false;         // every rank is known to have begun it
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};        // for collectives
   std::optional<Error> step_error_;           // of the first that failed

@@ -35,7 +35,7 @@ class StepCollectives {
                                 std::vector<std::size_t> receive_bytes) = 0;
 };
 
-// In a world of one: for warming up, and measuring without a session.
+// In a world of one, in the host's memory: for warming up, and measuring without a session.
 class LoneCollectives final : public StepCollectives {
  public:
   int rank() const override { return 0; }

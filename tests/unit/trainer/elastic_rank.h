@@ -4,6 +4,7 @@
 // workload whose sums are exact in any order, so that every world size computes the same bits.
 
 #include <ATen/ATen.h>
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <fstream>
@@ -37,6 +38,9 @@ struct RankScript {
   // The so-manieth of these operations fails here although it succeeded.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
+  // Such an operation ends well here, with rubbish: as over GPUs where another rank gave it up.
+  bool sees_rubbish = false;
+  bool confirms = false;      // confirmations reach all ranks, as over GPUs
   int64_t corrupt_at = 0;     // changes a parameter before that step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
@@ -152,9 +156,12 @@ struct Blindness {
   int64_t reductions = 0;
   int64_t all_to_alls = 0;
   int64_t all_gathers = 0;
+  bool rubbish = false;  // it seems to succeed, but what came is rubbish
+  bool confirms = false;
 };
 
-// A communicator whose owner is told that an operation failed which the other ranks saw succeed.
+// A communicator whose owner is told that an operation failed which the other ranks saw succeed, or
+// that it succeeded where it brought nothing of use.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
   // Counts `left` down, over communicators.
@@ -162,24 +169,32 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
       : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
 
   WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override {
-    return Seen(inner().AllReduce(values, op, deadline), left_.reductions);
+    return Seen(inner().AllReduce(values, op, deadline), left_.reductions, values.memory());
   }
   WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                        Deadline deadline) override {
-    return Seen(inner().AllGather(mine, all, deadline), left_.all_gathers);
+    return Seen(inner().AllGather(mine, all, deadline), left_.all_gathers, all);
   }
   WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
                       std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
                       Deadline deadline) override {
     return Seen(
         inner().AllToAll(send, std::move(send_bytes), receive, std::move(receive_bytes), deadline),
-        left_.all_to_alls);
+        left_.all_to_alls, receive);
+  }
+  WorkHandle Confirm(Deadline deadline) override {
+    if (!left_.confirms) return inner().Confirm(deadline);
+    return inner().AllReduce(std::span(&confirmed_, 1), deadline);
   }
 
  private:
-  static WorkHandle Seen(WorkHandle work, int64_t& left) {
+  WorkHandle Seen(WorkHandle work, int64_t& left, std::span<std::byte> came) {
     if (--left != 0) return work;
     EXPECT_TRUE(work->Wait().ok());
+    if (left_.rubbish) {
+      std::ranges::fill(came, std::byte{0x41});
+      return work;
+    }
     auto failed = std::make_shared<Work>(work->deadline());
     failed->Complete(Error{ErrorKind::kUnavailable, "this rank alone lost the others"});
     return failed;
@@ -187,6 +202,7 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
 
   const std::unique_ptr<Communicator> owned_;
   Blindness& left_;
+  float confirmed_ = 0;
 };
 
 // Runs from construction on; ends when it is released, scripted to, or the launcher closes.
@@ -251,7 +267,9 @@ class ElasticRank {
     Blindness left{.reductions = script.fail_reduction_of *
                                  ((compressed ? 1 : buckets.count()) + script.reductions_before),
                    .all_to_alls = script.fail_all_to_all,
-                   .all_gathers = script.fail_all_gather};
+                   .all_gathers = script.fail_all_gather,
+                   .rubbish = script.sees_rubbish,
+                   .confirms = script.confirms};
     const auto factory = [&](const World& world,
                              Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
       auto made = gloo(world, deadline);

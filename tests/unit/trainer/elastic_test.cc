@@ -359,6 +359,30 @@ TEST_P(ElasticOnTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
   ExpectFinished({"a", "b"});
 }
 
+// Over GPUs, the kernels of a rank that gives up run to their end, and so do the others'.
+TEST_P(ElasticOnTest, WhatARankThatGaveUpSentIsNeverApplied) {
+  Start("a", {.fail_reduction_of = 10, .sees_rubbish = true, .confirms = true});
+  Start("b", {.fail_reduction_of = 10, .confirms = true});
+  Start("c", {.fail_reduction_of = 10, .sees_rubbish = true, .confirms = true});
+  launcher_.Form({"a", "b", "c"});
+
+  launcher_.AwaitBroken({"a", "b", "c"});
+  launcher_.Form({"a", "c", "b"});
+
+  ExpectFinished({"a", "b", "c"});
+}
+
+TEST_P(ElasticOnTest, RubbishIsNotTakenForWhatOtherRanksSayOfThemselves) {
+  Start("a", {.fail_all_gather = 1, .sees_rubbish = true, .confirms = true});
+  Start("b", {.fail_all_gather = 1, .confirms = true});
+  launcher_.Form({"a", "b"});
+
+  launcher_.AwaitBroken({"a", "b"});
+  launcher_.Form({"a", "b"});
+
+  ExpectFinished({"a", "b"});
+}
+
 TEST_P(ElasticOnTest, OtherParametersAtTheSameVersionStopTheJob) {
   Gate gate_a(10);
   Gate gate_b(10);

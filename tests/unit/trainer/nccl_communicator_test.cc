@@ -155,6 +155,31 @@ TEST_F(NcclCommunicatorTest, AnOperationThatAnErrorEndedIsNotDone) {
   EXPECT_FALSE(communicator->AllReduce(values, In(kSoon))->Wait().ok());
 }
 
+TEST_F(NcclCommunicatorTest, ConfirmsWhatAllRanksMade) {
+  const auto communicator = Connect();
+
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(WaitConfirmed(*communicator, communicator->AllReduce(values, In(kSoon))).ok());
+  }
+
+  EXPECT_EQ(std::ranges::count(rank.nccl.calls(), std::string("all_reduce")), 6);
+}
+
+TEST_F(NcclCommunicatorTest, WhatAPeerThatGaveUpMadeIsNotConfirmed) {
+  const auto communicator = Connect();
+  ASSERT_TRUE(WaitConfirmed(*communicator, communicator->Barrier(In(kSoon))).ok());
+  rank.nccl.peer_gave_up = true;
+  ASSERT_TRUE(communicator->AllReduce(values, In(kSoon))->Wait().ok()) << "it looks well";
+
+  const Result<void> confirmed = communicator->Confirm(In(kSoon))->Wait();
+
+  ASSERT_FALSE(confirmed.ok());
+  EXPECT_EQ(confirmed.error().kind, ErrorKind::kUnavailable);
+  EXPECT_THAT(confirmed.error().message, HasSubstr("another rank gave up"));
+  rank.nccl.peer_gave_up = false;
+  EXPECT_FALSE(communicator->Barrier(In(kSoon))->Wait().ok()) << "the world is over";
+}
+
 TEST_F(NcclCommunicatorTest, APassedDeadlineBreaksIt) {
   rank.nccl.hold_operations = true;
   const auto communicator = Connect();

@@ -43,4 +43,15 @@ void Work::Complete(Result<void> outcome) {
   ended_.notify_all();
 }
 
+WorkHandle Communicator::Confirm(Deadline deadline) {
+  auto work = std::make_shared<Work>(deadline);
+  work->Complete({});
+  return work;
+}
+
+Result<void> WaitConfirmed(Communicator& communicator, const WorkHandle& work) {
+  Result<void> done = work->Wait();
+  return done.ok() ? communicator.Confirm(work->deadline())->Wait() : done;
+}
+
 }  // namespace ringmaster::trainer

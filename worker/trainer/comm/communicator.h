@@ -12,6 +12,10 @@
 // peer gone, a deadline passed, Abort) breaks the communicator: that and every later operation
 // returns the error. Destruction ends all operations: no memory is touched after it. Nothing here
 // throws.
+//
+// An operation that ended well here has brought everybody's part over a network of the host's. On
+// GPUs it may also have brought rubbish, where a rank gave the world up while it took part: before
+// anything that came is acted upon, it is confirmed (Confirm(), WaitConfirmed()).
 
 #include <chrono>
 #include <condition_variable>
@@ -100,6 +104,11 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
+  // Ends well only where every rank has called it, hence where all operations before it ended well
+  // on all of them. On every rank; does nothing where that is never in doubt.
+  // REQUIRES: all operations before it have been waited for, and ended well here.
+  virtual WorkHandle Confirm(Deadline deadline);
+
   // Breaks the communicator: what is under way, connecting included, ends within milliseconds with
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
@@ -108,6 +117,9 @@ class Communicator {
   // known of a connection that breaks later: a rank that lost another one closes all of its own.
   virtual int LostPeer() const { return -1; }
 };
+
+// Waits for `work`, the newest of `communicator`, and confirms it. On every rank.
+Result<void> WaitConfirmed(Communicator& communicator, const WorkHandle& work);
 
 // Makes the communicator of a world; returns at once, the operations wait until it is connected.
 // An error means that this rank cannot take part in any world.

@@ -35,6 +35,8 @@ WorkHandle CommunicatorWrapper::Broadcast(std::span<std::byte> bytes, int root, 
 
 WorkHandle CommunicatorWrapper::Barrier(Deadline deadline) { return inner_.Barrier(deadline); }
 
+WorkHandle CommunicatorWrapper::Confirm(Deadline deadline) { return inner_.Confirm(deadline); }
+
 void CommunicatorWrapper::Abort(const std::string& reason) { inner_.Abort(reason); }
 
 int CommunicatorWrapper::LostPeer() const { return inner_.LostPeer(); }

@@ -23,6 +23,7 @@ class CommunicatorWrapper : public Communicator {
                       Deadline deadline) override;
   WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
   WorkHandle Barrier(Deadline deadline) override;
+  WorkHandle Confirm(Deadline deadline) override;
   void Abort(const std::string& reason) override;
   int LostPeer() const override;
 

@@ -13,7 +13,7 @@ Result<std::vector<std::string>> GatherTexts(Communicator& communicator, const s
   std::vector<uint64_t> sizes(ranks);
   const auto sized = communicator.AllGather(std::as_bytes(std::span(&size, 1)),
                                             std::as_writable_bytes(std::span(sizes)), deadline);
-  if (auto done = sized->Wait(); !done.ok()) return done.error();
+  if (auto done = WaitConfirmed(communicator, sized); !done.ok()) return done.error();
   std::vector<std::size_t> send(ranks);
   send[0] = mine.size();
   std::vector<std::size_t> receive(ranks);
@@ -22,7 +22,7 @@ Result<std::vector<std::string>> GatherTexts(Communicator& communicator, const s
   const auto moved =
       communicator.AllToAll(std::as_bytes(std::span(mine)), std::move(send),
                             std::as_writable_bytes(std::span(all)), receive, deadline);
-  if (auto done = moved->Wait(); !done.ok()) return done.error();
+  if (auto done = WaitConfirmed(communicator, moved); !done.ok()) return done.error();
   std::vector<std::string> texts;
   if (communicator.rank() != 0) return texts;
   std::size_t begin = 0;

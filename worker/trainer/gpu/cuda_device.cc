@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <string>
 
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 namespace ringmaster::trainer {
@@ -84,7 +85,12 @@ class CudaDevice final : public DeviceApi {
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
   }
   Result<void*> MakeMemory(std::size_t bytes) override {
-    return Made<void*>("cudaMalloc", [bytes](void** memory) { return cudaMalloc(memory, bytes); });
+    return Made<void*>("cudaMalloc", [bytes](void** memory) {
+      if (cudaMalloc(memory, bytes) == cudaSuccess) return cudaSuccess;
+      static_cast<void>(cudaGetLastError());
+      c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch keeps what it does not use
+      return cudaMalloc(memory, bytes);
+    });
   }
   Result<void*> MakePinned(std::size_t bytes) override {
     return Made<void*>("cudaHostAlloc", [bytes](void** memory) {

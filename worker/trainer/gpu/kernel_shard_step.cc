@@ -20,11 +20,12 @@ at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-// Memory for `count` floats at least; what was in it may be lost.
+// Memory for `count` floats at least; what was in it may be lost. With room to spare, as how many
+// classes are drawn varies: each new record would leave a hole of the old size in the GPU's memory.
 float* Grown(at::Tensor& memory, int64_t count, at::Device device) {
   if (!memory.defined() || memory.numel() < count) {
     memory.reset();
-    memory = at::empty({count}, at::TensorOptions(at::kFloat).device(device));
+    memory = at::empty({count + count / 32}, at::TensorOptions(at::kFloat).device(device));
   }
   return memory.data_ptr<float>();
 }

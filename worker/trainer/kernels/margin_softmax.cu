@@ -12,13 +12,17 @@ constexpr int64_t kStrip = 256;     // rows that a block takes together
 
 int64_t Strips(int64_t rows) { return (rows + kStrip - 1) / kStrip; }
 
-dim3 Grid(const MarginTile& tile) {
-  return dim3(static_cast<unsigned>((tile.samples + kThreads - 1) / kThreads),
-              static_cast<unsigned>(Strips(tile.rows)), 1);
+unsigned BlocksOf(int64_t samples) {
+  return static_cast<unsigned>((samples + kThreads - 1) / kThreads);
 }
 
-__device__ int64_t SampleOfThread() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+// Strips across, of which there may be more than a grid has blocks down.
+dim3 Grid(const MarginTile& tile) {
+  return dim3(static_cast<unsigned>(Strips(tile.rows)), BlocksOf(tile.samples), 1);
+}
+
+__device__ int64_t SampleOfThread(unsigned block) {
+  return static_cast<int64_t>(block) * blockDim.x + threadIdx.x;
 }
 
 struct RunningSums {
@@ -42,9 +46,9 @@ struct RunningSums {
 };
 
 __global__ void MakeLogits(MarginTile tile, float* target, float* maxima, float* sums) {
-  const int64_t sample = SampleOfThread();
+  const int64_t sample = SampleOfThread(blockIdx.y);
   if (sample >= tile.samples) return;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * kStrip;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kStrip;
   const int64_t last = first + kStrip < tile.rows ? first + kStrip : tile.rows;
   const int64_t own = tile.own[sample];
   RunningSums running;
@@ -62,7 +66,7 @@ __global__ void MakeLogits(MarginTile tile, float* target, float* maxima, float*
     if (sums != nullptr) running.Add(logit);
   }
   if (sums == nullptr) return;
-  const int64_t at = static_cast<int64_t>(blockIdx.y) * tile.samples + sample;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * tile.samples + sample;
   maxima[at] = running.maximum;
   sums[at] = running.sum;
 }
@@ -70,7 +74,7 @@ __global__ void MakeLogits(MarginTile tile, float* target, float* maxima, float*
 // In the order of the strips.
 __global__ void AddStrips(const float* __restrict__ maxima, const float* __restrict__ sums,
                           int64_t strips, int64_t samples, float* maximum, float* sum) {
-  const int64_t sample = SampleOfThread();
+  const int64_t sample = SampleOfThread(blockIdx.x);
   if (sample >= samples) return;
   RunningSums all;
   all.maximum = maximum[sample];
@@ -87,9 +91,9 @@ __global__ void AddStrips(const float* __restrict__ maxima, const float* __restr
 
 __global__ void MakeCoefficients(MarginTile tile, const float* __restrict__ maximum,
                                  const float* __restrict__ sum) {
-  const int64_t sample = SampleOfThread();
+  const int64_t sample = SampleOfThread(blockIdx.y);
   if (sample >= tile.samples) return;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * kStrip;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kStrip;
   const int64_t last = first + kStrip < tile.rows ? first + kStrip : tile.rows;
   const int64_t own = tile.own[sample];
   const float highest = maximum[sample];
@@ -104,12 +108,8 @@ __global__ void MakeCoefficients(MarginTile tile, const float* __restrict__ maxi
 
 __global__ void RescaleSums(float* sum, const float* __restrict__ own_maximum,
                             const float* __restrict__ maximum, int64_t count) {
-  const int64_t i = SampleOfThread();
+  const int64_t i = SampleOfThread(blockIdx.x);
   if (i < count) sum[i] *= Exponential(own_maximum[i] - maximum[i]);
-}
-
-dim3 GridOf(int64_t samples) {
-  return dim3(static_cast<unsigned>((samples + kThreads - 1) / kThreads), 1, 1);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* s
   float* const sums = memory == nullptr ? nullptr : memory + Strips(tile.rows) * tile.samples;
   const int error = Launch(MakeLogits, Grid(tile), kThreads, stream, tile, target, maxima, sums);
   if (error != 0 || memory == nullptr) return error;
-  return Launch(AddStrips, GridOf(tile.samples), kThreads, stream,
+  return Launch(AddStrips, BlocksOf(tile.samples), kThreads, stream,
                 static_cast<const float*>(maxima), static_cast<const float*>(sums),
                 Strips(tile.rows), tile.samples, maximum, sum);
 }
@@ -137,7 +137,7 @@ int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float
 int LaunchRescale(float* sum, const float* own_maximum, const float* maximum, int64_t count,
                   void* stream) {
   if (count == 0) return 0;
-  return Launch(RescaleSums, GridOf(count), kThreads, stream, sum, own_maximum, maximum, count);
+  return Launch(RescaleSums, BlocksOf(count), kThreads, stream, sum, own_maximum, maximum, count);
 }
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -62,7 +62,6 @@ int64_t RowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t cla
 CentreTable::CentreTable(TableOptions options)
     : options_(std::move(options)),
       device_(options_.device == nullptr ? MakeHostHeadDevice() : options_.device),
-      step_(device_->MakeStep()),
       copies_(options_.copy_every) {}
 
 // --- worlds
@@ -76,6 +75,7 @@ Result<ShardedOutcome> CentreTable::Level(const ShardedWorld& world) {
                      " classes: each rank holds at least one; train with fewer "
                      "ranks (spec.worker.maxReplicas), or more --classes"};
   }
+  step_ = device_->MakeStep();  // the old one's memory has room for rows that move
   const std::vector<uint64_t> all_stay(static_cast<std::size_t>(world.world.size), 0);
   exchange_ = std::make_unique<RowExchange>(
       world.communicator, ShardsAmong(all_stay, classes), options_.head.dimension,
@@ -218,6 +218,7 @@ Result<ShardedOutcome> CentreTable::Enter(const ShardedWorld& world) {
   if (!whole.ok()) return whole.error();
   held_ = world.adopted;
   has_rows_ = true;
+  arrived_.reset();
   epoch_ = world.world.epoch;
   rank_ = world.world.rank;
   size_ = world.world.size;
@@ -267,6 +268,7 @@ void CentreTable::Prepared(StepInputs inputs) {
 void CentreTable::LeaveOut() { pending_.back().left_out = true; }
 
 void CentreTable::Applied(const HeldState& held) {
+  KeepCopies();
   StepInputs& inputs = pending_.back();
   if (!inputs.left_out) Update(inputs);
   held_ = held;
@@ -295,7 +297,9 @@ uint64_t CentreTable::checksum() const { return options_.checksums ? checksum_ :
 
 // --- copies
 
-Result<void> CentreTable::ExchangeOnce(const Exchange& exchange) {
+Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
+  arrived_.reset();
+  if (size_ == 1) return {};
   const auto size = static_cast<std::size_t>(size_);
   const int ward = wards_[static_cast<std::size_t>(rank_)];
   const CopyRound round = copies_.next();
@@ -308,19 +312,19 @@ Result<void> CentreTable::ExchangeOnce(const Exchange& exchange) {
   std::vector<std::size_t> from(size);
   to[static_cast<std::size_t>(buddies_[static_cast<std::size_t>(rank_)])] = send.size_bytes();
   from[static_cast<std::size_t>(ward)] = received_.size() * sizeof(float);
-  Result<void> done = exchange(std::as_bytes(send), std::move(to),
-                               std::as_writable_bytes(std::span(received_)), std::move(from));
-  if (!done.ok()) return done;
-  copies_.Received(theirs, received_, held_.version, options_.head.dimension);
-  ReportProtection();
-  return {};
+  Result<void> done =
+      others.AllToAll(std::as_bytes(send), std::move(to),
+                      std::as_writable_bytes(std::span(received_)), std::move(from));
+  if (done.ok()) arrived_ = theirs;
+  return done;
 }
 
-Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
-  if (size_ == 1) return {};
-  return ExchangeOnce([&](auto send, auto to, auto receive, auto from) {
-    return others.AllToAll(send, std::move(to), receive, std::move(from));
-  });
+// What came in the step that is now known to be good, as it was before that step's update.
+void CentreTable::KeepCopies() {
+  if (!arrived_) return;
+  copies_.Received(*arrived_, received_, held_.version, options_.head.dimension);
+  arrived_.reset();
+  ReportProtection();
 }
 
 // The rows go to where they would be in a world of those who stay; the next world finds them there.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,23 +56,20 @@ class CentreTable final : public ShardedState {
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
   // What the step under way works with; its labels are those of the inputs given to Prepared().
+  // Valid until Level().
   ShardStep& step() { return *step_; }
   // A collective of the step is done, so every rank of the world has its rows.
   void Confirmed();
   // This rank has done its forward pass, and knows what the step's update depends on.
   void Prepared(StepInputs inputs);
   // Sends a piece of the shard to the buddy and takes one of the ward's, as they were before this
-  // step. Errors are those of `others`.
+  // step; what came counts once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
   // Memory of rows, copies and log, in bytes.
   std::size_t bytes() const;
 
  private:
-  using Exchange =
-      std::function<Result<void>(std::span<const std::byte> send, std::vector<std::size_t> to,
-                                 std::span<std::byte> receive, std::vector<std::size_t> from)>;
-
   void Update(const StepInputs& inputs);
   void CatchUp(const HeldState& adopted);
   void Forget();
@@ -82,7 +80,7 @@ class CentreTable final : public ShardedState {
   Result<std::string> Damaged(const Result<void>& loaded);
   Result<ShardedOutcome> Enter(const ShardedWorld& world);
   void ReportProtection();
-  Result<void> ExchangeOnce(const Exchange& exchange);
+  void KeepCopies();
 
   const TableOptions options_;
   const std::shared_ptr<HeadDevice> device_;
@@ -92,7 +90,7 @@ class CentreTable final : public ShardedState {
   bool has_rows_ = false;
   // Shards of the worlds before, until all ranks of this one have theirs.
   std::vector<Block> retired_;
-  const std::unique_ptr<ShardStep> step_;
+  std::unique_ptr<ShardStep> step_;  // of the world
   std::vector<StepInputs> pending_;  // of attempts at the next step, newest last
   InputLog log_;
   Copies copies_;
@@ -110,6 +108,7 @@ class CentreTable final : public ShardedState {
   // What operations work on.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
+  std::optional<ClassRange> arrived_;  // whose values are in received_, of the step under way
 };
 
 }  // namespace ringmaster::trainer::partial_fc

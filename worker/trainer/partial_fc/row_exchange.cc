@@ -30,10 +30,10 @@ Result<std::vector<std::vector<HeldRows>>> RowExchange::Gather(std::vector<HeldR
   counts_.assign(size + 1, 0);
   counts_[size] = static_cast<int64_t>(mine.size());  // where this rank's own is sent from
   const std::span<int64_t> counts(counts_);
-  Result<void> gathered = communicator_
-                              .AllGather(std::as_bytes(counts.subspan(size)),
-                                         std::as_writable_bytes(counts.first(size)), deadline())
-                              ->Wait();
+  Result<void> gathered = WaitConfirmed(
+      communicator_,
+      communicator_.AllGather(std::as_bytes(counts.subspan(size)),
+                              std::as_writable_bytes(counts.first(size)), deadline()));
   if (!gathered.ok()) return gathered.error();
   const auto most = static_cast<std::size_t>(std::ranges::max(counts.first(size)));
   std::vector<std::vector<HeldRows>> held(size);
@@ -41,10 +41,9 @@ Result<std::vector<std::vector<HeldRows>>> RowExchange::Gather(std::vector<HeldR
   mine_ = std::move(mine);
   mine_.resize(most);
   all_.resize(most * size);
-  gathered = communicator_
-                 .AllGather(std::as_bytes(std::span(mine_)),
-                            std::as_writable_bytes(std::span(all_)), deadline())
-                 ->Wait();
+  gathered = WaitConfirmed(
+      communicator_, communicator_.AllGather(std::as_bytes(std::span(mine_)),
+                                             std::as_writable_bytes(std::span(all_)), deadline()));
   if (!gathered.ok()) return gathered.error();
   for (std::size_t rank = 0; rank < size; ++rank) {
     const auto from = all_.begin() + static_cast<std::ptrdiff_t>(rank * most);
@@ -60,7 +59,8 @@ Result<void> RowExchange::WorkTogether(const std::function<Result<int64_t>()>& w
     if (!left.ok()) return left.error();
     left_ = *left;
     const Elements total(reinterpret_cast<std::byte*>(&left_), 1, ElementType::kInt64);
-    const Result<void> summed = communicator_.AllReduce(total, ReduceOp::kSum, deadline())->Wait();
+    const Result<void> summed =
+        WaitConfirmed(communicator_, communicator_.AllReduce(total, ReduceOp::kSum, deadline()));
     if (!summed.ok()) return summed;
   } while (left_ > 0);
   return {};
@@ -135,11 +135,10 @@ Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
 Result<std::vector<uint64_t>> RowExchange::GatherNumbers(uint64_t mine) {
   own_number_ = mine;
   numbers_.assign(static_cast<std::size_t>(communicator_.size()), 0);
-  const Result<void> gathered =
-      communicator_
-          .AllGather(std::as_bytes(std::span(&own_number_, 1)),
-                     std::as_writable_bytes(std::span(numbers_)), deadline())
-          ->Wait();
+  const Result<void> gathered = WaitConfirmed(
+      communicator_,
+      communicator_.AllGather(std::as_bytes(std::span(&own_number_, 1)),
+                              std::as_writable_bytes(std::span(numbers_)), deadline()));
   if (!gathered.ok()) return gathered.error();
   return numbers_;
 }

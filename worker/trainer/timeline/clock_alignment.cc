@@ -22,7 +22,7 @@ Result<int64_t> AlignClocks(Communicator& communicator, const Clock& clock, int6
         offset;
     const auto told = communicator.AllGather(std::as_bytes(std::span(&now, 1)),
                                              std::as_writable_bytes(std::span(times)), deadline);
-    if (auto gathered = told->Wait(); !gathered.ok()) return gathered.error();
+    if (auto gathered = WaitConfirmed(communicator, told); !gathered.ok()) return gathered.error();
     difference = times[0] - now;
   }
   if (communicator.rank() == 0) return offset;

@@ -63,6 +63,16 @@ class FewBlocks {
   FewBlocks& operator=(const FewBlocks&) = delete;
 };
 
+// For as long as it lives, launches of more blocks down are refused, as a GPU refuses more than
+// 65,535.
+class FewBlocksDown {
+ public:
+  explicit FewBlocksDown(unsigned most);
+  ~FewBlocksDown();
+  FewBlocksDown(const FewBlocksDown&) = delete;
+  FewBlocksDown& operator=(const FewBlocksDown&) = delete;
+};
+
 // What the 32 threads of the caller's warp have given, once all have; slot by lane.
 const uint64_t* ExchangeInWarp(uint64_t mine);
 void SyncBlock();

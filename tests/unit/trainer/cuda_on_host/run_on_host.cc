@@ -145,16 +145,20 @@ Machine& TheMachine() {
 }
 
 std::atomic<unsigned> most_blocks_across = std::numeric_limits<unsigned>::max();
+std::atomic<unsigned> most_blocks_down = kMostBlocksDown;
 
 }  // namespace
 
 FewBlocks::FewBlocks(unsigned most) { most_blocks_across = most; }
 FewBlocks::~FewBlocks() { most_blocks_across = std::numeric_limits<unsigned>::max(); }
 
+FewBlocksDown::FewBlocksDown(unsigned most) { most_blocks_down = most; }
+FewBlocksDown::~FewBlocksDown() { most_blocks_down = kMostBlocksDown; }
+
 int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread) {
   const bool possible = threads > 0 && threads <= kMostThreads && threads % kLanes == 0 &&
                         blocks.x > 0 && blocks.y > 0 && blocks.z > 0 &&
-                        blocks.y <= kMostBlocksDown && blocks.z <= kMostBlocksDown;
+                        blocks.y <= most_blocks_down && blocks.z <= kMostBlocksDown;
   if (!possible) return cudaErrorInvalidConfiguration;
   blocks.x = std::min(blocks.x, most_blocks_across.load());
   TheMachine().Run(blocks, threads, thread);

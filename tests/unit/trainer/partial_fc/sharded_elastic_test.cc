@@ -340,6 +340,22 @@ TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
+// a, b and c; c gives up while copies travel, a and b get rubbish, and c's rows are needed at once.
+TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
+  ShardedRun run;
+  run.Start("a", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});
+  run.Start("b", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});
+  run.Start("c",
+            {.at = [](int64_t step) { DieAt(step, 11); }, .fail_all_to_all = 10, .confirms = true});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "b", "c"});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "b"});
+  run.launcher().Form({"b", "a"});
+
+  run.ExpectClean({"a", "b"});
+}
+
 TEST_P(ShardedElasticOn, LossesOneAfterTheOtherCostNothing) {
   ShardedRun run(GetParam());
   LastMeeting first(7, 4);

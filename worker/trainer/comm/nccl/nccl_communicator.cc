@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "worker/trainer/checksum_words.h"
 #include "worker/trainer/comm/nccl/nccl_engine.h"
 
 namespace ringmaster::trainer {
@@ -21,6 +22,8 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
+
+  void Expect(std::function<bool()> sound) { operation_.sound = std::move(sound); }
 
   WorkHandle Start(NcclOperation::Launch launch) {
     WorkHandle work = operation_.work;
@@ -89,6 +92,14 @@ NcclResult Exchange(const NcclApi& nccl, NcclComm comm, NcclStream stream, const
   }
   const NcclResult ended = nccl.group_end();
   return result == NcclResult::kSuccess ? ended : result;
+}
+
+// What each rank puts into its `number`-th confirmation of a world. Odd, so that no number of ranks
+// makes it nothing; seen in no other confirmation, so that none can be an earlier one's rest.
+uint64_t ConfirmationOf(const World& world, uint64_t number) {
+  const auto term = static_cast<uint64_t>(world.epoch.term);
+  const auto epoch = static_cast<uint64_t>(world.epoch.number);
+  return MixChecksum(MixChecksum(MixChecksum(0, term), epoch), number) | 1;
 }
 
 }  // namespace
@@ -179,6 +190,19 @@ WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
   void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);
+  });
+}
+
+// A sum that only comes out right where every rank added its part; a rank adds it only after all
+// before has ended well there.
+WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
+  const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
+  const auto sum = std::make_shared<uint64_t>(mine);
+  Preparation prepared(*engine_, "confirmation", deadline);
+  void* const memory = prepared.InOut(std::as_writable_bytes(std::span(sum.get(), 1)));
+  prepared.Expect([sum, all = mine * static_cast<uint64_t>(size())] { return *sum == all; });
+  return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+    return nccl.all_reduce(memory, memory, 1, NcclType::kUint64, NcclOp::kSum, comm, stream);
   });
 }
 

@@ -9,6 +9,7 @@
 // comes together costs the caller nothing but the object. When a world is over the communicator is
 // revoked or aborted, and may be kept to make the next world's from (nccl_path.h).
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -42,6 +43,7 @@ class NcclCommunicator final : public Communicator {
                       Deadline deadline) override;
   WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
   WorkHandle Barrier(Deadline deadline) override;
+  WorkHandle Confirm(Deadline deadline) override;
   void Abort(const std::string& reason) override;
   int LostPeer() const override;
 
@@ -50,6 +52,7 @@ class NcclCommunicator final : public Communicator {
  private:
   const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
   LeftBehind& left_behind_;
+  uint64_t confirmations_ = 0;
   std::jthread thread_;
 };
 

@@ -145,6 +145,13 @@ bool NcclEngine::CompleteFirst() {
   for (const NcclStaged& staged : first.staged) {
     if (staged.out) std::memcpy(staged.host.data(), staged.piece.pinned, staged.host.size());
   }
+  if (first.sound && !first.sound()) {
+    Break(Error{ErrorKind::kUnavailable,
+                "another rank gave up while it took part in what came before, so what came is "
+                "nobody's"}
+              .WithContext(Doing(first.name)));
+    return false;
+  }
   const WorkHandle work = first.work;
   Release(first);
   launched_.pop_front();
@@ -174,7 +181,10 @@ void NcclEngine::Quiesce() {
     const AbortLimit::Watch watch(runtime_->limit(), "letting go of the NCCL communicator");
     runtime_->holders().MarkOthers(this, reason);
     state_ = StopLaunched();
-    if (state_ == ParentState::kNone) runtime_->Abort(std::exchange(comm_, nullptr));
+    if (state_ == ParentState::kNone) {
+      runtime_->Abort(std::exchange(comm_, nullptr));
+      StreamEmpties(Deadline::max());  // or the limit ends the process
+    }
   }
   for (NcclOperation& operation : launched_) {
     operation.work->Complete(reason);
@@ -193,23 +203,24 @@ ParentState NcclEngine::StopLaunched() {
   if (nccl.comm_revoke) {
     const Result<void> revoked =
         Settle(nccl, comm_, nccl.comm_revoke(comm_, 0), "ncclCommRevoke", Patience(deadline, true));
-    if (revoked.ok() && AllDone(deadline)) return ParentState::kRevoked;
+    if (revoked.ok() && StreamEmpties(deadline)) return ParentState::kRevoked;
     return ParentState::kNone;
   }
-  return AllDone(steady_clock::now()) ? ParentState::kBroken : ParentState::kNone;
+  return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-bool NcclEngine::AllDone(Deadline deadline) {
-  for (const NcclOperation& operation : launched_) {
-    for (;;) {
-      const Result<bool> done = runtime_->device().Done(operation.done);
-      if (!done.ok()) return false;
-      if (*done) break;
-      if (steady_clock::now() >= deadline) return false;
-      Pause();
-    }
+// Whether all that was put on the stream has ended: also what failed half-way, whose own event was
+// never recorded and would look done.
+bool NcclEngine::StreamEmpties(Deadline deadline) {
+  DeviceApi& device = runtime_->device();
+  Result<DeviceEvent> last = events_.Take();
+  if (!last.ok()) return false;
+  Result<bool> done = false;
+  if (device.Record(*last, stream_).ok()) {
+    while ((done = device.Done(*last)).ok() && !*done && steady_clock::now() < deadline) Pause();
   }
-  return true;
+  events_.Return(*last);
+  return done.ok() && *done;
 }
 
 void NcclEngine::Finish() {

@@ -2,10 +2,12 @@
 
 // What drives one NCCL communicator: a queue of operations and the one thread that makes all calls
 // of NCCL for it, launches operations on a stream of its own, and watches them. It asks and never
-// waits for the device, so a collective whose peer is gone cannot hold it up. Because the same
-// thread is the only one that revokes or aborts, an operation whose event is done before that, with
-// no error of NCCL's, was completed by all ranks: an aborted one is never taken for done. Private
-// to nccl_communicator.cc.
+// waits for the device, so a collective whose peer is gone cannot hold it up. The same thread is
+// the only one that revokes or aborts: what this rank gave up itself is never taken for done. What
+// a peer gave up may be: its kernels then run to their end without waiting for anybody's data, and
+// post whatever their buffers hold to the kernels here, which end well (NCCL's prims_simple.h and
+// prims_ll.h: the flag ends the wait, not the post). Confirmations tell these apart. Private to
+// nccl_communicator.cc.
 
 #include <atomic>
 #include <condition_variable>
@@ -39,6 +41,9 @@ struct NcclOperation {
   Launch launch{};
   DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
   std::vector<NcclStaged> staged{};
+  // Whether what has come back into the host's memory is what all ranks together made; empty: not
+  // to be seen from that.
+  std::function<bool()> sound{};
   DeviceEvent done = nullptr;  // of the engine, once launched
 };
 
@@ -79,7 +84,7 @@ class NcclEngine {
   void CheckLaunched();
   void Quiesce();
   ParentState StopLaunched();
-  bool AllDone(Deadline deadline);
+  bool StreamEmpties(Deadline deadline);
   void Finish();
   void Release(NcclOperation& operation);
   void Pause();
