@@ -183,12 +183,14 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
         left_.all_to_alls, receive);
   }
   WorkHandle Confirm(Deadline deadline) override {
+    EXPECT_TRUE(newest_ == nullptr || newest_->ended()) << "what is confirmed was waited for";
     if (!left_.confirms) return inner().Confirm(deadline);
     return inner().AllReduce(std::span(&confirmed_, 1), deadline);
   }
 
  private:
   WorkHandle Seen(WorkHandle work, int64_t& left, std::span<std::byte> came) {
+    newest_ = work;
     if (--left != 0) return work;
     EXPECT_TRUE(work->Wait().ok());
     if (left_.rubbish) {
@@ -202,6 +204,7 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
 
   const std::unique_ptr<Communicator> owned_;
   Blindness& left_;
+  WorkHandle newest_;  // operations end in the order of their calls
   float confirmed_ = 0;
 };
 

@@ -2,7 +2,7 @@
 
 // NCCL and a device for one rank, in memory: operations are done at once, or held until they are
 // released, revoked or aborted, as the test says. Copies and operations run when they are launched;
-// only their ends are held.
+// only their ends are held. The other ranks give what this one gives.
 
 #include <algorithm>
 #include <atomic>
@@ -32,7 +32,10 @@ class FakeNccl {
   std::atomic<bool> hold_init = false;
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
-  std::atomic<bool> peer_gave_up = false;  // operations end well, with rubbish
+  std::atomic<bool> hold_computing = false;     // what the caller's stream had to do
+  std::atomic<bool> revoke_frees = true;        // operations under way, as it should
+  std::atomic<bool> peer_gave_up = false;       // operations end well, with rubbish
+  std::atomic<bool> peer_gave_nothing = false;  // sums lack one rank's part
   std::atomic<NcclResult> init_result = NcclResult::kSuccess;
   std::atomic<NcclResult> async_error = NcclResult::kSuccess;
   std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
@@ -60,6 +63,15 @@ class FakeNccl {
     return static_cast<int>(alive_.size());
   }
   bool held() const { return hold_operations; }
+  int ranks() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(ranks_);
+  }
+  // What went into sums of whole numbers.
+  std::vector<uint64_t> summed() {
+    const std::lock_guard lock(mutex_);
+    return summed_;
+  }
 
  private:
   NcclResult Note(const std::string& call, NcclResult result = NcclResult::kSuccess) {
@@ -67,17 +79,26 @@ class FakeNccl {
     calls_.push_back(call);
     return result;
   }
-  NcclResult Make(NcclComm* made) {
+  NcclResult Make(NcclComm* made, int ranks) {
     const std::lock_guard lock(mutex_);
+    ranks_ = static_cast<uint64_t>(ranks);
     *made = reinterpret_cast<NcclComm>(static_cast<std::uintptr_t>(++made_) * 16);
     alive_.insert(*made);
     return hold_init ? NcclResult::kInProgress : init_result.load();
+  }
+  void SumOfAll(const uint64_t* from, std::size_t count, void* to) {
+    const std::lock_guard lock(mutex_);
+    summed_.insert(summed_.end(), from, from + count);
+    const uint64_t given = ranks_ - (peer_gave_nothing ? 1 : 0);
+    for (std::size_t i = 0; i < count; ++i) static_cast<uint64_t*>(to)[i] = from[i] * given;
   }
   NcclResult Abort(NcclComm comm);
   NcclResult Register(NcclComm comm, const void* memory, std::size_t bytes);
 
   std::mutex mutex_;
   std::vector<std::string> calls_;
+  std::vector<uint64_t> summed_;
+  uint64_t ranks_ = 1;  // of the newest communicator
   std::set<NcclComm> alive_;
   int made_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
@@ -115,7 +136,7 @@ inline NcclApi FakeNccl::Api() {
   api.comm_init = [this](NcclComm* made, int ranks, NcclUniqueId id, int rank, NcclConfig* config) {
     if (id.bytes[0] != 7 || config->blocking != 0) return NcclResult::kInvalidArgument;
     Note("init " + std::to_string(rank) + "/" + std::to_string(ranks));
-    return Make(made);
+    return Make(made, ranks);
   };
   api.comm_abort = [this](NcclComm comm) { return Abort(comm); };
   api.comm_async_error = [this](NcclComm, NcclResult* error) {
@@ -132,7 +153,7 @@ inline NcclApi FakeNccl::Api() {
         static_cast<float*>(to)[i] = static_cast<const float*>(from)[i] + 1;
       }
     }
-    // One rank's sum is its own part.
+    if (type == NcclType::kUint64) SumOfAll(static_cast<const uint64_t*>(from), count, to);
     if (peer_gave_up) std::memset(to, 0x41, count * (type == NcclType::kUint8 ? 1 : 4));
     return Note("all_reduce", launch_result);
   };
@@ -165,12 +186,12 @@ inline NcclApi FakeNccl::Api() {
       for (int i = 0; i < count; ++i) list += std::to_string(excluded[i]) + ",";
       Note("shrink " + std::to_string(mode) + " [" + list + "]");
       if (shrink_result.load() != NcclResult::kSuccess) return shrink_result.load();
-      return Make(made);
+      return Make(made, ranks() - count);
     };
   }
   if (api.version >= kNcclRevokeSince) {
     api.comm_revoke = [this](NcclComm, int) {
-      if (revoke_result.load() == NcclResult::kSuccess) hold_operations = false;
+      if (revoke_result.load() == NcclResult::kSuccess && revoke_frees) hold_operations = false;
       return Note("revoke", revoke_result);
     };
   }
@@ -184,7 +205,7 @@ inline NcclApi FakeNccl::Api() {
       if (id != nullptr && id->bytes[0] != 9) return NcclResult::kInvalidArgument;
       Note("grow " + std::to_string(rank) + "/" + std::to_string(ranks) +
            (parent == nullptr ? " joins" : "") + (id == nullptr ? "" : " id"));
-      return Make(made);
+      return Make(made, ranks);
     };
   }
   if (api.version >= kNcclRegisterSince) {
@@ -216,6 +237,8 @@ class FakeDevice final : public DeviceApi {
   }
   // How many events and streams exist.
   int alive() const { return alive_; }
+  // How often somebody asked for the end of computing that is held.
+  int looks_at_computing() const { return looks_at_computing_; }
 
   Result<void> Use() override { return {}; }
   DeviceStream ComputingStream() override { return &computing_; }
@@ -223,11 +246,19 @@ class FakeDevice final : public DeviceApi {
   void DropStream(DeviceStream stream) override { Drop(stream); }
   Result<DeviceEvent> MakeEvent() override { return Made(); }
   void DropEvent(DeviceEvent event) override { Drop(event); }
-  Result<void> Record(DeviceEvent, DeviceStream stream) override {
-    return Note(stream == &computing_ ? "record computing" : "record own");
+  Result<void> Record(DeviceEvent event, DeviceStream stream) override {
+    const bool computing = stream == &computing_;
+    *static_cast<std::atomic<int>*>(event) = computing ? kOfComputing : kOfOperations;
+    return Note(computing ? "record computing" : "record own");
   }
   Result<void> Follow(DeviceStream, DeviceEvent) override { return Note("follow"); }
-  Result<bool> Done(DeviceEvent) override { return !nccl_.held(); }
+  Result<bool> Done(DeviceEvent event) override {
+    const int of = *static_cast<std::atomic<int>*>(event);
+    if (of == kOfOperations) return !nccl_.held();
+    if (of == kOfNothing || !nccl_.hold_computing) return true;
+    ++looks_at_computing_;
+    return false;
+  }
   bool Holds(const void* memory) override {
     const std::lock_guard lock(mutex_);
     return owned_.contains(memory);
@@ -242,11 +273,11 @@ class FakeDevice final : public DeviceApi {
  private:
   Result<void*> Made() {
     ++alive_;
-    return static_cast<void*>(new int(0));
+    return static_cast<void*>(new std::atomic<int>(kOfNothing));
   }
   void Drop(void* made) {
     --alive_;
-    delete static_cast<int*>(made);
+    delete static_cast<std::atomic<int>*>(made);
   }
   Result<void*> Memory(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -259,8 +290,14 @@ class FakeDevice final : public DeviceApi {
     return {};
   }
 
+  // What an event is the end of; of nothing, it is done.
+  static constexpr int kOfNothing = 0;
+  static constexpr int kOfComputing = 1;
+  static constexpr int kOfOperations = 2;
+
   FakeNccl& nccl_;
   int computing_ = 0;
+  std::atomic<int> looks_at_computing_ = 0;
   std::atomic<int> alive_ = 0;
   std::mutex mutex_;
   std::set<const void*> owned_;

@@ -222,6 +222,58 @@ TEST_F(NcclCommunicatorTest, ARevokeThatFailsIsAnAbort) {
   EXPECT_FALSE(rank.runtime->TakeParked().has_value());
 }
 
+TEST_F(NcclCommunicatorTest, ARevokeThatDoesNotEndWhatIsUnderWayIsFollowedByAnAbort) {
+  rank.nccl.revoke_frees = false;
+  auto communicator = Connect();
+  const WorkHandle work = UnderWay(rank, *communicator, values);
+
+  communicator->Abort("the world is over");
+
+  EXPECT_FALSE(work->Wait().ok());
+  EXPECT_TRUE(rank.nccl.Called("revoke"));
+  EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
+TEST_F(NcclCommunicatorTest, WhatWasHalfLaunchedIsUnderWay) {
+  rank.nccl.hold_operations = true;
+  rank.nccl.revoke_frees = false;
+  rank.nccl.launch_result = NcclResult::kInternalError;
+  const auto communicator = Connect();
+
+  EXPECT_FALSE(communicator->AllReduce(values, In(kSoon))->Wait().ok());
+
+  EXPECT_EQ(rank.nccl.alive(), 0) << "its memory is the caller's again only after an abort";
+}
+
+// The stream waits for backward: that is no communicator that hangs.
+TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevoked) {
+  rank.nccl.hold_computing = true;
+  rank.device->Own(values.data());
+  auto communicator = Connect();
+  const WorkHandle work = UnderWay(rank, *communicator, values);
+
+  communicator->Abort("the world is over");
+
+  while (rank.device->looks_at_computing() < 3 && !work->ended()) std::this_thread::yield();
+  EXPECT_FALSE(rank.nccl.Called("revoke"));
+  rank.nccl.hold_computing = false;
+  EXPECT_FALSE(work->Wait().ok());
+  EXPECT_TRUE(rank.nccl.Called("revoke"));
+}
+
+TEST_F(NcclCommunicatorTest, AConfirmationStartsOnceAllBeforeHasEnded) {
+  const auto communicator = Connect();
+  const WorkHandle before = UnderWay(rank, *communicator, values);
+
+  const WorkHandle confirmed = communicator->Confirm(In(kSoon));
+  const WorkHandle after = communicator->Barrier(In(kSoon));
+
+  EXPECT_THAT(rank.nccl.summed(), ::testing::IsEmpty());
+  rank.nccl.hold_operations = false;
+  for (const WorkHandle& work : {before, confirmed, after}) EXPECT_TRUE(work->Wait().ok());
+  EXPECT_EQ(rank.nccl.summed().size(), 1U);
+}
+
 TEST_F(NcclCommunicatorTest, DestructionEndsWhatIsUnderWay) {
   auto communicator = Connect();
   const WorkHandle work = UnderWay(rank, *communicator, values);

@@ -3,6 +3,8 @@
 #include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
+#include <vector>
 
 #include "tests/unit/trainer/fake_nccl.h"
 #include "tests/unit/trainer/memory_store.h"
@@ -34,6 +36,31 @@ class NcclWorldsTest : public ::testing::Test {
   std::array<FakeRank, 3> ranks;
   LeftBehind left_behind;  // ends before what its threads use
 };
+
+TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
+  std::atomic<int> confirmed = 0;
+  const auto confirm_twice = [&](World world) {
+    world.epoch = {.term = 1, .number = epoch};
+    NcclCommunicator communicator(ranks[static_cast<std::size_t>(world.rank)].runtime, world,
+                                  In(kSoon), left_behind);
+    for (int i = 0; i < 2; ++i) {
+      if (communicator.Confirm(In(kSoon))->Wait().ok()) ++confirmed;
+    }
+  };
+  epoch = 1;
+  RunRanks(3, confirm_twice);
+  epoch = 2;
+  RunRanks(3, confirm_twice);
+  EXPECT_EQ(confirmed, 12);
+  const std::vector<uint64_t> given = ranks[0].nccl.summed();
+  EXPECT_EQ(std::set<uint64_t>(given.begin(), given.end()).size(), 4U) << "no two are alike";
+  EXPECT_EQ(ranks[1].nccl.summed(), given);
+
+  for (FakeRank& rank : ranks) rank.nccl.peer_gave_nothing = true;
+  epoch = 3;
+  RunRanks(3, confirm_twice);
+  EXPECT_EQ(confirmed, 12);
+}
 
 TEST_F(NcclWorldsTest, ALostRankIsShrunkAwayAndTheParentAborted) {
   ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);

@@ -104,8 +104,8 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Ends well only where every rank has called it, hence where all operations before it ended well
-  // on all of them. On every rank; does nothing where that is never in doubt.
+  // Ends well only where all operations before it ended well on every rank; at once where that is
+  // never in doubt. On every rank.
   // REQUIRES: all operations before it have been waited for, and ended well here.
   virtual WorkHandle Confirm(Deadline deadline);
 

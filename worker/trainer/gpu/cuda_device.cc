@@ -88,7 +88,11 @@ class CudaDevice final : public DeviceApi {
     return Made<void*>("cudaMalloc", [bytes](void** memory) {
       if (cudaMalloc(memory, bytes) == cudaSuccess) return cudaSuccess;
       static_cast<void>(cudaGetLastError());
-      c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch keeps what it does not use
+      try {
+        c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch keeps what it does not use
+      } catch (const c10::Error&) {
+        return cudaErrorMemoryAllocation;
+      }
       return cudaMalloc(memory, bytes);
     });
   }

@@ -340,6 +340,26 @@ TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
+// Over GPUs, c gives up in one gathering or another: a and b get rubbish, and do not act upon it.
+class ShardedElasticOnGpus : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
+  ShardedRun run;
+  for (const char* name : {"a", "b"}) {
+    run.Start(name, {.fail_all_gather = GetParam(), .sees_rubbish = true, .confirms = true});
+  }
+  run.Start("c", {.fail_all_gather = GetParam(), .confirms = true});
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "b", "c"});
+  run.launcher().Form({"a", "b"});
+
+  run.ExpectClean({"a", "b"});
+}
+
+// Of entering the first world, and of steps.
+INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
+                         ::testing::Range(int64_t{1}, int64_t{8}));
+
 // a, b and c; c gives up while copies travel, a and b get rubbish, and c's rows are needed at once.
 TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
   ShardedRun run;

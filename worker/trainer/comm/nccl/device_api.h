@@ -1,8 +1,8 @@
 #pragma once
 
 // The few calls of the CUDA runtime that the communicator makes, on the one device of this process.
-// Implemented by gpu/cuda_device.cc and by a fake in tests. None of them waits for the device: one
-// that did would hang behind a collective whose peer is gone, until that collective is aborted.
+// Implemented by gpu/cuda_device.cc and by a fake in tests. None but MakeMemory() waits for the
+// device: one that did would hang behind a collective whose peer is gone, until that is aborted.
 
 #include <cstddef>
 
@@ -37,7 +37,8 @@ class DeviceApi {
 
   // Whether `memory` is the device's.
   virtual bool Holds(const void* memory) = 0;
-  // Memory of the device, and page-locked memory of the host; never given back.
+  // Memory of the device, and page-locked memory of the host; never given back. The former may wait
+  // for the device where there is little left: not for the thread that aborts.
   virtual Result<void*> MakeMemory(std::size_t bytes) = 0;
   virtual Result<void*> MakePinned(std::size_t bytes) = 0;
   // Between the two kinds above, in the order of the stream.

@@ -14,6 +14,8 @@ using std::chrono::steady_clock;
 // change, which covers the reductions of a step, and then rare enough to cost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
+// Far more than forward and backward of a step take.
+constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
   return std::string("reducing with the other ranks (") + name + ")";
@@ -54,6 +56,9 @@ void NcclEngine::Connect(Deadline deadline) {
   const Result<DeviceStream> stream = device.MakeStream();
   if (!stream.ok()) return Break(stream.error().WithContext(connecting));
   stream_ = *stream;
+  const Result<DeviceEvent> last = events_.Take();
+  if (!last.ok()) return Break(last.error().WithContext(connecting));
+  last_ = *last;
   if (world_.waits_for && world_.rank != 0) world_.waits_for(0);
   const Result<NcclComm> formed = FormCommunicator(*runtime_, world_, Patience(deadline, false),
                                                    [this](int rank) { lost_peer_ = rank; });
@@ -88,6 +93,8 @@ bool NcclEngine::Launch() {
   {
     const std::lock_guard lock(mutex_);
     if (broken_ || queue_.empty()) return false;
+    // What others may hear from it is that all before has ended well here.
+    if (queue_.front().sound && !launched_.empty()) return false;
     // Also where only half of it gets there: it is ended with the rest.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
@@ -178,8 +185,9 @@ void NcclEngine::CheckLaunched() {
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
-    const AbortLimit::Watch watch(runtime_->limit(), "letting go of the NCCL communicator");
     runtime_->holders().MarkOthers(this, reason);
+    AwaitComputing();
+    const AbortLimit::Watch watch(runtime_->limit(), "letting go of the NCCL communicator");
     state_ = StopLaunched();
     if (state_ == ParentState::kNone) {
       runtime_->Abort(std::exchange(comm_, nullptr));
@@ -209,18 +217,28 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
+// The stream waits for the computing that made what it is to send, of which the device may have
+// much to do: that is no sign of a communicator that hangs.
+void NcclEngine::AwaitComputing() {
+  const Deadline deadline = steady_clock::now() + kComputingLimit;
+  for (const NcclOperation& operation : launched_) {
+    if (operation.ready != nullptr) static_cast<void>(Await(operation.ready, deadline));
+  }
+}
+
 // Whether all that was put on the stream has ended: also what failed half-way, whose own event was
 // never recorded and would look done.
 bool NcclEngine::StreamEmpties(Deadline deadline) {
-  DeviceApi& device = runtime_->device();
-  Result<DeviceEvent> last = events_.Take();
-  if (!last.ok()) return false;
-  Result<bool> done = false;
-  if (device.Record(*last, stream_).ok()) {
-    while ((done = device.Done(*last)).ok() && !*done && steady_clock::now() < deadline) Pause();
+  return runtime_->device().Record(last_, stream_).ok() && Await(last_, deadline);
+}
+
+bool NcclEngine::Await(DeviceEvent event, Deadline deadline) {
+  for (;;) {
+    const Result<bool> done = runtime_->device().Done(event);
+    if (!done.ok() || *done) return done.ok();
+    if (steady_clock::now() >= deadline) return false;
+    Pause();
   }
-  events_.Return(*last);
-  return done.ok() && *done;
 }
 
 void NcclEngine::Finish() {
@@ -238,6 +256,7 @@ void NcclEngine::Finish() {
     runtime_->Abort(comm_);
   }
   comm_ = nullptr;
+  events_.Return(last_);
   events_.Clear();
   if (stream_ != nullptr) runtime_->device().DropStream(stream_);
 }

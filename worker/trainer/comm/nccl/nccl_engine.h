@@ -41,8 +41,8 @@ struct NcclOperation {
   Launch launch{};
   DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
   std::vector<NcclStaged> staged{};
-  // Whether what has come back into the host's memory is what all ranks together made; empty: not
-  // to be seen from that.
+  // Whether what has come back into the host's memory is what all ranks together made. Such an
+  // operation starts only once all before it have ended well. Empty: not to be seen from that.
   std::function<bool()> sound{};
   DeviceEvent done = nullptr;  // of the engine, once launched
 };
@@ -84,7 +84,9 @@ class NcclEngine {
   void CheckLaunched();
   void Quiesce();
   ParentState StopLaunched();
+  void AwaitComputing();
   bool StreamEmpties(Deadline deadline);
+  bool Await(DeviceEvent event, Deadline deadline);
   void Finish();
   void Release(NcclOperation& operation);
   void Pause();
@@ -100,6 +102,7 @@ class NcclEngine {
   // Of the thread.
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
+  DeviceEvent last_ = nullptr;  // the end of all that is on the stream
   std::deque<NcclOperation> launched_;
   ParentState state_ = ParentState::kHealthy;
   bool quiesced_ = false;
