@@ -200,6 +200,7 @@ Result<void> Session::Applied(const control::Progress& progress) {
   if (feedback_ && finite_) feedback_->Applied();
   held_.version = held_.Next(world_.epoch);
   held_.origin = StateOrigin::kTraining;
+  held_.left_out = !finite_;
   position_->SetStep(held_.version.step);
   if (options_.tuner != nullptr) options_.tuner->Applied();
   if (options_.sharded != nullptr) options_.sharded->Applied(held_);

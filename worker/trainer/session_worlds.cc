@@ -109,7 +109,7 @@ Result<void> Session::Enter() {
 void Session::EnterCompression(const Adopted& adopted) {
   std::string residuals;  // empty: nothing is compressed
   if (feedback_) {
-    const ResidualFate fate = feedback_->Adopt(adopted.held.version, adopted.changed);
+    const ResidualFate fate = feedback_->Adopt(adopted.held, adopted.changed);
     residuals = NameOf(fate);
     const std::string gone = Gone(members_, world_.members);
     if (fate == ResidualFate::kDropped || !gone.empty()) {

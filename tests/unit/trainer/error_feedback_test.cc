@@ -60,7 +60,7 @@ TEST_F(ErrorFeedbackTest, AStepThatDidNotHappenChangesNothing) {
   Apply(Version(1, 1), 0.5F);
   Attempt(Version(1, 2), 7);
 
-  EXPECT_EQ(feedback_.Adopt(Version(1, 1), false), ResidualFate::kKept);
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 1)}, false), ResidualFate::kKept);
 
   ExpectOwed(0.5F, 5);
 }
@@ -70,17 +70,27 @@ TEST_F(ErrorFeedbackTest, AStepThatOnlyOthersSawAppliedCounts) {
   Attempt(Version(1, 2), 0.125F);
   Attempt(Version(2, 2), 7);  // a world that broke in between
 
-  EXPECT_EQ(feedback_.Adopt(Version(1, 2), true), ResidualFate::kTakenOver);
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2)}, true), ResidualFate::kTakenOver);
 
   ExpectOwed(0.125F, 1.25F);
 }
 
+TEST_F(ErrorFeedbackTest, AStepThatOthersLeftOutLeavesNothing) {
+  Apply(Version(1, 1), 0.5F);
+  Attempt(Version(1, 2), 7);
+
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2), .left_out = true}, true),
+            ResidualFate::kKept);
+
+  ExpectOwed(0.5F, 5);
+}
+
 TEST_F(ErrorFeedbackTest, AStateTrainedWithoutThisRankOwesItNothing) {
-  EXPECT_EQ(feedback_.Adopt(Version(1, 4), true), ResidualFate::kNone) << "a joiner";
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 4)}, true), ResidualFate::kNone) << "a joiner";
   Apply(Version(1, 5), 0.5F);
   Attempt(Version(1, 6), 7);
 
-  EXPECT_EQ(feedback_.Adopt(Version(2, 9), true), ResidualFate::kDropped);
+  EXPECT_EQ(feedback_.Adopt({.version = Version(2, 9)}, true), ResidualFate::kDropped);
 
   ExpectOwed(0, 0);
 }
@@ -100,9 +110,9 @@ TEST_F(ErrorFeedbackTest, MoreBrokenWorldsThanAreKeptForgetTheOldest) {
     Attempt(Version(world, 2), static_cast<float>(world));
   }
 
-  EXPECT_EQ(feedback_.Adopt(Version(3, 2), true), ResidualFate::kTakenOver);
+  EXPECT_EQ(feedback_.Adopt({.version = Version(3, 2)}, true), ResidualFate::kTakenOver);
   ExpectOwed(3, 30);
-  EXPECT_EQ(feedback_.Adopt(Version(1, 2), true), ResidualFate::kDropped);
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2)}, true), ResidualFate::kDropped);
 }
 
 TEST(PieceOf, CutsABucketIntoPiecesThatDifferByOneElement) {

@@ -87,11 +87,13 @@ void ErrorFeedback::Applied() {
   attempts_.front().version = {};
 }
 
-ResidualFate ErrorFeedback::Adopt(const StateVersion& version, bool changed) {
-  if (!changed) return any_ ? ResidualFate::kKept : ResidualFate::kNone;
+ResidualFate ErrorFeedback::Adopt(const HeldState& held, bool changed) {
+  const ResidualFate unchanged = any_ ? ResidualFate::kKept : ResidualFate::kNone;
+  if (!changed) return unchanged;
   const auto seen = std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
-    return attempt.version == version;
+    return attempt.version == held.version;
   });
+  if (seen != attempts_.end() && held.left_out) return unchanged;
   if (seen != attempts_.end()) {
     std::swap(*seen, attempts_.back());
     Applied();

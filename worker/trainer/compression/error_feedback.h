@@ -60,10 +60,11 @@ class ErrorFeedback {
   // The step that began last is applied.
   void Applied();
 
-  // The ranks of a new world agreed on the state `version`; `changed`: this rank had another one.
-  // Where that is of a step which this rank had encoded all of, but did not see the end of, what
-  // that step left counts. Any other state was trained without this rank: it owes nothing.
-  ResidualFate Adopt(const StateVersion& version, bool changed);
+  // The ranks of a new world agreed on `held`; `changed`: this rank had another state. Where that
+  // is of a step which this rank had encoded all of, but did not see the end of, what that step
+  // left counts, unless all left the step out. Any other state was trained without this rank: it
+  // owes nothing.
+  ResidualFate Adopt(const HeldState& held, bool changed);
 
  private:
   struct Residuals {
