@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|backlog [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|backlog|partial-fc [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
@@ -41,6 +41,9 @@ case $figure in
   B13)
     trainer_programs ringmaster-bench
     "$trainer_bench" throughput --ddp="$here/ddp/throughput.sh" --json=- "$@" ;; # --ranks=2 --global-batch=256 --steps=150 --rounds=5
+  partial-fc)
+    worker_programs figure-partial-fc
+    "$worker_build/tests/partial_fc/figure-partial-fc" "$@" ;; # --help
   B14) exec "$here/sizes.sh" "$@" ;;
   *) die "no such figure here; bench/README.md lists them" ;;
 esac

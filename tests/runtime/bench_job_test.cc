@@ -48,5 +48,12 @@ TEST_F(BenchJob, TrainsWithEveryFormatOnItsTwoWorkers) {
   EXPECT_THAT(log, HasSubstr("points below fp32"));
 }
 
+TEST_F(BenchJob, ComparesItsTwoWorkersTogetherAndApart) {
+  const std::string log =
+      Run({"throughput", "--ranks=2", "--rounds=1", "--steps=5", "--generated-samples=256"});
+
+  EXPECT_THAT(log, HasSubstr("of independent ranks"));
+}
+
 }  // namespace
 }  // namespace ringmaster::runtime_test

@@ -17,17 +17,32 @@
 #include <unistd.h>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
 #include "worker/bench/command.h"
 #include "worker/trainer/agent_membership.h"
 #include "worker/trainer/file_store.h"
+#include "worker/trainer/out_of_memory.h"
 
 namespace ringmaster::bench {
 namespace {
 
 using RankMain = std::function<int(const trainer::World& world)>;
+
+int Guarded(const trainer::World& world, const RankMain& rank_main) {
+  const std::string who = "rank " + std::to_string(world.rank) + ": ";
+  try {
+    return rank_main(world);
+  } catch (const c10::OutOfMemoryError& error) {
+    return Refuse(who + trainer::OutOfMemorySentence(error.what_without_backtrace(), "the bench",
+                                                     "lower -e, or give fewer ranks one GPU"));
+  } catch (const std::exception& error) {
+    return Refuse(who + error.what(), 1);
+  }
+}
 
 // The rank of a job. The job ends with its ranks, whatever they measured.
 int RunUnderAgent(const RankMain& rank_main) {
@@ -38,7 +53,7 @@ int RunUnderAgent(const RankMain& rank_main) {
   if (!membership.ok()) return Refuse(membership.error().message, 1);
   const Result<trainer::World> world = (*membership)->AwaitWorld({});
   if (!world.ok()) return Refuse(world.error().message, 1);
-  const int code = rank_main(*world);
+  const int code = Guarded(*world, rank_main);
   if (code != 0) return code;
   const Result<bool> released = (*membership)->Finish(*world, {.step = 1, .total_steps = 1});
   if (!released.ok()) return Refuse(released.error().message, 1);
@@ -75,11 +90,7 @@ int RunLocalRank(int rank, const RankOptions& options, const std::string& folder
   for (int other = 0; other < world.size; ++other) {
     world.members.push_back("bench/" + std::to_string(other) + "/1");
   }
-  try {
-    return rank_main(world);
-  } catch (const std::exception& error) {
-    return Refuse("rank " + std::to_string(rank) + ": " + error.what(), 1);
-  }
+  return Guarded(world, rank_main);
 }
 
 int ExitCodeOf(int status) {

@@ -27,6 +27,17 @@ std::string BucketText(const std::vector<int64_t>& bytes) {
   return text;
 }
 
+std::string CentresText(const RunFacts& facts) {
+  const int64_t most = (facts.classes + facts.ranks - 1) / facts.ranks;
+  const std::string shard = BytesText(most * facts.embedding * 2 * sizeof(float));
+  std::array<char, 32> rate{};
+  std::snprintf(rate.data(), rate.size(), "%g", facts.sample_rate);
+  return std::to_string(facts.classes) + " of " + std::to_string(facts.embedding) +
+         " numbers, a part of " + rate.data() + " of them in a step; " + shard +
+         " a rank with momentum" +
+         (facts.ranks > 1 ? ", and on the host a copy of another rank's" : "");
+}
+
 }  // namespace
 
 std::string DryRunText(const RunFacts& facts) {
@@ -34,6 +45,7 @@ std::string DryRunText(const RunFacts& facts) {
   return "Data and model load; nothing was trained.\n" + Line("workload", facts.workload) +
          Line("parameters", std::to_string(facts.parameters) + " (" + BytesText(facts.state_bytes) +
                                 " with the optimizer's state)") +
+         (facts.classes > 0 ? Line("class centres", CentresText(facts)) : "") +
          Line("device", facts.device) +
          Line("data", facts.data + ": " + std::to_string(facts.training_samples) + " samples, " +
                           std::to_string(facts.held_out_samples) + " held out") +

@@ -20,6 +20,9 @@ struct RunFacts {
   int ranks = 1;            // the most that the job may have, as far as this process knows
   int64_t parameters = 0;   // numbers, in the replicated part
   int64_t state_bytes = 0;  // of parameters and optimizer, in the replicated part
+  int64_t classes = 0;      // whose centres are spread over the ranks; 0: there are none
+  int64_t embedding = 0;    // numbers of a centre
+  double sample_rate = 1;   // of classes
   std::vector<int64_t> bucket_bytes{};
   std::string precision{};
   std::string compression{};

@@ -108,6 +108,7 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options, const st
   made.workload =
       MakePartialFc(*std::move(data), {.seed = options.seed,
                                        .global_batch = options.global_batch,
+                                       .loader_threads = options.loader_threads,
                                        .backbone = flags.backbone,
                                        .precision = options.precision,
                                        .table = {.head = std::move(head),

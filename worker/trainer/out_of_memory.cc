@@ -22,17 +22,19 @@ std::string_view SizeAfter(std::string_view text, std::string_view words) {
 
 }  // namespace
 
-std::string OutOfMemorySentence(const std::string& what) {
+std::string OutOfMemorySentence(const std::string& what, const std::string& needed_for,
+                                const std::string& remedy) {
   const std::string_view asked = SizeAfter(what, "ried to allocate ");
   const std::string_view total = SizeAfter(what, "total capacity of ");
   const std::string_view free = SizeAfter(what, "of which ");
   std::string sentence = "the GPU's memory ran out";
-  if (!asked.empty()) sentence += " when " + std::string(asked) + " were needed";
+  sentence +=
+      asked.empty() ? " when memory was needed" : " when " + std::string(asked) + " were needed";
+  sentence += " for " + needed_for;
   if (!total.empty() && !free.empty()) {
     sentence += ": " + std::string(free) + " of " + std::string(total) + " were free";
   }
-  return sentence +
-         "; lower --global-batch, or train with more workers, so that each computes less";
+  return sentence + "; " + remedy;
 }
 
 }  // namespace ringmaster::trainer

@@ -34,6 +34,17 @@ Result<void> CheckGlobalBatch(const TrainOptions& options) {
                    "have no sample; raise it, or lower maxReplicas or slotsPerWorker"};
 }
 
+// Nor to ranks that have no row of the sharded state.
+Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
+  const int ranks = MostRanks(options);
+  if (workload.sharded() == nullptr || workload.sharded()->all_rows() >= ranks) return {};
+  return Error{ErrorKind::kInvalid,
+               "the data have " + std::to_string(workload.sharded()->all_rows()) +
+                   " classes, fewer than the " + std::to_string(ranks) +
+                   " ranks that this job may have (workers times slotsPerWorker), each of which "
+                   "holds some; lower maxReplicas or slotsPerWorker, or train more classes"};
+}
+
 Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
   const GpuRequest request{
       .device = options.device,
@@ -85,6 +96,7 @@ Result<Prepared> Prepare(const TrainOptions& options) {
   at::set_num_threads(std::max(1, options.threads));
   Result<MadeWorkload> made = MakeWorkload(options, *gpu == nullptr ? "cpu" : (*gpu)->device());
   if (!made.ok()) return made.error();
+  if (auto enough = CheckRows(*made->workload, options); !enough.ok()) return enough.error();
   if (auto warm = WarmUp(*made->workload, options); !warm.ok()) return warm.error();
   return Prepared{.gpu = *std::move(gpu), .made = *std::move(made), .buckets = BucketsOf(options)};
 }
@@ -112,6 +124,11 @@ Result<std::string> Describe(const TrainOptions& options) {
                  .checkpoint_every = options.checkpoint_every};
   for (const std::span<float> part : optimizer.state()) {
     facts.state_bytes += static_cast<int64_t>(part.size_bytes());
+  }
+  if (workload.sharded() != nullptr) {
+    facts.classes = workload.sharded()->all_rows();
+    facts.embedding = options.partial_fc.embedding;
+    facts.sample_rate = options.partial_fc.sample_rate;
   }
   for (int i = 0; i < buckets.count(); ++i) {
     facts.bucket_bytes.push_back(static_cast<int64_t>(buckets.Bucket(i).bytes()));

@@ -1,6 +1,7 @@
 #include "worker/trainer/session.h"
 
 #include <ATen/ATen.h>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -136,8 +137,10 @@ Result<void> Session::Await(const WorkHandle& work, const char* what, std::size_
                             int bucket) {
   const auto start = clock_.Now();
   Result<void> done = work->Wait();
-  waited_ += clock_.Now() - start;
-  if (const std::optional<Work::Span> span = work->span()) {
+  const std::optional<Work::Span> span = work->span();
+  // A GPU may still compute what is to be sent.
+  waited_ += clock_.Now() - (span ? std::max(start, span->begin) : start);
+  if (span) {
     networked_ += span->end - span->begin;
     if (options_.timeline != nullptr) {
       options_.timeline->Add({.name = what,

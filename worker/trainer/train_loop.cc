@@ -282,7 +282,11 @@ Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, S
   try {
     return Trainer(workload, session, optimizer, log, clock, plan).Run();
   } catch (const c10::OutOfMemoryError& error) {
-    return Error{ErrorKind::kInvalid, OutOfMemorySentence(error.what_without_backtrace())};
+    return Error{ErrorKind::kInvalid,
+                 OutOfMemorySentence(error.what_without_backtrace(),
+                                     "computing a step (activations, gradients, logits)",
+                                     "lower --global-batch, or train with more workers, so that "
+                                     "each computes less")};
   } catch (const std::exception& error) {
     return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
   }

@@ -271,7 +271,13 @@ Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behin
     std::fputs(described->c_str(), stdout);
     return {};
   } catch (const c10::OutOfMemoryError& error) {
-    return Error{ErrorKind::kInvalid, OutOfMemorySentence(error.what_without_backtrace())};
+    return Error{ErrorKind::kInvalid,
+                 OutOfMemorySentence(error.what_without_backtrace(),
+                                     "what is there before the first step (model, gradients, "
+                                     "optimizer, class centres)",
+                                     "train a smaller model, or of partial-fc fewer --classes, a "
+                                     "smaller --embedding, or with more workers, which share the "
+                                     "class centres")};
   }
 }
 

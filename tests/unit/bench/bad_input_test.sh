@@ -14,7 +14,8 @@ refused "--no-such-flag" allreduce --no-such-flag
 refused "8T" allreduce -b 8T
 refused "must be at least 1" allreduce -b 2M -e 1M
 refused "-i 0" allreduce -b 1 -e 8 -i 0
-refused "use -g 1" allreduce -g 8
+refused "spec.slotsPerWorker" allreduce -g 8 --backend=mpi
+refused "excludes" allreduce -g 2 --ranks=2
 refused "float8" allreduce -d float8
 refused "avg" allreduce -o avg
 refused "-r 7" broadcast -b 8 -e 8 -r 7

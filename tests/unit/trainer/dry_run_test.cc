@@ -42,5 +42,14 @@ TEST(DryRun, AnEvenShareIsOneNumberAndNoFolderIsNoCheckpoint) {
   EXPECT_THAT(text, HasSubstr("none (--checkpoint-dir)"));
 }
 
+TEST(DryRun, SaysWhatClassCentresTake) {
+  const std::string text =
+      DryRunText({.ranks = 8, .classes = 8'000'000, .embedding = 512, .sample_rate = 0.1});
+
+  EXPECT_THAT(text, HasSubstr("  class centres  8000000 of 512 numbers, a part of 0.1 of them in a "
+                              "step; 3.8 GiB a rank with momentum, and on the host a copy of "
+                              "another rank's\n"));
+}
+
 }  // namespace
 }  // namespace ringmaster::trainer

@@ -96,12 +96,12 @@ TEST(OutOfMemory, SaysWhatWasNeededAndWhatWasFree) {
   EXPECT_EQ(
       OutOfMemorySentence("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
                           "capacity of 139.80 GiB of which 5.25 MiB is free. Including "
-                          "non-PyTorch memory, this process has 139 GiB memory in use."),
-      "the GPU's memory ran out when 20.00 GiB were needed: 5.25 MiB of 139.80 GiB were "
-      "free; lower --global-batch, or train with more workers, so that each computes less");
-  EXPECT_EQ(OutOfMemorySentence("something else"),
-            "the GPU's memory ran out; lower --global-batch, or train with more workers, so that "
-            "each computes less");
+                          "non-PyTorch memory, this process has 139 GiB memory in use.",
+                          "a step", "lower --global-batch"),
+      "the GPU's memory ran out when 20.00 GiB were needed for a step: 5.25 MiB of 139.80 GiB were "
+      "free; lower --global-batch");
+  EXPECT_EQ(OutOfMemorySentence("something else", "a step", "lower --global-batch"),
+            "the GPU's memory ran out when memory was needed for a step; lower --global-batch");
 }
 
 }  // namespace

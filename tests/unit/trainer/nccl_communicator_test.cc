@@ -261,6 +261,21 @@ TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevo
   EXPECT_TRUE(rank.nccl.Called("revoke"));
 }
 
+TEST_F(NcclCommunicatorTest, AnOperationsTimeCountsFromTheEndOfItsComputing) {
+  rank.nccl.hold_computing = true;
+  rank.device->Own(values.data());
+  const auto communicator = Connect();
+  const WorkHandle work = communicator->AllReduce(values, In(kSoon));
+  while (rank.device->looks_at_computing() == 0) std::this_thread::yield();
+
+  const auto computed = std::chrono::steady_clock::now();
+  rank.nccl.hold_computing = false;
+
+  ASSERT_TRUE(work->Wait().ok());
+  ASSERT_TRUE(work->span().has_value());
+  EXPECT_GE(work->span()->begin, computed);
+}
+
 TEST_F(NcclCommunicatorTest, AConfirmationStartsOnceAllBeforeHasEnded) {
   const auto communicator = Connect();
   const WorkHandle before = UnderWay(rank, *communicator, values);

@@ -22,7 +22,7 @@ struct CollectiveFlags {
   int iterations = 20;
   int warm_up = 1;
   int check = 1;
-  int gpus = 1;
+  int gpus = 0;
   std::string type = "float";
   std::string op = "sum";
   int root = 0;
@@ -59,8 +59,10 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
   app.add_option("-w,--warmup_iters", flags.warm_up, "operations before them")
       ->check(CLI::Range(0, 1 << 24));
   app.add_option("-c,--check", flags.check, "1: count wrong elements")->check(CLI::Range(0, 1));
-  app.add_option("-g,--ngpus", flags.gpus, "GPUs of a rank; 1 also where there is none")
-      ->check(CLI::Range(1, 1024));
+  CLI::Option* const gpus =
+      app.add_option("-g,--ngpus", flags.gpus,
+                     "as --ranks, since each rank has one device; under an agent or mpirun 1")
+          ->check(CLI::Range(1, 1024));
   app.add_option("-d,--datatype", flags.type, "type, or all")
       ->check(CLI::IsMember(NamesOf(trainer::kElementTypes)));
   if (Reduces(collective)) {
@@ -74,9 +76,13 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
       ->check(CLI::IsMember({"gloo", "shared-memory", "mpi", "nccl"}));
   app.add_option("--ranks", flags.ranks,
                  "ranks to start on this machine; an agent or mpirun brings its own")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024))
+      ->excludes(gpus);
   app.add_option("--json", flags.json, "a file for the numbers; '-': standard output");
 }
+
+// Where this process starts them.
+int RanksOf(const CollectiveFlags& flags) { return flags.gpus > 0 ? flags.gpus : flags.ranks; }
 
 Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
   const Result<int64_t> begin = ParseSize(flags.begin);
@@ -99,9 +105,12 @@ Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
 Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
   Result<std::vector<int64_t>> sizes = SizesOf(flags);
   if (!sizes.ok()) return sizes.error();
-  if (flags.gpus != 1) {
-    return Error{ErrorKind::kInvalid, "-g " + std::to_string(flags.gpus) + ": --backend=" +
-                                          flags.backend + " has one device a rank; use -g 1"};
+  const bool brought = UnderAgent() || flags.backend == "mpi";
+  if (brought && flags.gpus > 1) {
+    return Error{ErrorKind::kInvalid,
+                 "-g " + std::to_string(flags.gpus) +
+                     ": each rank has one device; as many ranks to a worker are "
+                     "spec.slotsPerWorker, under mpirun its own -np"};
   }
   Sweepings sweep{.collective = collective,
                   .sizes = *std::move(sizes),
@@ -156,7 +165,7 @@ int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& fla
 int RunCollective(Collective collective, const CollectiveFlags& flags) {
   const Result<Sweepings> sweep = SweepOf(collective, flags);
   if (!sweep.ok()) return Refuse(sweep.error().message);
-  if (Result<void> usable = CheckBackend(flags.backend, flags.ranks); !usable.ok()) {
+  if (Result<void> usable = CheckBackend(flags.backend, RanksOf(flags)); !usable.ok()) {
     return Refuse(usable.error().message);
   }
 #if defined(RINGMASTER_BENCH_MPI)
@@ -166,7 +175,7 @@ int RunCollective(Collective collective, const CollectiveFlags& flags) {
     return RunRank(**mpi, *sweep, flags);
   }
 #endif
-  return RunOnRanks({.ranks = flags.ranks}, [&](const trainer::World& world) {
+  return RunOnRanks({.ranks = RanksOf(flags)}, [&](const trainer::World& world) {
     const Result<std::unique_ptr<Backend>> backend = MakeBackend(flags.backend, world);
     if (backend.ok()) return RunRank(**backend, *sweep, flags);
     const bool invalid = backend.error().kind == ErrorKind::kInvalid;

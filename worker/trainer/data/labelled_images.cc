@@ -16,7 +16,7 @@ class Digits final : public LabelledImages {
   ImageShape shape() const override { return {.channels = 1, .side = kImageSide}; }
   int64_t size() const override { return images_->size(); }
   int64_t Label(int64_t index) const override { return images_->Label(index); }
-  void Fill(int64_t index, float* values) override {
+  void Fill(int64_t index, float* values) const override {
     const uint8_t* pixels = images_->Image(index);
     for (int i = 0; i < kImagePixels; ++i) values[i] = static_cast<float>(pixels[i]) / 127.5F - 1;
   }
@@ -41,8 +41,8 @@ class Identities final : public LabelledImages {
   ImageShape shape() const override { return options_.shape; }
   int64_t size() const override { return size_; }
   int64_t Label(int64_t index) const override { return (index % used_) * options_.classes / used_; }
-  void Fill(int64_t index, float* values) override {
-    DrawPattern(Label(index));
+  void Fill(int64_t index, float* values) const override {
+    const std::vector<float> pattern = PatternOf(Label(index));
     const int64_t side = options_.shape.side;
     const uint64_t image = kImages | (half_ << 61) | static_cast<uint64_t>(index);
     PhiloxBlock noise{};
@@ -51,19 +51,20 @@ class Identities final : public LabelledImages {
       const int64_t x = i % side * kPatternSide / side;
       const int64_t y = i / side % side * kPatternSide / side;
       const int64_t cell = (i / (side * side) * kPatternSide + y) * kPatternSide + x;
-      values[i] = kPatternWeight * pattern_[static_cast<std::size_t>(cell)] +
+      values[i] = kPatternWeight * pattern[static_cast<std::size_t>(cell)] +
                   (1 - kPatternWeight) * (2 * UnitFloat(noise.words[i % 4]) - 1);
     }
   }
 
  private:
-  void DrawPattern(int64_t label) {
-    pattern_.resize(
+  std::vector<float> PatternOf(int64_t label) const {
+    std::vector<float> pattern(
         static_cast<std::size_t>(options_.shape.channels * kPatternSide * kPatternSide));
-    for (std::size_t cell = 0; cell < pattern_.size(); ++cell) {
+    for (std::size_t cell = 0; cell < pattern.size(); ++cell) {
       const PhiloxBlock drawn = Draw(static_cast<uint64_t>(label), static_cast<int64_t>(cell));
-      pattern_[cell] = 2 * UnitFloat(drawn.words[0]) - 1;
+      pattern[cell] = 2 * UnitFloat(drawn.words[0]) - 1;
     }
+    return pattern;
   }
   PhiloxBlock Draw(uint64_t of, int64_t place) const {
     return RandomBlock(options_.seed, RandomPurpose::kIdentities, of, static_cast<uint32_t>(place),
@@ -73,8 +74,7 @@ class Identities final : public LabelledImages {
   const IdentityOptions options_;
   const uint64_t half_;
   const int64_t size_;
-  const int64_t used_;          // classes
-  std::vector<float> pattern_;  // of the image at work
+  const int64_t used_;  // classes
 };
 
 }  // namespace

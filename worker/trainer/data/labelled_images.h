@@ -24,8 +24,9 @@ class LabelledImages {
   virtual int64_t size() const = 0;
   // From 0 to classes - 1 of the whole data. REQUIRES, as below: index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
-  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row.
-  virtual void Fill(int64_t index, float* values) = 0;
+  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. By any thread,
+  // and several at once.
+  virtual void Fill(int64_t index, float* values) const = 0;
 };
 
 struct LabelledData {

@@ -11,6 +11,7 @@
 #include <c10/core/GradMode.h>
 
 #include "worker/trainer/backbones/backbone.h"
+#include "worker/trainer/data/prefetcher.h"
 #include "worker/trainer/fingerprint.h"
 #include "worker/trainer/partial_fc/head.h"
 
@@ -40,6 +41,13 @@ std::vector<Triplet> TripletsOf(const LabelledImages& images) {
   return triplets;
 }
 
+// A rank's share of a step, and the labels of all of it.
+struct StepImages {
+  at::Tensor images{};  // on the host; room for the largest share so far
+  int64_t count = 0;
+  std::vector<int64_t> labels{};
+};
+
 class PartialFc final : public Workload {
  public:
   PartialFc(LabelledData data, PartialFcOptions options)
@@ -53,7 +61,10 @@ class PartialFc final : public Workload {
                                                    .precision = options_.precision,
                                                    .device = device_})),
         table_(options_.table),
-        triplets_(TripletsOf(*data_.held_out)) {}
+        triplets_(TripletsOf(*data_.held_out)),
+        prefetcher_([this](int64_t step, Share share,
+                           StepImages& samples) { Assemble(step, share, samples); },
+                    options_.loader_threads) {}
 
   std::vector<at::Tensor> parameters() override {
     std::vector<at::Tensor> all;
@@ -78,8 +89,8 @@ class PartialFc final : public Workload {
   Evaluation Evaluate(Share share) override;
 
  private:
-  at::Tensor Images(int64_t count);
-  at::Tensor OnDevice(const at::Tensor& images) const { return images.to(device_); }
+  void Assemble(int64_t step, Share share, StepImages& samples) const;
+  at::Tensor RoomFor(int64_t count, at::Tensor& room) const;
 
   const PartialFcOptions options_;
   LabelledData data_;
@@ -93,10 +104,9 @@ class PartialFc final : public Workload {
   // Of the step under way.
   int64_t step_ = 0;
   Share share_;
-  std::vector<int64_t> labels_;  // of the global batch
-  at::Tensor room_;              // for images, on the host; grown once and reused
-  at::Tensor images_;
+  const StepImages* loaded_ = nullptr;  // the prefetcher's
   at::Tensor embeddings_;
+  Prefetcher<StepImages> prefetcher_;  // last: its threads use the rest
 };
 
 std::string PartialFc::model() const {
@@ -121,37 +131,46 @@ uint64_t PartialFc::fingerprint() const {
   return fingerprint.value();
 }
 
-at::Tensor PartialFc::Images(int64_t count) {
+// A GPU copies page-locked memory without making anybody wait.
+at::Tensor PartialFc::RoomFor(int64_t count, at::Tensor& room) const {
   const ImageShape shape = data_.training->shape();
-  if (!room_.defined() || room_.size(0) < count) {
-    room_ = at::empty({count, shape.channels, shape.side, shape.side},
-                      at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
+  if (!room.defined() || room.size(0) < count) {
+    room = at::empty({count, shape.channels, shape.side, shape.side},
+                     at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   }
-  return room_.narrow(0, 0, count);
+  return room.narrow(0, 0, count);
+}
+
+void PartialFc::Assemble(int64_t step, Share share, StepImages& samples) const {
+  samples.labels.clear();
+  for (int64_t i = 0; i < options_.global_batch; ++i) {
+    samples.labels.push_back(data_.training->Label(order_.SampleAt(step, i)));
+  }
+  samples.count = share.size();
+  float* const values = RoomFor(share.size(), samples.images).data_ptr<float>();
+  for (int64_t i = 0; i < share.size(); ++i) {
+    data_.training->Fill(order_.SampleAt(step, share.begin + i),
+                         values + i * data_.training->shape().values());
+  }
 }
 
 void PartialFc::Load(int64_t step, Share share) {
   step_ = step;
   share_ = share;
-  labels_.clear();
-  for (int64_t i = 0; i < options_.global_batch; ++i) {
-    labels_.push_back(data_.training->Label(order_.SampleAt(step, i)));
-  }
-  images_ = Images(share.size());
-  const int64_t values = data_.training->shape().values();
-  for (int64_t i = 0; i < share.size(); ++i) {
-    data_.training->Fill(order_.SampleAt(step, share.begin + i),
-                         images_.data_ptr<float>() + i * values);
-  }
+  loaded_ = &prefetcher_.Take(step, share);
 }
 
+// The samples may be overwritten once the head has read its sums: the embeddings went into them.
 Result<double> PartialFc::Forward(StepCollectives& others) {
-  embeddings_ = share_.size() > 0 ? backbone_->Forward(OnDevice(images_), true).contiguous()
-                                  : at::empty({0, options_.table.head.dimension},
-                                              at::TensorOptions(at::kFloat).device(device_));
+  const at::Tensor images = loaded_->images.narrow(0, 0, loaded_->count);
+  embeddings_ =
+      share_.size() > 0
+          ? backbone_->Forward(images.to(device_, /*non_blocking=*/true), true).contiguous()
+          : at::empty({0, options_.table.head.dimension},
+                      at::TensorOptions(at::kFloat).device(device_));
   const std::span<const float> values(embeddings_.data_ptr<float>(),
                                       static_cast<std::size_t>(embeddings_.numel()));
-  return head_.Forward(step_, labels_, share_, values, others);
+  return head_.Forward(step_, loaded_->labels, share_, values, others);
 }
 
 Result<void> PartialFc::Backward(StepCollectives& others) {
@@ -164,24 +183,27 @@ Result<void> PartialFc::Backward(StepCollectives& others) {
 
 // The backbone alone: rows of centres come with the first world.
 void PartialFc::WarmUp() {
-  Load(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)));
-  embeddings_ = backbone_->Forward(OnDevice(images_), true);
-  embeddings_.backward(at::zeros_like(embeddings_));
+  StepImages samples;
+  Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)), samples);
+  const at::Tensor embeddings = backbone_->Forward(samples.images.to(device_), true);
+  embeddings.backward(at::zeros_like(embeddings));
 }
 
 Evaluation PartialFc::Evaluate(Share share) {
   const c10::AutoGradMode no_gradients(false);
   const int64_t values = data_.held_out->shape().values();
   Evaluation result;
+  at::Tensor room;
   for (int64_t begin = share.begin; begin < share.end; begin += kTripletsAtOnce) {
     const int64_t count = std::min(kTripletsAtOnce, share.end - begin);
-    const at::Tensor images = Images(3 * count);
+    const at::Tensor images = RoomFor(3 * count, room);
     for (int64_t i = 0; i < 3 * count; ++i) {
       const Triplet& triplet = triplets_[static_cast<std::size_t>(begin + i / 3)];
       data_.held_out->Fill(triplet[static_cast<std::size_t>(i % 3)],
                            images.data_ptr<float>() + i * values);
     }
-    const at::Tensor embeddings = backbone_->Forward(OnDevice(images), false).view({count, 3, -1});
+    const at::Tensor embeddings =
+        backbone_->Forward(images.to(device_), false).view({count, 3, -1});
     const at::Tensor first = embeddings.select(1, 0);
     const at::Tensor same = at::cosine_similarity(first, embeddings.select(1, 1));
     const at::Tensor other = at::cosine_similarity(first, embeddings.select(1, 2));

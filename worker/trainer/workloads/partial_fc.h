@@ -19,6 +19,7 @@ namespace ringmaster::trainer {
 struct PartialFcOptions {
   uint64_t seed = 1;
   int64_t global_batch = 64;
+  int loader_threads = 1;                     // that assemble batches ahead
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // of the backbone
   partial_fc::TableOptions table;             // head.classes are the data's

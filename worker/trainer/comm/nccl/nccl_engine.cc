@@ -132,9 +132,21 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
+// Whether the computing that the oldest operation follows is done: its time counts from then on.
+bool NcclEngine::FirstHasBegun() {
+  NcclOperation& first = launched_.front();
+  if (first.begun) return true;
+  const Result<bool> computed =
+      first.ready == nullptr ? Result<bool>(true) : runtime_->device().Done(first.ready);
+  if (!computed.ok()) Break(computed.error().WithContext(Doing(first.name)));
+  first.begun = computed.ok() && *computed;
+  if (first.begun) first.work->Begin();
+  return first.begun;
+}
+
 // The oldest operation, where it has ended well.
 bool NcclEngine::CompleteFirst() {
-  if (launched_.empty()) return false;
+  if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();
   const Result<bool> done = runtime_->device().Done(first.done);
   if (!done.ok()) {

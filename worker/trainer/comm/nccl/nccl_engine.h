@@ -45,6 +45,7 @@ struct NcclOperation {
   // operation starts only once all before it have ended well. Empty: not to be seen from that.
   std::function<bool()> sound{};
   DeviceEvent done = nullptr;  // of the engine, once launched
+  bool begun = false;
 };
 
 // Enqueue(), Break() and Stop() are thread-safe; Serve() is a thread's whole life.
@@ -80,6 +81,7 @@ class NcclEngine {
   void Advance();
   bool Launch();
   Result<void> PutOnStream(NcclOperation& operation);
+  bool FirstHasBegun();
   bool CompleteFirst();
   void CheckLaunched();
   void Quiesce();
