@@ -1,12 +1,22 @@
 #include "operator/api/conditions.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "common/base/cut_text.h"
 #include "operator/api/names.h"
 
 namespace ringmaster::api {
+namespace {
+
+// An API server's refusal may repeat all that it was sent. The CRD allows 32 KiB, and a status that
+// it refuses would tell nobody anything.
+constexpr std::size_t kMaxMessageBytes = 4096;
+
+}  // namespace
 
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now) {
+  condition.message = CutText(std::move(condition.message), kMaxMessageBytes);
   const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const Condition& have) {
     return have.type == condition.type;
   });

@@ -275,7 +275,8 @@ void LivePlanner::PlanServices() {
   }
 }
 
-// Workers on their nodes' network reach the launcher from there, once it is known where they are.
+// Workers on their nodes' network reach the launcher from there, once it is known where they are:
+// their own address is one of the node's, and where nodes may not be read the only one known.
 void LivePlanner::PlanIsolation() {
   if (!in_.network_policies) return;
   // New Pods bring them along; this is for a job from before they were switched on.
@@ -285,6 +286,7 @@ void LivePlanner::PlanIsolation() {
   if (!job_.spec.host_network) return;
   std::set<std::string> addresses;
   for (const PodPtr& worker : seen_.live) {
+    if (!worker->ip.empty()) addresses.insert(worker->ip);
     const auto node = seen_.nodes.of_job.find(worker->node);
     if (node == seen_.nodes.of_job.end()) continue;
     addresses.insert(node->second->addresses.begin(), node->second->addresses.end());

@@ -1,10 +1,12 @@
 #include "operator/job/replacement_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <iomanip>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "common/base/backoff.h"
@@ -23,6 +25,13 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
                                   .limit = std::chrono::milliseconds(300'000),
                                   .factor = 2.0,
                                   .jitter = 0.0};
+
+// What the cluster did to a Pod says nothing about the next one of its place.
+bool IsDisruption(const std::string& reason) {
+  static constexpr std::array<std::string_view, 5> kReasons{
+      "Evicted", "Preempting", "NodeShutdown", api::kReasonNodeLost, api::kReasonNodeNotReady};
+  return std::ranges::find(kReasons, reason) != kReasons.end();
+}
 
 bool Listed(const std::vector<api::Failure>& failures, const api::Failure& failure) {
   if (failure.pod_uid.empty()) return false;
@@ -47,7 +56,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::vector<Clock::WallTime> times;
   for (const api::Failure& failure : failures) {
     const bool of_launcher = failure.reason == api::kReasonLauncherLost;
-    if (failure.reason == control::kReasonRankFailed) continue;
+    if (failure.reason == control::kReasonRankFailed || IsDisruption(failure.reason)) continue;
     if (of_launcher != (role == FailedRole::kLauncher)) continue;
     const auto time = ParseTime(failure.time);
     if (time && now - *time < kWindow) times.push_back(*time);

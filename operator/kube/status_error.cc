@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::kube {
@@ -52,6 +53,8 @@ std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohm
   return std::chrono::seconds(std::clamp<int64_t>(seconds, 0, kLongest));
 }
 
+constexpr std::size_t kMaxMessageBytes = 2048;
+
 std::string Excerpt(const std::string& body) {
   constexpr std::size_t kLongest = 200;
   return body.size() <= kLongest ? body : body.substr(0, kLongest) + "...";
@@ -73,7 +76,9 @@ Error ReadStatusError(const http::Response& response) {
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
   if (error.message.empty()) error.message = "the server answered nothing more";
-  error.message = "HTTP " + std::to_string(response.status) + ": " + error.message;
+  // A refusal may repeat a megabyte that it was sent.
+  error.message =
+      CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);
   error.retry_after = RetryAfter(response, body);
   return error;

@@ -154,7 +154,7 @@ std::chrono::milliseconds Controller::Retry(const std::string& key, const Error&
                          : queue_.AddAfterFailure(key);
   // A server that names a time is not asked before it; the earlier deadline would win, so this one
   // replaces it.
-  if (error.kind != ErrorKind::kThrottled || error.retry_after <= delay) return delay;
+  if (error.retry_after <= delay) return delay;
   queue_.Postpone(key, error.retry_after);
   return error.retry_after;
 }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
 #include "common/base/log.h"
 #include "operator/kube/resource.h"
 
@@ -13,15 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxNoteBytes = 1024;
 constexpr std::size_t kMaxRemembered = 4096;
-
-// Cut at a character's start, so that the server does not refuse half a UTF-8 sequence.
-std::string CutNote(std::string note) {
-  if (note.size() <= kMaxNoteBytes) return note;
-  std::size_t end = kMaxNoteBytes;
-  while (end > 0 && (static_cast<unsigned char>(note[end]) & 0xC0) == 0x80) --end;
-  note.resize(end);
-  return note;
-}
 
 nlohmann::json ToJson(const ObjectReference& reference) {
   nlohmann::json json = {
@@ -72,7 +64,7 @@ void EventRecorder::Start() {
 }
 
 void EventRecorder::Record(Event event) {
-  event.note = CutNote(std::move(event.note));
+  event.note = CutText(std::move(event.note), kMaxNoteBytes);
   const std::lock_guard lock(mutex_);
   if (queue_.size() >= options_.max_queued) {
     ++dropped_;

@@ -377,6 +377,24 @@ TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
   EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr("tolerationz"));
 }
 
+// The API server refuses such a Pod, and may repeat all of it, which no status has room for.
+TEST_F(RefusalTest, AMegabyteInATemplateIsSaidInTheCondition) {
+  for (const char* where : {"annotations", "labels"}) {
+    json manifest = JobManifest(ns(), std::string("big-") + where, 1);
+    manifest["spec"]["worker"]["template"] = {
+        {"metadata", {{where, {{"note", std::string(1 << 20, 'x')}}}}}};
+    CreateJob(manifest);
+  }
+  for (const char* where : {"annotations", "labels"}) {
+    const std::string name = std::string("big-") + where;
+    WaitCondition(name, "Failed", "True", "InvalidSpec");
+    const std::string message = TextAt(Condition(name, "Failed"), "/message");
+    EXPECT_THAT(message, HasSubstr(where));
+    EXPECT_LE(message.size(), 4096U);
+  }
+  WaitFor("the launchers to go", [&] { return Names("pods").empty(); });
+}
+
 TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   const auto quota = [](const char* pods) {
     return json{{"spec", {{"hard", {{"pods", pods}}}}}, {"status", {{"hard", {{"pods", pods}}}}}};

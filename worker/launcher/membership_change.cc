@@ -150,7 +150,8 @@ std::vector<Member> Membership::Next(Time now) const {
   return NextWorld(input);
 }
 
-// Leavers can go, or joiners have come: all that are wanted, or some that waited long enough.
+// Leavers can go, or joiners have come: all that are wanted, or some that waited long enough. Not
+// where the world with them could not start, as when the minimum has risen with the replicas.
 bool Membership::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // it is nearly over
   const std::vector<Member> next = Next(now);
@@ -168,7 +169,7 @@ bool Membership::ChangeWanted(Time now) const {
         std::min(oldest, std::max(worker.ready_since, worker.processes.at(member.slot).loaded_at));
   }
   if (stay < members_.size()) return true;
-  if (stay == next.size()) return false;
+  if (stay == next.size() || !PauseReason(next).empty()) return false;
   const std::set<std::string> pods = PodsOf(next);
   const bool complete =
       static_cast<int>(pods.size()) >= order_->replicas &&

@@ -32,6 +32,17 @@ TEST(Conditions, MoveTransitionTimeWhenStatusChanges) {
   EXPECT_TRUE(IsTrue(conditions, kReady));
 }
 
+TEST(Conditions, AMessageOfAMegabyteIsCutAtACharacter) {
+  Condition condition = Make(ConditionStatus::kFalse, "A");
+  condition.message = "x";
+  while (condition.message.size() < 1 << 20) condition.message += "\u00e9";  // two bytes
+  std::vector<Condition> conditions;
+
+  SetCondition(conditions, condition, "2026-01-01T00:00:00Z");
+
+  EXPECT_EQ(conditions[0].message, condition.message.substr(0, 4095));
+}
+
 TEST(Conditions, OnlyATrueEndIsAnEnd) {
   TrainingJobStatus status;
   status.conditions = {{.type = kFailed, .status = ConditionStatus::kFalse}};

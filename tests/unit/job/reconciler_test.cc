@@ -365,6 +365,22 @@ TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
             (json::array({{{"ipBlock", {{"cidr", "192.168.0.9/32"}}}}})));
 }
 
+TEST(Reconciler, WithoutRightsOnNodesTheLauncherAdmitsTheirWorkersAddresses) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api, R"({"default": {"hostNetwork": true}})", {}, kIsolated);
+  op.Settle();
+  json& worker = api.objects[std::string(kPodsPath) + "/digits-worker-1"];
+  worker["spec"]["nodeName"] = "n1";
+  worker["status"]["podIP"] = "192.168.0.9";
+  op.Settle();
+
+  const std::string launcher = std::string(kPoliciesPath) + "/digits-job-uid-launcher";
+  ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 2U);
+  EXPECT_EQ(api.objects[launcher]["spec"]["ingress"][1]["from"],
+            (json::array({{{"ipBlock", {{"cidr", "192.168.0.9/32"}}}}})));
+}
+
 TEST(Reconciler, TwoInstallationsNeverActOnOneJob) {
   FakeApi api;
   Operator first(api, "", {.installation = "a/lease"});

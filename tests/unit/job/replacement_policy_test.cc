@@ -46,6 +46,17 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
   }
 }
 
+TEST(ReplacementPolicy, WhatTheClusterDidDelaysNothing) {
+  const std::vector<const char*> often{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z",
+                                       "2026-11-20T09:59:40Z", "2026-11-20T09:59:30Z"};
+  for (const char* reason : {"Evicted", "Preempting", "NodeShutdown", "NodeLost", "NodeNotReady"}) {
+    EXPECT_EQ(ReplacementDelay(Failures(often, reason), FailedRole::kWorker, kNow),
+              std::chrono::seconds(0));
+  }
+  EXPECT_GT(ReplacementDelay(Failures(often, "OOMKilled"), FailedRole::kWorker, kNow),
+            std::chrono::seconds(0));
+}
+
 TEST(ReplacementPolicy, LaunchersAndWorkersAreCountedApart) {
   const auto failures =
       Failures({"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:40Z"},

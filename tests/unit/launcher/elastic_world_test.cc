@@ -601,6 +601,23 @@ TEST_F(ElasticWorld, KeepsJoinersWaitingForASecondAtMost) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
 
+// A job without minReplicas: scaled from 2 to 4, its minimum is 4 at once.
+TEST_F(ElasticWorld, TrainsOnUntilJoinersMakeUpAMinimumThatHasRisen) {
+  Run(2);
+  world->Order({0, 1, 2, 3}, 4, 4);
+  world->Arrive(2);
+  world->Pass(30s, {0, 1, 2});
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  world->Arrive(3);
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 2);
+  world->AllAtBoundary(30);
+  world->Accept({0, 1, 2, 3});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2, 3));
+}
+
 TEST_F(ElasticWorld, AJoinerThatCannotLoadCostsTheJobNothing) {
   Run(2);
   world->loads = false;

@@ -111,15 +111,18 @@ TEST_F(ControllerTest, WhatPassesByItselfIsTriedAtLeastTwiceAMinute) {
 }
 
 TEST_F(ControllerTest, WaitsAsLongAsTheServerAsks) {
+  ErrorKind kind = ErrorKind::kThrottled;
   Controller controller = Make([&](const std::string&) -> Result<ReconcileResult> {
-    return Error{ErrorKind::kThrottled, "slow down", {}, seconds(7)};
+    return Error{kind, "slow down", {}, seconds(7)};
   });
   queue_.Add("job");
-  ASSERT_TRUE(controller.ProcessOne());
-
-  clock_.Advance(seconds(6));
-  EXPECT_FALSE(controller.ProcessOne());
-  clock_.Advance(seconds(1));
+  for (const ErrorKind next : {ErrorKind::kUnavailable, ErrorKind::kThrottled}) {
+    ASSERT_TRUE(controller.ProcessOne());
+    clock_.Advance(seconds(6));
+    EXPECT_FALSE(controller.ProcessOne());
+    clock_.Advance(seconds(1));
+    kind = next;
+  }
   EXPECT_TRUE(controller.ProcessOne());
 }
 
