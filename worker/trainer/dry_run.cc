@@ -29,7 +29,8 @@ std::string BucketText(const std::vector<int64_t>& bytes) {
 
 std::string CentresText(const RunFacts& facts) {
   const int64_t most = (facts.classes + facts.ranks - 1) / facts.ranks;
-  const std::string shard = BytesText(most * facts.embedding * 2 * sizeof(float));
+  const std::string shard =
+      BytesText(most * facts.embedding * 2 * static_cast<int64_t>(sizeof(float)));
   std::array<char, 32> rate{};
   std::snprintf(rate.data(), rate.size(), "%g", facts.sample_rate);
   return std::to_string(facts.classes) + " of " + std::to_string(facts.embedding) +
