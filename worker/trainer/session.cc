@@ -191,9 +191,11 @@ Result<void> Session::Confirm() {
 Result<void> Session::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_->Enter(RankPhase::kReduce);
   Result<void> done = Await(work, what, bytes);
-  if (done.ok() && !all_began_) done = Confirm();
-  if (done.ok() && !all_began_) Committed(RankPhase::kCompute);
-  if (done.ok()) all_began_ = true;
+  if (done.ok() && !all_began_) {
+    done = Confirm();
+    all_began_ = done.ok();
+    if (all_began_) Committed(RankPhase::kCompute);
+  }
   position_->Enter(RankPhase::kCompute);
   return done;
 }
