@@ -89,6 +89,7 @@ Result<Message> BlockingLineClient::Receive(Deadline deadline) {
       const Result<Message> message = Decode(std::string_view(buffer_).substr(0, newline));
       buffer_.erase(0, newline + 1);
       scanned_ = 0;
+      if (!message.ok() && message.error().reason == kReasonUnknownType) continue;
       return message;
     }
     scanned_ = buffer_.size();

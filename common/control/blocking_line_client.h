@@ -35,7 +35,8 @@ class BlockingLineClient {
   Result<void> Send(const Message& message, Deadline deadline);
 
   // The next message. kTimeout: none yet, call again. kUnavailable: the peer closed or Shutdown()
-  // was called. kInvalid: the peer sent what is no message. One thread at a time.
+  // was called. kInvalid: the peer sent what is no message; types that are not known are passed
+  // over. One thread at a time.
   Result<Message> Receive(Deadline deadline);
 
   // Ends both directions for good; blocked and later calls return kUnavailable.

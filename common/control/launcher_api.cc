@@ -31,18 +31,19 @@ void Describe(A& a, typename A::template Ref<OrderStamp> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<DesiredWorker> v) {
   a.Field("podUid", v.pod_uid);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
+  a.Optional("pod", v.pod);
+  a.Optional("node", v.node);
   a.Field("index", v.index);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Order> v) {
+  a.Version("version", v.version, kFirstApiVersion);
   a.Field("stamp", v.stamp);
   a.Field("workers", v.workers);
   a.Field("replicas", v.replicas);
   a.Field("minReplicas", v.min_replicas);
-  a.Field("dead", v.dead);
+  a.Optional("dead", v.dead);
   a.Optional("checkpoint", v.checkpoint);
 }
 
@@ -53,52 +54,53 @@ void Describe(A& a, typename A::template Ref<WorkerReport> v) {
   a.Field("member", v.member);
   a.Field("drained", v.drained);
   a.Field("lost", v.lost);
-  a.Field("faults", v.faults);
+  a.Optional("faults", v.faults);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Recovery> v) {
   a.Field("epoch", v.epoch);
   a.Field("cause", v.cause);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
-  a.Field("detectedMillis", v.detected_millis);
-  a.Field("resumedMillis", v.resumed_millis);
-  a.Field("stepsLost", v.steps_lost);
+  a.Optional("pod", v.pod);
+  a.Optional("node", v.node);
+  a.Optional("detectedMillis", v.detected_millis);
+  a.Optional("resumedMillis", v.resumed_millis);
+  a.Optional("stepsLost", v.steps_lost);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Straggler> v) {
   a.Field("podUid", v.pod_uid);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
+  a.Optional("pod", v.pod);
+  a.Optional("node", v.node);
   a.Field("rank", v.rank);
   a.Field("stepMillis", v.step_millis);
   a.Field("medianMillis", v.median_millis);
-  a.Field("forSeconds", v.for_seconds);
+  a.Optional("forSeconds", v.for_seconds);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<CheckpointReport> v) {
   a.Field("epoch", v.epoch);
   a.Field("step", v.step);
-  a.Field("ageMillis", v.age_millis);
+  a.Optional("ageMillis", v.age_millis);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<ProtectionFault> v) {
   a.Field("what", v.what);
-  a.Field("pod", v.pod);
-  a.Field("message", v.message);
+  a.Optional("pod", v.pod);
+  a.Optional("message", v.message);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<WireStatus> v) {
+  a.Version("version", v.status.version, kFirstApiVersion);
   a.Field("term", v.status.term);
   a.Field("epoch", v.status.epoch);
   a.Field("phase", v.phase);
   a.Field("lastOrder", v.status.last_order);
-  a.Field("ordered", v.status.ordered);
+  a.Optional("ordered", v.status.ordered);
   a.Field("worldSize", v.status.world_size);
   a.Field("workers", v.status.workers);
   a.Optional("progress", v.status.progress);
@@ -106,9 +108,9 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Optional("checkpoint", v.status.checkpoint);
   a.Optional("checkpointsOnDemand", v.status.checkpoints_on_demand);
   a.Optional("unprotected", v.status.unprotected);
-  a.Field("pauseReason", v.status.pause_reason);
-  a.Field("failures", v.status.failures);
-  a.Field("message", v.status.message);
+  a.Optional("pauseReason", v.status.pause_reason);
+  a.Optional("failures", v.status.failures);
+  a.Optional("message", v.status.message);
   a.Optional("stragglers", v.status.stragglers);
 }
 
@@ -158,13 +160,12 @@ std::string EncodeLauncherStatus(const LauncherStatus& status) {
 Result<LauncherStatus> DecodeLauncherStatus(std::string_view text) {
   Result<WireStatus> decoded = wire::DecodeDocument<WireStatus>(text);
   if (!decoded.ok()) return decoded.error().WithContext("reading a launcher's status");
+  // A phase of a newer launcher: the job lives, and neither runs undisturbed nor has it ended.
+  decoded->status.phase = LauncherPhase::kForming;
   for (const LauncherPhase phase : kPhases) {
-    if (decoded->phase != ToString(phase)) continue;
-    decoded->status.phase = phase;
-    return std::move(decoded->status);
+    if (decoded->phase == ToString(phase)) decoded->status.phase = phase;
   }
-  return Error{ErrorKind::kInvalid, "while reading a launcher's status: unknown phase '" +
-                                        decoded->phase.substr(0, 40) + "'"};
+  return std::move(decoded->status);
 }
 
 }  // namespace ringmaster::control

@@ -7,6 +7,9 @@
 //   stamp was seen GET /v1/status                         -> 200 LauncherStatus
 //   GET /metrics                        -> 200 the ranks' times, in Prometheus' text format
 //
+// Both bodies say which version their writer speaks; README.md, "Versions", has the rule by which
+// they change. "/v1" changes only where that rule cannot be kept.
+//
 // All want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
 // else. Bodies are JSON: of at most MaxStatusBytes() from the launcher; an order may take 1 MiB.
 
@@ -22,6 +25,11 @@
 #include "common/control/membership.h"
 
 namespace ringmaster::control {
+
+// Raised with each addition that the other side has to know of. A peer that says none speaks the
+// first.
+inline constexpr int kApiVersion = 1;
+inline constexpr int kFirstApiVersion = 1;
 
 // Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses
 // lower stamps.
@@ -49,6 +57,7 @@ struct Order {
   std::vector<std::string>
       dead;  // Pod UIDs whose end is certain: container terminated, Pod or Node object gone
   bool checkpoint = false;  // what is done by now is to be kept: a checkpoint is taken out of turn
+  int version = kApiVersion;
 };
 
 // What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
@@ -136,6 +145,7 @@ struct LauncherStatus {
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
+  int version = kApiVersion;
 };
 
 // What the operator reads of a status, by how many workers its order names; the launcher keeps

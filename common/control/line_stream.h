@@ -19,6 +19,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include "common/base/log.h"
 #include "common/control/line_connection.h"
 
 namespace ringmaster::control {
@@ -148,6 +149,10 @@ class LineStream final : public LineConnection,
   void Deliver() {
     Result<Message> message = Decode(partial_);
     partial_.clear();
+    // What a newer peer says beyond what we know: whoever must be understood is named by its hello.
+    if (!message.ok() && message.error().reason == kReasonUnknownType) {
+      return LogDebug("Passed over a line", {{"peer", peer_}, {"reason", message.error().message}});
+    }
     if (!message.ok()) return Close("the peer sent a bad line: " + message.error().message);
     // A copy: the handler may replace or drop the handlers by closing.
     if (const auto on_message = handlers_.on_message) on_message(std::move(*message));

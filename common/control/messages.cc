@@ -11,12 +11,12 @@ namespace wire {
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<AgentHello> v) {
-  a.Field("protocol", v.protocol);
+  a.Version("protocol", v.protocol, kFirstProtocol);
   a.Field("token", v.token);
   a.Field("jobUid", v.job_uid);
   a.Field("podUid", v.pod_uid);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
+  a.Optional("pod", v.pod);
+  a.Optional("node", v.node);
   a.Field("workerIndex", v.worker_index);
   a.Field("slots", v.slots);
   a.Field("nonce", v.nonce);
@@ -27,8 +27,8 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<AgentReady> v) {
   a.Field("address", v.address);
   a.Field("sshPort", v.ssh_port);
-  a.Field("faults", v.faults);
-  a.Field("versions", v.versions);
+  a.Optional("faults", v.faults);
+  a.Optional("versions", v.versions);
 }
 
 template <typename A>
@@ -62,18 +62,19 @@ void Describe(A& a, typename A::template Ref<RankDone> v) {
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<AgentLeaving> v) {
-  a.Field("reason", v.reason);
+  a.Optional("reason", v.reason);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Welcome> v) {
   a.Field("term", v.term);
-  a.Field("heartbeatMillis", v.heartbeat_millis);
+  a.Optional("heartbeatMillis", v.heartbeat_millis);
+  a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Refused> v) {
-  a.Field("reason", v.reason);
+  a.Optional("reason", v.reason);
 }
 
 template <typename A>
@@ -86,7 +87,7 @@ void Describe(A& a, typename A::template Ref<StartEpoch> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<StopEpoch> v) {
   a.Field("epoch", v.epoch);
-  a.Field("graceMillis", v.grace_millis);
+  a.Optional("graceMillis", v.grace_millis);
 }
 
 template <typename A>
@@ -126,7 +127,8 @@ void Describe(A& a, typename A::template Ref<AttachHello> v) {
   a.Field("slot", v.slot);
   a.Field("mpiRank", v.mpi_rank);
   a.Field("mpiWorldSize", v.mpi_world_size);
-  a.Field("direct", v.direct);
+  a.Optional("direct", v.direct);
+  a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
 template <typename A>
@@ -137,7 +139,7 @@ void Describe(A& a, typename A::template Ref<AttachGo> v) {
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<RankOutput> v) {
-  a.Field("isStderr", v.is_stderr);
+  a.Optional("isStderr", v.is_stderr);
   a.Bytes("data", v.data);
 }
 
@@ -149,7 +151,8 @@ void Describe(A& a, typename A::template Ref<AttachExit> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<RankHello> v) {
   a.Field("slot", v.slot);
-  a.Field("pid", v.pid);
+  a.Optional("pid", v.pid);
+  a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
 template <typename A>
@@ -181,8 +184,8 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<RankBroken> v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
-  a.Field("peer", v.peer);
-  a.Field("reason", v.reason);
+  a.Optional("peer", v.peer);
+  a.Optional("reason", v.reason);
 }
 
 template <typename A>
@@ -195,8 +198,8 @@ void Describe(A& a, typename A::template Ref<RankAtBoundary> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<SlotOutput> v) {
   a.Field("slot", v.slot);
-  a.Field("rank", v.rank);
-  a.Field("isStderr", v.is_stderr);
+  a.Optional("rank", v.rank);
+  a.Optional("isStderr", v.is_stderr);
   a.Bytes("data", v.data);
 }
 
@@ -232,15 +235,15 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<RankStack> v) {
   a.Field("slot", v.slot);
   a.Field("start", v.start);
-  a.Field("reason", v.reason);
-  a.Field("text", v.text);
+  a.Optional("reason", v.reason);
+  a.Optional("text", v.text);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<EndStalledRank> v) {
   a.Field("slot", v.slot);
   a.Field("start", v.start);
-  a.Field("reason", v.reason);
+  a.Optional("reason", v.reason);
 }
 
 template <typename A>
@@ -282,8 +285,8 @@ void Describe(A& a, typename A::template Ref<TakeCheckpoint> v) {
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<DataCacheProgress> v) {
-  a.Field("bytesDone", v.bytes_done);
-  a.Field("bytesTotal", v.bytes_total);
+  a.Optional("bytesDone", v.bytes_done);
+  a.Optional("bytesTotal", v.bytes_total);
 }
 
 }  // namespace wire
@@ -345,8 +348,9 @@ Result<Message> Decode(std::string_view line) {
       return DecodeAs(i, *json, std::make_index_sequence<std::variant_size_v<Message>>{});
     }
   }
-  return Error{ErrorKind::kInvalid,
-               "while reading a message: unknown type '" + name.substr(0, 40) + "'"};
+  return Error{.kind = ErrorKind::kInvalid,
+               .message = "while reading a message: unknown type '" + name.substr(0, 40) + "'",
+               .reason = kReasonUnknownType};
 }
 
 std::string_view TypeName(const Message& message) { return kTypeNames[message.index()]; }

@@ -7,8 +7,9 @@
 //   attach -> agent      unix socket in the worker's runtime directory
 //   rank   -> agent      the same unix socket; the first line says which of the two it is
 //
-// A peer that sends an unknown type, a wrong field or a longer line is told why and disconnected;
-// the process goes on. The order of messages on each channel is in common/control/README.md.
+// Fields and types that a reader does not know are ignored (README.md, "Versions"); a peer that
+// sends a wrong field or a longer line is disconnected; the process goes on. The order of messages
+// on each channel is in README.md, too.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,14 @@
 namespace ringmaster::control {
 
 inline constexpr std::size_t kMaxLineBytes = 1 << 20;
+
+// What a peer speaks, as its first line says: raised with each addition that the other side has to
+// know of. Below kFirstProtocol a peer is refused; a peer that says none speaks that one.
 inline constexpr int kProtocolVersion = 2;
+inline constexpr int kFirstProtocol = 2;
+
+// Error::reason of a line whose type this version does not know.
+inline constexpr char kReasonUnknownType[] = "UnknownType";
 
 // --- agent -> launcher
 // ---------------------------------------------------------------------------------------------
@@ -190,6 +198,7 @@ struct RankProtection {
 struct Welcome {
   int64_t term = 0;
   int heartbeat_millis = 100;
+  int protocol = kProtocolVersion;
 };
 
 // Why the launcher closes the connection: people read it in the agent's log.
@@ -295,6 +304,7 @@ struct AttachHello {
   int mpi_rank = 0;
   int mpi_world_size = 0;
   bool direct = false;  // attach runs the program itself (LaunchSpec::IsManagedTrainer is false)
+  int protocol = kProtocolVersion;
 };
 
 // agent -> attach: the gate is open; for direct programs, start it now.
@@ -320,7 +330,8 @@ struct AttachExit {
 // First line of a rank: it has loaded its data and model and waits for an epoch.
 struct RankHello {
   int slot = 0;
-  int64_t pid = 0;
+  int64_t pid = 0;  // for people
+  int protocol = kProtocolVersion;
 };
 
 // agent -> rank: the world it is in. Its own entry in `members` is the one with `rank`. A higher
@@ -355,8 +366,9 @@ using Message =
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);
 
-// The message in a line without its newline. kInvalid names the field that is wrong; unknown fields
-// are ignored (a newer peer may send more), unknown types are an error. Safe on any bytes.
+// The message in a line without its newline. kInvalid names the field that is wrong; a type that is
+// not known has the reason kReasonUnknownType, so that the reader can pass over the line. Safe on
+// any bytes.
 Result<Message> Decode(std::string_view line);
 
 // The message's type as written on the wire, for logs.

@@ -24,7 +24,8 @@ inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // GPUs of the Pod; absent: none
-// The most ranks that the job may grow to: spec.worker.maxReplicas times the slots; absent: no limit.
+// The most ranks that the job may grow to: spec.worker.maxReplicas times the slots; absent: no
+// limit.
 inline constexpr char kEnvMaxRanks[] = "RINGMASTER_MAX_RANKS";
 inline constexpr char kEnvLauncherAddress[] =
     "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, no DNS
@@ -88,6 +89,8 @@ inline constexpr char kTerminationLog[] = "/dev/termination-log";
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // What an agent tells its ranks alone: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
+// ... and which protocol it speaks (messages.h), for ranks of another release.
+inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
 // ... and the file in which they say where they stand (position_page.h).
 inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";
 

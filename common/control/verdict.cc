@@ -10,13 +10,13 @@ namespace wire {
 template <typename A>
 void Describe(A& a, typename A::template Ref<Verdict> v) {
   a.Field("succeeded", v.succeeded);
-  a.Field("reason", v.reason);
-  a.Field("message", v.message);
-  a.Field("epoch", v.epoch);
-  a.Field("worldSize", v.world_size);
+  a.Optional("reason", v.reason);
+  a.Optional("message", v.message);
+  a.Optional("epoch", v.epoch);
+  a.Optional("worldSize", v.world_size);
   a.Optional("progress", v.progress);
   a.Optional("firstFailure", v.first_failure);
-  a.Field("cleanExits", v.clean_exits);
+  a.Optional("cleanExits", v.clean_exits);
 }
 
 }  // namespace wire

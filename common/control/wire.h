@@ -5,8 +5,9 @@
 // this folder (and the launcher's tests of them): nobody else includes it, because it pulls in the
 // JSON library.
 //
-// Reading is strict about types and ranges and tolerant of unknown fields; it never throws and is
-// safe on any bytes.
+// Reading follows the rule of compatibility in README.md: fields that it does not know are ignored,
+// a missing Field is an error, a missing Optional keeps the struct's default. It is strict about
+// types and ranges, never throws and is safe on any bytes.
 
 #include <algorithm>
 #include <array>
@@ -58,9 +59,12 @@ class Writer {
   void Optional(const char* name, const T& value) {
     Field(name, value);
   }
-  // An enum whose values are 0 … N - 1, by its name.
+  // The version that the writer speaks. A peer that says none speaks `first`.
+  void Version(const char* name, int value, int /*first*/) { Field(name, value); }
+  // An enum whose values are 0 … N - 1, by its name. A name that the reader does not know is read
+  // as `unknown`.
   template <typename E, std::size_t kN>
-  void Choice(const char* name, E value, const std::array<const char*, kN>& names) {
+  void Choice(const char* name, E value, const std::array<const char*, kN>& names, E /*unknown*/) {
     json_[name] = names[static_cast<std::size_t>(value)];
   }
   void Bytes(const char* name, const std::string& value) { json_[name] = EncodeBase64(value); }
@@ -119,14 +123,16 @@ class Reader {
     const Json* json = Find(name);
     if (json != nullptr && !json->is_null()) FromJson(*json, Path(name), error_, value);
   }
+  void Version(const char* name, int& value, int first) {
+    value = first;
+    Optional(name, value);
+  }
   template <typename E, std::size_t kN>
-  void Choice(const char* name, E& value, const std::array<const char*, kN>& names) {
+  void Choice(const char* name, E& value, const std::array<const char*, kN>& names, E unknown) {
     std::string text;
     Field(name, text);
-    if (!error_.empty()) return;
     const auto found = std::find(names.begin(), names.end(), text);
-    if (found == names.end()) return Fail(name, "is none of its words");
-    value = static_cast<E>(found - names.begin());
+    value = found == names.end() ? unknown : static_cast<E>(found - names.begin());
   }
   void Bytes(const char* name, std::string& value) {
     std::string text;
@@ -237,13 +243,13 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("rank", v.rank);
   a.Field("podUid", v.pod_uid);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
+  a.Optional("pod", v.pod);
+  a.Optional("node", v.node);
   a.Field("slot", v.slot);
   a.Field("start", v.start);
   a.Field("exitCode", v.exit_code);
   a.Field("signal", v.signal);
-  a.Field("lastLines", v.last_lines);
+  a.Optional("lastLines", v.last_lines);
   a.Optional("stack", v.stack);
 }
 
@@ -252,24 +258,25 @@ void Describe(A& a, typename A::template Ref<RankPosition> v) {
   a.Field("rank", v.rank);
   a.Field("slot", v.slot);
   a.Field("entered", v.entered);
-  a.Field("stopped", v.stopped);
+  a.Optional("stopped", v.stopped);
   a.Field("step", v.step);
-  a.Field("bucket", v.bucket);
-  a.Choice("phase", v.phase, kRankPhaseNames);
-  a.Field("peer", v.peer);
+  a.Optional("bucket", v.bucket);
+  // What a newer rank may be doing, nobody is blamed for.
+  a.Choice("phase", v.phase, kRankPhaseNames, RankPhase::kEvaluate);
+  a.Optional("peer", v.peer);
   a.Field("stillMillis", v.still_millis);
-  a.Field("stepMicros", v.step_micros);
-  a.Field("ownMicros", v.own_micros);
-  a.Field("appliedMillis", v.applied_millis);
+  a.Optional("stepMicros", v.step_micros);
+  a.Optional("ownMicros", v.own_micros);
+  a.Optional("appliedMillis", v.applied_millis);
 }
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<Progress> v) {
   a.Field("step", v.step);
-  a.Field("totalSteps", v.total_steps);
-  a.Field("samplesPerSecond", v.samples_per_second);
+  a.Optional("totalSteps", v.total_steps);
+  a.Optional("samplesPerSecond", v.samples_per_second);
   a.Field("loss", v.loss);
-  a.Field("accuracy", v.accuracy);
+  a.Optional("accuracy", v.accuracy);
 }
 
 template <typename A>

@@ -71,7 +71,9 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   std::optional<long long> cohort;
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   for (auto argument = arguments.begin(); argument != dashes; ++argument) {
-    if (!argument->starts_with(kCohortFlag) || cohort.has_value()) {
+    if (!argument->starts_with(kCohortFlag)) {
+      // A launcher of another release may say more than this one knows.
+      if (argument->starts_with("--")) continue;
       return Failed(1, "unknown argument \"" + *argument +
                            "\"; usage: ringmaster-attach --cohort=N [-- PROGRAM ARGUMENTS]");
     }

@@ -101,6 +101,12 @@ void LauncherLink::OnMessage(control::Message message) {
 }
 
 void LauncherLink::OnWelcome(const control::Welcome& welcome) {
+  if (welcome.protocol < control::kFirstProtocol) {
+    return handlers_.on_refused("it speaks protocol " + std::to_string(welcome.protocol) +
+                                ", this agent knows none below " +
+                                std::to_string(control::kFirstProtocol) +
+                                ": use one image for both");
+  }
   last_failure_.clear();
   heartbeat_ = std::chrono::milliseconds(std::max(1, welcome.heartbeat_millis));
   welcomed_ = ever_welcomed_ = true;

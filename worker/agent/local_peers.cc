@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kHelloLimit{5000};
 
+// Why a process that speaks this protocol is refused; empty: it is not.
+std::string TooOld(int protocol) {
+  if (protocol >= control::kFirstProtocol) return "";
+  return "it speaks protocol " + std::to_string(protocol) + ", this agent knows none below " +
+         std::to_string(control::kFirstProtocol);
+}
+
 }  // namespace
 
 LocalPeers::LocalPeers(boost::asio::io_context& io, Handlers handlers)
@@ -84,9 +91,11 @@ void LocalPeers::OnMessage(PeerId id, control::Message message) {
   std::string refusal;
   peer.admitted = true;
   if (const auto* rank = std::get_if<control::RankHello>(&message)) {
-    refusal = handlers_.on_rank(id, *rank, peer.pid);
+    refusal = TooOld(rank->protocol);
+    if (refusal.empty()) refusal = handlers_.on_rank(id, *rank, peer.pid);
   } else if (const auto* attach = std::get_if<control::AttachHello>(&message)) {
-    handlers_.on_attach(id, *attach, peer.pid);
+    refusal = TooOld(attach->protocol);
+    if (refusal.empty()) handlers_.on_attach(id, *attach, peer.pid);
   } else {
     refusal = "its first line was a " + std::string(control::TypeName(message));
   }

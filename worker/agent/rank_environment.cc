@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sstream>
 
+#include "common/control/messages.h"
 #include "common/control/pod_contract.h"
 
 namespace ringmaster::agent {
@@ -25,6 +26,7 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   }
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);
+  environment[control::kEnvProtocol] = std::to_string(control::kProtocolVersion);
   if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;
   environment.erase(control::kEnvSnapshotDir);
   if (!config.snapshot_dir.empty()) environment[control::kEnvSnapshotDir] = config.snapshot_dir;

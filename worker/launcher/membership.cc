@@ -60,9 +60,10 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
     LogWarn("Refused an agent", {{"pod", hello.pod}, {"reason", reason}});
     return Actions{Refuse{connection, reason}};
   };
-  if (hello.protocol != control::kProtocolVersion) {
-    return refuse("it speaks protocol " + std::to_string(hello.protocol) + ", this launcher " +
-                  std::to_string(control::kProtocolVersion) + ": use one image for both");
+  if (hello.protocol < control::kFirstProtocol) {
+    return refuse("it speaks protocol " + std::to_string(hello.protocol) +
+                  ", this launcher knows none below " + std::to_string(control::kFirstProtocol) +
+                  ": use one image for both");
   }
   if (!control::SecretsEqual(hello.token, options_.agent_token)) return refuse("wrong token");
   if (hello.job_uid != options_.job_uid || hello.pod_uid.empty()) return refuse("wrong job");

@@ -51,9 +51,16 @@ TEST(AttachArguments, SaysThatAHostWithoutAgentIsNoWorker) {
   EXPECT_THAT(read.failure.message, HasSubstr("launcher-1"));
 }
 
-TEST(AttachArguments, RefusesWhatItDoesNotKnow) {
+TEST(AttachArguments, PassesOverFlagsOfANewerLauncher) {
+  const auto read = ReadAttachArguments({"--later=7", "--cohort=3"}, FromMpirun(), "host");
+
+  ASSERT_TRUE(read.options.has_value()) << read.failure.message;
+  EXPECT_EQ(read.options->hello.cohort, 3);
+}
+
+TEST(AttachArguments, RefusesWhatCannotBeRight) {
   const std::vector<std::vector<std::string>> wrong = {
-      {}, {"--cohort=x"}, {"--cohort=-1"}, {"--cohort=1", "--verbose"}, {"--cohort=1", "--"}};
+      {}, {"--cohort=x"}, {"--cohort=-1"}, {"--cohort=1", "verbose"}, {"--cohort=1", "--"}};
   for (const auto& arguments : wrong) {
     EXPECT_FALSE(ReadAttachArguments(arguments, FromMpirun(), "host").options.has_value());
   }

@@ -35,6 +35,20 @@ TEST(AgentConfig, ReadsWhatTheOperatorWrites) {
   EXPECT_EQ(config->AgentSocket(), std::string(control::kRuntimeDir) + "/agent.sock");
 }
 
+TEST(AgentConfig, KnowsNothingOfANewerOperatorsVariablesAndDoesWithoutAnOlderOnes) {
+  Environment environment = Valid();
+  environment.erase(control::kEnvWorkerIndex);
+  environment["RINGMASTER_LATER"] = "?";
+  environment[control::kEnvLaunchSpec] = R"({"command":["ringmaster-train"],"later":[1]})";
+
+  const auto config = ReadConfig(environment);
+
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->spec.slots_per_worker, 1);
+  EXPECT_EQ(config->credentials_dir, control::kCredentialsDir);
+  EXPECT_EQ(config->runtime_dir, control::kRuntimeDir);
+}
+
 TEST(AgentConfig, ADataCacheNeedsASourceAndAFolder) {
   EXPECT_FALSE(ReadConfig(Valid())->data_cache.has_value());
   Environment environment = Valid();

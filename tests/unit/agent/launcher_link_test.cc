@@ -143,6 +143,17 @@ TEST_F(LauncherLinkTest, ARefusalIsToldWithItsReason) {
   EXPECT_TRUE(Until([this] { return refused == "this Pod was declared lost"; }));
 }
 
+TEST_F(LauncherLinkTest, ALauncherOfANewerReleaseIsJoinedAndOneThatIsTooOldIsNot) {
+  answer = control::Welcome{3, 10, control::kProtocolVersion + 1};
+  StartLink();
+  ASSERT_TRUE(Until([this] { return link->welcomed(); }));
+
+  answer = control::Welcome{3, 10, control::kFirstProtocol - 1};
+  accepteds[0]->connection->Close("cut");
+
+  EXPECT_TRUE(Until([this] { return refused.find("protocol 1") != std::string::npos; }));
+}
+
 TEST_F(LauncherLinkTest, FinishSendsWhatIsQueuedAndDialsNoMore) {
   StartLink();
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));

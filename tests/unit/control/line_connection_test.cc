@@ -13,6 +13,7 @@
 #include <boost/asio/write.hpp>
 
 #include "common/control/blocking_line_client.h"
+#include "tests/fakes/other_version.h"
 #include "tests/unit/control/test_certificate.h"
 
 namespace ringmaster::control {
@@ -159,6 +160,33 @@ TEST_F(LineConnections, CloseOnWhatIsNoMessage) {
   ASSERT_TRUE(Until([this] { return !server.closed.empty(); }));
   EXPECT_THAT(server.closed, HasSubstr("bad line"));
   EXPECT_EQ(server.messages.size(), 1U);
+}
+
+TEST_F(LineConnections, PassOverTypesOfANewerPeer) {
+  ConnectUnix();
+  boost::asio::local::stream_protocol::socket raw(io);
+  raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
+  server = {};
+  ASSERT_TRUE(Until([this] { return server.connection != nullptr; }));
+  boost::asio::write(raw, boost::asio::buffer(UnknownLine() + "\n{\"type\":\"Heartbeat\"}\n"));
+
+  ASSERT_TRUE(Until([this] { return !server.messages.empty(); }));
+  EXPECT_EQ(server.messages.size(), 1U);
+  EXPECT_EQ(server.closed, "");
+}
+
+TEST_F(LineConnections, ABlockingClientPassesOverTypesOfANewerPeer) {
+  boost::asio::local::stream_protocol::acceptor acceptor(
+      io, boost::asio::local::stream_protocol::endpoint(socket));
+  auto blocking = BlockingLineClient::Connect(socket);
+  ASSERT_TRUE(blocking.ok());
+  auto raw = acceptor.accept();
+  boost::asio::write(raw, boost::asio::buffer(UnknownLine() + "\n{\"type\":\"Shutdown\"}\n"));
+
+  const auto heard = (*blocking)->Receive(std::chrono::steady_clock::now() + 10s);
+
+  ASSERT_TRUE(heard.ok()) << heard.error().message;
+  EXPECT_TRUE(std::holds_alternative<Shutdown>(*heard));
 }
 
 TEST_F(LineConnections, CloseOnALineWithoutEnd) {

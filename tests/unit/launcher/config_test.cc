@@ -32,6 +32,17 @@ TEST(LauncherConfig, HasTheDocumentedLimits) {
   EXPECT_EQ(config->stall_floor, 2000ms);
 }
 
+TEST(LauncherConfig, KnowsNothingOfANewerOperatorsVariables) {
+  Environment environment = Whole();
+  environment["RINGMASTER_LATER"] = "?";
+  environment[control::kEnvLaunchSpec] = R"({"command":["ringmaster-train"],"later":[1]})";
+
+  const auto config = ReadConfig(environment);
+
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->api_port, control::kApiPort);
+}
+
 TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   Environment environment = Whole();
   environment[control::kEnvHeartbeatMillis] = "50";

@@ -119,6 +119,17 @@ TEST(Membership, RefusesHellosThatDoNotBelong) {
   }
 }
 
+TEST(Membership, WelcomesAnAgentOfANewerRelease) {
+  World world;
+  control::AgentHello hello = world.MakeHello(0);
+  hello.protocol = control::kProtocolVersion + 1;
+
+  world.Take(world.membership.OnHello(world.now, 7, hello));
+
+  EXPECT_TRUE(world.All<Refuse>().empty());
+  EXPECT_EQ(world.Sent<control::Welcome>(), 1);
+}
+
 TEST(Membership, DropsAnAgentThatFollowsANewerLauncher) {
   World world;
   control::AgentHello hello = world.MakeHello(0);
