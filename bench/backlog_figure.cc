@@ -13,7 +13,7 @@
 
 #include "bench/creation.h"
 #include "bench/played_jobs.h"
-#include "operator/job/replacement_policy.h"
+#include "operator/job/foreign_times.h"
 
 namespace ringmaster::bench {
 namespace {

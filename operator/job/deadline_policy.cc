@@ -4,7 +4,7 @@
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
-#include "operator/job/replacement_policy.h"
+#include "operator/job/foreign_times.h"
 #include "operator/job/reports.h"
 
 namespace ringmaster::job {

@@ -5,7 +5,7 @@
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
-#include "operator/job/replacement_policy.h"
+#include "operator/job/foreign_times.h"
 
 namespace ringmaster::job {
 
@@ -70,11 +70,11 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
 std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   std::vector<Restart> restarts;
   if (api::IsTerminal(after)) return restarts;  // what ended the job is not started again
-  // Newest first: what is in front of the newest known one is new. A stack may be cut from an older
-  // entry, so that entries are compared by what names them.
+  // Newest first: what is in front of the newest known one is new. Entries are compared by what
+  // names them: a stack may be cut from an older one, and a time that lay in the future is
+  // corrected.
   const auto same = [](const api::Failure& a, const api::Failure& b) {
-    return a.pod_uid == b.pod_uid && a.start == b.start && a.reason == b.reason &&
-           a.rank == b.rank && a.time == b.time;
+    return a.pod_uid == b.pod_uid && a.start == b.start && a.reason == b.reason && a.rank == b.rank;
   };
   for (const api::Failure& failure : after.failures) {
     if (!before.failures.empty() && same(failure, before.failures.front())) break;

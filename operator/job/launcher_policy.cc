@@ -14,6 +14,27 @@ bool HasAnswered(const PlanInput& input) {
   return input.launcher->status.has_value() || input.job.status.world_size > 0;
 }
 
+bool Most(int part, int all) { return 2 * part > all; }
+
+bool MoreLikelyOurNetwork(const LaunchersHeard& all) {
+  const bool own = all.unheard >= 2 && Most(all.unheard, all.watched);
+  if (all.other_namespaces == 0) return own;
+  return Most(all.silent_namespaces, all.other_namespaces) && (own || all.silent_namespaces >= 2);
+}
+
+std::string WhyHeld(const LaunchersHeard& all) {
+  std::string who = std::to_string(all.unheard) + " of " + std::to_string(all.watched) +
+                    " launchers of this namespace";
+  if (all.other_namespaces > 0) {
+    who += ", and most launchers of " + std::to_string(all.silent_namespaces) + " of " +
+           std::to_string(all.other_namespaces) + " other namespaces,";
+  }
+  return who +
+         " do not answer at once, which is more likely the operator's own network than the "
+         "launchers: this one is replaced only if it stays silent for " +
+         std::to_string((kLauncherSilenceLimit + kLauncherHoldLimit).count()) + " s";
+}
+
 LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool node_not_ready) {
   const auto silence = input.now - *input.launcher->unheard_since;
   const LaunchersHeard& all = input.launchers;
@@ -21,12 +42,11 @@ LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool 
     const auto left = kLauncherSilenceLimit - silence;
     return {.lost = {}, .held = {}, .again = std::chrono::ceil<std::chrono::milliseconds>(left)};
   }
-  if (all.unheard >= 2 && 2 * all.unheard > all.watched && !node_not_ready) {
+  const auto hold_left = kLauncherSilenceLimit + kLauncherHoldLimit - silence;
+  if (hold_left.count() > 0 && MoreLikelyOurNetwork(all) && !node_not_ready) {
     return {.lost = {},
-            .held = std::to_string(all.unheard) + " of " + std::to_string(all.watched) +
-                    " launchers do not answer at once, which is more likely the operator's own "
-                    "network than the launchers: none is replaced",
-            .again = {}};  // the next failure is news
+            .held = WhyHeld(all),
+            .again = std::chrono::ceil<std::chrono::milliseconds>(hold_left)};
   }
   if (input.launcher->unheard_times < kLeastUnanswered) return {};  // the next failure is news
   return {.lost = who + " has not answered the operator for " +
@@ -59,6 +79,32 @@ LauncherCheck CheckLauncher(const PlanInput& input) {
     return {.lost = who + ", has never answered the operator", .held = {}, .again = {}};
   }
   return {};
+}
+
+LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
+                              std::string_view ns) {
+  struct Count {
+    int watched = 0;
+    int unheard = 0;
+  };
+  std::map<std::string_view, Count> by_namespace;
+  for (const auto& [uid, view] : views) {
+    if (!view.status && !view.answered_before) continue;  // it may still be starting
+    Count& count = by_namespace[view.ns];
+    ++count.watched;
+    count.unheard += view.unheard_since ? 1 : 0;
+  }
+  LaunchersHeard all;
+  for (const auto& [name, count] : by_namespace) {
+    if (name == ns) {
+      all.watched = count.watched;
+      all.unheard = count.unheard;
+    } else {
+      ++all.other_namespaces;
+      all.silent_namespaces += Most(count.unheard, count.watched) ? 1 : 0;
+    }
+  }
+  return all;
 }
 
 }  // namespace ringmaster::job

@@ -2,20 +2,27 @@
 
 // Is the present launcher lost although its Pod looks alive? One that had answered and then says
 // nothing for five seconds is replaced under the next term; ranks train on meanwhile, and one that
-// was only unreachable from here costs them nothing. Where two or more, and more than half, of all
-// launchers are not heard, the silence is more likely the operator's own: only a launcher whose
-// node is not ready either is replaced. One that has never answered this operator may still be
-// starting and is left alone, unless its node is not heard either. Pure.
+// was only unreachable from here costs them nothing. One that has never answered this operator may
+// still be starting and is left alone, unless its node is not heard either.
+//
+// Where most launchers are not heard, the silence is more likely the operator's own: then only a
+// launcher whose node is not ready either is replaced, for at most a minute. A tenant may silence
+// its launchers on purpose, so other namespaces count once each, and one of them alone proves
+// nothing. Pure.
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "operator/job/plan.h"
 
 namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
+// For so long the silence of others keeps a launcher that is silent, too.
+inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
 struct LauncherCheck {
   std::string lost;  // why it is lost, as a sentence; empty: it is not
@@ -24,5 +31,9 @@ struct LauncherCheck {
 };
 
 LauncherCheck CheckLauncher(const PlanInput& input);
+
+// `views`: of all jobs, by job UID; `ns`: whose point of view.
+LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
+                              std::string_view ns);
 
 }  // namespace ringmaster::job

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/base/log.h"
+#include "operator/job/launcher_policy.h"
 #include "operator/job/launcher_session.h"
 
 namespace ringmaster::job {
@@ -68,15 +69,9 @@ class LauncherPoller::Impl {
     return found->second;
   }
 
-  LaunchersHeard Heard() const {
-    LaunchersHeard all;
+  LaunchersHeard Heard(const std::string& ns) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [uid, view] : views_) {
-      if (!view.status && !view.answered_before) continue;  // it may still be starting
-      ++all.watched;
-      all.unheard += view.unheard_since ? 1 : 0;
-    }
-    return all;
+    return CountLaunchers(views_, ns);
   }
 
  private:
@@ -135,6 +130,6 @@ void LauncherPoller::Forget(const std::string& job_uid) { impl_->Forget(job_uid)
 std::optional<LauncherView> LauncherPoller::Latest(const std::string& job_uid) const {
   return impl_->Latest(job_uid);
 }
-LaunchersHeard LauncherPoller::Heard() const { return impl_->Heard(); }
+LaunchersHeard LauncherPoller::Heard(const std::string& ns) const { return impl_->Heard(ns); }
 
 }  // namespace ringmaster::job

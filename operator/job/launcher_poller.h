@@ -59,8 +59,8 @@ class LauncherPoller {
 
   // Nothing before the first exchange with the job's present launcher ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
-  // How the others do: is it that launcher, or we?
-  LaunchersHeard Heard() const;
+  // How the others do, as a job of this namespace sees it: is it that launcher, or we?
+  LaunchersHeard Heard(const std::string& ns) const;
 
  private:
   class Impl;

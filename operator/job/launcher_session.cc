@@ -41,6 +41,7 @@ class Session final : public LauncherSession {
         on_view_(std::move(on_view)),
         timer_(io),
         order_text_(control::EncodeOrder(target_.order)) {
+    view_.ns = target_.job_key.substr(0, target_.job_key.find('/'));
     view_.pod_uid = target_.pod_uid;
     view_.answered_before = target_.answered_before;
   }

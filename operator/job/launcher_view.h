@@ -15,6 +15,7 @@
 namespace ringmaster::job {
 
 struct LauncherView {
+  std::string ns;       // of the job
   std::string pod_uid;  // of the launcher Pod that was asked
   std::optional<control::LauncherStatus> status;
   // What it had confirmed when it gave `status`; null before the first.
@@ -28,10 +29,13 @@ struct LauncherView {
   double steps_per_second = 0;                // 0: unknown
 };
 
-// Of all launchers that are watched and have answered, this operator or an earlier one.
+// How the launchers do that are watched and have answered, this operator or an earlier one, as seen
+// from one namespace. Every other namespace counts once, however many launchers its tenant has.
 struct LaunchersHeard {
-  int watched = 0;
-  int unheard = 0;  // did not answer the last time
+  int watched = 0;            // of this namespace
+  int unheard = 0;            // of those: did not answer the last time
+  int other_namespaces = 0;   // that have launchers
+  int silent_namespaces = 0;  // of those: more than half of their launchers did not answer
 };
 
 }  // namespace ringmaster::job

@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/foreign_times.h"
 #include "operator/job/refusal.h"
 #include "operator/job/request_policy.h"
 #include "operator/kube/resource.h"
@@ -44,7 +45,7 @@ void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory)
 Reconciler::Reconciler(ReconcilerParts parts) : parts_(std::move(parts)) {}
 
 Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
-  const std::shared_ptr<const api::TrainingJob> job = parts_.jobs.Get(key);
+  std::shared_ptr<const api::TrainingJob> job = parts_.jobs.Get(key);
   if (job == nullptr) {
     Forget(key);
     return runtime::ReconcileResult{};
@@ -59,6 +60,8 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   }
   Known& known = KnownOf(*job);
   const Clock& clock = parts_.tools.clock;
+  const std::shared_ptr<const api::TrainingJob> stored = job;
+  job = WithoutFutureTimes(stored, clock.WallNow());
   const Observed observed =
       Observe(*job, {.pods = parts_.pods, .services = parts_.services, .nodes = parts_.nodes},
               known.memory.taken_names);
@@ -68,22 +71,24 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
   Remember(observed, launcher, now, known.memory);
   const std::vector<Violation> violations = JudgeSpec(*job, known, now);
-  Plan plan = MakePlan({.job = *job,
-                        .violations = violations,
-                        .observed = observed,
-                        .launcher = launcher,
-                        .memory = known.memory,
-                        .now = now,
-                        .wall_now = clock.WallNow(),
-                        .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard()
-                                                                         : LaunchersHeard{},
-                        .network_policies = parts_.tools.isolation.enabled,
-                        .installation = parts_.scope.installation});
+  Plan plan =
+      MakePlan({.job = *job,
+                .violations = violations,
+                .observed = observed,
+                .launcher = launcher,
+                .memory = known.memory,
+                .now = now,
+                .wall_now = clock.WallNow(),
+                .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard(job->ns)
+                                                                 : LaunchersHeard{},
+                .network_policies = parts_.tools.isolation.enabled,
+                .installation = parts_.scope.installation});
+  plan.write_status = plan.write_status || job != stored;
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);
-  const auto again = Actor(parts_.tools, *job, observed, *credentials, known.memory).Act(plan);
+  const auto again = Actor(parts_.tools, *stored, observed, *credentials, known.memory).Act(plan);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
   return runtime::ReconcileResult{.requeue_after = *again};
 }

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
-#include <iomanip>
 #include <iterator>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "common/base/backoff.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
+#include "operator/job/foreign_times.h"
 #include "operator/job/verdict_policy.h"
 
 namespace ringmaster::job {
@@ -42,14 +40,6 @@ bool Listed(const std::vector<api::Failure>& failures, const api::Failure& failu
 }
 
 }  // namespace
-
-std::optional<Clock::WallTime> ParseTime(const std::string& text) {
-  std::tm fields{};
-  std::istringstream in(text);
-  in >> std::get_time(&fields, "%Y-%m-%dT%H:%M:%S");
-  if (in.fail()) return std::nullopt;
-  return std::chrono::system_clock::from_time_t(timegm(&fields));
-}
 
 std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
                                            FailedRole role, Clock::WallTime now) {

@@ -5,7 +5,6 @@
 // Pure.
 
 #include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,5 @@ bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 // Those of the launcher's list (newest last) that are newer than all of it in `failures`.
 void AddRankFailures(const std::vector<control::RankExit>& exits, const std::string& wall_now,
                      std::vector<api::Failure>& failures);
-
-// The time of an RFC 3339 text as Kubernetes writes it (UTC); nothing when it is none.
-std::optional<Clock::WallTime> ParseTime(const std::string& text);
 
 }  // namespace ringmaster::job

@@ -83,7 +83,9 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
   if (answer->checkpoints_on_demand) return begin;
   const int64_t every = std::max<int64_t>(1, spec.checkpoint->every_steps);
   int64_t due = (begin + every - 1) / every * every;
-  if (answer->progress->total_steps > 0) due = std::min(due, answer->progress->total_steps);
+  if (answer->progress && answer->progress->total_steps > 0) {
+    due = std::min(due, answer->progress->total_steps);
+  }
   const double pace = input.launcher->steps_per_second;
   const auto missing = static_cast<double>(std::max<int64_t>(0, due - step));
   const double seconds = std::chrono::duration<double>(left).count();

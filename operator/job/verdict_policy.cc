@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
+#include "operator/job/foreign_times.h"
 
 namespace ringmaster::job {
 
@@ -69,9 +70,8 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
     outcome.message = "all " + std::to_string(verdict.world_size) + " ranks ended with exit code 0";
   }
   if (!verdict.succeeded && verdict.first_failure) {
-    const std::string& finished = launcher.container.finished_at;
-    outcome.failure =
-        FailureOf(*verdict.first_failure, outcome.reason, finished.empty() ? wall_now : finished);
+    outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
+                                NotAfter(launcher.container.finished_at, wall_now));
   }
   outcome.verdict = std::move(verdict);
   return outcome;
@@ -180,7 +180,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
                        .reason = api::kReasonWorkerFailed,
                        .last_lines = {},
                        .stack = "",
-                       .time = container.finished_at.empty() ? wall_now : container.finished_at};
+                       .time = NotAfter(container.finished_at, wall_now)};
   if (container.terminated) {
     failure.exit_code = container.exit_code;
     failure.signal = container.signal;

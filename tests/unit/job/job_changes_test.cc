@@ -4,6 +4,7 @@
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/foreign_times.h"
 #include "operator/job/replacement_policy.h"
 #include "tests/builders/job_builder.h"
 

@@ -8,7 +8,7 @@
 
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
-#include "operator/job/replacement_policy.h"
+#include "operator/job/foreign_times.h"
 #include "operator/kube/object_meta.h"
 #include "tests/builders/job_builder.h"
 #include "tests/fakes/fake_clock.h"

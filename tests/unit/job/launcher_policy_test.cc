@@ -113,15 +113,53 @@ TEST(LauncherPolicy, WhoIsReplaced) {
          s.launchers = {.watched = 4, .unheard = 3};
          s.Silent(seconds(60));
        },
-       false,
-       {}},
+       false, seconds(5)},
       {"both are silent",
        [](Scene& s) {
          s.launchers = {.watched = 2, .unheard = 2};
          s.Silent(seconds(60));
        },
-       false,
+       false, seconds(5)},
+      {"all have been silent for longer than a failure of our network is waited for",
+       [](Scene& s) {
+         s.launchers = {.watched = 2, .unheard = 2, .other_namespaces = 3, .silent_namespaces = 3};
+         s.Silent(seconds(65));
+       },
+       true,
        {}},
+      {"one tenant silences all of its launchers, and there is no other",
+       [](Scene& s) {
+         s.launchers = {.watched = 1, .unheard = 1, .other_namespaces = 1, .silent_namespaces = 1};
+         s.Silent(seconds(5));
+       },
+       true,
+       {}},
+      {"one of two other tenants silences all of its launchers",
+       [](Scene& s) {
+         s.launchers = {.watched = 9, .unheard = 1, .other_namespaces = 2, .silent_namespaces = 1};
+         s.Silent(seconds(5));
+       },
+       true,
+       {}},
+      {"most of its own namespace are silent, those of others are heard",
+       [](Scene& s) {
+         s.launchers = {.watched = 3, .unheard = 3, .other_namespaces = 2, .silent_namespaces = 1};
+         s.Silent(seconds(5));
+       },
+       true,
+       {}},
+      {"most namespaces are silent",
+       [](Scene& s) {
+         s.launchers = {.watched = 1, .unheard = 1, .other_namespaces = 3, .silent_namespaces = 2};
+         s.Silent(seconds(5));
+       },
+       false, seconds(60)},
+      {"its own namespace and the other one are silent",
+       [](Scene& s) {
+         s.launchers = {.watched = 2, .unheard = 2, .other_namespaces = 1, .silent_namespaces = 1};
+         s.Silent(seconds(5));
+       },
+       false, seconds(60)},
       {"both are silent, this one's node is not ready",
        [](Scene& s) {
          s.launchers = {.watched = 2, .unheard = 2};
@@ -195,6 +233,26 @@ TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
   ASSERT_NE(ready, plan.status.conditions.end());
   EXPECT_EQ(ready->reason, api::kReasonLauncherUnreachable);
   EXPECT_NE(ready->message.find("3 of 4 launchers"), std::string::npos) << ready->message;
+}
+
+TEST(LauncherPolicy, ANamespaceCountsOnceHoweverManyLaunchersItHas) {
+  std::map<std::string, LauncherView> views;
+  const auto add = [&](const char* ns, bool answered, bool silent) {
+    LauncherView view{.ns = ns, .answered_before = answered};
+    if (silent) view.unheard_since = Clock::Time{};
+    views[std::to_string(views.size())] = view;
+  };
+  for (int i = 0; i < 100; ++i) add("hostile", true, true);
+  for (int i = 0; i < 3; ++i) add("team-a", true, i == 0);
+  add("team-b", true, false);
+  add("team-c", false, true);  // it may still be starting
+
+  const LaunchersHeard seen = CountLaunchers(views, "team-a");
+
+  EXPECT_EQ(seen.watched, 3);
+  EXPECT_EQ(seen.unheard, 1);
+  EXPECT_EQ(seen.other_namespaces, 2);
+  EXPECT_EQ(seen.silent_namespaces, 1);
 }
 
 TEST(LauncherPolicy, ASilentOneKeepsItsPlaceWhileTheNextHasToWait) {

@@ -207,13 +207,13 @@ TEST_F(LauncherPollerTest, SilenceIsNewsAndCounted) {
 TEST_F(LauncherPollerTest, CountsWhoIsNotHeard) {
   ASSERT_NO_FATAL_FAILURE(AwaitView());
 
-  const LaunchersHeard before = poller.Heard();
+  const LaunchersHeard before = poller.Heard("team-a");
   launcher.End();
   ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid)->unheard_since.has_value(); }));
 
   EXPECT_EQ(before.watched, 1);
   EXPECT_EQ(before.unheard, 0);
-  EXPECT_EQ(poller.Heard().unheard, 1);
+  EXPECT_EQ(poller.Heard("team-a").unheard, 1);
 }
 
 TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {

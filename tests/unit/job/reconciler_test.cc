@@ -290,6 +290,26 @@ TEST(Reconciler, AJobIsIsolatedBeforeItsWorkersAreMade) {
   }
 }
 
+// An earlier leader whose clock was an hour ahead: without a correction the next worker waits for
+// the hour to pass.
+TEST(Reconciler, TimesOfTheFutureAreCorrectedAndDelayNoReplacement) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  json& status = api.objects[kJobPath]["status"];
+  status["failures"] = {{{"podUID", "a"}, {"reason", "Error"}, {"time", "2026-11-20T11:02:00Z"}},
+                        {{"podUID", "b"}, {"reason", "Error"}, {"time", "2026-11-20T11:01:00Z"}},
+                        {{"podUID", "c"}, {"reason", "Error"}, {"time", "2026-11-20T11:00:00Z"}}};
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+
+  op.Settle();
+  op.clock.Advance(std::chrono::seconds(2));
+  op.Settle();
+
+  EXPECT_TRUE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-1"));
+  EXPECT_EQ(StatusOf(api).failures.at(0).time, "2026-11-20T10:00:00Z");
+}
+
 TEST(Reconciler, WithoutItsNetworkPoliciesAJobGetsNoWorker) {
   FakeApi api;
   api.refuse_create[kPoliciesPath] = {403, "networkpolicies is forbidden"};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
+#include "operator/job/foreign_times.h"
 
 namespace ringmaster::job {
 namespace {

@@ -110,6 +110,25 @@ TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
   EXPECT_THAT(plan.events, IsEmpty());
 }
 
+// A launcher that forms a world knows no progress, and one of before checkpoints on demand takes
+// none.
+TEST(SuspendPlan, WithoutProgressTheNextCheckpointIsReckonedFromTheStatus) {
+  Scene scene = Training();
+  scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
+  scene.job.status.progress = api::JobProgress{.step = 120};
+  control::LauncherStatus forming = RunningWorld(2);
+  forming.phase = control::LauncherPhase::kForming;
+  forming.progress = control::Progress{.step = 1, .total_steps = 7};
+  forming.progress.reset();
+  scene.Answers(forming);
+  scene.launcher->steps_per_second = 100;
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.suspending, Suspending::kAwaitingCheckpoint);
+  EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr("200"));
+}
+
 TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
   struct Row {
     const char* name;
