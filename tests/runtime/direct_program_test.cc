@@ -78,6 +78,33 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
 }
 
+TEST_F(DirectProgram, RunsInTheWorkingDirectoryOfTheContainer) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK in $(/bin/pwd), told $PWD"};
+  Job job(3, spec);
+  job.working_dir = "/var/lib";
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  const std::string log = job.launcher().Log();
+  EXPECT_THAT(log, HasSubstr("rank 0 in /var/lib, told /var/lib"));
+  EXPECT_THAT(log, HasSubstr("rank 1 in /var/lib, told /var/lib"));
+}
+
+TEST_F(DirectProgram, RunsWhereTheUsersOwnArgumentsForMpirunSay) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK in $(/bin/pwd)"};
+  spec.mpi_extra_args = {"--wdir", "/usr/lib"};
+  Job job(3, spec);
+  job.working_dir = "/var/lib";
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 1 in /usr/lib"));
+}
+
 TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsToo) {
   control::LaunchSpec spec;
   spec.command = {"sh", "-c",

@@ -78,6 +78,7 @@ class Rank {
       over_ = switching_ = false;
       std::printf("rank %d of %zu in epoch %lld\n", world_.rank, world_.members.size(),
                   static_cast<long long>(world_.epoch.number));
+      std::printf("rank %d runs in %s\n", world_.rank, std::filesystem::current_path().c_str());
       if (MeetTheOthers()) Train();
     }
   }

@@ -101,12 +101,14 @@ std::string Hosts::Link(int host) const { return prefix_ + "v" + std::to_string(
 std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
                                       const Variables& variables,
                                       const std::vector<std::string>& argv,
-                                      const std::string& log_file) const {
+                                      const std::string& log_file,
+                                      const std::string& working_dir) const {
   const std::string enter = MountOwnFolders(argv.front()) + kEnter;
   std::vector<std::string> command = {
       "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
       "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",
       enter,   "sh",    host_name};
+  if (!working_dir.empty()) command.push_back("--chdir=" + working_dir);
   for (const auto& [name, value] : variables) command.push_back(name + "=" + value);
   command.insert(command.end(), argv.begin(), argv.end());
   return std::make_unique<Process>(command, log_file);

@@ -28,9 +28,10 @@ class Hosts {
   std::string Namespace(int host) const;
 
   // The program's standard streams go to `log_file`. Its environment is `variables` alone.
+  // It begins in `working_dir`; empty: in the one that we are in.
   std::unique_ptr<Process> Start(int host, const std::string& host_name, const Variables& variables,
-                                 const std::vector<std::string>& argv,
-                                 const std::string& log_file) const;
+                                 const std::vector<std::string>& argv, const std::string& log_file,
+                                 const std::string& working_dir = "") const;
 
   // Signals the PID 1 that a Start() made, not what holds its namespace.
   static void Signal(const Process& process, int signal);

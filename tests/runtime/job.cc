@@ -133,7 +133,7 @@ void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& ch
   const std::string host_name =
       shared == host_network.end() ? name : "node-" + std::to_string(host);
   agents_[worker] = hosts_.Start(host, host_name, variables, {AgentProgram()},
-                                 Path("worker-" + std::to_string(worker) + ".log"));
+                                 Path("worker-" + std::to_string(worker) + ".log"), working_dir);
 }
 
 Ran Job::Call(const std::string& token, const std::vector<std::string>& arguments) {

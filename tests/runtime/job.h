@@ -26,6 +26,7 @@ class Job {
   // another mpirun.
   Variables launcher_extra;
   Variables worker_extra;
+  std::string working_dir;  // of the workers' containers; empty: the test's own
   // Workers that run on another host than theirs, with its network and its name: Pods with
   // hostNetwork. Of each the host.
   std::map<int, int> host_network;

@@ -68,6 +68,16 @@ TEST_F(ManagedJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
   }
 }
 
+TEST_F(ManagedJob, RanksRunInTheWorkingDirectoryOfTheContainer) {
+  Job job(2, FakeTraining({"--steps=2"}));
+  job.working_dir = "/var/lib";
+
+  const control::Verdict verdict = Run(job, 1);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 runs in /var/lib"));
+}
+
 TEST_F(ManagedJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
   Job job(3, FakeTraining({"--steps=2"}, 2));
   job.host_network = {{0, 1}, {1, 1}, {2, 1}};

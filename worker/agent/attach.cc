@@ -1,7 +1,9 @@
 #include "worker/agent/attach.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <string_view>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
 constexpr char kCohortFlag[] = "--cohort=";
+constexpr char kStayFlag[] = "--stay";  // in the directory in which mpirun starts us
 
 std::optional<long long> ParseNumber(std::string_view text) {
   long long number = 0;
@@ -70,12 +73,24 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   AttachOptions options;
   std::optional<long long> cohort;
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  bool stay = false;
   for (auto argument = arguments.begin(); argument != dashes; ++argument) {
+<<<<<<< HEAD
     if (!argument->starts_with(kCohortFlag)) {
       // A launcher of another release may say more than this one knows.
       if (argument->starts_with("--")) continue;
       return Failed(1, "unknown argument \"" + *argument +
                            "\"; usage: ringmaster-attach --cohort=N [-- PROGRAM ARGUMENTS]");
+=======
+    if (*argument == kStayFlag) {
+      stay = true;
+      continue;
+    }
+    if (!argument->starts_with(kCohortFlag) || cohort.has_value()) {
+      return Failed(1,
+                    "unknown argument \"" + *argument +
+                        "\"; usage: ringmaster-attach --cohort=N [--stay] [-- PROGRAM ARGUMENTS]");
+>>>>>>> 1c64b56 (Programs run in their container's working directory; mpirun's message is quoted whole, without its rules)
     }
     cohort = ParseNumber(std::string_view(*argument).substr(sizeof kCohortFlag - 1));
     if (!cohort.has_value()) return Failed(1, "\"" + *argument + "\" has no number");
@@ -99,6 +114,8 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
                   "Open MPI's mpirun alone");
   }
   options.socket = socket->second;
+  const auto working_dir = environment.find(kEnvWorkingDir);
+  if (!stay && working_dir != environment.end()) options.working_dir = working_dir->second;
   options.hello = {*cohort, *slot, *rank, *size, !options.program.empty()};
   return {std::move(options), {}};
 }
@@ -172,9 +189,20 @@ void Attach::StartProgram() {
       fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     }
   }
+  const std::string& directory = options_.working_dir;
+  if (!directory.empty() && chdir(directory.c_str()) != 0) {
+    return ReportCannotStart("cannot enter " + directory +
+                             ", the working directory of the worker's "
+                             "container: " +
+                             std::strerror(errno));
+  }
   ProcessSpec spec;
   spec.argv = options_.program;
-  for (char** entry = environ; *entry != nullptr; ++entry) spec.environment.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool stale = !directory.empty() && std::string_view(*entry).starts_with("PWD=");
+    if (!stale) spec.environment.emplace_back(*entry);
+  }
+  if (!directory.empty()) spec.environment.push_back("PWD=" + directory);
   spec.keep_stdin = true;
   spec.keep_descriptors = true;
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
@@ -188,10 +216,14 @@ void Attach::StartProgram() {
     program_ = *std::move(started);
     return;
   }
-  WriteAll(STDERR_FILENO, "ringmaster-attach: " + started.error().message + '\n');
+  ReportCannotStart(started.error().message);
+}
+
+void Attach::ReportCannotStart(const std::string& reason) {
+  WriteAll(STDERR_FILENO, "ringmaster-attach: " + reason + '\n');
   control::RankExit exit;
   exit.exit_code = control::kExitCannotStart;
-  exit.last_lines = {started.error().message};
+  exit.last_lines = {reason};
   ReportExit(std::move(exit));
 }
 

@@ -26,6 +26,7 @@ struct AttachOptions {
   std::string socket;  // of the agent
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty for our own trainer
+  std::string working_dir;           // for the program; empty: the one we are in
 };
 
 struct AttachFailure {
@@ -33,8 +34,8 @@ struct AttachFailure {
   std::string message;
 };
 
-// From the command line (--cohort=N [-- PROGRAM ARGUMENTS]) and mpirun's variables. Pure; `host` is
-// for messages.
+// From the command line (--cohort=N [--stay] [-- PROGRAM ARGUMENTS]) and mpirun's variables. Pure;
+// `host` is for messages.
 struct AttachArguments {
   std::optional<AttachOptions> options;
   AttachFailure failure;  // when there are no options
@@ -56,6 +57,7 @@ class Attach {
   void OnClosed(const std::string& reason);
   void OnManagedExit(const control::RankExit& exit);
   void StartProgram();
+  void ReportCannotStart(const std::string& reason);
   void OnProgramEnd(ProcessEnd end, const LastLines& last_lines);
   void ReportExit(control::RankExit exit);
   void ForwardSignals();

@@ -18,6 +18,10 @@ namespace ringmaster::agent {
 
 using Environment = std::map<std::string, std::string>;
 
+// What the agent tells attach, through sshd's sessions: the directory in which the worker's
+// container was started (workingDir, or the image's). Sessions begin in the user's home.
+inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
+
 // The environment of this process.
 Environment ProcessEnvironment(char** environ);
 

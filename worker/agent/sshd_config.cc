@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/control/pod_contract.h"
+#include "worker/agent/config.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -71,7 +72,7 @@ std::string SshdConfigText(const SshdSettings& settings) {
 
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket,
-    bool as_root) {
+    const std::string& working_dir, bool as_root) {
   static constexpr std::array<std::string_view, 11> kLeftOut = {"HOME",
                                                                 "PWD",
                                                                 "OLDPWD",
@@ -86,6 +87,7 @@ std::map<std::string, std::string> SessionEnvironment(
   std::map<std::string, std::string> environment = container;
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
+  if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
   // bash under sshd reads ~/.bashrc only at the outermost level. What people keep there (conda,
   // pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";

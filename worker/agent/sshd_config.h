@@ -24,10 +24,10 @@ std::string SshdConfigText(const SshdSettings& settings);
 // The variables of `container` that ssh sessions shall have: everything a user set on the container
 // (a direct program runs below sshd and needs it), without what belongs to one process (HOME, PWD,
 // ...) and without those of our own variables that only the agent needs. Adds the agent's
-// socket, and keeps bash from reading ~/.bashrc. Where the container runs as root, which somebody
-// allowed, mpirun's daemon is told that it may too.
+// socket and working directory, and keeps bash from reading ~/.bashrc. Where the container runs as
+// root, which somebody allowed, mpirun's daemon is told that it may too.
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket,
-    bool as_root);
+    const std::string& working_dir, bool as_root);
 
 }  // namespace ringmaster::agent

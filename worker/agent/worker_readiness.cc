@@ -1,7 +1,9 @@
 #include "worker/agent/worker_readiness.h"
 
+#include <filesystem>
 #include <pwd.h>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -86,8 +88,10 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
+  std::error_code unknown;  // where it was removed meanwhile: sessions stay in the user's home
   options.settings.environment =
-      SessionEnvironment(config_.container, config_.AgentSocket(), geteuid() == 0);
+      SessionEnvironment(config_.container, config_.AgentSocket(),
+                         std::filesystem::current_path(unknown).string(), geteuid() == 0);
   options.config_file = config_.runtime_dir / "sshd_config";
   options.path = PathOf(config_);
   sshd_ = std::make_unique<Sshd>(io_, reaper_, std::move(options),

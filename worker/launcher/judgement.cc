@@ -3,6 +3,7 @@
 // silence is noticed.
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "common/base/log.h"
@@ -15,15 +16,39 @@ namespace {
 using control::LauncherPhase;
 using control::RankExit;
 
-std::string LastLine(const std::vector<std::string>& lines) {
+// Rules and frames are no words.
+bool SaysSomething(const std::string& line) {
+  return std::any_of(line.begin(), line.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
+  });
+}
+
+std::string Trimmed(const std::string& line) {
+  constexpr char kBlank[] = " \t\r\n";
+  const std::size_t begin = line.find_first_not_of(kBlank);
+  return begin == std::string::npos ? ""
+                                    : line.substr(begin, line.find_last_not_of(kBlank) + 1 - begin);
+}
+
+// The last line with words. Of a text between two rules, as mpirun's messages are, all of it: its
+// last line is seldom the one that says what is wrong.
+std::string LastWords(const std::vector<std::string>& lines) {
+  std::string words;
+  bool framed = false;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (line->find_first_not_of(" \t\r\n") != std::string::npos) return *line;
+    if (SaysSomething(*line)) {
+      words = words.empty() ? Trimmed(*line) : Trimmed(*line) + ' ' + words;
+      if (!framed) return words;
+    } else if (line->starts_with("-----")) {
+      if (!words.empty()) return words;
+      framed = true;
+    }
   }
-  return "";
+  return words;
 }
 
 std::string Printed(const std::vector<std::string>& lines) {
-  const std::string last = LastLine(lines);
+  const std::string last = LastWords(lines);
   return last.empty() ? "it printed nothing" : "it printed last: " + last;
 }
 

@@ -93,6 +93,14 @@ std::map<std::string, std::string> MpirunEnvironment(
   return environment;
 }
 
+bool ChoosesDirectory(const std::vector<std::string>& extra_args) {
+  static constexpr std::array<std::string_view, 4> kFlags = {"--wdir", "-wdir", "--wd", "-wd"};
+  return std::any_of(extra_args.begin(), extra_args.end(), [](const std::string& argument) {
+    const std::string_view flag = std::string_view(argument).substr(0, argument.find('='));
+    return std::find(kFlags.begin(), kFlags.end(), flag) != kFlags.end();
+  });
+}
+
 std::string QuoteCommand(const std::vector<std::string>& words) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

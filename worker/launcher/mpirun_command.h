@@ -49,6 +49,9 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
 
+// Whether a user's own arguments tell mpirun in which directory to start programs.
+bool ChoosesDirectory(const std::vector<std::string>& extra_args);
+
 // A command as a line that a shell would read as the same words: for logs.
 std::string QuoteCommand(const std::vector<std::string>& words);
 

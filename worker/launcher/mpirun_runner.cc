@@ -110,6 +110,7 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   }
   plan.extra_args = config_.spec.mpi_extra_args;
   plan.program = {config_.attach, "--cohort=" + std::to_string(start.cohort)};
+  if (ChoosesDirectory(plan.extra_args)) plan.program.emplace_back("--stay");
   if (!config_.spec.IsManagedTrainer()) {
     plan.program.push_back("--");
     plan.program.insert(plan.program.end(), config_.spec.command.begin(),

@@ -40,6 +40,18 @@ TEST(AttachArguments, TakesAProgramAfterTheDashes) {
   EXPECT_THAT(read.options->program, ElementsAre("sh", "-c", "--cohort=4"));
 }
 
+TEST(AttachArguments, TheProgramRunsWhereTheContainerDoesUnlessMpirunWasToldOtherwise) {
+  Environment environment = FromMpirun();
+  environment[kEnvWorkingDir] = "/workspace/src";
+
+  EXPECT_EQ(ReadAttachArguments({"--cohort=3", "--", "./a"}, environment, "h").options->working_dir,
+            "/workspace/src");
+  EXPECT_EQ(ReadAttachArguments({"--cohort=3", "--stay", "--", "./a"}, environment, "h")
+                .options->working_dir,
+            "");
+  EXPECT_EQ(ReadAttachArguments({"--cohort=3"}, FromMpirun(), "h").options->working_dir, "");
+}
+
 TEST(AttachArguments, SaysThatAHostWithoutAgentIsNoWorker) {
   Environment environment = FromMpirun();
   environment.erase(control::kEnvAgentSocket);

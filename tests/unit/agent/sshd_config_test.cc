@@ -55,17 +55,18 @@ TEST(SshdConfig, SessionsGetTheContainersVariablesWithoutOurSecretsPaths) {
                                                {"RINGMASTER_ITEM_SHA256", "{}"},
                                                {"RINGMASTER_CREDENTIALS_DIR", "/c"},
                                                {"RINGMASTER_POD_NAME", "worker-0"}},
-                                              "/r/agent.sock", false);
+                                              "/r/agent.sock", "/workspace/src", false);
 
   EXPECT_EQ(environment,
             (std::map<std::string, std::string>{{"NCCL_DEBUG", "INFO"},
                                                 {"RINGMASTER_POD_NAME", "worker-0"},
                                                 {"RINGMASTER_AGENT_SOCKET", "/r/agent.sock"},
+                                                {"RINGMASTER_WORKING_DIR", "/workspace/src"},
                                                 {"SHLVL", "1"}}));
 }
 
 TEST(SshdConfig, AContainerThatRunsAsRootLetsMpirunsDaemonDoSo) {
-  const auto environment = SessionEnvironment({}, "/r/agent.sock", true);
+  const auto environment = SessionEnvironment({}, "/r/agent.sock", "", true);
 
   for (const char* program : {"PRTE", "OMPI"}) {
     EXPECT_EQ(environment.count(std::string(program) + "_ALLOW_RUN_AS_ROOT"), 1U);

@@ -9,6 +9,7 @@ namespace ringmaster::launcher {
 namespace {
 
 using control::LauncherPhase;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 class TwoWorkers : public testing::Test {
@@ -264,6 +265,28 @@ TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsQuoted) {
   EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
   EXPECT_THAT(world->Verdict()->verdict.message,
               HasSubstr("it printed last: bash: orted: command not found"));
+}
+
+TEST_F(TwoWorkers, WhatMpirunSaysBetweenRulesIsQuotedWithoutThem) {
+  Start();
+  world->MpirunEnds(
+      1, {"some other line", std::string(74, '-'),
+          "An unrecognized option was included on the mpirun command line:", "   Option: --foo",
+          "Please use the \"mpirun --help\" command.", std::string(74, '-')});
+  Settle(1s);
+
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              EndsWith("it printed last: An unrecognized option was included on the mpirun command "
+                       "line: Option: --foo Please use the \"mpirun --help\" command."));
+}
+
+TEST_F(TwoWorkers, ARuleAloneIsNotWhatWasPrintedLast) {
+  Start();
+  world->MpirunEnds(1, {"mpirun: Error: unknown option", "====="});
+  Settle(1s);
+
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              EndsWith("it printed last: mpirun: Error: unknown option"));
 }
 
 TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsTriedAgainBeforeItIsTheJobsFailure) {

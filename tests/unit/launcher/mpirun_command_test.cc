@@ -36,6 +36,15 @@ TEST(MpirunCommand, WritesOpenMpi5Lines) {
             "--cohort=7");
 }
 
+TEST(MpirunCommand, KnowsWhetherTheUserChoosesTheDirectory) {
+  for (const std::vector<std::string>& chosen :
+       {std::vector<std::string>{"--wdir", "/a"}, {"-wd", "/a"}, {"--verbose", "--wdir=/a"}}) {
+    EXPECT_TRUE(ChoosesDirectory(chosen)) << chosen.front();
+  }
+  EXPECT_FALSE(ChoosesDirectory({}));
+  EXPECT_FALSE(ChoosesDirectory({"--mca", "wdir", "1"}));
+}
+
 TEST(MpirunCommand, AddsWhatTheJobAsksFor) {
   MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
   plan.as_root = true;
