@@ -1,9 +1,8 @@
 #include "common/base/log.h"
 
+#include <memory>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-
-#include <memory>
 
 namespace ringmaster {
 namespace {
@@ -15,11 +14,21 @@ std::string Escape(std::string_view text) {
   escaped.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-      case '"': escaped += "\\\""; break;
-      case '\\': escaped += "\\\\"; break;
-      case '\n': escaped += "\\n"; break;
-      case '\r': escaped += "\\r"; break;
-      case '\t': escaped += "\\t"; break;
+      case '"':
+        escaped += "\\\"";
+        break;
+      case '\\':
+        escaped += "\\\\";
+        break;
+      case '\n':
+        escaped += "\\n";
+        break;
+      case '\r':
+        escaped += "\\r";
+        break;
+      case '\t':
+        escaped += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           escaped += ' ';
@@ -34,7 +43,8 @@ std::string Escape(std::string_view text) {
 std::string Quoted(std::string_view text) { return '"' + Escape(text) + '"'; }
 
 std::string TextValue(std::string_view value) {
-  const bool plain = !value.empty() && value.find_first_of(" \"=\\\n\r\t") == std::string_view::npos;
+  const bool plain =
+      !value.empty() && value.find_first_of(" \"=\\\n\r\t") == std::string_view::npos;
   return plain ? std::string(value) : Quoted(value);
 }
 
@@ -42,7 +52,8 @@ std::string Line(std::string_view message, LogFields fields) {
   std::string line;
   if (g_format == LogFormat::kJson) {
     line = Quoted(message);
-    for (const LogField& field : fields) line += ',' + Quoted(field.key) + ':' + Quoted(field.value);
+    for (const LogField& field : fields)
+      line += ',' + Quoted(field.key) + ':' + Quoted(field.value);
     return line;
   }
   line = message;
@@ -60,7 +71,16 @@ void Write(spdlog::level::level_enum level, std::string_view message, LogFields 
   spdlog::log(level, "{}", Line(message, fields));
 }
 
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %l %n %v";
+constexpr std::size_t kStampBytes = sizeof("2026-01-31T23:59:59.999Z") - 1;
+
 }  // namespace
+
+bool IsRoutine(std::string_view line) {
+  if (line.size() <= kStampBytes || line[kStampBytes - 1] != 'Z') return false;
+  const std::string_view rest = line.substr(kStampBytes);
+  return rest.starts_with(" info ringmaster-") || rest.starts_with(" debug ringmaster-");
+}
 
 void InitLog(std::string_view program, std::string_view level, LogFormat format) {
   g_format = format;
@@ -71,7 +91,7 @@ void InitLog(std::string_view program, std::string_view level, LogFormat format)
         R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","program":"%n","message":%v})",
         spdlog::pattern_time_type::utc);
   } else {
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %n %v", spdlog::pattern_time_type::utc);
+    logger->set_pattern(kTextPattern, spdlog::pattern_time_type::utc);
   }
   logger->set_level(spdlog::level::from_str(std::string(level)));
   logger->flush_on(spdlog::level::debug);

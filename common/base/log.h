@@ -1,11 +1,13 @@
 #pragma once
 
-// Structured logs on spdlog: a constant message and key=value pairs, one line each, to standard error.
+// Structured logs on spdlog: a constant message and key=value pairs, one line each, to standard
+// error.
 //
 //   LogInfo("Created the worker Pods", {{"job", key}, {"count", n}});
 //
-// Messages are capitalised, in the past tense, without a full stop. State changes are info, the rest debug. An error
-// that is also returned is not logged: the top of the call chain logs it once. Never log a secret.
+// Messages are capitalised, in the past tense, without a full stop. State changes are info, the
+// rest debug. An error that is also returned is not logged: the top of the call chain logs it once.
+// Never log a secret.
 
 #include <initializer_list>
 #include <string>
@@ -31,9 +33,12 @@ using LogFields = std::initializer_list<LogField>;
 
 enum class LogFormat { kText, kJson };
 
-// Call once, first thing in main(): `program` is printed with every line. `level` is one of debug, info, warn, error.
-// Before the call, lines go out as text at level info.
+// Call once, first thing in main(): `program` is printed with every line. `level` is one of debug,
+// info, warn, error. Before the call, lines go out as text at level info.
 void InitLog(std::string_view program, std::string_view level, LogFormat format);
+
+// Whether a line, without its end, is one that LogDebug or LogInfo writes as text.
+bool IsRoutine(std::string_view line);
 
 void LogDebug(std::string_view message, LogFields fields = {});
 void LogInfo(std::string_view message, LogFields fields = {});

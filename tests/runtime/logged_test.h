@@ -41,6 +41,7 @@ class LoggedTest : public testing::Test {
                     "--global-batch=24",
                     "--steps=" + std::to_string(steps),
                     "--step-log=" + step_log,
+                    "--log-every=1",
                     "--audit-log=" + logs_ + "/audit"};
     return spec;
   }

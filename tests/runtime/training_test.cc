@@ -77,9 +77,9 @@ double LargestDifference(int seed) {
   for (const int workers : {1, 2, 3}) {
     // Rank 0 writes it; hosts share all of the file system but /tmp.
     const std::string step_log = "/var/tmp/rmt-steps-" + std::to_string(getpid());
-    Job job(1 + workers,
-            Training::Mnist({"--seed=" + std::to_string(seed), "--global-batch=48", "--steps=100",
-                             "--learning-rate=0.05", "--momentum=0", "--step-log=" + step_log}));
+    Job job(1 + workers, Training::Mnist({"--seed=" + std::to_string(seed), "--global-batch=48",
+                                          "--steps=100", "--learning-rate=0.05", "--momentum=0",
+                                          "--log-every=1", "--step-log=" + step_log}));
     const control::Verdict verdict = Training::Run(&job, workers);
     curves.push_back(Training::Losses(ReadFile(step_log)));
     unlink(step_log.c_str());

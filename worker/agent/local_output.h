@@ -1,7 +1,7 @@
 #pragma once
 
-// What ranks print while no attach carries it: whole lines, marked with the rank, on the agent's
-// own standard streams, so that `kubectl logs` of the worker has it.
+// What the worker's ranks print: whole lines, marked with the rank, on the agent's own standard
+// streams, so that `kubectl logs` of the worker has it.
 
 #include <map>
 #include <string>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/log.h"
+
 namespace ringmaster::agent {
 namespace {
 
@@ -20,9 +22,29 @@ SlotOutput::SlotOutput(int slot, std::string pod, SlotActions* actions)
 
 void SlotOutput::Add(bool is_stderr, std::string_view data) {
   if (data.empty()) return;
+  actions_->PrintLocally(slot_, route_.rank, is_stderr, data);
   in_line_[is_stderr ? 1 : 0] = data.back() != '\n';
-  Keep(is_stderr, data);
+  if (is_stderr) {
+    Keep(true,
+         route_.rank == 0 ? std::exchange(begun_, "") + std::string(data) : WithoutRoutine(data));
+  } else {
+    Keep(false, data);
+  }
   Flow();
+}
+
+std::string SlotOutput::WithoutRoutine(std::string_view data) {
+  begun_ += data;
+  std::string kept;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = begun_.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const std::string_view line = std::string_view(begun_).substr(begin, end - begin);
+    if (!IsRoutine(line)) kept.append(line).append("\n");
+  }
+  begun_.erase(0, begin);
+  if (begun_.size() > kMaxUnfinishedBytes) kept += std::exchange(begun_, "");
+  return kept;
 }
 
 void SlotOutput::GoTo(const Route& route) {
@@ -38,8 +60,10 @@ void SlotOutput::GoTo(const Route& route) {
 }
 
 void SlotOutput::EndLines() {
+  Keep(true, std::exchange(begun_, ""));
   for (const bool is_stderr : {false, true}) {
     bool& in_line = in_line_[is_stderr ? 1 : 0];
+    if (in_line) actions_->PrintLocally(slot_, route_.rank, is_stderr, "\n");
     if (in_line && route_.way != Way::kAttach) Keep(is_stderr, "\n");
     in_line = false;
   }
@@ -47,6 +71,7 @@ void SlotOutput::EndLines() {
 }
 
 void SlotOutput::Keep(bool is_stderr, std::string_view data) {
+  if (data.empty()) return;
   waiting_bytes_ += data.size();
   if (!waiting_.empty() && waiting_.back().is_stderr == is_stderr &&
       waiting_.back().data.size() + data.size() <= kMaxChunkBytes) {
@@ -71,7 +96,6 @@ void SlotOutput::Flow() {
 void SlotOutput::Bound() {
   while (waiting_bytes_ > kMaxWaitingBytes) {
     const Chunk& oldest = waiting_.front();
-    actions_->PrintLocally(slot_, route_.rank, oldest.is_stderr, oldest.data);
     left_out_ += Lines(oldest.data);
     waiting_bytes_ -= oldest.data.size();
     waiting_.pop_front();
@@ -88,14 +112,13 @@ void SlotOutput::TellWhatWasLeftOut() {
 void SlotOutput::Give(const Chunk& chunk) {
   switch (route_.way) {
     case Way::kWait:
+    case Way::kLocal:
       return;
     case Way::kAttach:
       return actions_->SendToAttach(route_.attach,
                                     control::RankOutput{chunk.is_stderr, chunk.data});
     case Way::kLauncher:
       return GiveLines(chunk);
-    case Way::kLocal:
-      return actions_->PrintLocally(slot_, route_.rank, chunk.is_stderr, chunk.data);
   }
 }
 

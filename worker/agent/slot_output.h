@@ -1,8 +1,10 @@
 #pragma once
 
-// What the processes of one slot print, on its way to somebody who shows it: the slot's attach, the
-// launcher where there is none, or the agent's own streams. Waits in a bounded buffer while nobody
-// takes it. Used by managed_slots.h.
+// What the processes of one slot print. All of it goes to the agent's own streams, the worker's
+// log. What concerns the whole job goes to the launcher's log, too, through the slot's attach or,
+// where there is none, the launcher itself: all that rank 0 prints, and of other ranks what is no
+// routine line of our own log. Waits in a bounded buffer while nobody takes it. Used by
+// managed_slots.h.
 
 #include <array>
 #include <cstddef>
@@ -16,15 +18,15 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // What waits for somebody to take it; beyond it the oldest goes to our own streams instead, which
-  // the one who takes the rest is told in one line.
+  // What waits for somebody to take it; beyond it the oldest is left out, which the one who takes
+  // the rest is told in one line.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
     kWait,      // nobody knows yet whose it is
     kAttach,    // as it comes
     kLauncher,  // in whole lines, while it takes output
-    kLocal      // the agent's own streams
+    kLocal      // nobody beyond the agent's own streams
   };
   struct Route {
     Way way = Way::kWait;
@@ -49,6 +51,7 @@ class SlotOutput {
     std::string data;
   };
 
+  std::string WithoutRoutine(std::string_view data);
   void Keep(bool is_stderr, std::string_view data);
   void Flow();
   void Bound();
@@ -64,6 +67,7 @@ class SlotOutput {
   std::size_t waiting_bytes_ = 0;
   std::size_t left_out_ = 0;               // lines
   std::array<bool, 2> in_line_{};          // by stream: what came last had no end of line
+  std::string begun_;                      // on stderr, a line that may be a routine one
   std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
 };
 

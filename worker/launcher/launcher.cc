@@ -247,7 +247,7 @@ class Launcher {
     });
   }
   void Do(const Print& print) {
-    PassThrough(print.is_stderr, TagLines(print.rank, print.is_stderr, print.data));
+    PassThrough(print.is_stderr, TagLines(print.whose, print.is_stderr, print.data));
   }
   void Do(const Record& record) { WriteVerdict(config_.termination_log, record.verdict); }
   void Do(const launcher::Finish& finish) {

@@ -96,7 +96,7 @@ struct Probe {
 };
 // What a rank printed that came over the control channel.
 struct Print {
-  int rank = -1;
+  std::string whose;  // "1,<rank>", as mpirun has it; "<Pod>/<slot>" of a rank in no world yet
   bool is_stderr = false;
   std::string data;
 };

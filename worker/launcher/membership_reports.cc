@@ -213,8 +213,10 @@ void Membership::On(Time /*now*/, Worker& worker, const control::WorldReport& re
   adoption_.Report(worker.hello.pod_uid, report);
 }
 
-void Membership::On(Time /*now*/, Worker& /*worker*/, const control::SlotOutput& output) {
-  actions_.push_back(Print{std::max(-1, output.rank), output.is_stderr, output.data});
+void Membership::On(Time /*now*/, Worker& worker, const control::SlotOutput& output) {
+  const std::string whose = output.rank >= 0 ? "1," + std::to_string(output.rank)
+                                             : worker.hello.pod + "/" + std::to_string(output.slot);
+  actions_.push_back(Print{whose, output.is_stderr, output.data});
 }
 
 // Only the newest world's own members may complete a checkpoint, and only while it runs.

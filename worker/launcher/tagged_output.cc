@@ -5,9 +5,8 @@
 
 namespace ringmaster::launcher {
 
-std::string TagLines(int rank, bool is_stderr, std::string_view data) {
-  const std::string tag =
-      "[1," + std::to_string(rank) + (is_stderr ? "]<stderr>: " : "]<stdout>: ");
+std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data) {
+  const std::string tag = "[" + whose + (is_stderr ? "]<stderr>: " : "]<stdout>: ");
   std::string tagged;
   while (!data.empty()) {
     const std::size_t end = data.find('\n');

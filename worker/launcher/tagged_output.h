@@ -7,9 +7,9 @@
 
 namespace ringmaster::launcher {
 
-// Every line of `data` with "[1,<rank>]<stdout>: " or "<stderr>" in front; a last line without its
+// Every line of `data` with "[<whose>]<stdout>: " or "<stderr>" in front; a last line without its
 // newline gets one.
-std::string TagLines(int rank, bool is_stderr, std::string_view data);
+std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data);
 
 // Writes to our stdout or stderr. Gives up silently when nobody reads: training goes on.
 void PassThrough(bool is_stderr, std::string_view data);

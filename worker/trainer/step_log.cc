@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <unistd.h>
@@ -57,6 +58,38 @@ std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch) {
   return "{\"resumed\":{\"step\":" + std::to_string(held.version.step) + ",\"from\":\"" +
          NameOf(held.origin) + "\",\"epoch\":" + pair(held.EpochOfRun()) +
          ",\"world_epoch\":" + pair(world_epoch) + "}}";
+}
+
+Result<LogEvery> ParseLogEvery(const std::string& text) {
+  constexpr int64_t kMostSteps = int64_t{1} << 40;
+  constexpr double kMostSeconds = 86'400;
+  const bool timed = text.ends_with('s');
+  const char* const end = text.data() + text.size() - (timed ? 1 : 0);
+  if (timed) {
+    double seconds = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+    if (error == std::errc() && stop == end && seconds >= 0.001 && seconds <= kMostSeconds) {
+      return LogEvery{0, std::chrono::milliseconds(std::llround(seconds * 1000))};
+    }
+  } else {
+    int64_t steps = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, steps);
+    if (error == std::errc() && stop == end && steps >= 1 && steps <= kMostSteps) {
+      return LogEvery{steps, {}};
+    }
+  }
+  return Error{ErrorKind::kInvalid, "\"" + text +
+                                        "\" is neither a number of steps, as in 100, nor a time, "
+                                        "as in 1s"};
+}
+
+bool StepPace::Due(int64_t step, control::Epoch world, Clock::Time now) {
+  const bool first = world_ != world;
+  world_ = world;
+  const bool due = every_.steps > 0 ? step % every_.steps == 0 : now - written_ >= every_.time;
+  if (!first && !due) return false;
+  written_ = now;
+  return true;
 }
 
 Result<StepLog> StepLog::Open(const std::string& path) {

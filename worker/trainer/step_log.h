@@ -1,14 +1,17 @@
 #pragma once
 
-// The step log: what rank 0 says about each step, one JSON object a line, and a summary at the end.
+// The step log: what rank 0 says about steps, one JSON object a line, and a summary at the end.
 // People read it in the rank's output, tests and benches parse it; its fields are listed in
 // worker/trainer/reference.md. When rank 0 is lost, the next one goes on with its own log.
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/control/membership.h"
 #include "worker/trainer/state_version.h"
@@ -42,6 +45,29 @@ struct RunSummary {
   int64_t skipped_steps = 0;  // without an update, as gradients were no finite numbers
   double accuracy = -1;       // held out, in [0, 1]
   int64_t held_out_samples = 0;
+};
+
+// How often a step is written: every so many steps, or, where that is 0, after so much time.
+struct LogEvery {
+  int64_t steps = 1;
+  std::chrono::milliseconds time{0};
+};
+
+// "100": of so many steps one; "1s", "0.5s": one in so much time.
+Result<LogEvery> ParseLogEvery(const std::string& text);
+
+// Which steps are written. Single-threaded.
+class StepPace {
+ public:
+  explicit StepPace(const LogEvery& every) : every_(every) {}
+
+  // Whether this step is, of a process that is rank 0. The first of a process or a world is, too.
+  bool Due(int64_t step, control::Epoch world, Clock::Time now);
+
+ private:
+  const LogEvery every_;
+  std::optional<control::Epoch> world_;  // of the step before
+  Clock::Time written_{};
 };
 
 // Without the newline.

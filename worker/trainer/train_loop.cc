@@ -52,7 +52,8 @@ class Trainer {
         optimizer_(optimizer),
         log_(log),
         clock_(clock),
-        plan_(plan) {
+        plan_(plan),
+        pace_(plan.log_every) {
     step_millis_.reserve(static_cast<std::size_t>(plan.steps));
   }
 
@@ -198,9 +199,10 @@ class Trainer {
                  .samples_per_second = record.samples_per_second,
                  .loss = record.loss,
                  .accuracy = -1};
-    const bool wanted =
-        step == 0 || record.step == plan_.steps || record.step % plan_.log_every == 0;
-    if (wanted && world.rank == 0) log_.Write(ToJsonLine(record));
+    if (world.rank != 0) return;
+    const bool unusual = record.step == plan_.steps || !reduced.finite;
+    if (pace_.Due(record.step, world.epoch, last_update_) || unusual)
+      log_.Write(ToJsonLine(record));
   }
 
   // Every rank scores its share of the held-out samples; the counts are summed.
@@ -264,6 +266,7 @@ class Trainer {
   StepLog& log_;
   const Clock& clock_;
   const TrainPlan& plan_;
+  StepPace pace_;
 
   Clock::Time start_{};
   Clock::Time last_update_{};

@@ -20,7 +20,9 @@ namespace ringmaster::trainer {
 struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
-  int64_t log_every = 1;  // rank 0 logs every so many steps, and the first and the last
+  // How often rank 0 logs a step; the first of a world, the last, and those without an update
+  // always.
+  LogEvery log_every{};
   std::function<double()> process_millis{};  // since the process started
   bool skip_not_finite =
       false;  // go on after a step that gave no finite numbers, without its update

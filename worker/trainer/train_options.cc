@@ -80,7 +80,8 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
 void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) {
   app.add_option(
          "--step-log", options.step_log,
-         "where rank 0 writes one JSON line a step: a file, '-' for standard output, or 'none'")
+         "where rank 0 writes steps, one JSON object a line: a file, '-' for standard output, or "
+         "'none'")
       ->capture_default_str();
   app.add_option("--audit-log", options.audit_log,
                  "where every rank writes what ringmaster-audit checks: a folder, or a file "
@@ -96,9 +97,16 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
          "update")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->default_str("stop");
-  app.add_option("--log-every", options.log_every, "write only every so many steps")
-      ->check(CLI::Range(int64_t{1}, kMaxCount))
-      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--log-every",
+         [&options](const std::string& text) {
+           const Result<LogEvery> every = ParseLogEvery(text);
+           if (!every.ok()) throw CLI::ValidationError("--log-every", every.error().message);
+           options.log_every = *every;
+         },
+         "how often rank 0 writes a step: a number of steps (100) or a time (1s); the first of a "
+         "world, the last, and a step without an update always")
+      ->default_str("1s");
   app.add_option("--timeout", timeout_seconds,
                  "seconds until ranks that do not answer count as lost")
       ->check(CLI::Range(0.1, 86'400.0))

@@ -11,6 +11,7 @@
 #include "worker/trainer/comm/host_transport.h"
 #include "worker/trainer/compression/codec.h"
 #include "worker/trainer/precision.h"
+#include "worker/trainer/step_log.h"
 
 namespace ringmaster::trainer {
 
@@ -53,7 +54,7 @@ struct TrainOptions {
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
   std::string snapshot_dir;  // empty: no snapshots
-  int64_t log_every = 1;
+  LogEvery log_every{.steps = 0, .time = std::chrono::seconds(1)};
   std::string timeline;  // empty: none
   bool skip_not_finite = false;
   std::chrono::milliseconds timeout{30'000};

@@ -928,7 +928,15 @@ TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
 
   ASSERT_EQ(world->All<Print>().size(), 1U);
   EXPECT_EQ(world->All<Print>()[0].data, "hello\n");
+  EXPECT_EQ(world->All<Print>()[0].whose, "1,0");
   EXPECT_TRUE(world->All<Print>()[0].is_stderr);
+}
+
+TEST_F(ElasticWorld, PrintsWhatARankInNoWorldSaysUnderItsPodsName) {
+  Run(1);
+  world->Say(0, control::SlotOutput{0, -1, true, "no data\n"});
+
+  EXPECT_EQ(world->All<Print>().at(0).whose, "digits-worker-0/0");
 }
 
 TEST_F(ElasticWorld, LeavesItsRanksToTheNextLauncherWhenItIsAskedToEnd) {

@@ -23,7 +23,7 @@ refused() { # text command...: ends with 2 and says so
   [ "$code" = 2 ] || fail "'$*' ended with $code, not 2"
 }
 
-digits=(--device=cpu --generated-samples=256 --global-batch=96 --steps=8 --seed=3)
+digits=(--device=cpu --generated-samples=256 --global-batch=96 --steps=8 --seed=3 --log-every=1)
 
 echo "# two ranks over MPI, over Gloo and through memory"
 mkdir "$folder/mpi"

@@ -55,6 +55,27 @@ TEST(StepLog, StaysJsonWhenTheLossIsNoNumber) {
   EXPECT_TRUE(line.at("loss").is_null());
 }
 
+std::vector<int64_t> StepsWritten(const LogEvery& every, control::Epoch (*world_of)(int64_t)) {
+  StepPace pace(every);
+  std::vector<int64_t> written;
+  for (int64_t step = 1; step <= 300; ++step) {  // of 10 ms each
+    const Clock::Time now{std::chrono::hours(1) + std::chrono::milliseconds(10 * step)};
+    if (pace.Due(step, world_of(step), now)) written.push_back(step);
+  }
+  return written;
+}
+
+TEST(StepPace, WritesByTheSecondOrByTheStepAndTheFirstOfAWorld) {
+  const auto one = [](int64_t) { return control::Epoch{1, 1}; };
+  const auto two = [](int64_t step) { return control::Epoch{1, step < 150 ? 1 : 2}; };
+  using Steps = std::vector<int64_t>;
+
+  EXPECT_EQ(StepsWritten({0, std::chrono::seconds(1)}, one), (Steps{1, 101, 201}));
+  EXPECT_EQ(StepsWritten({0, std::chrono::seconds(1)}, two), (Steps{1, 101, 150, 250}));
+  EXPECT_EQ(StepsWritten({100, {}}, one), (Steps{1, 100, 200, 300}));
+  EXPECT_EQ(StepsWritten({100, {}}, two), (Steps{1, 100, 150, 200, 300}));
+}
+
 TEST(StepLog, WritesWholeLinesAtOnce) {
   const TemporaryFolder folder;
   auto log = StepLog::Open(folder.path() + "/log");

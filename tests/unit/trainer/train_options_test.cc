@@ -27,6 +27,13 @@ TEST(TrainOptions, TakesTheFlagsOfASample) {
   EXPECT_EQ(parsed->options.timeout.count(), 2500);
   EXPECT_EQ(parsed->options.world_size, 0);
   EXPECT_EQ(parsed->options.compression, Compression::kNone);
+  EXPECT_EQ(parsed->options.log_every.steps, 0);
+  EXPECT_EQ(parsed->options.log_every.time, std::chrono::seconds(1));
+}
+
+TEST(TrainOptions, LogsByTheStepOrByTheSecond) {
+  EXPECT_EQ(Parse({"--log-every=100"})->options.log_every.steps, 100);
+  EXPECT_EQ(Parse({"--log-every=0.5s"})->options.log_every.time, std::chrono::milliseconds(500));
 }
 
 TEST(TrainOptions, EveryWorkloadHasSyntheticData) {
@@ -111,6 +118,10 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--global-batch=many"}, "--global-batch"},
       {{"--workload=bert"}, "--workload"},
       {{"--device=tpu"}, "--device"},
+      {{"--log-every=0"}, "neither a number of steps"},
+      {{"--log-every=1m"}, "nor a time, as in 1s"},
+      {{"--log-every=-1s"}, "--log-every"},
+      {{"--log-every=s"}, "--log-every"},
       {{"--compression=zip"}, "--compression"},
       {{"--transport=tcp"}, "--transport"},
       {{"--mpi", "--transport=gloo"}, "leave --transport out"},
