@@ -75,22 +75,16 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   bool stay = false;
   for (auto argument = arguments.begin(); argument != dashes; ++argument) {
-<<<<<<< HEAD
-    if (!argument->starts_with(kCohortFlag)) {
-      // A launcher of another release may say more than this one knows.
-      if (argument->starts_with("--")) continue;
-      return Failed(1, "unknown argument \"" + *argument +
-                           "\"; usage: ringmaster-attach --cohort=N [-- PROGRAM ARGUMENTS]");
-=======
     if (*argument == kStayFlag) {
       stay = true;
       continue;
     }
-    if (!argument->starts_with(kCohortFlag) || cohort.has_value()) {
+    if (!argument->starts_with(kCohortFlag)) {
+      // A launcher of another release may say more than this one knows.
+      if (argument->starts_with("--")) continue;
       return Failed(1,
                     "unknown argument \"" + *argument +
                         "\"; usage: ringmaster-attach --cohort=N [--stay] [-- PROGRAM ARGUMENTS]");
->>>>>>> 1c64b56 (Programs run in their container's working directory; mpirun's message is quoted whole, without its rules)
     }
     cohort = ParseNumber(std::string_view(*argument).substr(sizeof kCohortFlag - 1));
     if (!cohort.has_value()) return Failed(1, "\"" + *argument + "\" has no number");
