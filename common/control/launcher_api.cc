@@ -84,6 +84,7 @@ void Describe(A& a, typename A::template Ref<CheckpointReport> v) {
   a.Field("epoch", v.epoch);
   a.Field("step", v.step);
   a.Optional("ageMillis", v.age_millis);
+  a.Optional("bytes", v.bytes);
 }
 
 template <typename A>
@@ -106,6 +107,7 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Optional("progress", v.status.progress);
   a.Optional("lastRecovery", v.status.last_recovery);
   a.Optional("checkpoint", v.status.checkpoint);
+  a.Optional("beginning", v.status.beginning);
   a.Optional("checkpointsOnDemand", v.status.checkpoints_on_demand);
   a.Optional("unprotected", v.status.unprotected);
   a.Optional("pauseReason", v.status.pause_reason);

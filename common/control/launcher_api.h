@@ -119,11 +119,12 @@ struct CheckpointReport {
   Epoch epoch;  // of the world that completed it
   int64_t step = 0;
   int64_t age_millis = 0;  // since the launcher heard of it
+  int64_t bytes = 0;       // held by all complete ones that are kept
 };
 
 // What is not kept at present, although the job asks for it: training goes on.
 struct ProtectionFault {
-  std::string what;  // "checkpoint" or "snapshot"
+  std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;
   std::string message;
 };
@@ -140,6 +141,7 @@ struct LauncherStatus {
   std::optional<Recovery> last_recovery;
   std::string pause_reason;  // while kPaused
   std::optional<CheckpointReport> checkpoint;
+  std::optional<Beginning> beginning;
   bool checkpoints_on_demand = false;        // Order::checkpoint is heeded
   std::vector<ProtectionFault> unprotected;  // a few of them
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16

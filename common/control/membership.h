@@ -97,6 +97,12 @@ struct Progress {
   double accuracy = -1;  // held-out accuracy in [0, 1], -1 until measured
 };
 
+// With what a job's first world began, where there is something to say of it.
+struct Beginning {
+  int64_t step = 0;     // of the state; 0: of nothing
+  std::string message;  // for people: a sentence
+};
+
 // One preflight check that failed on a worker: what is wrong and what to do, one line each.
 struct PreflightFault {
   std::string check;  // for example "sshd"

@@ -58,6 +58,7 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<RankDone> v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
+  a.Optional("trained", v.trained);
 }
 
 template <typename A>
@@ -261,6 +262,14 @@ void Describe(A& a, typename A::template Ref<CheckpointDone> v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("step", v.step);
+  a.Optional("bytes", v.bytes);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<RankBegan> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("rank", v.rank);
+  a.Field("beginning", v.beginning);
 }
 
 template <typename A>
@@ -303,7 +312,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "WorldReport",       "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
     "SwitchEpoch",       "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
     "EndStalledRank",    "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
-    "DataCacheProgress", "TakeCheckpoint"};
+    "DataCacheProgress", "TakeCheckpoint",    "RankBegan"};
+static_assert(std::is_same_v<std::variant_alternative_t<42, Message>, RankBegan>);
 static_assert(std::is_same_v<std::variant_alternative_t<41, Message>, TakeCheckpoint>);
 static_assert(std::is_same_v<std::variant_alternative_t<40, Message>, DataCacheProgress>);
 static_assert(std::is_same_v<std::variant_alternative_t<39, Message>, CheckpointGrant>);

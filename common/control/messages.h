@@ -143,6 +143,7 @@ struct RankProgress {
 struct RankDone {
   Epoch epoch;
   int rank = 0;
+  bool trained = true;  // false: another job's state had all steps, and none is of this one
 };
 
 // Where this worker's ranks of the epoch stand; with every heartbeat while there are any. Only
@@ -177,18 +178,28 @@ struct CheckpointWritten {
   std::string checksum;  // of its data, in hex
 };
 
-// It is complete. Again after every Welcome, the newest one.
+// It is complete: what was granted in this epoch to this rank. Again after every Welcome, the
+// newest one.
 struct CheckpointDone {
   Epoch epoch;
   int rank = 0;
   int64_t step = 0;
+  int64_t bytes = 0;  // held by all complete ones that are kept
+};
+
+// Rank 0 of a world that nobody had trained for: with what it begins, where there is something to
+// say of it. Again after every Welcome while the process runs.
+struct RankBegan {
+  Epoch epoch;
+  int rank = 0;
+  Beginning beginning;
 };
 
 // What a slot cannot keep at present, and why; an empty fault: it can again. Again after every
 // Welcome while it holds.
 struct RankProtection {
   int slot = 0;
-  std::string what;   // "checkpoint" or "snapshot"
+  std::string what;   // "checkpoint", "snapshot", "copy" or "restore"
   std::string fault;  // a sentence
 };
 
@@ -361,7 +372,7 @@ using Message =
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
                  RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
                  RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
-                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint>;
+                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

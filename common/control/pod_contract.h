@@ -37,6 +37,9 @@ inline constexpr char kEnvLauncherPort[] =
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
+// Of its restoreFrom: at most one of the two.
+inline constexpr char kEnvRestoreJob[] = "RINGMASTER_CHECKPOINT_RESTORE_JOB";
+inline constexpr char kEnvRestorePath[] = "RINGMASTER_CHECKPOINT_RESTORE_PATH";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
 
 // Of spec.dataCache: where the source is mounted, what of it is wanted (empty: all), and the memory

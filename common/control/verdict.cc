@@ -15,6 +15,7 @@ void Describe(A& a, typename A::template Ref<Verdict> v) {
   a.Optional("epoch", v.epoch);
   a.Optional("worldSize", v.world_size);
   a.Optional("progress", v.progress);
+  a.Optional("beginning", v.beginning);
   a.Optional("firstFailure", v.first_failure);
   a.Optional("cleanExits", v.clean_exits);
 }
@@ -57,6 +58,10 @@ std::string EncodeVerdict(const Verdict& verdict) {
     } else {
       lines.clear();
     }
+    text = wire::EncodeDocument(short_verdict);
+  }
+  if (text.size() > kMaxVerdictBytes && short_verdict.beginning) {
+    Shorten(short_verdict.beginning->message, 256);
     text = wire::EncodeDocument(short_verdict);
   }
   while (text.size() > kMaxVerdictBytes && short_verdict.message.size() > 16) {

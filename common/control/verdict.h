@@ -1,8 +1,8 @@
 #pragma once
 
-// How a job ended, in the launcher's own words: written to its termination message before it exits, read by the
-// operator from the launcher Pod's status (docs/decisions.md, D10). Terminal conditions are decided from this alone;
-// a launcher that ended without a verdict was lost, never successful.
+// How a job ended, in the launcher's own words: written to its termination message before it exits,
+// read by the operator from the launcher Pod's status (docs/decisions.md, D10). Terminal conditions
+// are decided from this alone; a launcher that ended without a verdict was lost, never successful.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,8 @@
 
 namespace ringmaster::control {
 
-inline constexpr std::size_t kMaxVerdictBytes = 4096;  // Kubernetes' limit of one container's termination message
+inline constexpr std::size_t kMaxVerdictBytes =
+    4096;  // Kubernetes' limit of one container's termination message
 
 // Reasons as they appear in the job's Failed condition.
 inline constexpr char kReasonWorldMismatch[] = "WorldMismatch";
@@ -25,13 +26,17 @@ inline constexpr char kReasonCredentialsMismatch[] = "CredentialsMismatch";
 inline constexpr char kReasonMpirunFailed[] = "MpirunFailed";
 inline constexpr char kReasonLauncherError[] = "LauncherError";
 
+// The reason of a success without a step of the job's own: it began with a state that had them all.
+inline constexpr char kReasonAlreadyComplete[] = "AlreadyComplete";
+
 struct Verdict {
   bool succeeded = false;
-  std::string reason;   // one of the above; empty on success
+  std::string reason;   // one of the above; of a success empty, or AlreadyComplete
   std::string message;  // for people: which worker, node, rank, why, what to do
   Epoch epoch;
   int world_size = 0;
   std::optional<Progress> progress;
+  std::optional<Beginning> beginning;
   std::optional<RankExit> first_failure;
   int clean_exits = 0;  // ranks of the last epoch that ended with code 0
 };

@@ -240,6 +240,12 @@ void Describe(A& a, typename A::template Ref<Member> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<Beginning> v) {
+  a.Optional("step", v.step);
+  a.Optional("message", v.message);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("rank", v.rank);
   a.Field("podUid", v.pod_uid);

@@ -57,7 +57,7 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
     if (current(progress->epoch)) actions_->SendToLauncher(message);
   } else if (const auto* done = std::get_if<control::RankDone>(&message)) {
     if (!current(done->epoch)) return true;
-    slot.said.done = {done->epoch, slot.given->rank};
+    slot.said.done = {done->epoch, slot.given->rank, done->trained};
     actions_->SendToLauncher(*slot.said.done);
   } else if (const auto* boundary = std::get_if<control::RankAtBoundary>(&message)) {
     if (!current(boundary->epoch)) return true;
@@ -76,6 +76,11 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
   } else if (const auto* completed = std::get_if<control::CheckpointDone>(&message)) {
     slot.checkpoint = *completed;
     actions_->SendToLauncher(*completed);
+  } else if (const auto* began = std::get_if<control::RankBegan>(&message)) {
+    if (!current(began->epoch)) return true;
+    slot.began = *began;
+    slot.began->rank = slot.given->rank;
+    actions_->SendToLauncher(*slot.began);
   } else if (const auto* protection = std::get_if<control::RankProtection>(&message)) {
     OnProtection(index, *protection);
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
@@ -207,6 +212,7 @@ void ManagedSlots::StartFresh(int index) {
   slot.given.reset();
   slot.said = {};
   slot.checkpoint.reset();
+  slot.began.reset();
   slot.unprotected.clear();
   slot.connected = slot.stopping = slot.released = slot.given_up = false;
   const Result<void> started = actions_->StartRank(index);

@@ -82,6 +82,7 @@ class ManagedSlots final : public Slots {
     Said said;
     // Beyond its epoch: for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
+    std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by what
     std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
     RestartPolicy restart;

@@ -37,6 +37,7 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
     if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
     if (slot.said.written.has_value()) actions_->SendToLauncher(*slot.said.written);
     if (slot.checkpoint.has_value()) actions_->SendToLauncher(*slot.checkpoint);
+    if (slot.began.has_value()) actions_->SendToLauncher(*slot.began);
     for (const auto& [what, protection] : slot.unprotected) actions_->SendToLauncher(protection);
     if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
     Route(index);

@@ -346,6 +346,11 @@ void Membership::Succeed() {
   control::Verdict verdict;
   verdict.succeeded = true;
   verdict.message = "all " + std::to_string(WorldSize()) + " ranks completed";
+  if (nothing_trained_) {
+    verdict.reason = control::kReasonAlreadyComplete;
+    verdict.message =
+        "this job trained no step: the state that it began with had all its steps already";
+  }
   End(verdict, 0);
 }
 
@@ -363,6 +368,7 @@ void Membership::End(const control::Verdict& verdict, int exit_code) {
   whole.epoch = epoch_;
   whole.world_size = WorldSize();
   whole.progress = progress_;
+  whole.beginning = safekeeping_.beginning();
   whole.clean_exits = static_cast<int>(std::count_if(
       exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));
   phase_ = LauncherPhase::kFinished;

@@ -144,6 +144,7 @@ class Membership {
   void On(Time now, Worker& worker, const control::CheckpointWritten& written);
   void On(Time now, Worker& worker, const control::CheckpointDone& done);
   void On(Time now, Worker& worker, const control::RankProtection& protection);
+  void On(Time now, Worker& worker, const control::RankBegan& began);
   void AskForCheckpoint(Time now);
   void KeepFailure(control::RankExit exit);
   bool WorldUnknown() const;
@@ -304,7 +305,8 @@ class Membership {
   Time mpirun_exited_at_{};
   std::map<Slot, ReportedExit> exits_;
   std::optional<Time> first_failure_at_;
-  std::set<int> done_;  // ranks past their last step
+  std::set<int> done_;            // ranks past their last step
+  bool nothing_trained_ = false;  // rank 0 said so when it was done
   std::optional<Time> released_at_;
   Time stop_deadline_{};
   RendezvousStore store_;

@@ -167,6 +167,7 @@ void Membership::On(Time now, Worker& worker, const control::RankDone& done) {
   }
   NoteCommitted();
   done_.insert(done.rank);
+  if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < WorldSize()) return;
   const bool someone_missing =
       Elastic() && std::any_of(members_.begin(), members_.end(), [&](const auto& member) {
@@ -223,7 +224,7 @@ void Membership::On(Time /*now*/, Worker& worker, const control::SlotOutput& out
 void Membership::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
   if (KeptForLater(worker, written)) return;
   if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
-  if (!Safekeeping::Grants(written, worker.hello.pod_uid, epoch_, members_)) return;
+  if (!safekeeping_.Grants(written, worker.hello.pod_uid, epoch_, members_)) return;
   Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
 }
 
@@ -235,8 +236,14 @@ void Membership::AskForCheckpoint(Time now) {
   Send(workers_.at(members_.front().pod_uid), control::TakeCheckpoint{epoch_});
 }
 
-void Membership::On(Time now, Worker& /*worker*/, const control::CheckpointDone& done) {
-  safekeeping_.Completed(now, done);
+void Membership::On(Time now, Worker& worker, const control::CheckpointDone& done) {
+  safekeeping_.Completed(now, worker.hello.pod_uid, done);
+}
+
+void Membership::On(Time /*now*/, Worker& worker, const control::RankBegan& began) {
+  if (KeptForLater(worker, began)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  safekeeping_.Began(began, worker.hello.pod_uid, epoch_, members_);
 }
 
 void Membership::On(Time /*now*/, Worker& worker, const control::RankProtection& protection) {

@@ -27,6 +27,7 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.progress = progress_;
   status.last_recovery = recovery_.last();
   status.checkpoint = safekeeping_.Newest(now);
+  status.beginning = safekeeping_.beginning();
   status.checkpoints_on_demand = options_.managed;
   status.unprotected = safekeeping_.Faults();
   if (phase_ == LauncherPhase::kPaused) status.pause_reason = pause_reason_;

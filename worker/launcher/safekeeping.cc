@@ -6,20 +6,47 @@ namespace ringmaster::launcher {
 namespace {
 
 constexpr std::size_t kMostFaultBytes = 400;
+constexpr std::size_t kMostBeginningBytes = 800;
+
+// Whether the rank is a member of the world that it speaks of, in a slot of this Pod.
+template <typename OfRank>
+bool SpeaksAsMember(const OfRank& said, const std::string& pod_uid, const control::Epoch& epoch,
+                    const std::vector<control::Member>& members) {
+  return said.epoch == epoch && said.rank >= 0 &&
+         static_cast<std::size_t>(said.rank) < members.size() &&
+         members[static_cast<std::size_t>(said.rank)].pod_uid == pod_uid;
+}
 
 }  // namespace
 
 bool Safekeeping::Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
                          const control::Epoch& epoch, const std::vector<control::Member>& members) {
-  return written.epoch == epoch && written.rank >= 0 &&
-         static_cast<std::size_t>(written.rank) < members.size() &&
-         members[static_cast<std::size_t>(written.rank)].pod_uid == pod_uid;
+  if (!SpeaksAsMember(written, pod_uid, epoch, members)) return false;
+  const int slot = members[static_cast<std::size_t>(written.rank)].slot;
+  granted_[{pod_uid, slot}] = written;
+  return true;
 }
 
-void Safekeeping::Completed(Time now, const control::CheckpointDone& done) {
+void Safekeeping::Completed(Time now, const std::string& pod_uid,
+                            const control::CheckpointDone& done) {
+  const bool granted = std::ranges::any_of(granted_, [&](const auto& entry) {
+    const auto& [to, grant] = entry;
+    return to.first == pod_uid && grant.epoch == done.epoch && grant.rank == done.rank &&
+           grant.step == done.step;
+  });
+  if (!granted) return;
   const bool news = !newest_ || newest_->epoch < done.epoch ||
                     (newest_->epoch == done.epoch && newest_->step < done.step);
-  if (news && done.step > 0) newest_ = Done{done.epoch, done.step, now};
+  if (news && done.step > 0) {
+    newest_ = Done{done.epoch, done.step, std::max<int64_t>(0, done.bytes), now};
+  }
+}
+
+void Safekeeping::Began(const control::RankBegan& began, const std::string& pod_uid,
+                        const control::Epoch& epoch, const std::vector<control::Member>& members) {
+  if (began.rank != 0 || !SpeaksAsMember(began, pod_uid, epoch, members)) return;
+  beginning_ = {std::max<int64_t>(0, began.beginning.step),
+                began.beginning.message.substr(0, kMostBeginningBytes)};
 }
 
 bool Safekeeping::AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step) {
@@ -47,6 +74,9 @@ void Safekeeping::Protection(const std::string& pod_uid, const std::string& pod,
 }
 
 void Safekeeping::Forget(const std::string& pod_uid, int slot) {
+  std::erase_if(granted_, [&](const auto& entry) {
+    return entry.first.first == pod_uid && (slot < 0 || entry.first.second == slot);
+  });
   std::erase_if(faults_, [&](const auto& entry) {
     return std::get<0>(entry.first) == pod_uid && (slot < 0 || std::get<1>(entry.first) == slot);
   });
@@ -55,8 +85,8 @@ void Safekeeping::Forget(const std::string& pod_uid, int slot) {
 std::optional<control::CheckpointReport> Safekeeping::Newest(Time now) const {
   if (!newest_) return std::nullopt;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - newest_->at);
-  return control::CheckpointReport{newest_->epoch, newest_->step,
-                                   std::max<int64_t>(0, age.count())};
+  return control::CheckpointReport{newest_->epoch, newest_->step, std::max<int64_t>(0, age.count()),
+                                   newest_->bytes};
 }
 
 std::vector<control::ProtectionFault> Safekeeping::Faults() const {

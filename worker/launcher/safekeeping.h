@@ -1,13 +1,15 @@
 #pragma once
 
 // What the launcher knows of the training's kept state: whether a written checkpoint may count, the
-// newest complete one, and what cannot be kept at present. Pure; used by Membership alone.
+// newest complete one, with what training began, and what cannot be kept at present. Pure; used by
+// Membership alone.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -21,11 +23,18 @@ class Safekeeping {
   using Time = Clock::Time;
 
   // Whether a rank of `pod_uid` may complete what it has written: it is a member of the newest
-  // world, which runs, and speaks of that world. A ghost never is.
-  static bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
-                     const control::Epoch& epoch, const std::vector<control::Member>& members);
+  // world, which runs, and speaks of that world. A ghost never is. Remembers what it grants.
+  bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
+              const control::Epoch& epoch, const std::vector<control::Member>& members);
 
-  void Completed(Time now, const control::CheckpointDone& done);
+  // Believed from the rank that this was granted to last, of that grant alone; what an earlier
+  // launcher granted is its to tell.
+  void Completed(Time now, const std::string& pod_uid, const control::CheckpointDone& done);
+
+  // Believed from rank 0 of the running world.
+  void Began(const control::RankBegan& began, const std::string& pod_uid,
+             const control::Epoch& epoch, const std::vector<control::Member>& members);
+  const std::optional<control::Beginning>& beginning() const { return beginning_; }
   // Whether rank 0 of `epoch`, the running world, is to be asked now for a checkpoint out of turn:
   // while one is `wanted` of the first `step` that this was said of, or later, once a world, and
   // again where none became complete, because another was being written or failed.
@@ -47,8 +56,12 @@ class Safekeeping {
   struct Done {
     control::Epoch epoch;
     int64_t step = 0;
+    int64_t bytes = 0;
     Time at{};
   };
+  // The newest grant to a slot of a Pod.
+  std::map<std::pair<std::string, int>, control::CheckpointWritten> granted_;
+  std::optional<control::Beginning> beginning_;
   std::optional<Done> newest_;
   std::optional<int64_t> wanted_step_;
   control::Epoch asked_;

@@ -88,6 +88,8 @@ TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
 TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   Run({1, 1});
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBegan{{1, 1}, 9, {500, "it began with"}}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBegan{{1, 7}, 9, {600, "no world of it"}}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "snapshot", "no memory"}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", "no space"}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", ""}));
@@ -95,6 +97,9 @@ TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   ASSERT_TRUE(slots.OnWelcome(1));
 
   EXPECT_EQ(actions.Told<control::CheckpointDone>().size(), 2U);
+  ASSERT_EQ(actions.Told<control::RankBegan>().size(), 2U);
+  EXPECT_EQ(actions.Told<control::RankBegan>()[1].beginning.step, 500);
+  EXPECT_NE(actions.Told<control::RankBegan>()[1].rank, 9) << "the agent knows which rank it is";
   ASSERT_EQ(actions.Told<control::RankProtection>().size(), 4U);
   EXPECT_EQ(actions.Told<control::RankProtection>()[3].fault, "no memory");
   EXPECT_EQ(actions.Told<control::RankProtection>()[3].slot, 0);

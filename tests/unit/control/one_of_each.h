@@ -35,7 +35,7 @@ inline std::vector<Message> OneOfEach() {
           SlotAttached{7, 1, 5, 16},
           RankExited{kEpoch, kExit},
           RankProgress{kEpoch, {100, 500, 41000.5, 0.031, 0.97}},
-          RankDone{kEpoch, 5},
+          RankDone{kEpoch, 5, false},
           AgentLeaving{"SIGTERM"},
           Welcome{2, 100},
           Refused{"wrong token"},
@@ -66,11 +66,12 @@ inline std::vector<Message> OneOfEach() {
           RankStack{1, "nonce-3", "it stood still", "thread 7 (R)\n  #0 libc.so.6(read+0x1)\n"},
           EndStalledRank{1, "nonce-3", "it stood still"},
           CheckpointWritten{kEpoch, 1, 500, 0, int64_t{1} << 40, "00ff"},
-          CheckpointDone{kEpoch, 1, 500},
+          CheckpointDone{kEpoch, 1, 500, int64_t{3} << 40},
           RankProtection{1, "checkpoint", "no space left"},
           CheckpointGrant{kEpoch, 1, 500, 0},
           DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30},
-          TakeCheckpoint{kEpoch}};
+          TakeCheckpoint{kEpoch},
+          RankBegan{kEpoch, 0, {500, "it began with step 500 of another job"}}};
 }
 
 }  // namespace ringmaster::control

@@ -960,6 +960,22 @@ TEST_F(ElasticWorld, AReleasedJobIsASuccessAlsoWhenTheLauncherIsAskedToEnd) {
   EXPECT_EQ(world->Verdict()->exit_code, 0);
 }
 
+TEST_F(ElasticWorld, ASuccessWithoutAStepOfTheJobsOwnIsNamed) {
+  Run(2);
+  const control::Epoch epoch = world->membership.epoch();
+  world->Say(0, control::RankBegan{epoch, 0, {500, "it began with step 500"}});
+  for (const int rank : {0, 1}) {
+    world->Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = false});
+  }
+  world->Take(world->membership.OnTerminate(world->now));
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->verdict.reason, control::kReasonAlreadyComplete);
+  ASSERT_TRUE(world->Verdict()->verdict.beginning.has_value());
+  EXPECT_EQ(world->Verdict()->verdict.beginning->step, 500);
+}
+
 TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {
   Run(2);
   world->Order({0, 1, 7}, 3, 1);

@@ -33,6 +33,12 @@ class SafekeepingTest : public testing::Test {
     world.Close(worker);
     world.Take(world.membership.OnProbe(world.now, World::Uid(worker), true));
   }
+  // Rank 0's checkpoint of a step is granted and complete; its Pod is a worker's.
+  void Complete(int worker, int64_t step, int64_t bytes = 0) {
+    const control::Epoch epoch = world.membership.epoch();
+    world.Say(worker, CheckpointWritten{epoch, 0, step, 0, 4096, "00ff"});
+    world.Say(worker, CheckpointDone{epoch, 0, step, bytes});
+  }
   control::LauncherStatus Status() const { return world.membership.Status(world.now); }
 
   World world;
@@ -81,15 +87,44 @@ TEST_F(SafekeepingTest, AGhostIsNeverGranted) {
 
 TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_FALSE(Status().checkpoint.has_value());
-  const control::Epoch epoch = world.membership.epoch();
-  world.Say(0, CheckpointDone{epoch, 0, 500});
+  Complete(0, 500, 12'000);
   world.Pass(2000ms, {0, 1, 2});
-  world.Say(0, CheckpointDone{epoch, 0, 500});  // repeated after a Welcome
-  world.Say(2, CheckpointDone{epoch, 2, 400});
+  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // after a Welcome
 
   ASSERT_TRUE(Status().checkpoint.has_value());
   EXPECT_EQ(Status().checkpoint->step, 500);
+  EXPECT_EQ(Status().checkpoint->bytes, 12'000);
   EXPECT_EQ(Status().checkpoint->age_millis, 2000);
+}
+
+TEST_F(SafekeepingTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOneAlone) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
+  world.Say(0, Written(0));
+  world.Say(1, CheckpointDone{epoch, 0, 500});  // another worker's Pod
+  world.Say(1, CheckpointDone{epoch, 1, 500});
+  world.Say(0, CheckpointDone{epoch, 0, 501});  // another step
+  world.Say(0, CheckpointDone{{epoch.term, epoch.number + 1}, 0, 500});
+  EXPECT_FALSE(Status().checkpoint.has_value());
+
+  world.Say(0, CheckpointDone{epoch, 0, 500});
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+}
+
+TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(1, control::RankBegan{epoch, 1, {7, "another rank's"}});
+  world.Say(1, control::RankBegan{epoch, 0, {7, "another worker's"}});
+  world.Say(0, control::RankBegan{{epoch.term, epoch.number + 1}, 0, {7, "another world's"}});
+  EXPECT_FALSE(Status().beginning.has_value());
+
+  world.Say(0, control::RankBegan{epoch, 0, {500, std::string(10'000, 'x')}});
+
+  ASSERT_TRUE(Status().beginning.has_value());
+  EXPECT_EQ(Status().beginning->step, 500);
+  EXPECT_LT(Status().beginning->message.size(), 1000U);
 }
 
 TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {
@@ -105,17 +140,17 @@ TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsCompl
   world.Pass(100ms, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 1);
 
-  world.Say(1, CheckpointDone{world.membership.epoch(), 0, 9});  // step 10 is done
+  Complete(1, 9);  // step 10 is done
   world.Pass(Safekeeping::kAskAgain, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 2) << "another one was under way";
 
-  world.Say(1, CheckpointDone{world.membership.epoch(), 0, 11});
+  Complete(1, 11);
   world.Pass(2 * Safekeeping::kAskAgain, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 3);
 }
 
 TEST_F(SafekeepingTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
-  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 10});
+  Complete(0, 10);
   world.wants_checkpoint = true;
   world.Order({0, 1, 2}, 3, 1);
   world.wants_checkpoint = false;
@@ -127,10 +162,10 @@ TEST_F(SafekeepingTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
 }
 
 TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
-  control::Epoch epoch = world.membership.epoch();
-  world.Say(0, CheckpointDone{epoch, 0, 500});
-  epoch.number += 1;
-  world.Say(0, CheckpointDone{epoch, 0, 400});
+  Complete(0, 500);
+  Lose(1);
+  world.Accept({0, 2});
+  Complete(0, 400);
 
   EXPECT_EQ(Status().checkpoint->step, 400);
 }
