@@ -126,6 +126,14 @@ Result<void> ReadCheckpoint(const json& spec, std::optional<CheckpointSpec>& out
   const auto keep = ReadInt(*object, "keep", "spec.checkpoint.keep");
   if (!keep.ok()) return keep.error();
   checkpoint.keep = keep->value_or(checkpoint.keep);
+  if (const json* from = kube::Find(*object, {"restoreFrom"})) {
+    if (!from->is_object()) return WrongType("spec.checkpoint.restoreFrom", "an object");
+    checkpoint.restore_job = kube::GetString(*from, {"job"});
+    checkpoint.restore_path = kube::GetString(*from, {"path"});
+    if (checkpoint.restore_job.empty() == checkpoint.restore_path.empty()) {
+      return WrongType("spec.checkpoint.restoreFrom", "an object with either job or path");
+    }
+  }
   out = std::move(checkpoint);
   return {};
 }
@@ -329,7 +337,8 @@ TrainingJobStatus ReadStatus(const json& object) {
   }
   if (const json* checkpoint = kube::Find(*status, {"checkpoint"})) {
     out.checkpoint = {.step = kube::GetInt64(*checkpoint, {"step"}).value_or(0),
-                      .time = kube::GetString(*checkpoint, {"time"})};
+                      .time = kube::GetString(*checkpoint, {"time"}),
+                      .bytes = kube::GetInt64(*checkpoint, {"bytes"}).value_or(0)};
   }
   if (const json* recovery = kube::Find(*status, {"lastRecovery"})) {
     out.last_recovery = ReadRecovery(*recovery);
@@ -448,6 +457,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
   if (status.checkpoint) {
     out["checkpoint"] = {{"step", status.checkpoint->step}};
     SetText(out["checkpoint"], "time", status.checkpoint->time);
+    if (status.checkpoint->bytes > 0) out["checkpoint"]["bytes"] = status.checkpoint->bytes;
   }
   if (status.last_recovery) out["lastRecovery"] = EncodeRecovery(*status.last_recovery);
   if (!status.failures.empty()) {

@@ -47,6 +47,7 @@ inline constexpr char kReady[] = "Ready";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kProtected[] = "Protected";  // only once something could not be kept
+inline constexpr char kRestored[] = "Restored";    // only where there is something to say of it
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
 inline constexpr char kSucceeded[] = "Succeeded";
@@ -104,6 +105,11 @@ inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 inline constexpr char kReasonKept[] = "Kept";
 inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
 inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
+inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";
+
+// Reasons of Restored.
+inline constexpr char kReasonFromCheckpoint[] = "FromCheckpoint";
+inline constexpr char kReasonStartedAfresh[] = "StartedAfresh";
 
 // Reasons of Resizing, beside the launcher's own for a pause (control::kPauseNoQuorum, ...).
 inline constexpr char kReasonStable[] = "Stable";

@@ -24,6 +24,9 @@ struct CheckpointSpec {
   std::string volume_json{};  // one volume source, without a name
   int64_t every_steps = 500;
   int keep = 3;
+  // At most one: what the job begins with while it has no checkpoint of its own.
+  std::string restore_job{};
+  std::string restore_path{};
 };
 
 struct DataCacheSpec {
@@ -165,6 +168,7 @@ struct Recovery {
 struct CheckpointStatus {
   int64_t step = 0;
   std::string time{};  // RFC 3339
+  int64_t bytes = 0;   // of all that are kept; 0: unknown
 
   friend bool operator==(const CheckpointStatus&, const CheckpointStatus&) = default;
 };

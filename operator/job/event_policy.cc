@@ -58,6 +58,14 @@ void TellReason(const api::TrainingJobStatus& old, const char* type,
 
 }  // namespace
 
+void TellBeginning(const api::TrainingJobStatus& old, Plan& plan) {
+  const api::Condition* now = api::FindCondition(plan.status.conditions, api::kRestored);
+  const api::Condition* before = api::FindCondition(old.conditions, api::kRestored);
+  if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
+  plan.Tell(now->status != api::ConditionStatus::kTrue, now->reason, api::kActionTrain,
+            now->message);
+}
+
 void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
   const api::TrainingJobStatus& old = input.job.status;
   const auto became = [&](const char* type) {
@@ -73,6 +81,7 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
               api::FindCondition(plan.status.conditions, api::kRunning)->message);
   }
   TellRecovery(old, plan);
+  TellBeginning(old, plan);
   if (!outlook.unreachable.empty() && !input.memory.told_of_nodes) {
     plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, outlook.unreachable);
   }

@@ -11,4 +11,7 @@ namespace ringmaster::job {
 // To plan.events. REQUIRES: plan.status is final.
 void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan);
 
+// Of these, with what training began: also of a job that ended before anybody asked.
+void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);
+
 }  // namespace ringmaster::job

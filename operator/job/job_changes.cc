@@ -86,9 +86,9 @@ std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const Training
 std::optional<JobEnd> EndOf(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   if (api::IsTerminal(before) || !api::IsTerminal(after)) return std::nullopt;
   const bool succeeded = api::IsTrue(after.conditions, api::kSucceeded);
-  const Condition* condition = api::FindCondition(after.conditions, api::kFailed);
-  if (succeeded) return JobEnd{.succeeded = true, .reason = api::kReasonCompleted};
-  return JobEnd{.succeeded = false, .reason = Bounded(condition->reason, EndReasons())};
+  const Condition* condition =
+      api::FindCondition(after.conditions, succeeded ? api::kSucceeded : api::kFailed);
+  return JobEnd{.succeeded = succeeded, .reason = Bounded(condition->reason, EndReasons())};
 }
 
 }  // namespace
@@ -169,6 +169,7 @@ const std::vector<std::string>& RecoveryCauses() {
 
 const std::vector<std::string>& EndReasons() {
   static const std::vector<std::string> reasons{api::kReasonCompleted,
+                                                control::kReasonAlreadyComplete,
                                                 api::kReasonInvalidSpec,
                                                 api::kReasonStartError,
                                                 api::kReasonDeadlineExceeded,

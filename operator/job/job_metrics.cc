@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <utility>
 
+#include "common/control/verdict.h"
 #include "operator/api/names.h"
 
 namespace ringmaster::job {
@@ -117,7 +118,9 @@ JobMetrics::JobMetrics(prometheus::Registry& registry, const Clock& clock, const
                     .Help("Jobs that ended, by result and reason")
                     .Register(registry);
   for (const std::string& reason : EndReasons()) {
-    const char* result = reason == api::kReasonCompleted ? api::kSucceeded : api::kFailed;
+    const bool success =
+        reason == api::kReasonCompleted || reason == control::kReasonAlreadyComplete;
+    const char* result = success ? api::kSucceeded : api::kFailed;
     ended_[reason] = &ended.Add({{"result", result}, {"reason", reason}});
   }
 }

@@ -4,6 +4,7 @@
 #include "operator/api/names.h"
 #include "operator/job/cleanup_policy.h"
 #include "operator/job/deadline_policy.h"
+#include "operator/job/event_policy.h"
 #include "operator/job/live_plan.h"
 #include "operator/job/replacement_policy.h"
 #include "operator/job/status_policy.h"
@@ -26,6 +27,7 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   plan.status = input.job.status;
   if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
   DescribeOutcome(input, outcome, plan.status);
+  TellBeginning(input.job.status, plan);
   plan.Tell(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
             api::kActionFinish, outcome.message);
   PlanPodCleanUp(input, plan);

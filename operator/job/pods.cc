@@ -176,6 +176,12 @@ void AddCheckpoints(const api::CheckpointSpec& checkpoint, json& spec, json& con
   AddVariable(container, control::kEnvCheckpointDir, control::kCheckpointDir);
   AddVariable(container, control::kEnvCheckpointEvery, std::to_string(checkpoint.every_steps));
   AddVariable(container, control::kEnvCheckpointKeep, std::to_string(checkpoint.keep));
+  if (!checkpoint.restore_job.empty()) {
+    AddVariable(container, control::kEnvRestoreJob, checkpoint.restore_job);
+  }
+  if (!checkpoint.restore_path.empty()) {
+    AddVariable(container, control::kEnvRestorePath, checkpoint.restore_path);
+  }
 }
 
 // The user's volume, and the memory volume that the agent fills from it.

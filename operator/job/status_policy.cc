@@ -250,6 +250,16 @@ void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answe
   api::SetCondition(status.conditions, std::move(running), now);
 }
 
+// The one with which most is at stake. REQUIRES: there is one.
+const control::ProtectionFault& WorstOf(const std::vector<control::ProtectionFault>& faults) {
+  for (const char* what : {"restore", "checkpoint"}) {
+    const auto found = std::find_if(faults.begin(), faults.end(),
+                                    [&](const auto& fault) { return fault.what == what; });
+    if (found != faults.end()) return *found;
+  }
+  return faults.front();
+}
+
 // What is not kept at present. Nothing to say of a job that always could keep what it wants to.
 void DescribeProtection(const PlanInput& input, const control::LauncherStatus& answer,
                         api::TrainingJobStatus& status, const std::string& now) {
@@ -261,22 +271,39 @@ void DescribeProtection(const PlanInput& input, const control::LauncherStatus& a
                       .message = "the training's state is kept again",
                       .observed_generation = input.job.generation};
   if (!answer.unprotected.empty()) {
-    // Without checkpoints more is at stake: they come first.
-    const auto& faults = answer.unprotected;
-    const auto worst = std::find_if(faults.begin(), faults.end(),
-                                    [](const auto& fault) { return fault.what == "checkpoint"; });
-    const bool checkpoint = worst != faults.end();
-    const control::ProtectionFault& fault = checkpoint ? *worst : faults.front();
+    const control::ProtectionFault& fault = WorstOf(answer.unprotected);
     condition.status = ConditionStatus::kFalse;
-    condition.reason = checkpoint ? api::kReasonCheckpointFailing : api::kReasonSnapshotFailing;
-    condition.message =
-        (checkpoint ? "training goes on, but no new checkpoints are complete, so a loss of all "
-                      "workers goes back to the last one; "
-                    : "training goes on, but if all ranks end at once it goes back to the last "
-                      "checkpoint; ") +
-        fault.pod + ": " + fault.message;
+    if (fault.what == "restore") {
+      condition.reason = api::kReasonCheckpointUnreadable;
+      condition.message =
+          "training waits for its kept state, which cannot be read or written now: it is tried "
+          "again, and nothing is given up for it; ";
+    } else if (fault.what == "checkpoint") {
+      condition.reason = api::kReasonCheckpointFailing;
+      condition.message =
+          "training goes on, but no new checkpoints are complete, so a loss of all workers goes "
+          "back to the last one; ";
+    } else {
+      condition.reason = api::kReasonSnapshotFailing;
+      condition.message =
+          "training goes on, but if all ranks end at once it goes back to the last checkpoint; ";
+    }
+    condition.message += fault.pod + ": " + fault.message;
   }
   api::SetCondition(status.conditions, std::move(condition), now);
+}
+
+void DescribeBeginning(const PlanInput& input, const std::optional<control::Beginning>& beginning,
+                       api::TrainingJobStatus& status, const std::string& now) {
+  if (!beginning) return;
+  const bool restored = beginning->step > 0;
+  api::SetCondition(status.conditions,
+                    {.type = api::kRestored,
+                     .status = restored ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+                     .reason = restored ? api::kReasonFromCheckpoint : api::kReasonStartedAfresh,
+                     .message = beginning->message,
+                     .observed_generation = input.job.generation},
+                    now);
 }
 
 void DescribeIsolation(const PlanInput& input, api::TrainingJobStatus& status,
@@ -363,8 +390,8 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
   if (status.checkpoint && status.checkpoint->step == answer.checkpoint->step) return;
   status.checkpoint = {
       .step = answer.checkpoint->step,
-      .time =
-          FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis))};
+      .time = FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis)),
+      .bytes = answer.checkpoint->bytes};
 }
 
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
@@ -406,6 +433,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
     DescribeResizing(input, outlook, *answer, status);
     DescribeKept(input, *answer, status);
     DescribeProtection(input, *answer, status, now);
+    DescribeBeginning(input, answer->beginning, status, now);
   } else if (outlook.launcher_lost) {
     DescribeLoss(input, status, now);
   }
@@ -446,6 +474,7 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                     now);
   status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
   if (!outcome.verdict) return;
+  DescribeBeginning(input, outcome.verdict->beginning, status, now);
   status.epoch = outcome.verdict->epoch.number;
   status.world_size = outcome.verdict->world_size;
   if (outcome.verdict->progress) {

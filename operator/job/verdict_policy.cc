@@ -61,10 +61,13 @@ std::vector<std::string> LastLines(const std::string& text) {
 
 Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::string& wall_now) {
   Outcome outcome{.succeeded = verdict.succeeded,
-                  .reason = verdict.succeeded ? api::kReasonCompleted : verdict.reason,
+                  .reason = verdict.reason,
                   .message = verdict.message,
                   .verdict = std::nullopt,
                   .failure = std::nullopt};
+  if (verdict.succeeded && outcome.reason != control::kReasonAlreadyComplete) {
+    outcome.reason = api::kReasonCompleted;
+  }
   if (outcome.reason.empty()) outcome.reason = control::kReasonLauncherError;
   if (outcome.message.empty() && verdict.succeeded) {
     outcome.message = "all " + std::to_string(verdict.world_size) + " ranks ended with exit code 0";

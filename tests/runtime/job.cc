@@ -34,6 +34,8 @@ std::string ItemHashes(const std::string& directory, const std::vector<std::stri
   return hashes + "}";
 }
 
+int jobs = 0;  // that this process has made
+
 std::string NewDirectory() {
   // Short, because unix sockets live below it; not in /tmp, of which every host has its own.
   std::array<char, 32> name{"/var/tmp/rmt-XXXXXX"};
@@ -46,7 +48,7 @@ Job::Job(int hosts, control::LaunchSpec spec)
     : hosts_(hosts),
       spec_(std::move(spec)),
       directory_(NewDirectory()),
-      job_uid_("job-" + std::to_string(getpid())) {
+      job_uid_("job-" + std::to_string(getpid()) + "-" + std::to_string(++jobs)) {
   MakeCredentials();
 }
 

@@ -54,6 +54,8 @@ class Job {
   std::string WorkerItemHashes(const std::string& directory) const;
   std::string Log() const;  // everybody's, for messages of failed assertions
   const Hosts& hosts() const { return hosts_; }
+  // A job of its own: no other one has this UID.
+  const std::string& uid() const { return job_uid_; }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
 
  private:

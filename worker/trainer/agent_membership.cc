@@ -87,8 +87,6 @@ class AgentMembership::Channel {
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
   Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
-  // The newest world that this rank was given; nothing before the first.
-  std::optional<control::RankEpoch> Newest();
   // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
   Result<control::RankEpoch> AwaitPresent(control::Epoch after, const std::stop_token& stop);
   // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
@@ -206,11 +204,6 @@ Result<std::vector<std::string>> AgentMembership::Channel::Ask(control::StoreGet
                                            std::to_string(request.keys.size()) + " keys"};
   }
   return *values;
-}
-
-std::optional<control::RankEpoch> AgentMembership::Channel::Newest() {
-  const std::lock_guard lock(mutex_);
-  return newest_;
 }
 
 Result<control::RankEpoch> AgentMembership::Channel::AwaitPresent(control::Epoch after,
@@ -364,7 +357,7 @@ void AgentMembership::Report(const World& world, const control::Progress& progre
 
 Result<bool> AgentMembership::Finish(const World& world, const control::Progress& progress) {
   if (world.rank == 0) Say(control::RankProgress{.epoch = world.epoch, .progress = progress});
-  Say(control::RankDone{.epoch = world.epoch, .rank = world.rank});
+  Say(control::RankDone{.epoch = world.epoch, .rank = world.rank, .trained = !nothing_trained_});
   Result<Channel::Event> event = channel_->AwaitEnd(world.epoch, /*or_switch=*/true);
   if (event.ok() && *event == Channel::Event::kSwitch) {
     AtBoundary(world, progress.step);
@@ -391,14 +384,21 @@ Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::s
     if (Result<void> sent = channel_->Send(written); !sent.ok()) return sent.error();
     const Result<bool> granted = channel_->AwaitGrant(written, stop);
     if (!granted.ok()) return granted.error();
-    if (*granted) return {};
+    if (!*granted) continue;
+    granted_ = written;
+    return {};
   }
 }
 
-void AgentMembership::CheckpointComplete(int64_t step) {
-  const std::optional<control::RankEpoch> world = channel_->Newest();
-  if (!world) return;
-  Say(control::CheckpointDone{.epoch = world->epoch, .rank = world->rank, .step = step});
+void AgentMembership::CheckpointComplete(int64_t step, int64_t bytes) {
+  Say(control::CheckpointDone{
+      .epoch = granted_.epoch, .rank = granted_.rank, .step = step, .bytes = bytes});
+}
+
+void AgentMembership::Began(const World& world, const Beginning& beginning) {
+  Say(control::RankBegan{.epoch = world.epoch,
+                         .rank = world.rank,
+                         .beginning = {.step = beginning.version.step, .message = beginning.text}});
 }
 
 void AgentMembership::Unprotected(const std::string& what, const std::string& reason) {

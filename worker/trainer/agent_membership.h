@@ -39,7 +39,9 @@ class AgentMembership final : public MembershipSource {
   void Report(const World& world, const control::Progress& progress) override;
   Result<bool> Finish(const World& world, const control::Progress& progress) override;
   Result<void> AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) override;
-  void CheckpointComplete(int64_t step) override;
+  void CheckpointComplete(int64_t step, int64_t bytes) override;
+  void Began(const World& world, const Beginning& beginning) override;
+  void NothingTrained() override { nothing_trained_ = true; }
   void Unprotected(const std::string& what, const std::string& reason) override;
 
  private:
@@ -69,8 +71,12 @@ class AgentMembership final : public MembershipSource {
 
   // Of the calling thread.
   bool greeted_ = false;
+  bool nothing_trained_ = false;
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};
+
+  // Of the thread that keeps checkpoints.
+  control::CheckpointWritten granted_;
 
   std::jthread reader_;  // last member: it ends first
 };

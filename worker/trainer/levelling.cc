@@ -31,6 +31,7 @@ Levelling::Levelling(TrainableState state, const HeldState& held, const Clock& c
       options_(options),
       mine_{.fingerprint = WithSizes(options.fingerprint, state_),
             .checksum = ChecksumOf(state_, options.mirror),
+            .unread = 0,
             .held = held} {}
 
 Result<Adopted> Levelling::Run(Communicator& communicator) {
@@ -66,13 +67,21 @@ Result<void> Levelling::Gather(Communicator& communicator) {
 }
 
 Result<void> Levelling::LookAgain(Communicator& communicator) {
-  if (options_.look_again) {
+  if (!options_.look_again) return Gather(communicator);
+  for (int attempt = 0;; ++attempt) {
     const Result<HeldState> held = options_.look_again(mine_.held);
-    if (!held.ok()) return held.error();
-    mine_.held = *held;
-    mine_.checksum = ChecksumOf(state_, options_.mirror);
+    if (!held.ok() && held.error().kind != ErrorKind::kUnavailable) return held.error();
+    mine_.unread = held.ok() ? 0 : 1;
+    if (held.ok()) {
+      mine_.held = *held;
+      mine_.checksum = ChecksumOf(state_, options_.mirror);
+    }
+    if (Result<void> gathered = Gather(communicator); !gathered.ok()) return gathered;
+    const bool read =
+        std::any_of(all_.begin(), all_.end(), [](const Statement& one) { return one.unread == 0; });
+    if (read) return {};
+    options_.pause(attempt);
   }
-  return Gather(communicator);
 }
 
 Result<std::size_t> Levelling::Winner() const {
@@ -83,7 +92,7 @@ Result<std::size_t> Levelling::Winner() const {
                      "other flags or other data (run the same command with the same data on every "
                      "rank)");
     }
-    if (all_[winner].held.version < all_[rank].held.version) winner = rank;
+    if (Outranks(all_[rank].held, all_[winner].held)) winner = rank;
   }
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     const bool same = all_[rank].held.version == all_[winner].held.version;

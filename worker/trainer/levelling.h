@@ -41,7 +41,10 @@ class Levelling {
     std::function<void(int piece)> moving{};  // called before each piece of a state that travels
     // Asked on every rank where nobody has trained: what it holds after looking again for what was
     // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
+    // kUnavailable: what is kept cannot be read here now. What another rank reads is as good; while
+    // none can read it, all of them pause and look again.
     std::function<Result<HeldState>(const HeldState& held)> look_again{};
+    std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
   };
 
@@ -57,6 +60,7 @@ class Levelling {
   struct Statement {
     uint64_t fingerprint = 0;
     uint64_t checksum = 0;
+    uint64_t unread = 0;  // what is kept could not be read here
     HeldState held;
   };
 

@@ -9,6 +9,7 @@
 #include "worker/trainer/fingerprint.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/margin_name.h"
+#include "worker/trainer/shaping.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/workloads/partial_fc.h"
 
@@ -127,25 +128,20 @@ Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string
   return MakeMnistWorkload(options, device);
 }
 
+std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made) {
+  return ShapingOf(options, {.steps = made.steps,
+                             .weight_decay = made.sgd.weight_decay,
+                             .data = made.workload->fingerprint()});
+}
+
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made) {
-  const PartialFcFlags& flags = options.partial_fc;
-  std::string text = options.workload + ' ' + std::to_string(options.global_batch) + ' ' +
-                     std::to_string(made.steps) + ' ' + std::to_string(options.learning_rate) +
-                     ' ' + std::to_string(options.momentum) + ' ' + std::to_string(options.seed) +
-                     ' ' + std::to_string(options.max_shift) + ' ' + options.schedule + ' ' +
-                     std::to_string(options.warmup_steps) + ' ' +
-                     std::to_string(made.sgd.weight_decay) + ' ' + NameOf(options.compression) +
-                     ' ' + NameOf(options.precision) + ' ' +
-                     (options.tune_buckets ? "auto" : std::to_string(options.bucket_mib)) + ' ' +
-                     (options.data == kSyntheticData ? "synthetic " : "") +
-                     (options.skip_not_finite ? "skip " : "") +
-                     (options.timeline.empty() ? "" : "timeline ") + RINGMASTER_VERSION;
-  if (options.workload == kPartialFcWorkload) {
-    text += ' ' + made.workload->model() + flags.margin + ' ' + std::to_string(flags.scale) + ' ' +
-            std::to_string(flags.sample_rate) + ' ' + std::to_string(flags.buddy_every);
-  }
   Fingerprint fingerprint(made.workload->fingerprint());
-  fingerprint.Add(text);
+  fingerprint.Add(ShapingOf(options, made));
+  fingerprint.Add(made.workload->model());
+  fingerprint.Add(options.tune_buckets ? "auto" : std::to_string(options.bucket_mib));
+  fingerprint.Add(std::to_string(options.partial_fc.buddy_every));
+  fingerprint.Add(options.timeline.empty() ? "" : "timeline");  // costs collectives
+  fingerprint.Add(RINGMASTER_VERSION);
   return fingerprint.value();
 }
 

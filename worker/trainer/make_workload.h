@@ -24,7 +24,10 @@ struct MadeWorkload {
 // flags or the device, in a sentence.
 Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
 
-// Of the flags that must be the same on every rank, beside the data.
+// All of flags and data that shapes training (shaping.h).
+std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
+
+// Of what must be the same on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

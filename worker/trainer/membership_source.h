@@ -12,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "common/control/membership.h"
+#include "worker/trainer/state_version.h"
 #include "worker/trainer/store.h"
 
 namespace ringmaster::trainer {
@@ -35,7 +36,8 @@ inline constexpr char kReplayed[] = "Replayed";
 // What a rank may be unable to keep (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
-inline constexpr char kCopyProtection[] = "copy";  // of the rank's share of a sharded state
+inline constexpr char kCopyProtection[] = "copy";        // of the rank's share of a sharded state
+inline constexpr char kRestoreProtection[] = "restore";  // cannot be read now, so training waits
 
 // A part of a checkpoint that this rank has written to the volume.
 struct WrittenShard {
@@ -43,6 +45,12 @@ struct WrittenShard {
   int32_t shard = 0;
   int64_t bytes = 0;
   std::string checksum{};  // of its data, in hex
+};
+
+// With what a world began that had no state of its own.
+struct Beginning {
+  StateVersion version;
+  std::string text{};  // for people: a sentence
 };
 
 // Thread-safety: one caller, but for the calls about checkpoints, which come from any one thread;
@@ -90,8 +98,13 @@ class MembershipSource {
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }
-  // The checkpoint of this step is complete.
-  virtual void CheckpointComplete(int64_t /*step*/) {}
+  // The checkpoint of this step, which was granted last, is complete; `bytes` are held by all that
+  // are kept.
+  virtual void CheckpointComplete(int64_t /*step*/, int64_t /*bytes*/) {}
+  // With what the world began, where there is something to say of it; from rank 0.
+  virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
+  // Before Finish(): no step of the state is of this job.
+  virtual void NothingTrained() {}
   // Why `what` cannot be kept now; an empty reason: it can again.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };

@@ -316,6 +316,7 @@ Result<bool> Session::Finish(const control::Progress& progress) {
   position_->Enter(RankPhase::kDone);
   if (const Result<bool> written = FinishParts(); !written.ok() || !*written) return written;
   if (options_.keeper != nullptr) options_.keeper->Finished(world_, held_, WorldOver());
+  if (!held_.TrainedHere()) membership_.NothingTrained();
   const Result<bool> released = membership_.Finish(world_, progress);
   if (!released.ok() || *released) return released;
   return GoOn(Error{ErrorKind::kCancelled, "the world is over"}, false);

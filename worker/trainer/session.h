@@ -163,6 +163,11 @@ class Session {
   Result<void> EnterNext(const Error& cause);
   Result<void> Enter();
   Result<Adopted> Level();
+  Result<HeldState> LookAgain(const HeldState& held);
+  Result<void> KeepOther();
+  void TellBeginning();
+  void TellUnreadable(const std::string& reason);
+  void Pause(int attempt);
   Result<Adopted> LevelReplicated();
   Result<ShardedOutcome> LevelSharded();
   Result<Adopted> GoBack(std::string lost);
@@ -206,6 +211,7 @@ class Session {
   bool finite_ = true;                        // what it reduced
   bool switching_ = false;                    // all ranks leave this world after the step under way
   bool checkpoint_wanted_ = false;            // of the step under way, out of turn
+  bool unreadable_ = false;                   // it was said that what is kept cannot be read
   // Of a step that this world applied and nobody has been told of.
   std::optional<control::Progress> unreported_;
   // Where gradients are compressed.

@@ -2,7 +2,9 @@
 // has the steps within.
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/base/log.h"
@@ -13,6 +15,11 @@ namespace ringmaster::trainer {
 namespace {
 
 using control::RankPhase;
+
+constexpr std::chrono::milliseconds kPausePiece{20};
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+constexpr int kQuickLooks = 20;  // at what is being written
 
 // The members of `before` that `now` has not, with commas between them.
 std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
@@ -29,7 +36,7 @@ std::string Gone(const std::vector<std::string>& before, const std::vector<std::
 Result<void> Session::Join() {
   if (options_.keeper != nullptr) {
     // Only now, while nobody waits. What is wrong counts in a world where nobody has a state.
-    const Result<HeldState> restored = options_.keeper->Restore(held_);
+    const Result<HeldState> restored = options_.keeper->Restore(held_, /*to_begin=*/false);
     if (restored.ok()) {
       held_ = *restored;
     } else {
@@ -73,6 +80,10 @@ Result<void> Session::Enter() {
     communicator->Abort(reason);
   });
   Result<Adopted> adopted = Level();
+  TellUnreadable("");
+  if (adopted.ok() && held_.origin == StateOrigin::kOther) {
+    if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
+  }
   if (adopted.ok()) {
     if (const Result<void> aligned = AlignClock(); !aligned.ok()) adopted = aligned.error();
   }
@@ -89,7 +100,10 @@ Result<void> Session::Enter() {
   position_->SetStep(held_.version.step);
   switching_ = checkpoint_wanted_ = false;
   unreported_.reset();
-  if (options_.keeper != nullptr) options_.keeper->Committed(world_, held_);
+  if (options_.keeper != nullptr) {
+    TellBeginning();
+    options_.keeper->Committed(world_, held_);
+  }
   EnterCompression(*adopted);
   if (options_.entered) options_.entered(world_);
   LogInfo("Entered a world",
@@ -158,16 +172,65 @@ Result<Adopted> Session::LevelReplicated() {
       .moving = [this](int piece) { position_->Enter(RankPhase::kAdopt, piece); },
       .mirror = options_.mirror};
   if (options_.keeper != nullptr) {
-    how.look_again = [this](const HeldState& held) {
-      Result<HeldState> restored = options_.keeper->Restore(held);
-      if (restored.ok()) held_ = *restored;
-      return restored;
-    };
+    how.look_again = [this](const HeldState& held) { return LookAgain(held); };
+    how.pause = [this](int attempt) { Pause(attempt); };
   }
   levelling_ = std::make_unique<Levelling>(state_, held_, clock_, how);
   Result<Adopted> adopted = levelling_->Run(*communicator_);
   if (adopted.ok()) held_ = adopted->held;
   return adopted;
+}
+
+Result<HeldState> Session::LookAgain(const HeldState& held) {
+  position_->Enter(RankPhase::kEvaluate);  // much state takes long
+  Result<HeldState> restored = options_.keeper->Restore(held, /*to_begin=*/true);
+  if (restored.ok()) held_ = *restored;
+  const bool not_now = !restored.ok() && restored.error().kind == ErrorKind::kUnavailable;
+  if (not_now && !unreadable_)
+    LogWarn("Cannot read what is kept; tries again", {{"reason", restored.error().message}});
+  TellUnreadable(not_now ? restored.error().message : "");
+  return restored;
+}
+
+// A world that begins with another job's state makes it its own first: whatever becomes of that
+// other job then, this one goes on.
+Result<void> Session::KeepOther() {
+  for (int attempt = 0;; ++attempt) {
+    position_->Enter(RankPhase::kEvaluate);
+    const bool complete = options_.keeper->KeepOther(world_, held_);
+    const std::optional<StateVersion> part = options_.keeper->PartWritten();
+    std::array<float, 2> said{complete ? 1.0F : 0.0F, part ? 1.0F : 0.0F};
+    const Result<void> summed =
+        WaitConfirmed(*communicator_, communicator_->AllReduce(said, StepDeadline()));
+    if (!summed.ok()) return summed.error().WithContext("making another job's state this job's");
+    if (said[0] > 0) return {};
+    if (part && said[1] >= static_cast<float>(world_.size)) options_.keeper->PartsWritten(*part);
+    Pause(std::max(0, attempt - kQuickLooks));
+  }
+}
+
+// Rank 0, where this world began with what it found, or with nothing.
+void Session::TellBeginning() {
+  const std::optional<Beginning>& beginning = options_.keeper->beginning();
+  if (world_.rank != 0 || held_.origin == StateOrigin::kTraining) return;
+  if (beginning && beginning->version == held_.version) membership_.Began(world_, *beginning);
+}
+
+void Session::TellUnreadable(const std::string& reason) {
+  if (reason.empty() && !unreadable_) return;
+  unreadable_ = !reason.empty();
+  membership_.Unprotected(kRestoreProtection, reason);
+}
+
+// Between two looks at what may be there soon: longer each time, but never so long that other ranks
+// give this one up, and no longer than the world.
+void Session::Pause(int attempt) {
+  position_->Enter(RankPhase::kEvaluate);
+  const auto longest = std::min(kLongestPause, options_.timeout / 4);
+  const auto pause = std::min(longest, kFirstPause * (1 << std::min(attempt, 10)));
+  for (auto waited = kPausePiece; waited < pause && !*world_over_; waited += kPausePiece) {
+    std::this_thread::sleep_for(kPausePiece);
+  }
 }
 
 Result<ShardedOutcome> Session::LevelSharded() {
@@ -180,11 +243,17 @@ Result<ShardedOutcome> Session::LevelSharded() {
        .load =
            [this](const StateVersion& version, int64_t begin, int64_t end,
                   std::span<float> values) {
-             if (options_.keeper != nullptr) {
-               return options_.keeper->LoadRows(version, begin, end, values);
+             if (options_.keeper == nullptr) {
+               return Result<void>(
+                   Error{ErrorKind::kInvalid, "no state is kept to read rows from"});
              }
-             return Result<void>(Error{ErrorKind::kInvalid, "no state is kept to read rows from"});
+             position_->Enter(RankPhase::kEvaluate);
+             Result<void> loaded = options_.keeper->LoadRows(version, begin, end, values);
+             const bool not_now = !loaded.ok() && loaded.error().kind == ErrorKind::kUnavailable;
+             TellUnreadable(not_now ? loaded.error().message : "");
+             return loaded;
            },
+       .pause = [this](int attempt) { Pause(attempt); },
        .unprotected =
            [this](const std::string& reason) {
              membership_.Unprotected(kCopyProtection, reason);
@@ -200,12 +269,7 @@ Result<Adopted> Session::GoBack(std::string lost) {
             {{"lost", lost}, {"step", held_.version.step}});
     const bool was_kept = held_.origin != StateOrigin::kTraining;
     if (was_kept && options_.keeper != nullptr) options_.keeper->Distrust(held_.version, lost);
-    held_ = {};
-    if (options_.keeper != nullptr) {
-      const Result<HeldState> restored = options_.keeper->Restore(held_);
-      if (!restored.ok()) return restored.error();
-      held_ = *restored;
-    }
+    held_ = {};  // as nobody has trained now, all look for what is kept
     Result<Adopted> adopted = LevelReplicated();
     if (!adopted.ok()) return adopted;
     if (held_.version == StateVersion{}) {

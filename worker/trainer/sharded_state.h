@@ -37,10 +37,12 @@ struct ShardedWorld {
   HeldState adopted;                          // what the replicated state of all ranks is now
   std::chrono::milliseconds timeout{30'000};  // of each operation
   std::function<void(int piece)> moving{};    // called before each piece of a state that travels
-  // Reads rows [begin, end) of a kept version into `values`; null: none is kept.
+  // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
+  // cannot be read now. Then all ranks pause, and who could not tries again.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};
+  std::function<void(int attempt)> pause{};
   // To be told, until the next world, why the loss of a rank would now be one of state too, and
   // with an empty text once it would not any more.
   std::function<void(const std::string& reason)> unprotected{};

@@ -19,12 +19,14 @@ struct StateVersion {
   friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
 };
 
-enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining };
+// kOther: the checkpoint of another job, as one was told to begin with.
+enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
 // Empty for a state that was trained on without a break, or never.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:
+    case StateOrigin::kOther:
       return "checkpoint";
     case StateOrigin::kSnapshot:
       return "snapshot";
@@ -52,6 +54,18 @@ struct HeldState {
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }
+  // Whether any of its steps is this run's.
+  bool TrainedHere() const { return version.step > 0 && version.epoch.term > term_base; }
 };
+
+// Whether `a` is taken over rather than `b`: what this job has trained or kept wins over what it
+// could begin with, whatever the versions.
+inline bool Outranks(const HeldState& a, const HeldState& b) {
+  const auto rank = [](const HeldState& held) {
+    if (held.version == StateVersion{}) return 0;
+    return held.origin == StateOrigin::kOther ? 1 : 2;
+  };
+  return rank(a) != rank(b) ? rank(a) > rank(b) : b.version < a.version;
+}
 
 }  // namespace ringmaster::trainer

@@ -145,29 +145,52 @@ TrainableState StateOf(const TrainOptions& options, const Sgd& optimizer, Bucket
   return state;
 }
 
-// What the state on disk and in shared memory belongs to.
-StateIdentity IdentityOf(const TrainOptions& options, const Workload& workload) {
-  std::string model = workload.model();
-  if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
-  if (options.tune_buckets) model += "bucket size, float32 [1]\n";
-  const char* const run = std::getenv(control::kEnvJobUid);
-  return {.run = run == nullptr ? "" : run,
-          .model = std::move(model),
-          .seed = options.seed,
-          .global_batch = options.global_batch};
+std::string TextIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? "" : text;
 }
 
-Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options, Workload& workload,
-                                                const Sgd& optimizer, const TrainableState& state,
+// What the state on disk and in shared memory belongs to.
+StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
+  std::string model = made.workload->model();
+  if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
+  if (options.tune_buckets) model += "bucket size, float32 [1]\n";
+  return {.run = TextIn(control::kEnvJobUid),
+          .model = std::move(model),
+          .shaping = ShapingOf(options, made)};
+}
+
+// Ranks that an agent started are a TrainingJob's; whoever trains by hand in one of its Pods is
+// not.
+CheckpointPlace PlaceOf(const TrainOptions& options) {
+  CheckpointPlace place{.volume = options.checkpoint_dir,
+                        .from_job = options.restore_job,
+                        .from_path = options.restore_path};
+  if (std::getenv(control::kEnvAgentSocket) == nullptr || options.world_size != 0) return place;
+  place.ns = TextIn(control::kEnvNamespace);
+  place.name = TextIn(control::kEnvJobName);
+  place.uid = TextIn(control::kEnvJobUid);
+  return place;
+}
+
+Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
+                                                const MadeWorkload& made, const Sgd& optimizer,
+                                                const TrainableState& state,
                                                 MembershipSource& membership, const Clock& clock) {
-  return StateKeeper::Open({.checkpoint_folder = options.checkpoint_dir,
+  CheckpointPlace place = PlaceOf(options);
+  if (!place.from_job.empty() && place.uid.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--restore-job is for a TrainingJob's ranks, which have a namespace; pass "
+                 "--restore-path with a folder below --checkpoint-dir"};
+  }
+  return StateKeeper::Open({.checkpoints = std::move(place),
                             .checkpoint_every = options.checkpoint_every,
                             .checkpoint_keep = options.checkpoint_keep,
                             .snapshot_folder = options.snapshot_dir,
                             .slot = NumberIn(control::kEnvSlot),
-                            .identity = IdentityOf(options, workload),
+                            .identity = IdentityOf(options, made),
                             .mirror = optimizer.mirror(),
-                            .sharded = workload.sharded()},
+                            .sharded = made.workload->sharded()},
                            state, membership, clock);
 }
 
@@ -211,7 +234,7 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
   BucketTuner tuner;
   const TrainableState state = StateOf(options, optimizer, tuner);
   const Result<std::unique_ptr<StateKeeper>> keeper =
-      OpenKeeper(options, workload, optimizer, state, **membership, clock);
+      OpenKeeper(options, made, optimizer, state, **membership, clock);
   if (!keeper.ok()) return keeper.error();
   const Result<std::unique_ptr<RowCodec>> codec =
       MakeCodec(prepared->gpu.get(), options.compression);

@@ -175,9 +175,21 @@ void AddBucketFlag(CLI::App& app, TrainOptions& options) {
 }
 
 void AddStateFlags(CLI::App& app, TrainOptions& options) {
-  app.add_option("--checkpoint-dir", options.checkpoint_dir,
-                 "a folder that all ranks share, for checkpoints; empty: none")
+  app.add_option(
+         "--checkpoint-dir", options.checkpoint_dir,
+         "a folder that all ranks share, for checkpoints; empty: none. A TrainingJob's are in "
+         "NAMESPACE/NAME/UID below it, and only that job goes on from them; outside of one "
+         "they are in the folder itself, and whoever trains there goes on from them")
       ->envname(control::kEnvCheckpointDir);
+  auto* job = app.add_option("--restore-job", options.restore_job,
+                             "begin with the newest checkpoint of another TrainingJob of this name "
+                             "and namespace, while there is none of this one")
+                  ->envname(control::kEnvRestoreJob);
+  app.add_option("--restore-path", options.restore_path,
+                 "begin with this checkpoint, or the newest one in this folder, below "
+                 "--checkpoint-dir, while there is none of this run")
+      ->envname(control::kEnvRestorePath)
+      ->excludes(job);
   app.add_option("--checkpoint-every", options.checkpoint_every, "steps from one to the next")
       ->envname(control::kEnvCheckpointEvery)
       ->check(CLI::Range(int64_t{1}, kMaxCount))
@@ -340,31 +352,67 @@ Result<void> CheckTogether(const TrainOptions& options) {
   return {};
 }
 
-}  // namespace
+Result<void> CheckRestore(const TrainOptions& options) {
+  const auto wrong = [](const char* text) { return Error{ErrorKind::kInvalid, text}; };
+  const std::string& job = options.restore_job;
+  if (job.empty() && options.restore_path.empty()) return {};
+  if (options.checkpoint_dir.empty()) {
+    return wrong(
+        "--restore-job and --restore-path need --checkpoint-dir: where the checkpoints are");
+  }
+  if (job == "." || job == ".." || job.find('/') != std::string::npos) {
+    return wrong("--restore-job is the name of a TrainingJob; for a folder pass --restore-path");
+  }
+  return {};
+}
 
-Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
-  ParsedCommandLine parsed;
+// What is not kept as it was given.
+struct Given {
   double timeout_seconds = 30;
   bool check_build = false;
   bool dry_run = false;
   std::string compression = NameOf(Compression::kNone);
-  CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
+};
+
+void AddFlags(CLI::App& app, TrainOptions& options, Given& given) {
   // So that a command can be repeated with changes.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
-  auto* check = app.add_flag("--check-build", check_build, "list what this build can do, and exit");
-  app.add_flag("--dry-run", dry_run,
+  auto* check =
+      app.add_flag("--check-build", given.check_build, "list what this build can do, and exit");
+  app.add_flag("--dry-run", given.dry_run,
                "load data and model, say what training with these flags would be, and exit")
       ->excludes(check);
-  AddTrainingFlags(app, parsed.options);
-  AddRunFlags(app, parsed.options, timeout_seconds);
-  AddCompressionFlag(app, compression);
-  AddPrecisionFlag(app, parsed.options);
-  AddTransportFlag(app, parsed.options);
-  AddBucketFlag(app, parsed.options);
-  AddStateFlags(app, parsed.options);
-  AddPartialFcFlags(app, parsed.options.partial_fc);
-  AddWorldFlags(app, parsed.options);
+  AddTrainingFlags(app, options);
+  AddRunFlags(app, options, given.timeout_seconds);
+  AddCompressionFlag(app, given.compression);
+  AddPrecisionFlag(app, options);
+  AddTransportFlag(app, options);
+  AddBucketFlag(app, options);
+  AddStateFlags(app, options);
+  AddPartialFcFlags(app, options.partial_fc);
+  AddWorldFlags(app, options);
+}
+
+}  // namespace
+
+std::vector<std::string> FlagNames() {
+  TrainOptions options;
+  Given given;
+  CLI::App app;
+  AddFlags(app, options, given);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
+  ParsedCommandLine parsed;
+  Given given;
+  CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
+  AddFlags(app, parsed.options, given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -379,10 +427,12 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return Error{ErrorKind::kInvalid,
                  std::string(error.what()) + "; ringmaster-train --help lists the flags"};
   }
-  parsed.options.compression = *CompressionNamed(compression);  // one of the names above
-  if (check_build) parsed.command = TrainCommand::kCheckBuild;
-  if (dry_run) parsed.command = TrainCommand::kDryRun;
-  parsed.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+  parsed.options.compression = *CompressionNamed(given.compression);  // one of the names above
+  if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
+  if (given.dry_run) parsed.command = TrainCommand::kDryRun;
+  parsed.options.timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(given.timeout_seconds * 1000));
+  if (Result<void> checked = CheckRestore(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckBuckets(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckPrecision(parsed.options); !checked.ok()) return checked.error();

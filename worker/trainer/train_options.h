@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "worker/trainer/comm/host_transport.h"
@@ -51,6 +52,8 @@ struct TrainOptions {
   std::string step_log = "-";
   std::string audit_log;       // empty: none
   std::string checkpoint_dir;  // empty: no checkpoints
+  std::string restore_job;     // at most one of the two: what to begin with
+  std::string restore_path;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
   std::string snapshot_dir;  // empty: no snapshots
@@ -87,5 +90,8 @@ struct ParsedCommandLine {
 
 // kInvalid: an unknown flag or a bad value, in a sentence.
 Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv);
+
+// The names of all flags, as "--seed".
+std::vector<std::string> FlagNames();
 
 }  // namespace ringmaster::trainer

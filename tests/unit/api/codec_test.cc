@@ -39,7 +39,8 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
-      "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5},
+      "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5,
+                     "restoreFrom": {"job": "digits"}},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
       "network": {"interface": "eth1", "sshPort": 2222, "hostNetwork": true, "privileged": true, "ipcLock": true, "rdmaDevices": {"rdma/hca": 2}},
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
@@ -60,6 +61,8 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.checkpoint->volume_json, R"({"persistentVolumeClaim":{"claimName":"c"}})");
   EXPECT_EQ(job->spec.checkpoint->every_steps, 100);
   EXPECT_EQ(job->spec.checkpoint->keep, 5);
+  EXPECT_EQ(job->spec.checkpoint->restore_job, "digits");
+  EXPECT_EQ(job->spec.checkpoint->restore_path, "");
   ASSERT_TRUE(job->spec.data_cache.has_value());
   EXPECT_EQ(job->spec.data_cache->from_json, R"({"persistentVolumeClaim":{"claimName":"f"}})");
   EXPECT_EQ(job->spec.data_cache->sub_path, "g");
@@ -85,7 +88,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
 
 TEST(Codec, TheNewestCheckpointIsReadBack) {
   TrainingJobStatus status;
-  status.checkpoint = {.step = 500, .time = "2026-11-20T10:00:00Z"};
+  status.checkpoint = {.step = 500, .time = "2026-11-20T10:00:00Z", .bytes = int64_t{3} << 40};
   json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}, "spec": {"command": ["x"]}})");
   object["status"] = EncodeStatus(status);
 
@@ -103,6 +106,9 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"worker": {"template": []}})", "spec.worker.template"},
            {R"({"checkpoint": {}})", "spec.checkpoint.volume"},
            {R"({"checkpoint": {"volume": {}, "everySteps": "x"}})", "spec.checkpoint.everySteps"},
+           {R"({"checkpoint": {"volume": {}, "restoreFrom": {}}})", "spec.checkpoint.restoreFrom"},
+           {R"({"checkpoint": {"volume": {}, "restoreFrom": {"job": "a", "path": "b"}}})",
+            "spec.checkpoint.restoreFrom"},
            {R"({"dataCache": []})", "spec.dataCache"},
            {R"({"dataCache": {"sizeLimit": "1Gi"}})", "spec.dataCache.from"},
            {R"({"dataCache": {"from": {}}})", "spec.dataCache.sizeLimit"},

@@ -1,5 +1,6 @@
 #include "operator/job/plan.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -181,6 +182,29 @@ TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
   EXPECT_TRUE(first.requeue_after.has_value());
   EXPECT_EQ(DeletedNames(later), std::vector<std::string>{"digits-worker-1"});
   EXPECT_FALSE(later.CreatesPods());
+}
+
+TEST(Plan, ASuccessWithoutAStepOfItsOwnHasAReasonOfItsOwnAndSaysWithWhatItBegan) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed =
+      SceneBuilder(job)
+          .With(PodBuilder::Launcher(1).EndedWith(
+              {.succeeded = true,
+               .reason = control::kReasonAlreadyComplete,
+               .message = "this job trained no step",
+               .epoch = {1, 1},
+               .world_size = 3,
+               .beginning = control::Beginning{.step = 500, .message = "it began with step 500"}}))
+          .Build();
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  const api::Condition* succeeded = api::FindCondition(plan.status.conditions, api::kSucceeded);
+  ASSERT_NE(succeeded, nullptr);
+  EXPECT_EQ(succeeded->reason, "AlreadyComplete");
+  EXPECT_TRUE(api::IsTrue(plan.status.conditions, api::kRestored));
+  EXPECT_TRUE(std::ranges::any_of(plan.events, [](const auto& event) {
+    return event.reason == api::kReasonFromCheckpoint;
+  })) << "nobody asked the launcher while it lived";
 }
 
 TEST(Plan, CleanUpEndsPodsOfWhichOnlyTheSidecarsRun) {

@@ -307,6 +307,18 @@ TEST(Pods, CheckpointsAreMountedWhereWorkersLookForThem) {
   EXPECT_FALSE(has(launcher["spec"]["volumes"], volume));
 }
 
+TEST(Pods, RanksAreToldWhatToBeginWith) {
+  const auto told = [](const api::CheckpointSpec& checkpoint, const char* variable) {
+    return Variable(Managed(Worker(JobBuilder().Checkpoint(checkpoint).Build())), variable);
+  };
+  const api::CheckpointSpec job{.volume_json = "{}", .restore_job = "digits"};
+  const api::CheckpointSpec path{.volume_json = "{}", .restore_path = "team/digits"};
+  EXPECT_EQ(told(job, control::kEnvRestoreJob), "digits");
+  EXPECT_EQ(told(job, control::kEnvRestorePath), "");
+  EXPECT_EQ(told(path, control::kEnvRestorePath), "team/digits");
+  EXPECT_EQ(told({.volume_json = "{}"}, control::kEnvRestoreJob), "");
+}
+
 TEST(Pods, AJobWithoutCheckpointsMountsNone) {
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvCheckpointDir), "");
 }

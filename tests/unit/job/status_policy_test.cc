@@ -263,8 +263,26 @@ TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
   EXPECT_EQ(condition->reason, api::kReasonCheckpointFailing);
   EXPECT_NE(condition->message.find("digits-worker-1: no space left"), std::string::npos);
 
+  situation.launcher->status->unprotected.push_back(
+      {"restore", "digits-worker-2", "while reading DONE: Input/output error"});
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonCheckpointUnreadable);
+
   situation.launcher->status->unprotected.clear();
   EXPECT_TRUE(api::IsTrue(situation.Describe().conditions, api::kProtected));
+}
+
+TEST(StatusPolicy, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
+  Situation situation = Complete();
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), "");
+
+  situation.launcher->status->beginning = {.step = 0, .message = "beside another one"};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonStartedAfresh);
+
+  situation.launcher->status->beginning = {.step = 500, .message = "it began with step 500"};
+  const api::TrainingJobStatus restored = situation.Describe();
+  EXPECT_TRUE(api::IsTrue(restored.conditions, api::kRestored));
+  EXPECT_EQ(api::FindCondition(restored.conditions, api::kRestored)->message,
+            "it began with step 500");
 }
 
 }  // namespace

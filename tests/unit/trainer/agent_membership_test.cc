@@ -334,8 +334,13 @@ TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {
   EXPECT_EQ(first.bytes, 64);
   EXPECT_EQ(second.epoch, kNext);
   EXPECT_EQ(second.rank, 1);
-  membership_->CheckpointComplete(500);
-  EXPECT_EQ(agent_.Receive<control::CheckpointDone>().epoch, kNext);
+  agent_.Send(control::RankEpoch{
+      .epoch = {kNext.term, kNext.number + 1}, .rank = 0, .members = Members()});
+  membership_->CheckpointComplete(500, 4096);
+  const auto done = agent_.Receive<control::CheckpointDone>();
+  EXPECT_EQ(done.epoch, kNext) << "of the grant, whatever the world is by now";
+  EXPECT_EQ(done.rank, 1);
+  EXPECT_EQ(done.bytes, 4096);
   membership_->Unprotected("snapshot", "no memory");
   EXPECT_EQ(agent_.Receive<control::RankProtection>().fault, "no memory");
 }

@@ -48,6 +48,8 @@ struct RankScript {
   std::chrono::seconds timeout = kRankTimeout;
   // Folders; empty: nothing is kept.
   std::string checkpoints{};
+  CheckpointPlace place{};  // on that volume
+  std::string shaping{};
   std::string snapshots{};
   bool every_checkpoint = false;  // none is skipped, because steps wait for the one before
   Compression compression = Compression::kNone;
@@ -280,13 +282,13 @@ class ElasticRank {
       return std::unique_ptr<Communicator>(new HalfBlindCommunicator(*std::move(made), left));
     };
     KeeperOptions kept_where;
-    kept_where.checkpoint_folder = script.checkpoints;
+    kept_where.checkpoints = script.place;
+    kept_where.checkpoints.volume = script.checkpoints;
     kept_where.checkpoint_every = kCheckpointEvery;
     kept_where.snapshot_folder = script.snapshots;
-    kept_where.identity.run = "run";
+    kept_where.identity.run = script.place.uid.empty() ? "run" : script.place.uid;
     kept_where.identity.model = workload->model();
-    kept_where.identity.seed = 1;
-    kept_where.identity.global_batch = kExactBatch;
+    kept_where.identity.shaping = script.shaping;
     kept_where.sharded = workload->sharded();
     BucketTuner tuner;
     TrainableState state = optimizer.state();

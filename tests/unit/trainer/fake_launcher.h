@@ -142,6 +142,19 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
+  // A rank says that this cannot be kept or read; or that it can again.
+  void AwaitFault(const std::string& what, bool holds = true) {
+    Await("without a fault", [&] { return faults_.contains(what) == holds; });
+  }
+  // What rank 0 said of the beginning of the newest world that had something to say.
+  std::optional<Beginning> beginning() {
+    const std::lock_guard lock(mutex_);
+    return beginning_;
+  }
+  bool nothing_trained() {
+    const std::lock_guard lock(mutex_);
+    return nothing_trained_;
+  }
   std::vector<std::pair<control::Epoch, int64_t>> reports() {
     const std::lock_guard lock(mutex_);
     return reports_;
@@ -205,6 +218,9 @@ class FakeLauncher {
   std::map<std::string, int> broken_;  // and the peer it named
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
+  std::map<std::string, std::set<std::string>> faults_;  // and who has them
+  std::optional<Beginning> beginning_;
+  bool nothing_trained_ = false;
 };
 
 class FakeMembership final : public MembershipSource {
@@ -267,6 +283,24 @@ class FakeMembership final : public MembershipSource {
   void Report(const World& world, const control::Progress& progress) override {
     const std::lock_guard lock(launcher_.mutex_);
     launcher_.reports_.emplace_back(world.epoch, progress.step);
+  }
+  void Unprotected(const std::string& what, const std::string& reason) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    if (reason.empty()) {
+      launcher_.faults_[what].erase(name_);
+      if (launcher_.faults_[what].empty()) launcher_.faults_.erase(what);
+    } else {
+      launcher_.faults_[what].insert(name_);
+    }
+    launcher_.changed_.notify_all();
+  }
+  void Began(const World&, const Beginning& beginning) override {
+    const std::lock_guard lock(launcher_.mutex_);
+    launcher_.beginning_ = beginning;
+  }
+  void NothingTrained() override {
+    const std::lock_guard lock(launcher_.mutex_);
+    launcher_.nothing_trained_ = true;
   }
   Result<bool> Finish(const World& world, const control::Progress& progress) override {
     std::unique_lock lock(launcher_.mutex_);

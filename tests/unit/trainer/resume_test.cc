@@ -9,12 +9,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <list>
+#include <sys/mount.h>
 #include <thread>
 
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "tests/unit/trainer/unreadable.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -162,6 +164,187 @@ TEST_F(ResumeTest, ASnapshotLosesNoStep) {
 
   EXPECT_LE(report.findings.rolled_back, 1) << "a snapshot may be skipped where it costs too much";
   EXPECT_EQ(report.findings.lost + report.findings.repeated + report.findings.disagreeing, 0);
+}
+
+TEST_F(ResumeTest, WhatCannotBeReadNowIsWaitedForAndSaid) {
+  TrainAndDie({"a", "b"});
+  Unreadable fault(checkpoints_ + "/1.1-15/shard-0");
+  if (!fault.mounted()) GTEST_SKIP() << "mounting needs root";
+  for (const char* name : {"c", "d"}) Start(name);
+  launcher_.Form({"c", "d"});
+  launcher_.AwaitFault("restore");
+  fault.Heal();
+  launcher_.AwaitFault("restore", false);
+
+  for (const char* name : {"c", "d"}) launcher_.AwaitDone({name});
+  for (ElasticRank& rank : ranks_) {
+    if (rank.name() != "c" && rank.name() != "d") continue;
+    EXPECT_TRUE(rank.Await().ok());
+    EXPECT_EQ(rank.state(), TrainAlone(kResumedLast));
+  }
+  EXPECT_EQ(AuditLogsIn(logs_, kResumedLast).findings.rolled_back, 1) << "15 was gone on from";
+}
+
+// What of a state does not depend on how many steps a run has, as the learning rate does.
+std::vector<float> VelocityOf(const std::vector<float>& state) {
+  return {state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end()};
+}
+
+// Several jobs on one volume, each with its launcher.
+class OtherJobs : public ::testing::Test {
+ protected:
+  static CheckpointPlace Job(const std::string& name, const std::string& uid) {
+    return {.volume = "", .ns = "team", .name = name, .uid = uid};
+  }
+  std::string Folder(const CheckpointPlace& job) const {
+    return checkpoints_ + "/team/" + job.name + "/" + job.uid;
+  }
+  std::string Logs(const CheckpointPlace& job) const { return folder_.path() + "/logs-" + job.uid; }
+
+  // Trains the job with so many ranks to its end; its state, and what its launcher was told.
+  struct Trained {
+    std::vector<float> state;
+    std::optional<Beginning> beginning;
+    bool nothing_trained = false;
+    std::vector<int64_t> steps;  // as the step log has them
+    Result<RunSummary> summary = Error{};
+  };
+  Trained Train(const CheckpointPlace& job, int64_t steps, std::size_t ranks = 2,
+                const RankScript& script = {}) {
+    FakeLauncher launcher;
+    std::list<ElasticRank> all;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      RankScript mine = script;
+      mine.checkpoints = checkpoints_;
+      mine.place = job;
+      mine.every_checkpoint = true;
+      names.push_back("rank" + std::to_string(i) + "-" + std::to_string(++started_));
+      all.emplace_back(launcher, names.back(), Logs(job), steps, std::move(mine));
+    }
+    launcher.Form(names);
+    Trained trained;
+    for (ElasticRank& rank : all) {
+      if (!rank.Await().ok()) launcher.Close();
+    }
+    trained.summary = all.front().Await();
+    trained.state = all.front().state();
+    trained.steps = all.front().logged_steps();
+    trained.beginning = launcher.beginning();
+    trained.nothing_trained = launcher.nothing_trained();
+    return trained;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string checkpoints_ = folder_.path() + "/checkpoints";
+  int started_ = 0;
+};
+
+TEST_F(OtherJobs, AJobThatIsAppliedAgainTrainsFromItsFirstStepAndSaysHowToGoOn) {
+  Train(Job("digits", "uid-1"), 12);
+
+  const Trained again = Train(Job("digits", "uid-2"), 12);
+
+  ASSERT_TRUE(again.summary.ok()) << again.summary.error().message;
+  EXPECT_EQ(again.steps.front(), 1);
+  EXPECT_EQ(again.steps.size(), 12U);
+  EXPECT_FALSE(again.nothing_trained);
+  ASSERT_TRUE(again.beginning.has_value());
+  EXPECT_EQ(again.beginning->version, StateVersion{});
+  EXPECT_THAT(again.beginning->text, HasSubstr("up to step 12"));
+  EXPECT_THAT(again.beginning->text, HasSubstr("restoreFrom: {job: digits}"));
+  EXPECT_TRUE(fs::exists(Folder(Job("digits", "uid-1")) + "/1.1-12/DONE")) << "it stays";
+}
+
+TEST_F(OtherJobs, AJobOfAnotherNameBeginsInSilence) {
+  Train(Job("digits", "uid-1"), 12);
+
+  EXPECT_FALSE(Train(Job("letters", "uid-2"), 12).beginning.has_value());
+}
+
+TEST_F(OtherJobs, AJobThatIsToldToGoesOnFromAnothersAndKeepsThatFirst) {
+  Train(Job("digits", "uid-1"), 12, 2, {.shaping = "--learning-rate=0.1\n--seed=1\n"});
+  CheckpointPlace second = Job("letters", "uid-2");
+  second.from_job = "digits";
+  const std::string copy = Folder(second) + "/1.1-12/DONE";
+  std::atomic<bool> kept_first = false;
+
+  const Trained trained = Train(second, 30, 3,
+                                {.at =
+                                     [&](int64_t step) {
+                                       if (step == 13) kept_first = fs::exists(copy);
+                                     },
+                                 .shaping = "--learning-rate=0.2\n--seed=1\n"});
+
+  ASSERT_TRUE(trained.summary.ok()) << trained.summary.error().message;
+  EXPECT_TRUE(kept_first);
+  EXPECT_EQ(trained.steps.front(), 13);
+  EXPECT_EQ(VelocityOf(trained.state), VelocityOf(TrainAlone(30)));
+  EXPECT_FALSE(trained.nothing_trained);
+  ASSERT_TRUE(trained.beginning.has_value());
+  EXPECT_EQ(trained.beginning->version.step, 12);
+  EXPECT_THAT(trained.beginning->text, HasSubstr("team/digits/uid-1/1.1-12"));
+  EXPECT_THAT(trained.beginning->text, HasSubstr("--learning-rate=0.1 instead of 0.2"));
+  EXPECT_EQ(AuditLogsIn(Logs(second), 30).findings.lost, 0);
+}
+
+TEST_F(OtherJobs, ItsOwnCheckpointsWinOverNewerOnesOfTheOther) {
+  Train(Job("digits", "uid-1"), 12);
+  CheckpointPlace second = Job("letters", "uid-2");
+  second.from_job = "digits";
+  Train(second, 20);
+  Train(Job("digits", "uid-3"), 28);
+
+  const Trained resumed = Train(second, 30);
+
+  ASSERT_TRUE(resumed.summary.ok()) << resumed.summary.error().message;
+  EXPECT_EQ(resumed.steps.front(), 21);
+  EXPECT_EQ(VelocityOf(resumed.state), VelocityOf(TrainAlone(30)));
+}
+
+TEST_F(OtherJobs, AStateThatHasAllStepsIsNoTrainingOfThisJob) {
+  Train(Job("digits", "uid-1"), 12);
+  CheckpointPlace second = Job("digits", "uid-2");
+  second.from_path = "team/digits/uid-1/1.1-10";
+
+  const Trained done = Train(second, 10);
+  const Trained goes_on = Train(second, 10);
+
+  ASSERT_TRUE(done.summary.ok()) << done.summary.error().message;
+  EXPECT_THAT(done.steps, ::testing::IsEmpty());
+  EXPECT_TRUE(done.nothing_trained);
+  EXPECT_TRUE(goes_on.nothing_trained) << "its own checkpoint has none of its own steps";
+}
+
+TEST_F(OtherJobs, WhatIsNotThereEndsTheJobAndIsNamed) {
+  CheckpointPlace second = Job("letters", "uid-2");
+  second.from_job = "digits";
+
+  const Trained refused = Train(second, 10, 1);
+
+  ASSERT_FALSE(refused.summary.ok());
+  EXPECT_EQ(refused.summary.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(refused.summary.error().message, HasSubstr("spec.checkpoint.restoreFrom"));
+}
+
+TEST_F(OtherJobs, AVolumeThatCannotBeWrittenHoldsTheBeginningUpAndLosesNothing) {
+  Train(Job("digits", "uid-1"), 12);
+  CheckpointPlace second = Job("letters", "uid-2");
+  second.from_job = "digits";
+  fs::create_directories(Folder(second));
+  if (::mount("none", Folder(second).c_str(), "tmpfs", 0, "size=4k,nr_inodes=1") != 0) {
+    GTEST_SKIP() << "mounting needs root";
+  }
+  FakeLauncher launcher;
+  RankScript script{.checkpoints = checkpoints_, .place = second};
+  ElasticRank rank(launcher, "a", Logs(second), 20, script);
+  launcher.Form({"a"});
+  launcher.AwaitFault("restore");
+  ::umount2(Folder(second).c_str(), MNT_DETACH);
+  launcher.AwaitFault("restore", false);
+
+  EXPECT_TRUE(rank.Await().ok());
+  EXPECT_EQ(VelocityOf(rank.state()), VelocityOf(TrainAlone(20)));
 }
 
 TEST_F(ResumeTest, ACheckpointOfAnotherModelEndsTheRunAndIsNamed) {

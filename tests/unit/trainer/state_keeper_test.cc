@@ -46,7 +46,7 @@ class Judge final : public MembershipSource {
     }
     return {};
   }
-  void CheckpointComplete(int64_t step) override {
+  void CheckpointComplete(int64_t step, int64_t /*bytes*/) override {
     const std::lock_guard lock(mutex_);
     complete_.push_back(step);
     changed_.notify_all();
@@ -91,12 +91,12 @@ class Process {
   Process(const std::string& checkpoints, const std::string& snapshots,
           const std::string& run = "job-1", int64_t every = 10)
       : keeper_(*StateKeeper::Open(
-            {.checkpoint_folder = checkpoints,
+            {.checkpoints = {.volume = checkpoints},
              .checkpoint_every = every,
              .checkpoint_keep = 3,
              .snapshot_folder = snapshots,
              .slot = 0,
-             .identity = {.run = run, .model = "w float32 [64]\n", .seed = 1, .global_batch = 8}},
+             .identity = {.run = run, .model = "w float32 [64]\n", .shaping = ""}},
             {values_}, judge_, clock_)) {}
 
   // Trains one step in a world of `epoch`, as the session does.
@@ -110,7 +110,7 @@ class Process {
   }
   void Finish() { keeper_->Finished(world_, held_); }
   void Restore() {
-    const auto restored = keeper_->Restore(held_);
+    const auto restored = keeper_->Restore(held_, true);
     ASSERT_TRUE(restored.ok()) << restored.error().message;
     held_ = *restored;
   }
@@ -343,7 +343,7 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
   Judge judge;
   const FakeClock clock;
   std::vector<float> values(64);
-  const auto keeper = *StateKeeper::Open({.checkpoint_folder = checkpoints_,
+  const auto keeper = *StateKeeper::Open({.checkpoints = {.volume = checkpoints_},
                                           .checkpoint_every = 1,
                                           .checkpoint_keep = 3,
                                           .snapshot_folder = "",

@@ -62,16 +62,15 @@ TEST(StateMirror, SnapshotsAreOfTheDevicesStateAndRestoreIt) {
   FakeDeviceState before(7);
   FakeDeviceState after(0);
   const auto keeper = [&](FakeDeviceState& state) {
-    return StateKeeper::Open(
-        {.checkpoint_folder = "",
-         .snapshot_folder = folder.path(),
-         .identity = {.run = "run", .model = "m", .seed = 1, .global_batch = 8},
-         .mirror = &state},
-        state.view(), *membership, clock);
+    return StateKeeper::Open({.checkpoints = {},
+                              .snapshot_folder = folder.path(),
+                              .identity = {.run = "run", .model = "m", .shaping = ""},
+                              .mirror = &state},
+                             state.view(), *membership, clock);
   };
 
   (*keeper(before))->Applied(World{}, At(5));
-  const Result<HeldState> restored = (*keeper(after))->Restore(HeldState{});
+  const Result<HeldState> restored = (*keeper(after))->Restore(HeldState{}, true);
 
   ASSERT_TRUE(restored.ok());
   EXPECT_EQ(restored->version.step, 5);

@@ -3,9 +3,13 @@
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/control/pod_contract.h"
+#include "worker/trainer/shaping.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -13,6 +17,62 @@ namespace {
 Result<ParsedCommandLine> Parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "ringmaster-train");
   return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::vector<std::string> Texts(std::span<const char* const> names) {
+  return {names.begin(), names.end()};
+}
+
+TEST(Shaping, EveryFlagIsClassedOnceAsShapingTrainingOrNot) {
+  std::vector<std::string> classed = Texts(ShapingFlags());
+  const std::vector<std::string> others = Texts(OtherFlags());
+  classed.insert(classed.end(), others.begin(), others.end());
+
+  EXPECT_THAT(classed, testing::UnorderedElementsAreArray(FlagNames()))
+      << "a new flag of ringmaster-train belongs into one of the lists in shaping.cc";
+}
+
+// What a checkpoint says of the training that it is of, with this flag and some others.
+std::string ShapedWith(const std::string& flag) {
+  const bool digits = flag.starts_with("--max-shift") || flag == "--workload=mnist" ||
+                      flag == "--data=generated" || flag == "--precision=bf16";
+  std::vector<const char*> arguments;
+  if (!digits) arguments = {"--workload=partial-fc", "--data=synthetic", "--classes=10"};
+  if (!flag.empty()) arguments.push_back(flag.c_str());
+  const auto parsed = Parse(arguments);
+  if (!parsed.ok()) return parsed.error().message;
+  const TrainOptions& options = parsed->options;
+  return ShapingOf(options, {.steps = options.steps > 0 ? options.steps : 10 * options.epochs,
+                             .weight_decay = options.weight_decay.value_or(0),
+                             .data = 1});
+}
+
+TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
+  const std::map<std::string, std::string> changes{
+      {"--workload", "mnist"},  {"--data", "generated"},    {"--generated-samples", "99"},
+      {"--max-shift", "2"},     {"--global-batch", "32"},   {"--epochs", "7"},
+      {"--steps", "99"},        {"--learning-rate", "0.5"}, {"--schedule", "constant"},
+      {"--warmup-steps", "3"},  {"--weight-decay", "0.25"}, {"--momentum", "0.5"},
+      {"--seed", "9"},          {"--not-finite", "skip"},   {"--compression", "bf16"},
+      {"--precision", "bf16"},  {"--classes", "20"},        {"--embedding", "64"},
+      {"--sample-rate", "0.5"}, {"--margin", "cosface"},    {"--scale", "30"},
+      {"--backbone", "r18"},    {"--image-side", "64"}};
+  for (const std::string& flag : Texts(ShapingFlags())) {
+    ASSERT_TRUE(changes.contains(flag)) << flag << " needs a value here";
+    EXPECT_NE(ShapedWith(flag + "=" + changes.at(flag)), ShapedWith("")) << flag;
+  }
+  for (const char* flag : {"--threads=3", "--log-every=7", "--checkpoint-every=9", "--timeout=7",
+                           "--loader-threads=2", "--transport=gloo", "--buddy-every=7"}) {
+    EXPECT_EQ(ShapedWith(flag), ShapedWith("")) << flag;
+  }
+}
+
+TEST(TrainOptions, WhatToBeginWithIsOneThingAndNeedsAPlace) {
+  EXPECT_EQ(Parse({"--checkpoint-dir=/v", "--restore-job=digits"})->options.restore_job, "digits");
+  EXPECT_EQ(Parse({"--checkpoint-dir=/v", "--restore-path=a/b"})->options.restore_path, "a/b");
+  EXPECT_FALSE(Parse({"--restore-path=a"}).ok());
+  EXPECT_FALSE(Parse({"--checkpoint-dir=/v", "--restore-job=a", "--restore-path=b"}).ok());
+  EXPECT_FALSE(Parse({"--checkpoint-dir=/v", "--restore-job=../a"}).ok());
 }
 
 TEST(TrainOptions, TakesTheFlagsOfASample) {

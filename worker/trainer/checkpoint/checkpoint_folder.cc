@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,21 +50,31 @@ std::string Unique() {
   return std::to_string(random()) + std::to_string(random());
 }
 
-std::vector<std::string> NamesIn(const std::string& folder, std::error_code& error) {
+Result<std::vector<std::string>> NamesIn(const std::string& folder) {
+  std::error_code error;
   std::vector<std::string> names;
   fs::directory_iterator entry(folder, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  return names;
+  if (!error) return names;
+  return Error{ErrorKind::kUnavailable, "while reading " + folder + ": " + error.message()};
 }
 
-std::string ReadAtMost(const std::string& path, std::size_t limit) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(limit + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return text;
+// Whoever shares the volume's group may write there, whatever this process's umask.
+std::error_code MakeFolders(const std::string& path) {
+  fs::path below;
+  for (const fs::path& part : fs::path(path)) {
+    below /= part;
+    if (::mkdir(below.c_str(), kFolderMode) == 0) {
+      ::chmod(below.c_str(), kFolderMode);
+      continue;
+    }
+    const std::error_code error{errno, std::generic_category()};
+    std::error_code ignored;
+    if (error != std::errc::file_exists && !fs::is_directory(below, ignored)) return error;
+  }
+  return {};
 }
 
 }  // namespace
@@ -95,7 +104,7 @@ std::string EncodeDone(const std::vector<DoneShard>& shards) {
 }
 
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text) {
-  const Error damaged{ErrorKind::kUnavailable, "it does not list a checkpoint's shards"};
+  const Error damaged = Damaged("it does not list a checkpoint's shards");
   if (text.empty() || text.size() > kMaxDoneBytes) return damaged;
   std::vector<DoneShard> shards;
   while (!text.empty()) {
@@ -117,46 +126,64 @@ Result<std::vector<DoneShard>> DecodeDone(std::string_view text) {
   return shards;
 }
 
-Result<CheckpointFolder> CheckpointFolder::Open(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error || ::access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
-    return Error{ErrorKind::kInvalid,
-                 "while opening the checkpoint folder " + path + ": " +
-                     (error ? error.message() : "it cannot be read and written") +
-                     "; mount a volume there that this user may write to, shared by all workers"};
+Result<void> CheckpointFolder::Make() const {
+  std::error_code error = MakeFolders(path_);
+  if (!error && ::access(path_.c_str(), R_OK | W_OK | X_OK) != 0) {
+    error = {errno, std::generic_category()};
   }
-  return CheckpointFolder(path);
+  if (!error) return {};
+  const bool never = error == std::errc::not_a_directory || error == std::errc::filename_too_long ||
+                     error == std::errc::too_many_symbolic_link_levels;
+  return Error{never ? ErrorKind::kInvalid : ErrorKind::kUnavailable,
+               "while opening the checkpoint folder " + path_ + ": " + error.message() +
+                   "; mount a volume there that this user may write to, shared by all workers"};
 }
 
 std::string CheckpointFolder::PathOf(const StateVersion& version) const {
   return path_ + "/" + CheckpointName(version);
 }
 
-bool CheckpointFolder::IsDone(const StateVersion& version) const {
-  std::error_code error;
-  return fs::is_regular_file(PathOf(version) + "/" + kDoneFile, error);
+Result<bool> CheckpointFolder::IsComplete(const StateVersion& version) const {
+  const Result<std::optional<uint64_t>> done = FileBytes(PathOf(version) + "/" + kDoneFile);
+  if (!done.ok()) return done.error();
+  return done->has_value();
 }
 
 Result<std::vector<StateVersion>> CheckpointFolder::Complete() const {
-  std::error_code error;
+  const Result<std::vector<std::string>> names = NamesIn(path_);
+  if (!names.ok()) return names.error();
   std::vector<StateVersion> complete;
-  for (const std::string& name : NamesIn(path_, error)) {
+  for (const std::string& name : *names) {
     const auto version = ParseCheckpointName(name);
-    if (version && IsDone(*version)) complete.push_back(*version);
-  }
-  if (error) {
-    return Error{ErrorKind::kUnavailable,
-                 "while reading the checkpoint folder " + path_ + ": " + error.message()};
+    std::error_code unknown;
+    if (!version || fs::is_symlink(PathOf(*version), unknown)) continue;
+    const Result<bool> done = IsComplete(*version);
+    if (!done.ok()) return done.error();
+    if (*done) complete.push_back(*version);
   }
   std::sort(complete.rbegin(), complete.rend());
   return complete;
 }
 
+Result<int64_t> CheckpointFolder::BytesOfNewest(int keep) const {
+  const Result<std::vector<StateVersion>> complete = Complete();
+  if (!complete.ok()) return complete.error();
+  int64_t bytes = 0;
+  for (const StateVersion& version : *complete) {
+    if (keep-- <= 0) break;
+    const Result<std::vector<DoneShard>> done = ReadDone(version);
+    if (!done.ok()) return done.error();
+    for (const DoneShard& shard : *done) bytes += static_cast<int64_t>(shard.bytes);
+  }
+  return bytes;
+}
+
 Result<std::vector<DoneShard>> CheckpointFolder::ReadDone(const StateVersion& version) const {
   const std::string path = PathOf(version) + "/" + kDoneFile;
-  Result<std::vector<DoneShard>> done = DecodeDone(ReadAtMost(path, kMaxDoneBytes));
-  if (!done.ok()) return Error{done.error().kind, path + ": " + done.error().message};
+  const Result<std::string> text = ReadText(path, kMaxDoneBytes);
+  if (!text.ok()) return text.error();
+  Result<std::vector<DoneShard>> done = DecodeDone(*text);
+  if (!done.ok()) return Damaged(path + ": " + done.error().message);
   return done;
 }
 
@@ -170,7 +197,7 @@ Result<LoadedShard> CheckpointFolder::Load(const StateVersion& version,
   if (!loaded.ok()) return loaded.error();
   const DoneShard expected{.shard = 0, .bytes = loaded->bytes, .checksum = loaded->header.checksum};
   if (done->front() != expected || loaded->header.version != version) {
-    return Error{ErrorKind::kUnavailable, path + ": it is not the file that DONE speaks of"};
+    return Damaged(path + ": it is not the file that DONE speaks of");
   }
   const Result<void> sound = CheckParts(version, identity, *done);
   if (!sound.ok()) return sound.error();
@@ -197,9 +224,14 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
       }
       return std::optional(*std::move(loaded));
     }
-    if (loaded.error().kind == ErrorKind::kInvalid) return loaded.error();
+    // Only what was read and is wrong, or what a complete one lacks, is damaged.
+    if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
+      return loaded.error();
+    }
     // Its writer may have removed it meanwhile: then there are newer ones, which came first.
-    if (!IsDone(version)) continue;
+    const Result<bool> there = IsComplete(version);
+    if (!there.ok()) return there.error();
+    if (!*there) continue;
     damaged[version] = loaded.error().message;
     passed_over.push_back(loaded.error().message);
   }
@@ -217,58 +249,70 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
                    "; put a copy back, or empty the folder to begin from the first step"};
 }
 
-Result<DoneShard> CheckpointFolder::Write(const ShardHeader& header, const TrainableState& state,
-                                          const std::stop_token& stop) const {
-  const std::string name = CheckpointName(header.version);
-  const std::string home = PathOf(header.version);
-  if (IsDone(header.version)) return Error{ErrorKind::kAlreadyExists, home + " is complete"};
-  const std::string aside_name = std::string(kWriting) + name + "~" + Unique();
-  const std::string aside = path_ + "/" + aside_name;
-  const auto failed = [&](const Error& error) {
-    std::error_code ignored;
-    fs::remove_all(aside, ignored);
-    return error;
-  };
-  if (::mkdir(aside.c_str(), kFolderMode) != 0) {
-    return Error{
-        ErrorKind::kUnavailable,
-        "while making " + aside + ": " + std::error_code(errno, std::generic_category()).message()};
+Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
+                                                const TrainableState& state,
+                                                const std::stop_token& stop) const {
+  const StateVersion& version = header.version;
+  const Result<bool> complete = IsComplete(version);
+  if (!complete.ok()) return complete.error();
+  if (*complete) return Error{ErrorKind::kAlreadyExists, PathOf(version) + " is complete"};
+  if (Result<void> made = Make(); !made.ok()) return made.error();
+  CheckpointDraft draft{
+      .version = version,
+      .aside = path_ + "/" + std::string(kWriting) + CheckpointName(version) + "~" + Unique(),
+      .shards = {}};
+  if (::mkdir(draft.aside.c_str(), kFolderMode) != 0) {
+    return Error{ErrorKind::kUnavailable,
+                 "while making " + draft.aside + ": " +
+                     std::error_code(errno, std::generic_category()).message()};
   }
-  ::chmod(aside.c_str(), kFolderMode);
-  const Result<uint64_t> bytes = WriteShard(aside + "/" + kShardFile, header, state, stop);
-  if (!bytes.ok()) return failed(bytes.error());
-  if (Result<void> synced = SyncFolder(aside); !synced.ok()) return failed(synced.error());
-  std::error_code error;
-  if (fs::exists(home, error)) Remove(name);  // of a writer that died before its DONE
-  fs::rename(aside, home, error);
-  if (error) {
-    return failed({ErrorKind::kUnavailable, "while renaming " + aside + ": " + error.message()});
+  ::chmod(draft.aside.c_str(), kFolderMode);
+  const Result<uint64_t> bytes = WriteShard(draft.aside + "/" + kShardFile, header, state, stop);
+  if (!bytes.ok()) {
+    Discard(draft);
+    return bytes.error();
   }
-  if (Result<void> synced = SyncFolder(path_); !synced.ok()) return synced.error();
-  return DoneShard{.shard = 0, .bytes = *bytes, .checksum = header.checksum};
+  draft.shards.push_back({.shard = 0, .bytes = *bytes, .checksum = header.checksum});
+  return draft;
 }
 
-Result<void> CheckpointFolder::MarkDone(const StateVersion& version,
-                                        const std::vector<DoneShard>& shards) const {
-  const std::string home = PathOf(version);
-  Result<void> written = WriteTextDurably(home + "/" + kDoneFile, EncodeDone(shards));
-  if (!written.ok()) return written;
-  return SyncFolder(home);
+Result<void> CheckpointFolder::Publish(const CheckpointDraft& draft) const {
+  Result<void> step = WriteTextDurably(draft.aside + "/" + kDoneFile, EncodeDone(draft.shards));
+  if (step.ok()) step = SyncFolder(draft.aside);
+  if (!step.ok()) return step;
+  const std::string home = PathOf(draft.version);
+  std::error_code error;
+  fs::rename(draft.aside, home, error);
+  if (error == std::errc::directory_not_empty || error == std::errc::file_exists) {
+    const Result<bool> complete = IsComplete(draft.version);
+    if (!complete.ok()) return complete.error();
+    if (*complete) return Error{ErrorKind::kAlreadyExists, home + " is complete"};
+    Remove(CheckpointName(draft.version));  // of no writer of ours: something that lacks DONE
+    fs::rename(draft.aside, home, error);
+  }
+  if (error) {
+    return Error{ErrorKind::kUnavailable, "while renaming " + draft.aside + ": " + error.message()};
+  }
+  return SyncFolder(path_);
+}
+
+void CheckpointFolder::Discard(const CheckpointDraft& draft) const {
+  Remove(fs::path(draft.aside).filename());
 }
 
 void CheckpointFolder::Retain(const StateVersion& own, int keep) const {
   const Result<std::vector<StateVersion>> complete = Complete();
-  if (!complete.ok()) return;
+  const Result<std::vector<std::string>> names = NamesIn(path_);
+  if (!complete.ok() || !names.ok()) return;
   for (std::size_t i = static_cast<std::size_t>(std::max(1, keep)); i < complete->size(); ++i) {
     if ((*complete)[i] < own) Remove(CheckpointName((*complete)[i]));
   }
-  std::error_code error;
-  for (const std::string& name : NamesIn(path_, error)) {
+  for (const std::string& name : *names) {
     const auto removing = VersionOfLeftover(name, kRemoving);
     const auto writing = VersionOfLeftover(name, kWriting);
     const auto whole = ParseCheckpointName(name);
     const bool stale = (removing && *removing < own) || (writing && *writing < own) ||
-                       (whole && *whole < own && !IsDone(*whole));
+                       (whole && *whole < own && !std::ranges::count(*complete, *whole));
     if (stale) Remove(name);
   }
 }

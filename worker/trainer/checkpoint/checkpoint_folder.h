@@ -4,13 +4,16 @@
 //
 //   <term>.<epoch>-<step>/shard-0     the state after that step (shard_format.h)
 //   <term>.<epoch>-<step>/part-k      rows of a state that is spread over ranks: of rank k of n
-//   <term>.<epoch>-<step>/DONE        written last, once the launcher has agreed: it is complete
-//   .writing-…, .removing-…           under way, or left behind by a process that died; a part is
-//                                     a file .writing-…~part-k-of-n until all n are written
+//   <term>.<epoch>-<step>/DONE        what belongs to it: it is complete
+//   .writing-…, .removing-…           under way, or left behind by a process that died
+//
+// A checkpoint is written aside, with DONE, and gets its name last, once the launcher has agreed. A
+// folder with content gives its name to no other: of two writers of one version, those of two
+// worlds, the first one's stays whole, however late the other comes.
 //
 // Ordered by (term, epoch, step): the highest one with DONE is the newest. Who was cut off from the
-// job gets no grant, so its checkpoints stay without DONE; and everybody removes only what is older
-// than a DONE of its own. Functions on files; no threads, no policy of when.
+// job gets no grant, so its checkpoints get no name; and everybody removes only what is older than
+// a complete one of its own. Functions on files; no threads, no policy of when.
 
 #include <cstdint>
 #include <map>
@@ -19,6 +22,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -42,7 +46,7 @@ struct DoneShard {
   friend bool operator==(const DoneShard&, const DoneShard&) = default;
 };
 std::string EncodeDone(const std::vector<DoneShard>& shards);
-// kUnavailable: damaged, and how. Shards are 0, 1, … in this order.
+// kDamaged: how. Shards are 0, 1, … in this order.
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text);
 
 // Rows of a table that is spread over ranks.
@@ -53,64 +57,77 @@ struct RowsWanted {
   int64_t end = 0;
 };
 
+// A checkpoint on its way.
+struct CheckpointDraft {
+  StateVersion version;
+  std::string aside;              // its folder until it is complete
+  std::vector<DoneShard> shards;  // the state's, then those of the parts
+};
+
 class CheckpointFolder {
  public:
-  // Makes the folder where it is missing. kInvalid when that cannot be, or nothing can be written
-  // there: a sentence for the user.
-  static Result<CheckpointFolder> Open(const std::string& path);
+  explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
+
+  // Makes the folder where it is missing. kInvalid when that can never be; kUnavailable when it
+  // cannot be now, or may not be read and written: a sentence for the user.
+  Result<void> Make() const;
 
   const std::string& path() const { return path_; }
   std::string PathOf(const StateVersion& version) const;
 
-  // The complete ones, newest first. kUnavailable when the folder cannot be read.
+  // The complete ones, newest first. kUnavailable when that cannot be told.
   Result<std::vector<StateVersion>> Complete() const;
+  Result<bool> IsComplete(const StateVersion& version) const;
+  // The bytes of the newest `keep` complete ones.
+  Result<int64_t> BytesOfNewest(int keep) const;
 
   // The newest complete checkpoint above `than` that is whole; nothing where there is none. Says in
   // the log which damaged one is passed over, why, and what is used instead; those in `damaged`,
-  // with their reasons, are not read again, nor said again to who has a state. kInvalid: the newest
-  // whole one belongs to another model, seed or global batch or has a newer format, or all that
-  // exist are damaged and `than` is no state yet.
+  // with their reasons, are not read again, nor said again to who has a state. kUnavailable: what
+  // is there cannot be read now. kInvalid: the newest whole one belongs to another model or has a
+  // newer format, or all that exist are damaged and `than` is no state yet.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,
                                                 std::map<StateVersion, std::string>& damaged) const;
+  // A complete one. Errors as ReadShard's.
+  Result<LoadedShard> Load(const StateVersion& version, const StateIdentity& identity,
+                           const std::vector<uint64_t>& parts) const;
 
-  // Writes the state aside and gives it its name, without DONE. kAlreadyExists: it is complete
-  // already.
-  Result<DoneShard> Write(const ShardHeader& header, const TrainableState& state,
-                          const std::stop_token& stop = {}) const;
+  // Writes the state aside. kAlreadyExists: this version is complete already.
+  Result<CheckpointDraft> Write(const ShardHeader& header, const TrainableState& state,
+                                const std::stop_token& stop = {}) const;
 
-  // Writes one rank's rows aside. The header's shard and shards say which rank's of how many.
-  Result<void> WritePart(const ShardHeader& header, std::span<float> rows,
-                         const std::stop_token& stop = {}) const;
-  // REQUIRES: Write() has succeeded, and all `count` ranks have written their parts. Moves them to
-  // it.
-  Result<std::vector<DoneShard>> AdoptParts(const StateVersion& version, int count) const;
+  // Writes one rank's rows aside, in this world. The header's shard and shards say which rank's of
+  // how many.
+  Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
+                         std::span<float> rows, const std::stop_token& stop = {}) const;
+  // REQUIRES: all `count` ranks of the world have written their parts. Moves them to the draft.
+  Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
-  // Writes DONE: the state's shard, then the parts. The caller has the launcher's grant.
-  Result<void> MarkDone(const StateVersion& version, const std::vector<DoneShard>& shards) const;
+  // Gives the draft its name: it is complete. The caller has the launcher's grant. kAlreadyExists:
+  // this version is complete already, and stays as it is.
+  Result<void> Publish(const CheckpointDraft& draft) const;
+  // Removes one that will not be completed.
+  void Discard(const CheckpointDraft& draft) const;
 
   // Reads rows [begin, end) of the parts of a complete checkpoint, whatever number of ranks wrote
-  // them. kInvalid: they are not of `identity`, or damaged; names the file.
+  // them. kInvalid: they are not of `identity`, or damaged; names the file. kUnavailable: they
+  // cannot be read now.
   Result<void> LoadRows(const StateVersion& version, const StateIdentity& identity,
                         const RowsWanted& wanted, std::span<float> rows) const;
 
-  // REQUIRES: DONE of `own` is ours. Removes the complete ones beyond the newest `keep`, and what
-  // is incomplete; of both only what is older than `own`.
+  // REQUIRES: `own` is complete, and ours. Removes the complete ones beyond the newest `keep`, and
+  // what is incomplete; of both only what is older than `own`.
   void Retain(const StateVersion& own, int keep) const;
 
  private:
-  explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
-
-  Result<LoadedShard> Load(const StateVersion& version, const StateIdentity& identity,
-                           const std::vector<uint64_t>& parts) const;
-  // kUnavailable: it is damaged, and how.
   Result<std::vector<DoneShard>> ReadDone(const StateVersion& version) const;
   Result<void> CheckParts(const StateVersion& version, const StateIdentity& identity,
                           const std::vector<DoneShard>& done) const;
   std::string PartPath(const StateVersion& version, int32_t part) const;
-  std::string PartAside(const StateVersion& version, int32_t part, int32_t parts) const;
-  bool IsDone(const StateVersion& version) const;
+  std::string PartAside(const StateVersion& version, const control::Epoch& world, int32_t part,
+                        int32_t parts) const;
   void Remove(const std::string& name) const;
 
   std::string path_;

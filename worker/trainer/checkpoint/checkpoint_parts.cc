@@ -10,26 +10,30 @@ namespace ringmaster::trainer {
 namespace {
 
 Error NotSpokenOf(const std::string& path) {
-  return {ErrorKind::kUnavailable, path + ": it is not the file that DONE speaks of"};
+  return Damaged(path + ": it is not the file that DONE speaks of");
 }
+
+std::string PartName(int32_t part) { return "part-" + std::to_string(part); }
 
 }  // namespace
 
 std::string CheckpointFolder::PartPath(const StateVersion& version, int32_t part) const {
-  return PathOf(version) + "/part-" + std::to_string(part);
+  return PathOf(version) + "/" + PartName(part);
 }
 
-std::string CheckpointFolder::PartAside(const StateVersion& version, int32_t part,
-                                        int32_t parts) const {
-  return path_ + "/.writing-" + CheckpointName(version) + "~part-" + std::to_string(part) + "-of-" +
+std::string CheckpointFolder::PartAside(const StateVersion& version, const control::Epoch& world,
+                                        int32_t part, int32_t parts) const {
+  return path_ + "/.writing-" + CheckpointName(version) + "~of-" + std::to_string(world.term) +
+         "." + std::to_string(world.number) + "~part-" + std::to_string(part) + "-of-" +
          std::to_string(parts);
 }
 
-Result<void> CheckpointFolder::WritePart(const ShardHeader& header, std::span<float> rows,
-                                         const std::stop_token& stop) const {
-  const std::string path = PartAside(header.version, header.shard, header.shards);
+Result<void> CheckpointFolder::WritePart(const control::Epoch& world, const ShardHeader& header,
+                                         std::span<float> rows, const std::stop_token& stop) const {
+  if (Result<void> made = Make(); !made.ok()) return made;
+  const std::string path = PartAside(header.version, world, header.shard, header.shards);
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // of a world before, whose ranks had the same version
+  std::filesystem::remove(path, ignored);  // of an attempt before
   const Result<uint64_t> written = WriteShard(path, header, {rows}, stop);
   if (!written.ok()) {
     std::filesystem::remove(path, ignored);
@@ -38,23 +42,23 @@ Result<void> CheckpointFolder::WritePart(const ShardHeader& header, std::span<fl
   return SyncFolder(path_);
 }
 
-Result<std::vector<DoneShard>> CheckpointFolder::AdoptParts(const StateVersion& version,
-                                                            int count) const {
-  std::vector<DoneShard> parts;
+Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control::Epoch& world,
+                                          int count) const {
   for (int32_t part = 0; part < count; ++part) {
-    const std::string aside = PartAside(version, part, count);
+    const std::string aside = PartAside(draft.version, world, part, count);
     const Result<ShardHeader> header = ReadShardHeader(aside);
     if (!header.ok()) return header.error();
+    const Result<std::optional<uint64_t>> bytes = FileBytes(aside);
+    if (!bytes.ok()) return bytes.error();
     std::error_code error;
-    const uint64_t bytes = std::filesystem::file_size(aside, error);
-    if (!error) std::filesystem::rename(aside, PartPath(version, part), error);
+    std::filesystem::rename(aside, draft.aside + "/" + PartName(part), error);
     if (error) {
       return Error{ErrorKind::kUnavailable, "while moving " + aside + ": " + error.message()};
     }
-    parts.push_back({.shard = part + 1, .bytes = bytes, .checksum = header->checksum});
+    draft.shards.push_back(
+        {.shard = part + 1, .bytes = bytes->value_or(0), .checksum = header->checksum});
   }
-  if (Result<void> synced = SyncFolder(PathOf(version)); !synced.ok()) return synced.error();
-  return parts;
+  return {};
 }
 
 // Cheap: headers and sizes. The data are checked by those who read them.
@@ -65,13 +69,13 @@ Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
   for (int32_t part = 0; part < count; ++part) {
     const std::string path = PartPath(version, part);
     const Result<ShardHeader> header = ReadShardHeader(path);
-    if (!header.ok()) return Error{ErrorKind::kUnavailable, header.error().message};
+    if (!header.ok()) return header.error();
+    const Result<std::optional<uint64_t>> bytes = FileBytes(path);
+    if (!bytes.ok()) return bytes.error();
     const DoneShard& expected = done[static_cast<std::size_t>(part) + 1];
-    std::error_code error;
-    const bool same = std::filesystem::file_size(path, error) == expected.bytes && !error &&
-                      header->checksum == expected.checksum && header->version == version &&
-                      header->shard == part && header->shards == count &&
-                      header->identity.model == identity.model;
+    const bool same = *bytes == expected.bytes && header->checksum == expected.checksum &&
+                      header->version == version && header->shard == part &&
+                      header->shards == count && header->identity.model == identity.model;
     if (!same) return NotSpokenOf(path);
   }
   return {};
@@ -93,6 +97,7 @@ Result<void> CheckpointFolder::LoadRows(const StateVersion& version, const State
     const std::string path = PartPath(version, part);
     const Result<LoadedShard> loaded = ReadShard(
         path, identity, {static_cast<uint64_t>(of_part.size() * wanted.row_values)}, count);
+    if (!loaded.ok() && loaded.error().kind == ErrorKind::kUnavailable) return loaded.error();
     if (!loaded.ok()) {
       return Error{ErrorKind::kInvalid, loaded.error().message + "; put a copy back, or remove " +
                                             PathOf(version) +

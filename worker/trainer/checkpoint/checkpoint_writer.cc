@@ -15,7 +15,8 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder folder, int keep, Checkpoint
 
 CheckpointWriter::~CheckpointWriter() = default;
 
-bool CheckpointWriter::Offer(ShardHeader header, const TrainableState& state) {
+bool CheckpointWriter::Offer(const control::Epoch& world, ShardHeader header,
+                             const TrainableState& state) {
   {
     const std::lock_guard lock(mutex_);
     if (busy_) return false;
@@ -24,6 +25,7 @@ bool CheckpointWriter::Offer(ShardHeader header, const TrainableState& state) {
   for (std::size_t i = 0; i < state.size(); ++i) {
     copy_[i].assign(state[i].begin(), state[i].end());
   }
+  world_ = world;
   header_ = std::move(header);
   const std::lock_guard lock(mutex_);
   busy_ = true;
@@ -34,6 +36,11 @@ bool CheckpointWriter::Offer(ShardHeader header, const TrainableState& state) {
 bool CheckpointWriter::AwaitIdle(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, limit, [&] { return !busy_; });
+}
+
+StateVersion CheckpointWriter::completed() const {
+  const std::lock_guard lock(mutex_);
+  return completed_;
 }
 
 void CheckpointWriter::Run(const std::stop_token& stop) {
@@ -58,6 +65,7 @@ void CheckpointWriter::Run(const std::stop_token& stop) {
     }
     if (!stopped) failing_ = reason;
     const std::lock_guard lock(mutex_);
+    if (written.ok()) completed_ = header_.version;
     busy_ = false;
     changed_.notify_all();
   }
@@ -67,26 +75,32 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   const TrainableState state(copy_.begin(), copy_.end());
   header_.parts = PartsOf(state);
   header_.checksum = Checksum(state);
-  const StateVersion version = header_.version;
-  const Result<DoneShard> shard = folder_.Write(header_, state, stop);
-  if (!shard.ok() && shard.error().kind == ErrorKind::kAlreadyExists) return {};
-  if (!shard.ok()) return shard.error();
-  std::vector<DoneShard> shards{*shard};
+  Result<CheckpointDraft> draft = folder_.Write(header_, state, stop);
+  if (!draft.ok() && draft.error().kind == ErrorKind::kAlreadyExists) return {};
+  if (!draft.ok()) return draft.error();
+  Result<void> finished = Finish(*draft, stop);
+  if (!finished.ok()) folder_.Discard(*draft);
+  // By another world's rank 0, which had the same state.
+  if (!finished.ok() && finished.error().kind == ErrorKind::kAlreadyExists) return {};
+  return finished;
+}
+
+Result<void> CheckpointWriter::Finish(CheckpointDraft& draft, const std::stop_token& stop) {
+  const DoneShard shard = draft.shards.front();
   if (calls_.parts) {
-    const Result<int> count = calls_.parts(version, stop);
+    const Result<int> count = calls_.parts(draft.version, stop);
     if (!count.ok()) return count.error();
-    const Result<std::vector<DoneShard>> parts = folder_.AdoptParts(version, *count);
-    if (!parts.ok()) return parts.error();
-    shards.insert(shards.end(), parts->begin(), parts->end());
+    const Result<void> adopted = folder_.AdoptParts(draft, world_, *count);
+    if (!adopted.ok()) return adopted;
   }
-  Result<void> step = calls_.grant(version, *shard, stop);
+  Result<void> step = calls_.grant(draft.version, shard, stop);
+  if (step.ok()) step = folder_.Publish(draft);
   if (!step.ok()) return step;
-  step = folder_.MarkDone(version, shards);
-  if (!step.ok()) return step;
+  const Result<int64_t> bytes = folder_.BytesOfNewest(keep_);
   LogInfo("Completed a checkpoint",
-          {{"path", folder_.PathOf(version)}, {"bytes", static_cast<int64_t>(shard->bytes)}});
-  calls_.complete(version);
-  folder_.Retain(version, keep_);
+          {{"path", folder_.PathOf(draft.version)}, {"bytes", static_cast<int64_t>(shard.bytes)}});
+  calls_.complete(draft.version, bytes.ok() ? *bytes : 0);
+  folder_.Retain(draft.version, keep_);
   return {};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Writes checkpoints behind the training's back: Offer() copies the state and returns, a thread
-// writes the copy, asks whether it counts, marks it DONE and removes old ones. Training never waits
+// writes the copy, asks whether it counts, completes it and removes old ones. Training never waits
 // for the disk: what is offered while the last one is under way is skipped.
 
 #include <condition_variable>
@@ -28,8 +28,8 @@ struct CheckpointCalls {
   // Blocks until whoever leads the job lets this checkpoint count, or an error says that nobody
   // does; kCancelled once stopped.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
-  // It is complete: DONE is on disk.
-  std::function<void(const StateVersion&)> complete;
+  // It is complete, and so many bytes are held by the complete ones that are kept.
+  std::function<void(const StateVersion&, int64_t bytes)> complete;
   // Why checkpoints fail now; empty: they do again. Only when that changes.
   std::function<void(const std::string& reason)> failing;
 };
@@ -41,26 +41,32 @@ class CheckpointWriter {
   // What is under way is given up.
   ~CheckpointWriter();
 
-  // Copies `state` and has it written with `header`, whose parts and checksum are filled in here.
-  // False: the last one is still under way, and this one is skipped.
-  bool Offer(ShardHeader header, const TrainableState& state);
+  // Copies `state` and has it written in this world with `header`, whose parts and checksum are
+  // filled in here. False: the last one is still under way, and this one is skipped.
+  bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
   // Waits until nothing is under way; false when that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
+  // The version that was complete last, by this writer or before it came; {} before the first.
+  StateVersion completed() const;
+
  private:
   void Run(const std::stop_token& stop);
   Result<void> Write(const std::stop_token& stop);
+  Result<void> Finish(CheckpointDraft& draft, const std::stop_token& stop);
 
   // Constant.
   const CheckpointFolder folder_;
   const int keep_;
   const CheckpointCalls calls_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   bool busy_ = false;  // guarded by mutex_; while true the copy is the thread's, else the caller's
+  StateVersion completed_;  // guarded by mutex_
 
+  control::Epoch world_;
   ShardHeader header_;
   std::vector<std::vector<float>> copy_;
 

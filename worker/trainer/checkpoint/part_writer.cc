@@ -15,11 +15,13 @@ PartWriter::PartWriter(CheckpointFolder folder,
 
 PartWriter::~PartWriter() = default;
 
-bool PartWriter::Offer(ShardHeader header, std::span<const float> rows) {
+bool PartWriter::Offer(const control::Epoch& world, ShardHeader header,
+                       std::span<const float> rows) {
   {
     const std::lock_guard lock(mutex_);
     if (busy_) return false;
   }
+  world_ = world;
   header_ = std::move(header);
   copy_.assign(rows.begin(), rows.end());
   const std::lock_guard lock(mutex_);
@@ -47,7 +49,7 @@ void PartWriter::Run(const std::stop_token& stop) {
     Result<void> outcome;
     try {
       header_.checksum = Checksum(TrainableState{copy_});
-      outcome = folder_.WritePart(header_, copy_, stop);
+      outcome = folder_.WritePart(world_, header_, copy_, stop);
     } catch (const std::exception& error) {
       outcome = Error{ErrorKind::kInternal, error.what()};
     }

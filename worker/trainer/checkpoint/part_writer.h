@@ -29,9 +29,9 @@ class PartWriter {
   // What is under way is given up.
   ~PartWriter();
 
-  // Copies `rows` and has them written with `header`, whose checksum is filled in here. False: the
-  // last part is still under way, and this one is skipped.
-  bool Offer(ShardHeader header, std::span<const float> rows);
+  // Copies `rows` and has them written in this world with `header`, whose checksum is filled in
+  // here. False: the last part is still under way, and this one is skipped.
+  bool Offer(const control::Epoch& world, ShardHeader header, std::span<const float> rows);
 
   // The version whose part was written last; {} before the first.
   StateVersion written() const;
@@ -51,6 +51,7 @@ class PartWriter {
   bool busy_ = false;     // guarded by mutex_; while true header and copy are the thread's
   StateVersion written_;  // guarded by mutex_
 
+  control::Epoch world_;
   ShardHeader header_;
   std::vector<float> copy_;
 

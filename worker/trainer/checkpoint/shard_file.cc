@@ -60,15 +60,24 @@ class File {
 
   // All of `bytes`, or an error.
   Result<void> Read(std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
+    const Result<std::size_t> got = ReadSome(bytes);
+    if (!got.ok()) return got.error();
+    if (*got < bytes.size()) return Damaged(path_ + ": it is cut off");
+    return {};
+  }
+
+  // As much of `bytes` as there is; returns how much.
+  Result<std::size_t> ReadSome(std::span<std::byte> bytes) const {
+    std::size_t all = 0;
+    while (all < bytes.size()) {
       const ssize_t got =
-          ::read(file_, bytes.data(), std::min<std::size_t>(bytes.size(), kPieceBytes));
+          ::read(file_, bytes.data() + all, std::min<std::size_t>(bytes.size() - all, kPieceBytes));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return Failed("reading");
-      if (got == 0) return Error{ErrorKind::kUnavailable, path_ + ": it is cut off"};
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
+      if (got == 0) break;
+      all += static_cast<std::size_t>(got);
     }
-    return {};
+    return all;
   }
 
  private:
@@ -129,7 +138,7 @@ Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
 }
 
 Result<ShardHeader> ReadShardHeader(const std::string& path) {
-  const File file(path, O_RDONLY);
+  const File file(path, O_RDONLY | O_NOFOLLOW);
   Result<OpenedShard> opened = ReadHeader(file, path);
   if (!opened.ok()) return opened.error();
   return std::move(opened->header);
@@ -137,10 +146,8 @@ Result<ShardHeader> ReadShardHeader(const std::string& path) {
 
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards) {
-  const auto damaged = [&](const std::string& why) {
-    return Error{ErrorKind::kUnavailable, path + ": " + why};
-  };
-  const File file(path, O_RDONLY);
+  const auto damaged = [&](const std::string& why) { return Damaged(path + ": " + why); };
+  const File file(path, O_RDONLY | O_NOFOLLOW);
   Result<OpenedShard> opened = ReadHeader(file, path);
   if (!opened.ok()) return opened.error();
   const ShardHeader& header = opened->header;
@@ -168,14 +175,30 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
 }
 
 Result<void> WriteTextDurably(const std::string& path, const std::string& text) {
-  const std::string aside = path + ".tmp";
-  File file(aside, O_WRONLY | O_CREAT | O_TRUNC);
+  File file(path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.ok()) return file.Failed("making");
   Result<void> written = file.Write(std::as_bytes(std::span(text)), {});
-  if (written.ok()) written = file.Finish();
-  if (!written.ok()) return written.error();
-  if (std::rename(aside.c_str(), path.c_str()) != 0) return file.Failed("renaming");
-  return {};
+  return written.ok() ? file.Finish() : written;
+}
+
+Result<std::string> ReadText(const std::string& path, std::size_t limit) {
+  const File file(path, O_RDONLY | O_NOFOLLOW);
+  if (!file.ok()) return file.Failed("reading");
+  std::string text(limit + 1, '\0');
+  const Result<std::size_t> got = file.ReadSome(std::as_writable_bytes(std::span(text)));
+  if (!got.ok()) return got.error();
+  text.resize(*got);
+  return text;
+}
+
+Result<std::optional<uint64_t>> FileBytes(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISREG(status.st_mode)) return std::optional(static_cast<uint64_t>(status.st_size));
+    return std::optional<uint64_t>();
+  }
+  if (errno == ENOENT || errno == ENOTDIR) return std::optional<uint64_t>();
+  return Error{ErrorKind::kUnavailable, "while reading " + path + ": " + std::strerror(errno)};
 }
 
 Result<void> SyncFolder(const std::string& folder) {

@@ -32,13 +32,18 @@ Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
 // All of it. `parts` are the reader's own, as is how many `shards` the state has. kNotFound: no
-// such file. kInvalid: it belongs to another model or run, or to a newer format. kUnavailable: it
-// is damaged or cannot be read. Each names the file.
+// such file. kInvalid: with the reason kDamaged its content is wrong, otherwise it belongs to
+// another model or to a newer format. kUnavailable: it cannot be read at present, which says
+// nothing about its content. Each names the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 
-// Writes small text to a new file beside `path`, waits until it is on disk, and renames it there.
+// Small text in a new file, and waits until it is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
+// At most `limit` bytes of a file, and one more where it is longer. Errors as above.
+Result<std::string> ReadText(const std::string& path, std::size_t limit);
+// The bytes of a file; nothing where there is none. kUnavailable: it cannot be told.
+Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
 // Waits until the names in a folder are on disk.
 Result<void> SyncFolder(const std::string& folder);

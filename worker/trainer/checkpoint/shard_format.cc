@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -18,8 +19,6 @@ constexpr std::size_t kMostParts = 1 << 16;
 constexpr std::size_t kFormatAt = 8;
 constexpr std::size_t kLengthAt = 16;
 constexpr std::size_t kChecksumAt = 24;
-
-Error Damaged(std::string what) { return {ErrorKind::kUnavailable, std::move(what)}; }
 
 template <typename T>
 T Get(std::span<const std::byte> bytes, std::size_t at) {
@@ -105,6 +104,12 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
+// Of a line "name=value".
+std::string_view ValueOf(std::string_view line) {
+  const std::size_t equals = line.find('=');
+  return equals == std::string_view::npos ? std::string_view() : line.substr(equals + 1, 200);
+}
+
 std::string QuotedLine(std::string_view line) {
   return line.empty() ? "nothing" : "'" + std::string(line.substr(0, 200)) + "'";
 }
@@ -123,12 +128,15 @@ std::string WhyOtherModel(std::string_view have, std::string_view want) {
 
 }  // namespace
 
+Error Damaged(std::string what) { return {ErrorKind::kInvalid, std::move(what), kDamaged}; }
+
+bool IsDamage(const Error& error) { return error.reason == kDamaged; }
+
 std::vector<std::byte> EncodeShardHeader(const ShardHeader& header) {
   FieldWriter fields;
   fields.Text(header.identity.run);
   fields.Text(header.identity.model);
-  fields.Number(header.identity.seed);
-  fields.Number(header.identity.global_batch);
+  fields.Text(header.identity.shaping);
   fields.Number(header.version.epoch.term);
   fields.Number(header.version.epoch.number);
   fields.Number(header.version.step);
@@ -176,8 +184,7 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes) {
   ShardHeader header;
   header.identity.run = fields.Text();
   header.identity.model = fields.Text();
-  header.identity.seed = fields.Number<uint64_t>();
-  header.identity.global_batch = fields.Number<int64_t>();
+  header.identity.shaping = fields.Text();
   header.version.epoch.term = fields.Number<int64_t>();
   header.version.epoch.number = fields.Number<int64_t>();
   header.version.step = fields.Number<int64_t>();
@@ -212,18 +219,6 @@ Result<uint64_t> ShardDataBytes(const ShardHeader& header) {
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards) {
   if (have.identity.model != want.model) return WhyOtherModel(have.identity.model, want.model);
-  const auto differs = [](const std::string& what, const std::string& theirs,
-                          const std::string& ours) {
-    return "it was trained with --" + what + "=" + theirs + ", and this run has --" + what + "=" +
-           ours;
-  };
-  if (have.identity.seed != want.seed) {
-    return differs("seed", std::to_string(have.identity.seed), std::to_string(want.seed));
-  }
-  if (have.identity.global_batch != want.global_batch) {
-    return differs("global-batch", std::to_string(have.identity.global_batch),
-                   std::to_string(want.global_batch));
-  }
   if (have.shards != shards) {
     return "it has " + std::to_string(have.shards) + " shards instead of " +
            (shards == 1 ? "one" : std::to_string(shards));
@@ -232,6 +227,33 @@ std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
     return "its optimizer keeps another state";
   }
   return "";
+}
+
+std::string WhatDiffers(std::string_view theirs, std::string_view ours) {
+  constexpr int kMostTold = 12;
+  std::map<std::string_view, std::pair<std::string_view, std::string_view>> values;
+  for (std::string_view line; !theirs.empty();) {
+    line = NextLine(theirs);
+    values[line.substr(0, line.find('='))].first = ValueOf(line);
+  }
+  for (std::string_view line; !ours.empty();) {
+    line = NextLine(ours);
+    values[line.substr(0, line.find('='))].second = ValueOf(line);
+  }
+  std::string text;
+  int differing = 0;
+  for (const auto& [name, value] : values) {
+    if (value.first == value.second || ++differing > kMostTold) continue;
+    text += text.empty() ? "" : ", ";
+    if (!name.starts_with("--")) {
+      text += "other " + std::string(name);
+      continue;
+    }
+    const auto shown = [](std::string_view of) { return of.empty() ? "nothing" : std::string(of); };
+    text += std::string(name) + "=" + shown(value.first) + " instead of " + shown(value.second);
+  }
+  if (differing > kMostTold) text += " and " + std::to_string(differing - kMostTold) + " more";
+  return text;
 }
 
 }  // namespace ringmaster::trainer

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -26,12 +27,17 @@ inline constexpr uint32_t kShardFormat = 1;
 inline constexpr std::size_t kShardPrefixBytes = 32;
 inline constexpr std::size_t kMaxShardHeaderBytes = 8 << 20;
 
-// What a state belongs to. Another model, seed or global batch cannot go on from it.
+// Error::reason, with kInvalid, of content that was read and is wrong.
+inline constexpr char kDamaged[] = "Damaged";
+Error Damaged(std::string what);
+bool IsDamage(const Error& error);
+
+// What a state belongs to. Another model cannot go on from it; all else that shapes training may
+// differ, and is told.
 struct StateIdentity {
-  std::string run;    // who trains: the same for all ranks, worlds and launchers; may be empty
-  std::string model;  // a line for each parameter: name, type and shape
-  uint64_t seed = 0;
-  int64_t global_batch = 0;
+  std::string run;        // who trains: the same for all ranks, worlds and launchers; may be empty
+  std::string model;      // a line for each parameter: name, type and shape
+  std::string shaping{};  // a line for each thing that shapes training: "--flag=value", "data=…"
 
   friend bool operator==(const StateIdentity&, const StateIdentity&) = default;
 };
@@ -53,18 +59,21 @@ struct ShardHeader {
 std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
 
 // The length of the header that begins with `prefix`. REQUIRES: kShardPrefixBytes of them.
-// kUnavailable: these bytes begin no header.
+// kDamaged: these bytes begin no header.
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 
-// `bytes` are ShardHeaderBytes() long. kUnavailable: damaged, and how. kInvalid: a newer format.
+// `bytes` are ShardHeaderBytes() long. kDamaged: how. kInvalid without it: a newer format.
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 
-// kUnavailable: the parts' sizes overflow.
+// kDamaged: the parts' sizes overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
 // Why a state of `have` cannot be taken over by a rank of `want`, whose parts have `parts` values:
 // a sentence; empty when it can. The run does not matter. `shards`: how many the state shall have.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
+
+// What shaped the training of `theirs` otherwise than `ours`, for people; empty: nothing.
+std::string WhatDiffers(std::string_view theirs, std::string_view ours);
 
 }  // namespace ringmaster::trainer

@@ -43,21 +43,24 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
     keeper->snapshots_.emplace(chosen.snapshot_folder, chosen.slot);
   }
-  if (chosen.checkpoint_folder.empty()) return keeper;
-  Result<CheckpointFolder> folder = CheckpointFolder::Open(chosen.checkpoint_folder);
-  if (!folder.ok()) return folder.error();
-  keeper->folder_ = *folder;
+  if (chosen.checkpoints.volume.empty()) return keeper;
+  const CheckpointFolder folder(chosen.checkpoints.Own());
+  // What cannot be now is said in a world, where somebody hears it.
+  const Result<void> made = folder.Make();
+  if (!made.ok() && made.error().kind == ErrorKind::kInvalid) return made.error();
+  keeper->folder_ = folder;
+  const auto failing = [&membership, restoring = &keeper->keeps_other_](const std::string& why) {
+    membership.Unprotected(*restoring ? kRestoreProtection : kCheckpointProtection, why);
+  };
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts;
   if (chosen.sharded != nullptr) {
-    keeper->parts_ = std::make_unique<PartWriter>(*folder, [&membership](const std::string& why) {
-      membership.Unprotected(kCheckpointProtection, why);
-    });
+    keeper->parts_ = std::make_unique<PartWriter>(folder, failing);
     parts = [gate = &keeper->gate_](const StateVersion& version, const std::stop_token& stop) {
       return gate->Await(version, stop);
     };
   }
   keeper->writer_ = std::make_unique<CheckpointWriter>(
-      *std::move(folder), chosen.checkpoint_keep,
+      folder, chosen.checkpoint_keep,
       CheckpointCalls{.parts = std::move(parts),
                       .grant =
                           [&membership](const StateVersion& version, const DoneShard& shard,
@@ -70,36 +73,84 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
                                 stop);
                           },
                       .complete =
-                          [&membership](const StateVersion& version) {
-                            membership.CheckpointComplete(version.step);
+                          [&membership](const StateVersion& version, int64_t bytes) {
+                            membership.CheckpointComplete(version.step, bytes);
                           },
-                      .failing =
-                          [&membership](const std::string& reason) {
-                            membership.Unprotected(kCheckpointProtection, reason);
-                          }});
+                      .failing = failing});
   return keeper;
 }
 
-Result<HeldState> StateKeeper::Restore(const HeldState& held) {
+Result<HeldState> StateKeeper::Restore(const HeldState& held, bool to_begin) {
   HeldState now = held;
+  if (to_begin && held.origin != StateOrigin::kOther) beginning_.reset();
   const std::vector<uint64_t> parts = PartsOf(state_);
   if (snapshots_) {
     const auto loaded = snapshots_->Load(now.version, options_.identity, parts);
     if (loaded) now = TakeOver(*loaded, StateOrigin::kSnapshot);
   }
   if (!folder_) return now;
-  const Result<std::optional<LoadedShard>> newest =
-      folder_->LoadNewest(now.version, options_.identity, parts, damaged_);
-  if (!newest.ok()) return newest.error().WithContext("looking for a checkpoint to go on from");
+  const auto looking = [](const Error& error) {
+    return error.WithContext("looking for a checkpoint to go on from");
+  };
+  if (Result<void> made = folder_->Make(); !made.ok()) return looking(made.error());
+  // This job's own, once there are any, are what counts.
+  const bool others = now.origin == StateOrigin::kOther;
+  const Result<std::optional<LoadedShard>> newest = folder_->LoadNewest(
+      others ? StateVersion{} : now.version, options_.identity, parts, damaged_);
+  if (!newest.ok()) return looking(newest.error());
   if (*newest) {
     now = TakeOver(**newest, StateOrigin::kCheckpoint);
     restored_ = now.version;
+    return now;
   }
+  if (!to_begin || now.version != StateVersion{}) return now;
+  if (!options_.checkpoints.Restores()) {
+    if (Result<void> noted = NoteNamesakes(); !noted.ok()) return looking(noted.error());
+    return now;
+  }
+  const Result<HeldState> other = RestoreOther();
+  if (!other.ok()) return looking(other.error());
+  return other;
+}
+
+// What the job is told to begin with.
+Result<HeldState> StateKeeper::RestoreOther() {
+  const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
+  if (!other.ok()) return other.error();
+  const Result<LoadedShard> loaded =
+      LoadOther(*other, options_.identity, PartsOf(state_), others_damaged_);
+  if (!loaded.ok()) return loaded.error();
+  const HeldState now = TakeOver(*loaded, StateOrigin::kOther);
+  if (!beginning_) beginning_ = Beginning{.version = now.version};
+  const std::string other_flags = beginning_->text;
+  beginning_->text = "it began with step " + std::to_string(now.version.step) + " of " +
+                     other->folder.PathOf(now.version) +
+                     (other_flags.empty() ? "" : "; " + other_flags);
   return now;
+}
+
+// A job that is deleted and applied again under its name begins anew: whoever meant it to go on
+// hears how.
+Result<void> StateKeeper::NoteNamesakes() {
+  const CheckpointPlace& place = options_.checkpoints;
+  if (place.uid.empty()) return {};
+  const Result<std::optional<OtherCheckpoints>> other = FindOfJob(place, place.name);
+  if (!other.ok()) return other.error();
+  if (!*other) return {};
+  beginning_ = Beginning{
+      .version = {},
+      .text =
+          "it began with its first step, beside checkpoints of an earlier job of its name up to "
+          "step " +
+          std::to_string((*other)->newest.step) + " (" + (*other)->folder.path() +
+          "); to go on from those, apply it with spec.checkpoint.restoreFrom: {job: " + place.name +
+          "}"};
+  return {};
 }
 
 void StateKeeper::Distrust(const StateVersion& version, const std::string& reason) {
   damaged_[version] = "the checkpoint " + CheckpointName(version) + " lacks " + reason;
+  others_damaged_[version] = damaged_[version];
 }
 
 HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
@@ -113,9 +164,15 @@ HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
   const HeldState held{.version = header.version,
                        .term_base = same_run ? header.term_base : header.version.epoch.term,
                        .origin = origin};
+  const std::string differs = WhatDiffers(header.identity.shaping, options_.identity.shaping);
   LogInfo("Loaded a state", {{"from", NameOf(origin)},
                              {"version", CheckpointName(held.version)},
-                             {"of_this_run", same_run ? "yes" : "no"}});
+                             {"of_this_run", same_run ? "yes" : "no"},
+                             {"trained_with", differs.empty() ? "the same" : differs}});
+  if (!differs.empty()) {
+    beginning_ =
+        Beginning{.version = held.version, .text = "its state was trained with " + differs};
+  }
   return held;
 }
 
@@ -130,6 +187,7 @@ ShardHeader StateKeeper::HeaderFor(const HeldState& held) const {
 }
 
 void StateKeeper::Applied(const World&, const HeldState& held) {
+  keeps_other_ = false;
   if (!snapshots_) return;
   const Clock::Time began = clock_.Now();
   if (!pace_.Due(began)) return;
@@ -153,16 +211,37 @@ void StateKeeper::Checkpoint(const World& world, const HeldState& held) {
   if (held.version == restored_) return;  // it is one already
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
-  if (parts_) gate_.Expect(held.version, world.size);
-  if (options_.mirror != nullptr) options_.mirror->Pull();
-  if (writer_->Offer(HeaderFor(held), state_)) {
-    offered_ = held.version;
-  } else if (!std::exchange(skipped_, true)) {
+  Offer(world, held);
+  if (offered_ == held.version) return;
+  if (!std::exchange(skipped_, true)) {
     LogWarn(
         "Skipped a checkpoint, because the one before is still being written: raise the steps "
         "between them, or use a faster volume",
         {{"step", held.version.step}});
   }
+}
+
+void StateKeeper::Offer(const World& world, const HeldState& held) {
+  if (parts_) gate_.Expect(held.version, world.size);
+  if (options_.mirror != nullptr) options_.mirror->Pull();
+  if (writer_->Offer(world.epoch, HeaderFor(held), state_)) offered_ = held.version;
+}
+
+bool StateKeeper::KeepOther(const World& world, const HeldState& held) {
+  constexpr std::chrono::milliseconds kNow{0};
+  if (!writer_) return true;
+  keeps_other_ = true;
+  if (parts_ && parts_->AwaitIdle(kNow) &&
+      (due_ != held.version || parts_->written() != held.version)) {
+    OfferPart(world, held);
+  }
+  if (world.rank != 0) return false;
+  if (writer_->completed() == held.version) {
+    offered_ = held.version;
+    return true;
+  }
+  if (writer_->AwaitIdle(kNow)) Offer(world, held);
+  return false;
 }
 
 bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
@@ -176,7 +255,7 @@ void StateKeeper::OfferPart(const World& world, const HeldState& held) {
   header.shard = world.rank;
   header.shards = world.size;
   header.parts = {view.values.size()};
-  due_ = parts_->Offer(std::move(header), view.values) ? held.version : StateVersion{};
+  due_ = parts_->Offer(world.epoch, std::move(header), view.values) ? held.version : StateVersion{};
 }
 
 std::optional<StateVersion> StateKeeper::PartWritten() const {
@@ -191,14 +270,26 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
   if (!folder_) {
     return Error{ErrorKind::kInvalid, "there is no checkpoint folder to read rows from"};
   }
+  const Result<CheckpointFolder> folder = FolderWith(version);
+  if (!folder.ok()) return folder.error();
   const int64_t row_values =
       static_cast<int64_t>(values.size()) / std::max<int64_t>(1, end - begin);
-  return folder_->LoadRows(version, options_.identity,
-                           {.all_rows = options_.sharded->all_rows(),
-                            .row_values = row_values,
-                            .begin = begin,
-                            .end = end},
-                           values);
+  return folder->LoadRows(version, options_.identity,
+                          {.all_rows = options_.sharded->all_rows(),
+                           .row_values = row_values,
+                           .begin = begin,
+                           .end = end},
+                          values);
+}
+
+// Another rank may have found it.
+Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
+  const Result<bool> own = folder_->IsComplete(version);
+  if (!own.ok()) return own.error();
+  if (*own || !options_.checkpoints.Restores()) return *folder_;
+  const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
+  if (!other.ok()) return other.error();
+  return other->folder;
 }
 
 void StateKeeper::WorldEnded() {

@@ -4,6 +4,7 @@
 // steps (snapshot.h), a checkpoint every so many committed ones (checkpoint_writer.h). The session
 // tells it of steps; who may complete a checkpoint it asks the MembershipSource.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/checkpoint_writer.h"
+#include "worker/trainer/checkpoint/other_checkpoints.h"
 #include "worker/trainer/checkpoint/part_writer.h"
 #include "worker/trainer/checkpoint/snapshot.h"
 #include "worker/trainer/membership_source.h"
@@ -26,7 +28,7 @@
 namespace ringmaster::trainer {
 
 struct KeeperOptions {
-  std::string checkpoint_folder;  // empty: no checkpoints
+  CheckpointPlace checkpoints;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
   std::string snapshot_folder;  // empty: no snapshots
@@ -40,15 +42,23 @@ struct KeeperOptions {
 class StateKeeper {
  public:
   // `state` is the memory that is kept and restored; it, `membership` and `clock` outlive the
-  // object. kInvalid: the checkpoint folder cannot be used.
+  // object. kInvalid: the checkpoint folder can never be used.
   static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
                                                    MembershipSource& membership,
                                                    const Clock& clock);
 
   // Puts the newest kept state that is above `held` into the state's memory, and says what is held
-  // then. Cheap where there is none. kInvalid, in a sentence: there are checkpoints, and this rank
-  // must not begin without them (another model, a newer format, all damaged).
-  Result<HeldState> Restore(const HeldState& held);
+  // then. Cheap where there is none. Only with `to_begin`, in a world where nobody has trained, is
+  // it another job's where this one has none and is told so. kInvalid, in a sentence: there are
+  // checkpoints, and this rank must not begin without them (another model, a newer format, all
+  // damaged). kUnavailable: what there is cannot be read now.
+  Result<HeldState> Restore(const HeldState& held, bool to_begin);
+  // Of what the last Restore() to begin found, where there is something to say of it.
+  const std::optional<Beginning>& beginning() const { return beginning_; }
+
+  // Takes another job's state, with which this world begins, towards a complete checkpoint of this
+  // one: called on every rank, again and again until it is complete. Whether it is, rank 0 knows.
+  bool KeepOther(const World& world, const HeldState& held);
   // A version that Restore() found lacks something, which Restore() does not read: it is not found
   // again.
   void Distrust(const StateVersion& version, const std::string& reason);
@@ -82,7 +92,11 @@ class StateKeeper {
   StateKeeper(KeeperOptions options, TrainableState state, MembershipSource& membership,
               const Clock& clock);
 
+  Result<HeldState> RestoreOther();
+  Result<void> NoteNamesakes();
   HeldState TakeOver(const LoadedShard& loaded, StateOrigin origin);
+  void Offer(const World& world, const HeldState& held);
+  Result<CheckpointFolder> FolderWith(const StateVersion& version) const;
   ShardHeader HeaderFor(const HeldState& held) const;
   void Checkpoint(const World& world, const HeldState& held);
   void OfferPart(const World& world, const HeldState& held);
@@ -93,10 +107,14 @@ class StateKeeper {
   const Clock& clock_;
 
   std::optional<CheckpointFolder> folder_;
-  std::map<StateVersion, std::string> damaged_;  // with reasons that were told
-  bool skipped_ = false;                         // that one was skipped has been said
-  StateVersion restored_;                        // the checkpoint that training goes on from
-  StateVersion offered_;                         // the newest that rank 0 has being written
+  // With reasons that were told; the other job's apart.
+  std::map<StateVersion, std::string> damaged_;
+  std::map<StateVersion, std::string> others_damaged_;
+  std::optional<Beginning> beginning_;
+  std::atomic<bool> keeps_other_ = false;  // training waits for it
+  bool skipped_ = false;                   // that one was skipped has been said
+  StateVersion restored_;                  // the checkpoint that training goes on from
+  StateVersion offered_;                   // the newest that rank 0 has being written
 
   std::optional<SnapshotFiles> snapshots_;
   SnapshotPace pace_;

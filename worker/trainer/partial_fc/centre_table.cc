@@ -89,7 +89,7 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   const ClassRange shard = ShardOf(world.world.rank, world.world.size, options_.head.classes);
   const bool from_nothing = world.adopted.version == StateVersion{};
   const bool held = has_rows_ && held_.version == world.adopted.version && rows_.range() == shard;
-  Result<void> loaded;
+  std::function<Result<void>()> load = [] { return Result<void>(); };
   if (!held) {
     Forget();
     if (from_nothing) {
@@ -97,28 +97,46 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
     } else {
       if (!world.load) return ShardedOutcome{.lost = "all rows"};
       rows_ = Rows(shard, options_.head.dimension);
-      loaded = world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
-      if (!device_->on_host()) rows_ = rows_.On(*device_);
+      load = [&] {
+        return world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
+      };
     }
   }
   if (!from_nothing) {
-    const Result<std::string> damaged = Damaged(loaded);
+    const Result<std::string> damaged = Load(load, world.pause);
     if (!damaged.ok()) return damaged.error();
     if (!damaged->empty()) return ShardedOutcome{.lost = *damaged};
+    if (!held && !device_->on_host()) rows_ = rows_.On(*device_);
   }
   once_ = from_nothing ? 0 : options_.head.classes;
   return Enter(world);
 }
 
-// Which rows of a checkpoint no rank could read; `loaded` is what came of this rank's.
-Result<std::string> CentreTable::Damaged(const Result<void>& loaded) {
-  if (!loaded.ok()) LogWarn("Cannot read class centres", {{"reason", loaded.error().message}});
-  const Result<std::vector<uint64_t>> failed = exchange_->GatherNumbers(loaded.ok() ? 0 : 1);
-  if (!failed.ok()) return failed.error();
+// Loads this rank's rows of a checkpoint; which ones are damaged, of all ranks'. What somebody
+// cannot read now all wait for.
+Result<std::string> CentreTable::Load(const std::function<Result<void>()>& load,
+                                      const std::function<void(int attempt)>& pause) {
+  constexpr uint64_t kLoaded = 0;
+  constexpr uint64_t kDamagedRows = 1;
+  constexpr uint64_t kNotNow = 2;
+  uint64_t mine = kNotNow;
+  Result<std::vector<uint64_t>> failed = Error{};
+  for (int attempt = 0;; ++attempt) {
+    if (mine == kNotNow) {
+      const Result<void> loaded = load();
+      const bool now = loaded.ok() || loaded.error().kind != ErrorKind::kUnavailable;
+      mine = loaded.ok() ? kLoaded : now ? kDamagedRows : kNotNow;
+      if (!loaded.ok()) LogWarn("Cannot read class centres", {{"reason", loaded.error().message}});
+    }
+    failed = exchange_->GatherNumbers(mine);
+    if (!failed.ok()) return failed.error();
+    if (std::ranges::count(*failed, kNotNow) == 0) break;
+    pause(attempt);
+  }
   std::vector<ClassRange> damaged;
   const int size = static_cast<int>(failed->size());
   for (int rank = 0; rank < size; ++rank) {
-    if ((*failed)[static_cast<std::size_t>(rank)] == 0) continue;
+    if ((*failed)[static_cast<std::size_t>(rank)] == kLoaded) continue;
     damaged.push_back(ShardOf(rank, size, options_.head.classes));
   }
   return damaged.empty() ? std::string() : Describe(damaged) + " (damaged in the checkpoint)";

@@ -77,7 +77,8 @@ class CentreTable final : public ShardedState {
   Result<int64_t> ReplaySome(const std::vector<Block*>& needed, const StateVersion& adopted);
   Result<ShardedOutcome> Collect(const ShardedWorld& world);
   Result<ShardedOutcome> Begin(const ShardedWorld& world);
-  Result<std::string> Damaged(const Result<void>& loaded);
+  Result<std::string> Load(const std::function<Result<void>()>& load,
+                           const std::function<void(int attempt)>& pause);
   Result<ShardedOutcome> Enter(const ShardedWorld& world);
   void ReportProtection();
   void KeepCopies();

@@ -505,12 +505,11 @@ TEST(ShardedElastic, ACheckpointWithADamagedPartIsPassedOverForTheOneBefore) {
   for (const char* name : {"a", "b"}) run.Start(name, {.checkpoints = run.checkpoints()});
   run.launcher().Form({"a", "b"});
   for (ElasticRank& rank : run.ranks()) ASSERT_TRUE(rank.Await().ok());
-  const Result<CheckpointFolder> folder = CheckpointFolder::Open(run.checkpoints());
-  ASSERT_TRUE(folder.ok());
-  const Result<std::vector<StateVersion>> kept = folder->Complete();
+  const CheckpointFolder folder(run.checkpoints());
+  const Result<std::vector<StateVersion>> kept = folder.Complete();
   ASSERT_TRUE(kept.ok());
   ASSERT_GE(kept->size(), 2U);
-  FlipTheLastBitOf(folder->PathOf(kept->at(0)) + "/part-1");
+  FlipTheLastBitOf(folder.PathOf(kept->at(0)) + "/part-1");
   const int64_t before = kept->at(1).step;
   std::array<int64_t, 2> resumed_at{};
   run.Start("c", {.at =
@@ -537,12 +536,11 @@ TEST(ShardedElastic, WithoutAnotherCheckpointADamagedPartEndsTheJob) {
   for (const char* name : {"a", "b"}) run.Start(name, {.checkpoints = run.checkpoints()});
   run.launcher().Form({"a", "b"});
   for (ElasticRank& rank : run.ranks()) ASSERT_TRUE(rank.Await().ok());
-  const Result<CheckpointFolder> folder = CheckpointFolder::Open(run.checkpoints());
-  ASSERT_TRUE(folder.ok());
-  const Result<std::vector<StateVersion>> kept = folder->Complete();
+  const CheckpointFolder folder(run.checkpoints());
+  const Result<std::vector<StateVersion>> kept = folder.Complete();
   ASSERT_TRUE(kept.ok());
   for (const StateVersion& version : *kept) {
-    FlipTheLastBitOf(folder->PathOf(version) + "/part-0");
+    FlipTheLastBitOf(folder.PathOf(version) + "/part-0");
   }
   ElasticRank& c = run.Start("c", {.checkpoints = run.checkpoints()});
   run.launcher().Form({"c"});

@@ -1,0 +1,31 @@
+#pragma once
+
+// A file that is there, and whose content cannot be read: reading at the start of one's own memory
+// is an I/O error. Needs root.
+
+#include <string>
+#include <sys/mount.h>
+#include <utility>
+
+namespace ringmaster::trainer {
+
+class Unreadable {
+ public:
+  explicit Unreadable(std::string path)
+      : path_(std::move(path)),
+        mounted_(::mount("/proc/self/mem", path_.c_str(), "none", MS_BIND, nullptr) == 0) {}
+  ~Unreadable() { Heal(); }
+  Unreadable(const Unreadable&) = delete;
+  Unreadable& operator=(const Unreadable&) = delete;
+
+  bool mounted() const { return mounted_; }
+  void Heal() {
+    if (std::exchange(mounted_, false)) ::umount(path_.c_str());
+  }
+
+ private:
+  const std::string path_;
+  bool mounted_ = false;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,147 @@
+#include "worker/trainer/checkpoint/other_checkpoints.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+
+namespace ringmaster::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error NotRestorable(const CheckpointPlace& place, const std::string& why) {
+  const std::string what = place.from_job.empty() ? "--restore-path=" + place.from_path
+                                                  : "--restore-job=" + place.from_job;
+  return {ErrorKind::kInvalid,
+          "cannot begin with " + what + " (spec.checkpoint.restoreFrom): " + why};
+}
+
+// The newest complete one in a folder, and when it was completed.
+struct Newest {
+  StateVersion version;
+  timespec when{};
+};
+
+Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
+  const Result<std::vector<StateVersion>> complete = folder.Complete();
+  if (!complete.ok()) return complete.error();
+  if (complete->empty()) return std::optional<Newest>();
+  Newest newest{.version = complete->front()};
+  struct stat status {};
+  const std::string done = folder.PathOf(newest.version) + "/" + kDoneFile;
+  if (::stat(done.c_str(), &status) != 0) {
+    if (errno == ENOENT) return std::optional<Newest>();  // removed meanwhile
+    return Error{
+        ErrorKind::kUnavailable,
+        "while reading " + done + ": " + std::error_code(errno, std::generic_category()).message()};
+  }
+  newest.when = status.st_mtim;
+  return std::optional(newest);
+}
+
+bool Before(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+// Goes down the path without following a link.
+Result<fs::path> Below(const CheckpointPlace& place) {
+  fs::path path = place.volume;
+  for (const fs::path& part : fs::path(place.from_path)) {
+    if (part.empty() || part == ".") continue;
+    if (part == ".." || part.is_absolute()) {
+      return NotRestorable(place, "name a folder below the volume, such as digits/1.1-500");
+    }
+    path /= part;
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) {
+        return NotRestorable(place, "there is no " + path.string());
+      }
+      return Error{ErrorKind::kUnavailable,
+                   "while reading " + path.string() + ": " +
+                       std::error_code(errno, std::generic_category()).message()};
+    }
+    if (S_ISLNK(status.st_mode)) {
+      return NotRestorable(place, path.string() + " is a link; name the folder that it leads to");
+    }
+    if (!S_ISDIR(status.st_mode)) return NotRestorable(place, path.string() + " is no folder");
+  }
+  return path;
+}
+
+}  // namespace
+
+std::string CheckpointPlace::Own() const {
+  return uid.empty() ? volume : volume + "/" + ns + "/" + name + "/" + uid;
+}
+
+Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
+                                                  const std::string& name) {
+  const std::string all = place.volume + "/" + place.ns + "/" + name;
+  std::error_code error;
+  std::optional<OtherCheckpoints> found;
+  timespec when{};
+  fs::directory_iterator entry(all, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::error_code unknown;
+    const fs::file_status status = entry->symlink_status(unknown);
+    if (!fs::is_directory(status)) continue;
+    if (name == place.name && entry->path().filename() == place.uid) continue;
+    const CheckpointFolder folder(entry->path());
+    const Result<std::optional<Newest>> newest = NewestIn(folder);
+    if (!newest.ok()) return newest.error();
+    if (!newest->has_value() || (found && Before((*newest)->when, when))) continue;
+    when = (*newest)->when;
+    found = OtherCheckpoints{.folder = folder, .newest = (*newest)->version};
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return Error{ErrorKind::kUnavailable, "while reading " + all + ": " + error.message()};
+  }
+  return found;
+}
+
+Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place) {
+  if (!place.from_job.empty()) {
+    const Result<std::optional<OtherCheckpoints>> found = FindOfJob(place, place.from_job);
+    if (!found.ok()) return found.error();
+    if (*found) return **found;
+    return NotRestorable(place,
+                         "no other job of this name in namespace " + place.ns +
+                             " has a complete checkpoint on the volume; correct the name, or "
+                             "leave it out to begin with the first step");
+  }
+  const Result<fs::path> path = Below(place);
+  if (!path.ok()) return path.error();
+  const auto version = ParseCheckpointName(path->filename().string());
+  const CheckpointFolder folder(version ? path->parent_path() : *path);
+  if (version) {
+    const Result<bool> complete = folder.IsComplete(*version);
+    if (!complete.ok()) return complete.error();
+    if (!*complete) return NotRestorable(place, path->string() + " is no complete checkpoint");
+    return OtherCheckpoints{.folder = folder, .newest = *version, .chosen = *version};
+  }
+  const Result<std::optional<Newest>> newest = NewestIn(folder);
+  if (!newest.ok()) return newest.error();
+  if (!newest->has_value()) {
+    return NotRestorable(place, path->string() + " has no complete checkpoint");
+  }
+  return OtherCheckpoints{.folder = folder, .newest = (*newest)->version};
+}
+
+Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
+                              const std::vector<uint64_t>& parts,
+                              std::map<StateVersion, std::string>& damaged) {
+  if (other.chosen) {
+    Result<LoadedShard> loaded = other.folder.Load(*other.chosen, identity, parts);
+    const bool gone = !loaded.ok() && loaded.error().kind == ErrorKind::kNotFound;
+    return gone ? Error{ErrorKind::kInvalid, loaded.error().message} : std::move(loaded);
+  }
+  Result<std::optional<LoadedShard>> newest = other.folder.LoadNewest({}, identity, parts, damaged);
+  if (!newest.ok()) return newest.error();
+  if (*newest) return **std::move(newest);
+  // Its writer has just removed what was there.
+  return Error{ErrorKind::kUnavailable, other.folder.path() + " changes while it is read"};
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,50 @@
+#pragma once
+
+// Where a job's checkpoints lie on its volume, <volume>/<namespace>/<name>/<uid>, and those of
+// others there, with which a job may begin where it is told so. Functions on files.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/checkpoint_folder.h"
+
+namespace ringmaster::trainer {
+
+struct CheckpointPlace {
+  std::string volume;  // empty: no checkpoints
+  // Of the job; all empty outside of one: its checkpoints then lie on the volume itself.
+  std::string ns{}, name{}, uid{};
+  // At most one: what to begin with.
+  std::string from_job{};   // its newest checkpoint, of any job of this name but this one
+  std::string from_path{};  // a checkpoint, or a folder of some, below the volume
+
+  std::string Own() const;
+  bool Restores() const { return !from_job.empty() || !from_path.empty(); }
+};
+
+// A folder with complete checkpoints of another job.
+struct OtherCheckpoints {
+  CheckpointFolder folder;
+  StateVersion newest;
+  std::optional<StateVersion> chosen{};  // that one alone
+};
+
+// Those of jobs named `name` in the job's namespace, but its own: the folder whose newest one was
+// completed last. Nothing: there is none. kUnavailable: that cannot be told now.
+Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
+                                                  const std::string& name);
+
+// What the place is told to begin with. kInvalid: it is not there, or not below the volume, in a
+// sentence; kUnavailable as above.
+Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
+
+// Loads from it, as CheckpointFolder::LoadNewest does. kInvalid also where what was chosen is gone.
+Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
+                              const std::vector<uint64_t>& parts,
+                              std::map<StateVersion, std::string>& damaged);
+
+}  // namespace ringmaster::trainer
