@@ -1,10 +1,14 @@
 #include "operator/api/codec.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
@@ -251,62 +255,70 @@ ConditionStatus ParseConditionStatus(const std::string& text) {
   return ConditionStatus::kUnknown;
 }
 
+// Whoever may write a job's status could fill it; the CRD bounds lists, we bound texts.
+constexpr std::size_t kMaxStatusTextBytes = 1024;
+constexpr std::size_t kMaxStatusMessageBytes = 4096;
+
+std::string ReadText(const json& object, kube::JsonPath path,
+                     std::size_t most_bytes = kMaxStatusTextBytes) {
+  return CutText(kube::GetString(object, path), most_bytes);
+}
+
 Condition ReadCondition(const json& item) {
-  return {.type = kube::GetString(item, {"type"}),
-          .status = ParseConditionStatus(kube::GetString(item, {"status"})),
-          .reason = kube::GetString(item, {"reason"}),
-          .message = kube::GetString(item, {"message"}),
-          .last_transition_time = kube::GetString(item, {"lastTransitionTime"}),
+  return {.type = ReadText(item, {"type"}),
+          .status = ParseConditionStatus(ReadText(item, {"status"})),
+          .reason = ReadText(item, {"reason"}),
+          .message = ReadText(item, {"message"}, kMaxStatusMessageBytes),
+          .last_transition_time = ReadText(item, {"lastTransitionTime"}),
           .observed_generation = kube::GetInt64(item, {"observedGeneration"}).value_or(0)};
 }
 
 Failure ReadFailure(const json& item) {
-  Failure failure{.worker = kube::GetString(item, {"worker"}),
-                  .pod_uid = kube::GetString(item, {"podUID"}),
-                  .node = kube::GetString(item, {"node"}),
+  Failure failure{.worker = ReadText(item, {"worker"}),
+                  .pod_uid = ReadText(item, {"podUID"}),
+                  .node = ReadText(item, {"node"}),
                   .rank = kube::GetInt32(item, {"rank"}).value_or(-1),
-                  .start = kube::GetString(item, {"start"}),
+                  .start = ReadText(item, {"start"}),
                   .exit_code = kube::GetInt32(item, {"exitCode"}).value_or(-1),
                   .signal = kube::GetInt32(item, {"signal"}).value_or(0),
-                  .reason = kube::GetString(item, {"reason"}),
+                  .reason = ReadText(item, {"reason"}),
                   .last_lines = {},
-                  .stack = kube::GetString(item, {"stack"}),
-                  .time = kube::GetString(item, {"time"})};
+                  .stack = ReadText(item, {"stack"}, kMaxStatusMessageBytes),
+                  .time = ReadText(item, {"time"})};
   for (const json& line : kube::GetArray(item, {"lastLines"})) {
-    if (line.is_string()) failure.last_lines.push_back(line.get<std::string>());
+    if (line.is_string()) failure.last_lines.push_back(ReadText(line, {}));
   }
   return failure;
 }
 
 Straggler ReadStraggler(const json& item) {
-  return {.worker = kube::GetString(item, {"worker"}),
-          .pod_uid = kube::GetString(item, {"podUID"}),
-          .node = kube::GetString(item, {"node"}),
+  return {.worker = ReadText(item, {"worker"}),
+          .pod_uid = ReadText(item, {"podUID"}),
+          .node = ReadText(item, {"node"}),
           .rank = kube::GetInt32(item, {"rank"}).value_or(0),
           .step_millis = kube::GetInt64(item, {"stepMillis"}).value_or(0),
           .median_millis = kube::GetInt64(item, {"medianMillis"}).value_or(0),
-          .since = kube::GetString(item, {"since"})};
+          .since = ReadText(item, {"since"})};
 }
 
 Recovery ReadRecovery(const json& item) {
   return {.epoch = kube::GetInt64(item, {"epoch"}).value_or(0),
-          .cause = kube::GetString(item, {"cause"}),
-          .worker = kube::GetString(item, {"worker"}),
-          .node = kube::GetString(item, {"node"}),
+          .cause = ReadText(item, {"cause"}),
+          .worker = ReadText(item, {"worker"}),
+          .node = ReadText(item, {"node"}),
           .detected_millis = kube::GetInt64(item, {"detectedMillis"}).value_or(0),
           .resumed_millis = kube::GetInt64(item, {"resumedMillis"}).value_or(0),
           .steps_lost = kube::GetInt64(item, {"stepsLost"}).value_or(0)};
 }
 
 JobProgress ReadProgress(const json& progress) {
-  JobProgress out{
-      .step = kube::GetInt64(progress, {"step"}).value_or(0),
-      .total_steps = kube::GetInt64(progress, {"totalSteps"}).value_or(0),
-      .percent = std::nullopt,
-      .samples_per_second = kube::GetInt64(progress, {"samplesPerSecond"}).value_or(0),
-      .loss = kube::GetString(progress, {"loss"}),
-      .accuracy = kube::GetString(progress, {"accuracy"}),
-      .estimated_completion_time = kube::GetString(progress, {"estimatedCompletionTime"})};
+  JobProgress out{.step = kube::GetInt64(progress, {"step"}).value_or(0),
+                  .total_steps = kube::GetInt64(progress, {"totalSteps"}).value_or(0),
+                  .percent = std::nullopt,
+                  .samples_per_second = kube::GetInt64(progress, {"samplesPerSecond"}).value_or(0),
+                  .loss = ReadText(progress, {"loss"}),
+                  .accuracy = ReadText(progress, {"accuracy"}),
+                  .estimated_completion_time = ReadText(progress, {"estimatedCompletionTime"})};
   if (const auto percent = kube::GetInt32(progress, {"percent"})) out.percent = *percent;
   return out;
 }
@@ -317,11 +329,11 @@ TrainingJobStatus ReadStatus(const json& object) {
   const json* status = kube::Find(object, {"status"});
   if (status == nullptr) return out;
   out.observed_generation = kube::GetInt64(*status, {"observedGeneration"}).value_or(0);
-  out.state = kube::GetString(*status, {"state"});
-  out.start_time = kube::GetString(*status, {"startTime"});
-  out.completion_time = kube::GetString(*status, {"completionTime"});
+  out.state = ReadText(*status, {"state"});
+  out.start_time = ReadText(*status, {"startTime"});
+  out.completion_time = ReadText(*status, {"completionTime"});
   out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
-  out.installation = kube::GetString(*status, {"installation"});
+  out.installation = ReadText(*status, {"installation"});
   for (const json& item : kube::GetArray(*status, {"conditions"})) {
     out.conditions.push_back(ReadCondition(item));
   }
@@ -329,7 +341,7 @@ TrainingJobStatus ReadStatus(const json& object) {
                  .replicas = kube::GetInt32(*status, {"workers", "replicas"}).value_or(0),
                  .ready = kube::GetInt32(*status, {"workers", "ready"}).value_or(0),
                  .members = kube::GetInt32(*status, {"workers", "members"}).value_or(0)};
-  out.selector = kube::GetString(*status, {"selector"});
+  out.selector = ReadText(*status, {"selector"});
   out.epoch = kube::GetInt64(*status, {"epoch"}).value_or(0);
   out.world_size = kube::GetInt32(*status, {"worldSize"}).value_or(0);
   if (const json* progress = kube::Find(*status, {"progress"})) {
@@ -337,7 +349,7 @@ TrainingJobStatus ReadStatus(const json& object) {
   }
   if (const json* checkpoint = kube::Find(*status, {"checkpoint"})) {
     out.checkpoint = {.step = kube::GetInt64(*checkpoint, {"step"}).value_or(0),
-                      .time = kube::GetString(*checkpoint, {"time"}),
+                      .time = ReadText(*checkpoint, {"time"}),
                       .bytes = kube::GetInt64(*checkpoint, {"bytes"}).value_or(0)};
   }
   if (const json* recovery = kube::Find(*status, {"lastRecovery"})) {
@@ -414,6 +426,48 @@ json EncodeStraggler(const Straggler& straggler) {
   return out;
 }
 
+std::size_t BytesOf(const std::vector<std::string>& texts) {
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size() + sizeof text;
+  return bytes;
+}
+
+void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
+  TrainingJobSpec rest;
+  rest.image = std::move(spec.image);
+  rest.slots_per_worker = spec.slots_per_worker;
+  rest.worker.replicas = spec.worker.replicas;
+  rest.worker.min_replicas = spec.worker.min_replicas;
+  rest.worker.max_replicas = spec.worker.max_replicas;
+  rest.run_policy = std::move(spec.run_policy);
+  rest.texts = why;
+  rest.longest_text = std::move(spec.longest_text);
+  spec = std::move(rest);
+}
+
+void BoundTexts(const TrainingJobStatus& status, TrainingJobSpec& spec) {
+  const std::string& manager = spec.run_policy.managed_by;
+  if (IsTerminal(status) || (!manager.empty() && manager != kManagedByOperator)) {
+    return LeaveTextsOut(TrainingJobSpec::Texts::kNotNeeded, spec);
+  }
+  const std::pair<const char*, std::size_t> fields[] = {
+      {"spec.command", BytesOf(spec.command)},
+      {"spec.worker.template", spec.worker.template_json.size()},
+      {"spec.launcher.template", spec.launcher_template_json.size()},
+      {"spec.checkpoint.volume", spec.checkpoint ? spec.checkpoint->volume_json.size() : 0},
+      {"spec.dataCache.from", spec.data_cache ? spec.data_cache->from_json.size() : 0},
+      {"spec.mpi.extraArgs", BytesOf(spec.mpi_extra_args)},
+      {"spec.mpi.env", BytesOf(spec.mpi_env)}};
+  std::size_t bytes = 0;
+  for (const auto& field : fields) bytes += field.second;
+  if (bytes <= kMaxTextBytes) return;
+  const auto* longest = std::max_element(
+      std::begin(fields), std::end(fields),
+      [](const auto& one, const auto& other) { return one.second < other.second; });
+  spec.longest_text = longest->first;
+  LeaveTextsOut(TrainingJobSpec::Texts::kTooLong, spec);
+}
+
 }  // namespace
 
 Result<TrainingJob> DecodeTrainingJob(const json& object) {
@@ -430,6 +484,7 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   if (!spec.ok()) return spec.error();
   job.spec = *std::move(spec);
   job.status = ReadStatus(object);
+  BoundTexts(job.status, job.spec);
   return job;
 }
 

@@ -11,7 +11,8 @@
 
 namespace ringmaster::api {
 
-// kInvalid names the field that is wrong.
+// kInvalid names the field that is wrong. Texts of the spec that nobody needs, or that are longer
+// than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 
 // Only what is set: empty strings and unknown values are left out.

@@ -62,6 +62,9 @@ struct RunPolicy {
   std::string managed_by{};               // empty: this operator
 };
 
+// Of all texts of a spec together: a store of such jobs has to fit into the operator's memory.
+inline constexpr std::size_t kMaxTextBytes = 256 << 10;
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
@@ -79,6 +82,11 @@ struct TrainingJobSpec {
   bool ipc_lock = false;                    // they have the capability IPC_LOCK
   std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
   RunPolicy run_policy{};
+  // Why none of the texts above is here: in an ended job and one that another controller runs
+  // nobody needs them, and too long ones are not kept. Of such a spec no Pod is made.
+  enum class Texts { kAll, kNotNeeded, kTooLong };
+  Texts texts = Texts::kAll;
+  std::string longest_text{};  // kTooLong: the field that is the longest, for people
 
   int MinReplicas() const {
     const int least = worker.min_replicas.value_or(worker.replicas);

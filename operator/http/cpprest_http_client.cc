@@ -184,7 +184,8 @@ class CpprestHttpClient final : public HttpClient {
   Result<bool> ReadBody(web::http::http_response& answer, std::string& body) const {
     const Error too_long{ErrorKind::kInvalid,
                          "the answer of " + options_.base_url + " is longer than " +
-                             std::to_string(options_.max_response_bytes) + " bytes"};
+                             std::to_string(options_.max_response_bytes) + " bytes",
+                         kTooLong};
     if (answer.headers().has("Content-Length")) {
       if (answer.headers().content_length() > options_.max_response_bytes) return too_long;
       const std::vector<unsigned char> bytes = answer.extract_vector().get();

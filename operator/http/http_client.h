@@ -70,10 +70,13 @@ struct Response {
 // stream.
 using OnBytes = std::function<bool(std::string_view)>;
 
+// Error::reason of an answer that is longer than the client's limit.
+inline constexpr char kTooLong[] = "TooLong";
+
 // Thread-safe. All calls block; those in flight return kCancelled at once when `stop` is requested,
 // and kTimeout when the request's deadline passed or the peer was silent for the client's idle
 // limit. A peer that cannot be reached, a broken connection and a failed TLS check are
-// kUnavailable; an answer longer than the client's limit is kInvalid.
+// kUnavailable; an answer longer than the client's limit is kInvalid, reason kTooLong.
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
@@ -111,8 +114,9 @@ struct HttpClientOptions {
   std::string certificate_pem{};  // client certificate and key, both or none
   std::string key_pem{};
   std::chrono::milliseconds idle_timeout{30'000};  // restarted with every byte
-  std::size_t max_response_bytes =
-      64 << 20;            // of Send; streams have no limit here (line_splitter.h does)
+  // Of Send; streams have no limit here (line_splitter.h does). As a JSON tree it may take twenty
+  // times as much.
+  std::size_t max_response_bytes = 8 << 20;
   int max_in_flight = 64;  // further calls wait for a slot, within their deadline
   std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;
   std::function<void(const Answered&)> on_answer{};  // for metrics; called on the caller's thread

@@ -10,24 +10,20 @@ bool Deliver(std::string_view line, const LineSplitter::OnLine& on_line) {
 
 }  // namespace
 
-Result<bool> LineSplitter::Append(std::string_view bytes, const OnLine& on_line) {
-  const auto too_long = [this](std::size_t size) { return size > max_line_bytes_; };
-  const Error error{ErrorKind::kInvalid,
-                    "a line is longer than " + std::to_string(max_line_bytes_) + " bytes"};
+bool LineSplitter::Append(std::string_view bytes, const OnLine& on_line) {
   while (!bytes.empty()) {
     const std::size_t newline = bytes.find('\n');
     if (newline == std::string_view::npos) {
-      if (too_long(partial_.size() + bytes.size())) return error;
-      partial_.append(bytes);
+      Keep(bytes);
       return true;
     }
-    if (too_long(partial_.size() + newline)) return error;
+    const std::string_view rest = bytes.substr(0, newline);
     bool more = true;
-    if (partial_.empty()) {
-      more = Deliver(bytes.substr(0, newline), on_line);
+    if (partial_.empty() && rest.size() <= max_line_bytes_) {
+      if (!passing_over_) more = Deliver(rest, on_line);
     } else {
-      partial_.append(bytes.substr(0, newline));
-      more = Deliver(partial_, on_line);
+      Keep(rest);
+      if (!passing_over_) more = Deliver(partial_, on_line);
       // One huge object must not hold its memory for the rest of the watch.
       if (partial_.capacity() > 64 * 1024) {
         partial_ = {};
@@ -35,10 +31,23 @@ Result<bool> LineSplitter::Append(std::string_view bytes, const OnLine& on_line)
         partial_.clear();
       }
     }
+    passing_over_ = false;
     if (!more) return false;
     bytes.remove_prefix(newline + 1);
   }
   return true;
+}
+
+void LineSplitter::Keep(std::string_view bytes) {
+  if (passing_over_) return;
+  if (partial_.size() + bytes.size() <= max_line_bytes_) {
+    partial_.append(bytes);
+    return;
+  }
+  partial_.append(bytes.substr(0, max_line_bytes_ - partial_.size()));
+  passing_over_ = true;
+  if (on_long_line_) on_long_line_(partial_);
+  partial_ = {};
 }
 
 }  // namespace ringmaster::http

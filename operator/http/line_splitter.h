@@ -1,15 +1,15 @@
 #pragma once
 
 // Bytes in, lines out: a watch delivers one JSON event a line, cut anywhere by the network.
-// Bounded, so that a peer that never sends a newline cannot take our memory. Used by
-// kube/KubeClient::Watch. Not thread-safe.
+// Bounded, so that a peer that never sends a newline cannot take our memory, and no line keeps the
+// next ones from being read: one that is too long is passed over. Used by kube/KubeClient::Watch.
+// Not thread-safe.
 
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
-
-#include "common/base/result.h"
+#include <utility>
 
 namespace ringmaster::http {
 
@@ -18,17 +18,24 @@ class LineSplitter {
   // Receives a line without its newline (nor a carriage return before it), valid during the call;
   // empty lines are skipped. Returns false to stop.
   using OnLine = std::function<bool(std::string_view)>;
+  // Receives the beginning of a line that is too long, as many bytes as a line may have.
+  using OnLongLine = std::function<void(std::string_view)>;
 
-  explicit LineSplitter(std::size_t max_line_bytes) : max_line_bytes_(max_line_bytes) {}
+  explicit LineSplitter(std::size_t max_line_bytes, OnLongLine on_long_line = {})
+      : max_line_bytes_(max_line_bytes), on_long_line_(std::move(on_long_line)) {}
 
-  // Calls `on_line` for each line that `bytes` completes. True while `on_line` wants more; kInvalid
-  // when a line is longer than the maximum, after which the splitter must not be used. A last line
-  // without newline is never delivered.
-  Result<bool> Append(std::string_view bytes, const OnLine& on_line);
+  // Calls `on_line` for each line that `bytes` completes. True while `on_line` wants more. A last
+  // line without newline is never delivered.
+  bool Append(std::string_view bytes, const OnLine& on_line);
 
  private:
+  // Of a line that does not end in `bytes`.
+  void Keep(std::string_view bytes);
+
   const std::size_t max_line_bytes_;
+  const OnLongLine on_long_line_;
   std::string partial_;
+  bool passing_over_ = false;  // the present line was too long and has been told of
 };
 
 }  // namespace ringmaster::http

@@ -476,6 +476,13 @@ std::vector<Violation> CheckTemplate(const json& pod_template, const std::string
 }
 
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules) {
+  if (spec.texts == api::TrainingJobSpec::Texts::kTooLong) {
+    return {{.path = spec.longest_text,
+             .message = "command, templates, volumes and mpirun's arguments have more than " +
+                        std::to_string(api::kMaxTextBytes >> 10) +
+                        " KiB together, and this is the longest; put long texts into a ConfigMap "
+                        "or into the image"}};
+  }
   std::vector<Violation> found;
   CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, rules,
             found);

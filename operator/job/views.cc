@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
 #include "common/control/pod_contract.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"
@@ -29,6 +30,12 @@ int64_t NumberOr(const Labels& labels, const char* name, int64_t otherwise) {
   const char* end = found->second.data() + found->second.size();
   const auto [at, error] = std::from_chars(found->second.data(), end, number);
   return error == std::errc() && at == end ? number : otherwise;
+}
+
+// An annotation may have 256 KiB; what is read of them are names, and there may be many Pods.
+std::string Name(const std::string& annotation) {
+  constexpr std::size_t kMaxNameBytes = 512;
+  return CutText(annotation, kMaxNameBytes);
 }
 
 Role RoleOf(const Labels& labels) {
@@ -131,10 +138,10 @@ Result<PodView> ProjectPod(const json& object) {
   const Labels annotations = kube::GetStringMap(object, {"metadata", "annotations"});
   if (const auto leaving = annotations.find(api::kAnnotationLeaving);
       leaving != annotations.end()) {
-    pod.leaving = leaving->second.empty() ? api::kReasonDraining : leaving->second;
+    pod.leaving = leaving->second.empty() ? api::kReasonDraining : Name(leaving->second);
   }
   const auto pod_seed = annotations.find(api::kAnnotationSeedId);
-  if (pod_seed != annotations.end()) pod.seed_id = pod_seed->second;
+  if (pod_seed != annotations.end()) pod.seed_id = Name(pod_seed->second);
   pod.role = RoleOf(labels);
   pod.index = static_cast<int>(NumberOr(labels, api::kLabelIndex, -1));
   pod.term = NumberOr(labels, api::kLabelTerm, 0);
@@ -161,9 +168,9 @@ Result<ServiceView> ProjectService(const json& object) {
   service.cluster_ip = kube::GetString(object, {"spec", "clusterIP"});
   const Labels annotations = kube::GetStringMap(object, {"metadata", "annotations"});
   const auto seed = annotations.find(api::kAnnotationSeedId);
-  if (seed != annotations.end()) service.seed_id = seed->second;
+  if (seed != annotations.end()) service.seed_id = Name(seed->second);
   const auto installation = annotations.find(api::kAnnotationInstallation);
-  if (installation != annotations.end()) service.installation = installation->second;
+  if (installation != annotations.end()) service.installation = Name(installation->second);
   service.term = NumberOr(kube::GetStringMap(object, {"spec", "selector"}), api::kLabelTerm, 0);
   return service;
 }

@@ -104,6 +104,59 @@ class ServerJsonBuilder {
   int skipped_depth_ = 0;
 };
 
+// Takes object.metadata.namespace and name from the parser's events, and builds nothing.
+class EventBeginningReader {
+ public:
+  using json = nlohmann::json;
+
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(json::number_integer_t) { return true; }
+  bool number_unsigned(json::number_unsigned_t) { return true; }
+  bool number_float(json::number_float_t, const json::string_t&) { return true; }
+  bool binary(json::binary_t&) { return false; }
+  bool string(json::string_t& value) {
+    if (depth_ != 3 || !in_object_ || !in_metadata_) return true;
+    if (key_ == "name") found_.name = std::move(value);
+    if (key_ == "namespace") found_.ns = std::move(value);
+    return true;
+  }
+  bool start_object(std::size_t) {
+    ++depth_;
+    if (depth_ == 2) in_object_ = key_ == "object";
+    if (depth_ == 3) in_metadata_ = key_ == "metadata";
+    return true;
+  }
+  bool end_object() { return Leave(); }
+  bool start_array(std::size_t) {
+    ++depth_;
+    if (depth_ <= 3) in_metadata_ = false;
+    return true;
+  }
+  bool end_array() { return Leave(); }
+  bool key(json::string_t& name) {
+    if (depth_ <= 3) key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
+    return false;
+  }
+
+  EventBeginning Take() && { return std::move(found_); }
+
+ private:
+  bool Leave() {
+    --depth_;
+    return true;
+  }
+
+  EventBeginning found_;
+  std::string key_;
+  int depth_ = 0;
+  bool in_object_ = false;
+  bool in_metadata_ = false;
+};
+
 }  // namespace
 
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path) {
@@ -203,6 +256,12 @@ Result<nlohmann::json> ParseServerJson(std::string_view text) {
     return Error{ErrorKind::kInvalid, "the text is no JSON"};
   }
   return std::move(builder).Take();
+}
+
+EventBeginning ReadEventBeginning(std::string_view text) {
+  EventBeginningReader reader;
+  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  return std::move(reader).Take();
 }
 
 std::string DumpJson(const nlohmann::json& json) {

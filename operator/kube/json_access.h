@@ -45,6 +45,13 @@ Result<nlohmann::json> ParseJson(std::string_view text);
 // The same for what the API server sends: leaves out metadata.managedFields, a third of many
 // objects that nobody reads, without building it.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
+// What the beginning of a watch event says of its object, as far as it goes: metadata may lie
+// behind what was cut off.
+struct EventBeginning {
+  std::string ns;
+  std::string name;
+};
+EventBeginning ReadEventBeginning(std::string_view text);
 // Compact text; bytes that are no UTF-8 are replaced.
 std::string DumpJson(const nlohmann::json& json);
 

@@ -13,8 +13,9 @@
 namespace ringmaster::kube {
 namespace {
 
-constexpr std::size_t kMaxLineBytes = 16 << 20;  // the server stores objects of up to about 3 MB
+constexpr std::size_t kMaxLineBytes = 8 << 20;  // the server stores objects of up to about 3 MB
 constexpr char kJson[] = "application/json";
+constexpr char kMetadataOnly[] = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 constexpr char kMergePatch[] = "application/merge-patch+json";
 constexpr char kApplyPatch[] = "application/apply-patch+yaml";  // JSON is YAML
 
@@ -70,8 +71,9 @@ Result<ListPage> KubeClient::List(const Resource& resource, std::string_view ns,
   query.AddUnlessEmpty("continue", options.continue_token);
   query.AddUnlessEmpty("resourceVersion", options.resource_version);
   const std::string doing = Doing("listing", resource, ns);
-  Result<http::Response> answer =
-      Exchange({.path = CollectionPath(resource, ns) + query.text()}, doing, stop);
+  http::Request request{.path = CollectionPath(resource, ns) + query.text()};
+  if (options.metadata_only) request.headers["Accept"] = kMetadataOnly;
+  Result<http::Response> answer = Exchange(std::move(request), doing, stop);
   if (!answer.ok()) return answer.error();
   Result<nlohmann::json> list = ParseServerJson(answer->body);
   if (!list.ok()) return list.error().WithContext(doing);
@@ -106,19 +108,15 @@ Result<void> KubeClient::Watch(const Resource& resource, std::string_view ns,
   const std::string doing = Doing("watching", resource, ns);
   http::Request request{.path = CollectionPath(resource, ns) + query.text()};
 
-  http::LineSplitter splitter(kMaxLineBytes);
-  std::optional<Error> too_long;
+  http::LineSplitter splitter(kMaxLineBytes, options.on_long_line);
   const auto on_bytes = [&](std::string_view bytes) {
     if (bytes.empty() && options.on_open) options.on_open();
-    const Result<bool> more = splitter.Append(bytes, on_line);
-    if (!more.ok()) too_long = more.error();
-    return more.ok() && *more;
+    return splitter.Append(bytes, on_line);
   };
   const auto stream = [&] { return http_.Stream(request, on_bytes, stop); };
 
   Result<http::Response> answer = Authorized(request, stream);
   if (!answer.ok()) return answer.error().WithContext(doing);
-  if (too_long) return too_long->WithContext(doing);
   if (!answer->Success()) return ReadStatusError(*answer).WithContext(doing);
   return {};
 }
@@ -216,7 +214,7 @@ Result<http::Response> KubeClient::Exchange(http::Request request, const std::st
 
 template <typename Perform>
 Result<http::Response> KubeClient::Authorized(http::Request& request, const Perform& perform) {
-  request.headers["Accept"] = kJson;
+  request.headers.emplace("Accept", kJson);
   std::string token = tokens_ == nullptr ? std::string() : tokens_->Token();
   if (!token.empty()) request.headers["Authorization"] = "Bearer " + token;
   Result<http::Response> answer = perform();

@@ -34,6 +34,7 @@ struct ListOptions {
   int limit = 500;
   std::string continue_token{};    // from the page before; empty: the first page
   std::string resource_version{};  // empty: the newest, through a quorum read
+  bool metadata_only = false;      // of each object its metadata alone
 };
 
 struct ListPage {
@@ -49,6 +50,8 @@ struct WatchOptions {
   bool send_initial_events = false;   // WatchList: existing objects first, then a marked bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this
   std::function<void()> on_open{};    // once, when the server has accepted the watch
+  // The beginning of an event that is longer than 8 MiB and was passed over.
+  std::function<void(std::string_view)> on_long_line{};
 };
 
 // What must still hold for a delete; both are sent when not empty, and a mismatch is kConflict.
@@ -71,8 +74,7 @@ class KubeClient {
                         std::stop_token stop = {});
 
   // Each line of the watch, one JSON event without its newline, on the caller's thread; `on_line`
-  // returns false to end. Returns ok at a clean end. A line longer than 16 MiB ends the watch with
-  // kInvalid.
+  // returns false to end. Returns ok at a clean end.
   Result<void> Watch(const Resource& resource, std::string_view ns, const WatchOptions& options,
                      const std::function<bool(std::string_view)>& on_line, std::stop_token stop);
 

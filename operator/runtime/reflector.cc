@@ -119,9 +119,12 @@ milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
 }
 
 milliseconds Reflector::StepPaging(const Paging& paging, std::stop_token stop) {
-  Result<kube::ListPage> page = client_.List(
-      options_.resource, options_.ns,
-      {.label_selector = options_.label_selector, .continue_token = paging.continue_token}, stop);
+  Result<kube::ListPage> page = client_.List(options_.resource, options_.ns,
+                                             {.label_selector = options_.label_selector,
+                                              .limit = paging.limit,
+                                              .continue_token = paging.continue_token},
+                                             stop);
+  if (!page.ok() && page.error().reason == http::kTooLong) return ShortenPage(paging, stop);
   if (!page.ok()) {
     // An expired page means that the whole list has to start again; any other error as well, for
     // simplicity.
@@ -130,10 +133,40 @@ milliseconds Reflector::StepPaging(const Paging& paging, std::stop_token stop) {
   }
   for (const nlohmann::json& object : page->items) HandleObject("ADDED", object, true);
   if (!page->continue_token.empty()) {
-    state_ = Paging{page->continue_token};
+    state_ = Paging{page->continue_token, paging.limit};
     return {};
   }
   Listed(page->resource_version);
+  return {};
+}
+
+milliseconds Reflector::ShortenPage(const Paging& paging, std::stop_token stop) {
+  if (paging.limit > 1) {
+    state_ = Paging{paging.continue_token, paging.limit / 2};
+    return {};
+  }
+  // What it is called, and where the list goes on.
+  const Result<kube::ListPage> page = client_.List(options_.resource, options_.ns,
+                                                   {.label_selector = options_.label_selector,
+                                                    .limit = 1,
+                                                    .continue_token = paging.continue_token,
+                                                    .metadata_only = true},
+                                                   stop);
+  if (!page.ok()) {
+    state_ = Empty{};
+    return Recover(page.error());
+  }
+  for (const nlohmann::json& object : page->items) {
+    LogWarn("Passed over an object that is too long to be read",
+            {{"resource", options_.resource.FullName()},
+             {"namespace", kube::GetString(object, {"metadata", "namespace"})},
+             {"name", kube::GetString(object, {"metadata", "name"})}});
+  }
+  if (page->continue_token.empty()) {
+    Listed(page->resource_version);
+  } else {
+    state_ = Paging{page->continue_token};
+  }
   return {};
 }
 
@@ -153,13 +186,17 @@ Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
                                  const std::stop_token& stop) {
   std::uniform_int_distribution<int64_t> length(options_.shortest_watch.count(),
                                                 options_.longest_watch.count());
-  const kube::WatchOptions watch{.label_selector = options_.label_selector,
-                                 .resource_version = from_version,
-                                 .send_initial_events = initial,
-                                 .timeout = std::chrono::seconds(length(random_)),
-                                 .on_open = [this] {
-                                   if (std::holds_alternative<Watching>(state_)) SetProblem({});
-                                 }};
+  const kube::WatchOptions watch{
+      .label_selector = options_.label_selector,
+      .resource_version = from_version,
+      .send_initial_events = initial,
+      .timeout = std::chrono::seconds(length(random_)),
+      .on_open =
+          [this] {
+            if (std::holds_alternative<Watching>(state_)) SetProblem({});
+          },
+      .on_long_line = [this,
+                       &initial](std::string_view beginning) { PassOver(beginning, initial); }};
   std::optional<Error> bad_event;
   events_ = 0;
   const auto on_line = [&](std::string_view line) {
@@ -232,6 +269,20 @@ void Reflector::HandleObject(const std::string& type, const nlohmann::json& obje
     LogWarn("An object could not be read and is left alone",
             {{"resource", options_.resource.FullName()}, {"error", stored.error().message}});
   }
+}
+
+void Reflector::PassOver(std::string_view beginning, bool initial) {
+  Moved();
+  ++events_;
+  const kube::EventBeginning about = kube::ReadEventBeginning(beginning);
+  LogWarn(
+      "Passed over an object that is too long to be read",
+      {{"resource", options_.resource.FullName()}, {"namespace", about.ns}, {"name", about.name}});
+  if (initial || about.name.empty()) return;
+  kube::ObjectMeta meta;
+  meta.ns = about.ns;
+  meta.name = about.name;
+  store_.Delete(meta);
 }
 
 void Reflector::Listed(const std::string& resource_version) {

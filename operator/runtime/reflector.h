@@ -4,7 +4,9 @@
 // thread each. Starts with a WatchList (the server streams what exists, then a marked bookmark) and
 // falls back to paged lists where the server does not know that. Survives cut and silent streams,
 // expired versions (410: list again, serving the old content meanwhile), throttling and missing
-// rights, which it names in Problem() and keeps trying.
+// rights, which it names in Problem() and keeps trying. A page that is too long is asked for in
+// halves; one object that is too long by itself is passed over, with a line in the log, and keeps
+// nobody from the others.
 //
 //   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
 //     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen
@@ -104,7 +106,8 @@ class Reflector {
   struct Empty {};
   struct InitialWatch {};
   struct Paging {
-    std::string continue_token;
+    std::string continue_token{};
+    int limit = kube::ListOptions{}.limit;
   };
   struct Watching {
     std::string resource_version;
@@ -115,12 +118,16 @@ class Reflector {
   std::chrono::milliseconds StepEmpty();
   std::chrono::milliseconds StepInitialWatch(std::stop_token stop);
   std::chrono::milliseconds StepPaging(const Paging& paging, std::stop_token stop);
+  // The page was longer than the client reads.
+  std::chrono::milliseconds ShortenPage(const Paging& paging, std::stop_token stop);
   std::chrono::milliseconds StepWatching(const Watching& watching, std::stop_token stop);
 
   Result<void> RunWatch(const std::string& from_version, bool initial, const std::stop_token& stop);
   Result<void> HandleLine(std::string_view line, bool& initial);
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
+  // An event that is too long to be read: what it is about is served no longer.
+  void PassOver(std::string_view beginning, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
   std::chrono::milliseconds NextDelay(const BackoffOptions& backoff);
   std::chrono::milliseconds NextDelay() { return NextDelay(options_.backoff); }

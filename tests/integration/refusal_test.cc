@@ -37,6 +37,9 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr("greater than or equal to 1"));
   EXPECT_THAT(Refused(Changed("/spec/network", {{"sshPort", 22}})), HasSubstr("at least 1024"));
   EXPECT_THAT(Refused(Changed("/spec/command", json::array())), HasSubstr("spec.command"));
+  EXPECT_THAT(
+      Refused(Changed("/spec/command", std::vector<std::string>(70, std::string(4000, 'x')))),
+      HasSubstr("at most 256 KiB"));
   json without_image = JobManifest(ns(), "digits", 1);
   without_image["spec"].erase("image");
   EXPECT_THAT(Refused(without_image), HasSubstr("spec.image"));

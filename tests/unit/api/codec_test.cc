@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
@@ -46,7 +47,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
         "restart": {"limit": 3, "failOnExitCodes": [4, 5],
-        "ignoreExitCodes": [77]}, "managedBy": "kueue.x-k8s.io/multikueue"}}})"));
+        "ignoreExitCodes": [77]}, "managedBy": "ringmaster.dev/operator"}}})"));
 
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->deleting);
@@ -83,7 +84,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(policy.restart->window, std::chrono::hours(1));
   EXPECT_EQ(policy.restart->fail_codes, (std::vector<int>{4, 5}));
   EXPECT_EQ(policy.restart->ignored_codes, std::vector<int>{77});
-  EXPECT_EQ(policy.managed_by, "kueue.x-k8s.io/multikueue");
+  EXPECT_EQ(policy.managed_by, "ringmaster.dev/operator");
 }
 
 TEST(Codec, TheNewestCheckpointIsReadBack) {
@@ -225,6 +226,70 @@ TEST(Codec, MergePatchOfEqualsIsEmpty) {
   const json status = EncodeStatus(FullStatus());
 
   EXPECT_TRUE(MakeMergePatch(status, status).empty());
+}
+
+// A job whose template has about so many bytes.
+json JobWithTemplate(std::size_t bytes) {
+  return {
+      {"metadata", {{"name", "digits"}, {"namespace", "n"}, {"uid", "u"}}},
+      {"spec",
+       {{"image", "i"},
+        {"command", {"ringmaster-train"}},
+        {"worker",
+         {{"replicas", 4},
+          {"template", {{"metadata", {{"annotations", {{"a", std::string(bytes, 'x')}}}}}}}}}}}};
+}
+
+TEST(Codec, TextsThatAreTooLongAreNotKeptAndTheLongestIsNamed) {
+  const auto fits = DecodeTrainingJob(JobWithTemplate(250 << 10));
+  const auto too_long = DecodeTrainingJob(JobWithTemplate(1400 << 10));
+
+  ASSERT_TRUE(fits.ok() && too_long.ok());
+  EXPECT_EQ(fits->spec.texts, TrainingJobSpec::Texts::kAll);
+  EXPECT_GT(fits->spec.worker.template_json.size(), 250U << 10);
+  EXPECT_EQ(too_long->spec.texts, TrainingJobSpec::Texts::kTooLong);
+  EXPECT_EQ(too_long->spec.longest_text, "spec.worker.template");
+  EXPECT_EQ(too_long->spec.worker.template_json, "");
+  EXPECT_TRUE(too_long->spec.command.empty());
+  EXPECT_EQ(too_long->spec.worker.replicas, 4);
+}
+
+TEST(Codec, ManyTextsAreCountedTogether) {
+  json object = JobWithTemplate(130 << 10);
+  object["spec"]["launcher"] = {{"template", object["spec"]["worker"]["template"]}};
+
+  EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kTooLong);
+}
+
+TEST(Codec, NoTextsAreKeptOfAJobThatHasEndedOrThatAnotherControllerRuns) {
+  json ended = JobWithTemplate(1000);
+  ended["status"]["conditions"] = {{{"type", "Succeeded"}, {"status", "True"}}};
+  json foreign = JobWithTemplate(1000);
+  foreign["spec"]["runPolicy"] = {{"managedBy", "kueue.x-k8s.io/multikueue"}};
+  json ours = JobWithTemplate(1000);
+  ours["spec"]["runPolicy"] = {{"managedBy", kManagedByOperator}};
+
+  for (const json& object : {ended, foreign}) {
+    const TrainingJobSpec spec = DecodeTrainingJob(object)->spec;
+    EXPECT_EQ(spec.texts, TrainingJobSpec::Texts::kNotNeeded);
+    EXPECT_EQ(spec.worker.template_json, "");
+  }
+  EXPECT_EQ(DecodeTrainingJob(foreign)->spec.run_policy.managed_by, "kueue.x-k8s.io/multikueue");
+  EXPECT_EQ(DecodeTrainingJob(ours)->spec.texts, TrainingJobSpec::Texts::kAll);
+}
+
+TEST(Codec, AStatusThatSomebodyFilledIsNotKeptWhole) {
+  json object = JobWithTemplate(10);
+  const std::string long_text(100'000, 'x');
+  object["status"]["conditions"] = {
+      {{"type", "Ready"}, {"status", "True"}, {"message", long_text}}};
+  object["status"]["failures"] = {{{"reason", long_text}, {"lastLines", {long_text}}}};
+
+  const TrainingJobStatus status = DecodeTrainingJob(object)->status;
+
+  EXPECT_EQ(status.conditions.at(0).message.size(), 4096U);
+  EXPECT_EQ(status.failures.at(0).reason.size(), 1024U);
+  EXPECT_EQ(status.failures.at(0).last_lines.at(0).size(), 1024U);
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ TEST_F(CpprestHttpClientTest, RefusesAnswersOverTheLimit) {
 
     ASSERT_FALSE(refused.ok()) << path;
     EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+    EXPECT_EQ(refused.error().reason, kTooLong);
     ASSERT_TRUE(taken.ok()) << path << taken.error().message;
     EXPECT_EQ(taken->body.size(), 2000u);
   }

@@ -198,6 +198,66 @@ TEST_F(ReflectorTest, FallsBackToPagedListsOncePerProcess) {
   EXPECT_EQ(store_.size(), 1u);
 }
 
+Error PageTooLong() { return {ErrorKind::kInvalid, "too long", http::kTooLong}; }
+
+TEST_F(ReflectorTest, APageThatIsTooLongIsAskedForInHalvesAtOnce) {
+  watch_list_.usable = false;
+  http_.Fail(PageTooLong());
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"9","continue":"next"},"items":[)" +
+                        Pod("a", 3) + "]}");
+  http_.Fail(PageTooLong());
+  http_.Answer(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Pod("b", 4) + "]}");
+  std::vector<std::string> limits;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Exchange(), milliseconds(0));
+    const std::string path = LastPath();
+    limits.push_back(path.substr(path.find("limit=") + 6,
+                                 path.find('&', path.find("limit=")) - path.find("limit=") - 6));
+  }
+
+  EXPECT_EQ(limits, (std::vector<std::string>{"500", "250", "250", "125"}));
+  EXPECT_TRUE(LastPathHas("continue=next"));
+  EXPECT_TRUE(reflector_.Synced());
+  EXPECT_EQ(store_.size(), 2u);
+}
+
+TEST_F(ReflectorTest, AnObjectThatIsTooLongByItselfKeepsNobodyFromTheOthers) {
+  watch_list_.usable = false;
+  http_.on_send = [](const http::Request& request) -> Result<http::Response> {
+    const bool metadata_only =
+        request.headers.at("Accept").find("PartialObjectMetadataList") != std::string::npos;
+    if (request.path.find("continue=after-huge") != std::string::npos) {
+      return http::Response{
+          200, {}, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Pod("small", 4) + "]}"};
+    }
+    if (!metadata_only) return PageTooLong();
+    return http::Response{
+        200,
+        {},
+        R"({"metadata":{"resourceVersion":"9","continue":"after-huge"},"items":[)" +
+            Pod("huge", 3) + "]}"};
+  };
+  for (int i = 0; i < 30 && !reflector_.Synced(); ++i) {
+    EXPECT_EQ(reflector_.Step({}), milliseconds(0));
+  }
+
+  EXPECT_TRUE(reflector_.Synced());
+  EXPECT_EQ(store_.size(), 1u);
+  EXPECT_NE(store_.Get("n/small"), nullptr);
+}
+
+TEST_F(ReflectorTest, AnEventThatIsTooLongToBeReadIsPassedOverAndItsObjectServedNoLonger) {
+  FillCache();
+  std::string huge = EventLine("MODIFIED", Pod("a", 11));
+  huge.insert(huge.rfind("}}"), R"(,"spec":")" + std::string(9 << 20, 'x') + "\"");
+  http_.AnswerStream({.chunks = {huge, EventLine("MODIFIED", Pod("b", 12))}});
+
+  EXPECT_EQ(Exchange(), milliseconds(0));
+
+  EXPECT_EQ(changes_, (std::vector<std::string>{"a-", "b+"}));
+  EXPECT_EQ(reflector_.Problem(), "");
+}
+
 TEST_F(ReflectorTest, StartsTheListAgainWhenAPageExpired) {
   watch_list_.usable = false;
   http_.Answer(200, R"({"metadata":{"resourceVersion":"9","continue":"next"},"items":[)" +

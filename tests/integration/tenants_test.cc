@@ -1,0 +1,232 @@
+// What one tenant, or another installation, can do to everybody's operator: launchers that say
+// anything, jobs as large as the API server takes them, and operators that disagree about a job.
+
+#include <fstream>
+#include <gmock/gmock.h>
+#include <sstream>
+
+#include "tests/builders/hostile_launcher.h"
+#include "tests/integration/cluster_test.h"
+
+namespace ringmaster::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TenantsTest : public ClusterTest {
+ protected:
+  bool HasEnded(const std::string& name) {
+    return TextAt(Condition(name, "Succeeded"), "/status") == "True" ||
+           TextAt(Condition(name, "Failed"), "/status") == "True";
+  }
+};
+
+TEST_F(TenantsTest, AnythingThatALauncherSaysGivesAStatusThatTheApiServerTakes) {
+  StartOperator();
+  RunJob("digits", 2);
+  const auto launcher = kubelet().Launcher("digits-launcher-1");
+  ASSERT_NE(launcher, nullptr);
+  launcher->SetObedient(false);
+  HostileLauncher hostile(7, 3);
+  for (int n = 0; n < 20; ++n) {
+    control::LauncherStatus answer = hostile.Answer();
+    while (control::EncodeLauncherStatus(answer).size() > control::MaxStatusBytes(2)) {
+      answer = hostile.Answer();
+    }
+    answer.epoch = {.term = 1, .number = 1000 + n};
+    launcher->Report([&](control::LauncherStatus& status) {
+      answer.last_order = status.last_order;
+      status = answer;
+    });
+    WaitFor("the status of answer " + std::to_string(n),
+            [&] { return At(Job("digits"), "/status/epoch") == json(1000 + n); });
+    if (HasFatalFailure()) return;
+  }
+
+  std::string verdict = hostile.Verdict();
+  while (verdict.find("\"succeeded\":false") == std::string::npos) verdict = hostile.Verdict();
+  const Response ended = kubelet().Terminate("digits-launcher-1", 1, verdict);
+  ASSERT_TRUE(ended.ok()) << ended.Text();
+  WaitFor("its end", [&] { return HasEnded("digits"); });
+}
+
+TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
+  StartOperator();
+  json refused = JobManifest(ns(), "refused", 1);
+  refused["spec"]["network"] = {{"hostNetwork", true}};
+  CreateJob(refused);
+  RunJob("digits", 1);
+  FinishJob("digits", Success(1));
+  WaitCondition("digits", "Succeeded", "True");
+  WaitCondition("refused", "Failed", "True", "InvalidSpec");
+
+  for (const std::string& line : {"Started a job job=" + ns() + "/digits workers=1 ranks=1",
+                                  "Ended a job job=" + ns() + "/digits result=Succeeded",
+                                  "Refused a job job=" + ns() + "/refused reason=InvalidSpec"}) {
+    EXPECT_TRUE(op().LogHas(line)) << line;
+  }
+}
+
+// Two installations for the same namespaces, one of which refuses what the other accepts.
+class InstallationsTest : public TenantsTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
+    StartKubelet();
+    LaunchOperator({"--no-leader-elect", "--lease-name=strict"});
+    permissive_ = AnotherOperator("permissive", {"--no-leader-elect", "--lease-name=permissive",
+                                                 R"(--namespace-policy={"namespaces":{")" + ns() +
+                                                     R"(":{"hostNetwork":true}}})"});
+    ASSERT_TRUE(op().WaitReady());
+    ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
+  }
+
+  static std::string Installation(const char* name) {
+    return std::string(kOperatorNamespace) + "/" + name;
+  }
+
+  std::unique_ptr<OperatorProcess> permissive_;
+};
+
+TEST_F(InstallationsTest, AJobThatOneRefusesAndTheOtherAcceptsRuns) {
+  constexpr int kJobs = 8;
+  for (int i = 0; i < kJobs; ++i) {
+    json manifest = JobManifest(ns(), "digits-" + std::to_string(i), 1);
+    manifest["spec"]["network"] = {{"hostNetwork", true}};
+    CreateJob(manifest);
+  }
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string name = "digits-" + std::to_string(i);
+    WaitCondition(name, "Running", "True");
+    WaitFor("the owner of " + name, [&] {
+      return TextAt(Job(name), "/status/installation") == Installation("permissive");
+    });
+    EXPECT_EQ(TextAt(Condition(name, "Failed"), "/status"), "") << name;
+  }
+}
+
+TEST_F(InstallationsTest, AJobThatBothRefuseIsFailedOnceByOneThatTookIt) {
+  json manifest = JobManifest(ns(), "refused", 1);
+  manifest["spec"]["worker"]["template"]["spec"]["hostPID"] = true;
+  CreateJob(manifest);
+  WaitCondition("refused", "Failed", "True", "InvalidSpec");
+
+  const std::string owner = TextAt(Job("refused"), "/status/installation");
+  WaitFor("its line in a log",
+          [&] { return op().LogHas("Refused a job") || permissive_->LogHas("Refused a job"); });
+  EXPECT_TRUE(owner == Installation("strict") || owner == Installation("permissive")) << owner;
+  EXPECT_TRUE(Names("pods").empty());
+  EXPECT_EQ(op().LogHas("Refused a job"), owner == Installation("strict"));
+  EXPECT_EQ(permissive_->LogHas("Refused a job"), owner == Installation("permissive"));
+}
+
+TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndAnotherAdoptsThem) {
+  op().Kill();
+  json manifest = JobManifest(ns(), "digits", 1);
+  CreateJob(manifest);
+  WaitCondition("digits", "Running", "True");
+  ASSERT_EQ(permissive_->Stop(), 0);
+
+  const auto releaser = AnotherOperator("releaser", {"--release-jobs", "--lease-name=permissive"});
+  ASSERT_NE(releaser, nullptr);
+  EXPECT_EQ(releaser->process().Wait(std::chrono::seconds(120)), 0) << releaser->Log();
+
+  EXPECT_TRUE(releaser->LogHas("Released the jobs")) << releaser->Log();
+  WaitCondition("digits", "Managed", "False", "Uninstalled");
+  WaitCondition("digits", "Running", "True");
+
+  // The other one leaves it alone until its Service names it.
+  LaunchOperator({"--no-leader-elect", "--lease-name=strict"});
+  ASSERT_TRUE(op().WaitReady());
+  WaitCondition("digits", "Managed", "False");
+  ASSERT_TRUE(
+      admin()
+          .MergePatch(
+              Path("services", "digits-launcher"),
+              {{"metadata",
+                {{"annotations", {{"ringmaster.dev/installation", Installation("strict")}}}}}})
+          .ok());
+  WaitCondition("digits", "Managed", "True", "Adopted");
+  WaitFor("its owner",
+          [&] { return TextAt(Job("digits"), "/status/installation") == Installation("strict"); });
+  ASSERT_TRUE(
+      admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
+  WaitFor("its second worker", [&] { return List("pods").contains("digits-worker-1"); });
+}
+
+TEST_F(TenantsTest, JobsAreReleasedOnlyOnceNoOperatorOfTheirInstallationRuns) {
+  StartOperator();
+  RunJob("digits", 1);
+  const auto releaser = AnotherOperator("releaser", {"--release-jobs"});
+  ASSERT_NE(releaser, nullptr);
+  ASSERT_TRUE(
+      admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
+  WaitFor("its second worker", [&] { return List("pods").contains("digits-worker-1"); });
+  EXPECT_TRUE(releaser->process().Running());
+  EXPECT_EQ(TextAt(Condition("digits", "Managed"), "/status"), "");
+
+  ASSERT_EQ(op().Stop(), 0);
+
+  EXPECT_EQ(releaser->process().Wait(std::chrono::seconds(120)), 0) << releaser->Log();
+  WaitCondition("digits", "Managed", "False", "Uninstalled");
+}
+
+// The most that a process has held, in MiB, by the kernel's own word.
+int64_t MostResidentMiB(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) / 1024;
+  }
+  return -1;
+}
+
+// `limits.memory` of the chart's operator, in MiB.
+int64_t MemoryLimitMiB() {
+  std::ifstream install(RINGMASTER_SOURCE_DIR "/deploy/install.yaml");
+  std::stringstream text;
+  text << install.rdbuf();
+  const std::string all = text.str();
+  const std::size_t limit = all.find("memory:", all.find("limits:", all.find("kind: Deployment")));
+  return std::stoll(all.substr(limit + 7));
+}
+
+TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndFitIntoTheMemoryLimit) {
+  constexpr int kJobs = 300;
+  const std::string jobs = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/trainingjobs";
+  const auto create = [&](const std::string& name, const json& part) {
+    json huge = JobManifest(ns(), name, 1);
+    huge["spec"]["worker"]["template"]["metadata"]["huge"] = part;
+    const Response created = admin().Send("POST", jobs, huge.dump());
+    ASSERT_EQ(created.status, 201) << created.Text().substr(0, 500);
+  };
+  const json text = std::string(1'400'000, 'x');
+  // As a tree it takes much more than as text.
+  json tree = json::array();
+  for (int i = 0; i < 280'000; ++i) tree.push_back(json::array({i % 10}));
+  // Half of them before the operator starts, half while it watches.
+  for (int i = 0; i < kJobs; ++i) {
+    if (i == kJobs / 2) StartOperator();
+    create("huge-" + std::to_string(i), i % 100 == 0 ? tree : text);
+    if (HasFatalFailure()) return;
+  }
+  RunJob("digits", 1);
+  WaitFor("their refusal", [&] {
+    return TextAt(Condition("huge-0", "Failed"), "/reason") == "InvalidSpec" &&
+           TextAt(Condition("huge-299", "Failed"), "/reason") == "InvalidSpec";
+  });
+
+  EXPECT_THAT(TextAt(Condition("huge-0", "Failed"), "/message"), HasSubstr("256 KiB"));
+#ifdef __SANITIZE_ADDRESS__
+  constexpr int64_t kCostOfSanitizer =
+      3;  // freed memory is kept for a while, and each block guarded
+#else
+  constexpr int64_t kCostOfSanitizer = 1;
+#endif
+  const int64_t most = MostResidentMiB(op().process().pid());
+  RecordProperty("resident_mib", static_cast<int>(most));
+  EXPECT_GT(most, 0);
+  EXPECT_LT(most, kCostOfSanitizer * MemoryLimitMiB());
+}
+
+}  // namespace
+}  // namespace ringmaster::testing
