@@ -1,5 +1,6 @@
 #include "common/base/log.h"
 
+#include <algorithm>
 #include <memory>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -43,8 +44,9 @@ std::string Escape(std::string_view text) {
 std::string Quoted(std::string_view text) { return '"' + Escape(text) + '"'; }
 
 std::string TextValue(std::string_view value) {
-  const bool plain =
-      !value.empty() && value.find_first_of(" \"=\\\n\r\t") == std::string_view::npos;
+  const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
+    return static_cast<unsigned char>(c) > ' ' && c != '"' && c != '=' && c != '\\';
+  });
   return plain ? std::string(value) : Quoted(value);
 }
 

@@ -12,11 +12,15 @@ namespace {
 // An API server's refusal may repeat all that it was sent. The CRD allows 32 KiB, and a status that
 // it refuses would tell nobody anything.
 constexpr std::size_t kMaxMessageBytes = 4096;
+// A reason may be a kubelet's, and becomes the reason of an event, which may have 128 bytes.
+constexpr std::size_t kMaxReasonBytes = 128;
 
 }  // namespace
 
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now) {
   condition.message = CutText(std::move(condition.message), kMaxMessageBytes);
+  condition.reason = CutText(std::move(condition.reason), kMaxReasonBytes);
+  if (condition.reason.empty()) condition.reason = kReasonUnknown;
   const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const Condition& have) {
     return have.type == condition.type;
   });

@@ -50,6 +50,7 @@ inline constexpr char kProtected[] = "Protected";  // only once something could 
 inline constexpr char kRestored[] = "Restored";    // only where there is something to say of it
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
+inline constexpr char kManaged[] = "Managed";  // only once nobody ran the job
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -78,6 +79,7 @@ inline constexpr char kReasonForbidden[] = "Forbidden";
 inline constexpr char kReasonNamespacePolicy[] = "NamespacePolicy";
 inline constexpr char kReasonNameConflict[] = "NameConflict";
 inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
+inline constexpr char kReasonUnknown[] = "Unknown";
 inline constexpr char kReasonApiError[] = "ApiError";
 inline constexpr char kReasonBackOff[] = "BackOff";
 inline constexpr char kReasonTraining[] = "Training";
@@ -95,6 +97,10 @@ inline constexpr char kReasonStartTimeout[] = "StartTimeout";
 inline constexpr char kReasonSuspending[] = "Suspending";
 inline constexpr char kReasonSuspended[] = "Suspended";
 inline constexpr char kReasonResumed[] = "Resumed";
+
+// Reasons of Managed.
+inline constexpr char kReasonUninstalled[] = "Uninstalled";
+inline constexpr char kReasonAdopted[] = "Adopted";
 
 // Reasons of NetworkIsolated.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
+#include "operator/job/job_log.h"
 #include "operator/job/manifests.h"
 #include "operator/job/network_policies.h"
 #include "operator/job/pods.h"
@@ -169,6 +170,7 @@ void Actor::Mark(const std::vector<PodMark>& pods) {
 }
 
 void Actor::WriteStatus(const Plan& plan) {
+  if (plan.confirm_claim && !IsStillOurs()) return NoteAgain();
   // A job without a status has no zeros yet either: all of the first one is written.
   const bool first = job_.status == api::TrainingJobStatus{};
   const json old = first ? json::object() : api::EncodeStatus(job_.status);
@@ -181,6 +183,7 @@ void Actor::WriteStatus(const Plan& plan) {
     NoteChange(plan.status);
     const std::lock_guard lock(mutex_);
     status_written_ = true;
+    if (plan.of_reports) memory_.reports.Spend(tools_.clock.Now());
     if (plan.status.progress != job_.status.progress ||
         plan.status.checkpoint != job_.status.checkpoint ||
         plan.status.stragglers != job_.status.stragglers) {
@@ -198,7 +201,23 @@ void Actor::WriteStatus(const Plan& plan) {
   }
 }
 
+bool Actor::IsStillOurs() {
+  const Result<json> service =
+      tools_.client.Get(kube::kServices, job_.ns, api::LauncherServiceName(job_.name));
+  if (!service.ok()) {
+    if (service.error().kind == ErrorKind::kNotFound) return true;
+    NoteError(service.error(), false);
+    return false;
+  }
+  const auto meta = kube::ReadObjectMeta(*service);
+  if (!meta.ok() || meta->owner_uid != job_.uid) return true;
+  const std::string owner = kube::GetString(
+      *service, {"metadata", "annotations", api::kAnnotationInstallation}, tools_.installation);
+  return owner == tools_.installation;
+}
+
 void Actor::NoteChange(const api::TrainingJobStatus& written) {
+  LogJobChange(job_, written);
   const Clock::WallTime now = tools_.clock.WallNow();
   std::optional<Clock::WallTime> phase_since;
   {

@@ -82,6 +82,8 @@ class Actor {
   void Record(const std::vector<PlannedEvent>& events);
 
   void WriteStatus(const Plan& plan);
+  // False where another installation has the job by its launcher's Service, or that is not known.
+  bool IsStillOurs();
   void NoteChange(const api::TrainingJobStatus& written);
   void PostSecret();
   void PostService(nlohmann::json manifest, bool launcher);

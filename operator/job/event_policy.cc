@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -15,6 +16,13 @@ std::string Steps(int64_t steps) {
   return std::to_string(steps) + (steps == 1 ? " step was" : " steps were") + " lost";
 }
 
+// Of what a launcher reports; its next report may bring another before this one is written.
+void TellOfStatus(bool warning, std::string reason, const char* action, std::string note,
+                  Plan& plan) {
+  plan.Tell(warning, std::move(reason), action, std::move(note));
+  plan.events.back().of_status = true;
+}
+
 void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
   if (!recovery || recovery == old.last_recovery) return;
@@ -26,7 +34,7 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   note += " (" + recovery->cause + "): noticed after " + std::to_string(recovery->detected_millis) +
           " ms, training again " + std::to_string(recovery->resumed_millis) + " ms later; " +
           Steps(recovery->steps_lost);
-  plan.Tell(false, api::kEventRecovered, api::kActionTrain, std::move(note));
+  TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
 }
 
 void TellWorkers(const PlanInput& input, Plan& plan) {
@@ -52,7 +60,7 @@ void TellReason(const api::TrainingJobStatus& old, const char* type,
   const api::Condition* before = api::FindCondition(old.conditions, type);
   if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
   if (!quiet.contains(now->reason)) {
-    plan.Tell(true, now->reason, api::kActionWait, now->message);
+    TellOfStatus(true, now->reason, api::kActionWait, now->message, plan);
   }
 }
 
@@ -77,8 +85,8 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
   }
   TellWorkers(input, plan);
   if (became(api::kRunning)) {
-    plan.Tell(false, api::kEventRunning, api::kActionTrain,
-              api::FindCondition(plan.status.conditions, api::kRunning)->message);
+    TellOfStatus(false, api::kEventRunning, api::kActionTrain,
+                 api::FindCondition(plan.status.conditions, api::kRunning)->message, plan);
   }
   TellRecovery(old, plan);
   TellBeginning(old, plan);

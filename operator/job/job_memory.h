@@ -15,6 +15,7 @@
 #include "common/control/membership.h"
 #include "operator/job/launcher_view.h"
 #include "operator/job/observe.h"
+#include "operator/job/report_budget.h"
 
 namespace ringmaster::job {
 
@@ -48,7 +49,9 @@ struct JobMemory {
   int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
-  std::optional<Clock::Time> ended_since;  // since when we know that the job is over
+  std::optional<Clock::Time> unclaimed_since;  // since when a job that nobody has is to be ended
+  ReportBudget reports;                        // for writes that the launcher's reports cause
+  std::optional<Clock::Time> ended_since;      // since when we know that the job is over
   std::optional<SuspensionMemory> suspension;
   std::optional<Clock::WallTime> phase_since;  // when this process wrote the present status.state
 

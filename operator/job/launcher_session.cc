@@ -14,6 +14,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "common/base/log.h"
+#include "operator/job/launcher_words.h"
 
 namespace ringmaster::job {
 
@@ -186,6 +187,7 @@ void Session::Answered() {
   }
   auto status = control::DecodeLauncherStatus(response.body());
   if (!status.ok()) return Fail(status.error().message, true);
+  Bound(*status);
   if (!sent_text_.empty()) {
     acknowledged_ = sent_text_;
     view_.order = sent_order_;

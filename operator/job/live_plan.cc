@@ -283,7 +283,13 @@ void LivePlanner::PlanIsolation() {
   plan_.isolate = !in_.memory.isolated && seen_.launcher_service != nullptr &&
                   !api::IsTrue(job_.status.conditions, api::kNetworkIsolated) &&
                   !plan_.CreatesPods() && MayCreate();
-  if (!job_.spec.host_network) return;
+  // The job comes from another installation, whose operator may be in another namespace.
+  const std::string& before = job_.status.installation;
+  const bool adopted = !before.empty() && before != in_.installation;
+  if (!job_.spec.host_network) {
+    if (adopted) plan_.admit_nodes.emplace();
+    return;
+  }
   std::set<std::string> addresses;
   for (const PodPtr& worker : seen_.live) {
     if (!worker->ip.empty()) addresses.insert(worker->ip);
@@ -292,7 +298,7 @@ void LivePlanner::PlanIsolation() {
     addresses.insert(node->second->addresses.begin(), node->second->addresses.end());
   }
   std::vector<std::string> admitted(addresses.begin(), addresses.end());
-  if (admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
+  if (adopted || admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
 }
 
 void LivePlanner::PlanOrder() {

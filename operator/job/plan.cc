@@ -6,21 +6,16 @@
 #include "operator/job/deadline_policy.h"
 #include "operator/job/event_policy.h"
 #include "operator/job/live_plan.h"
+#include "operator/job/ownership.h"
 #include "operator/job/replacement_policy.h"
 #include "operator/job/status_policy.h"
+#include "operator/job/status_write_policy.h"
 #include "operator/job/suspend_plan.h"
 #include "operator/job/verdict_policy.h"
 
 namespace ringmaster::job {
 
 namespace {
-
-// Progress alone is written this often; anything else that changes is written at once.
-constexpr auto kProgressPeriod = std::chrono::seconds(10);
-
-std::chrono::milliseconds CeilMillis(Clock::Time::duration duration) {
-  return std::chrono::ceil<std::chrono::milliseconds>(duration);
-}
 
 Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   Plan plan;
@@ -34,6 +29,24 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   return plan;
 }
 
+// Another installation may accept the job: it has this long to make the launcher's Service.
+constexpr auto kOthersFirst = std::chrono::seconds(1);
+
+// Takes a job that nobody has; once the store shows that it is ours, its end is planned.
+Plan PlanClaim(const PlanInput& input) {
+  Plan plan;
+  plan.claims = true;
+  plan.status = input.job.status;
+  const Clock::Time since = input.memory.unclaimed_since.value_or(input.now);
+  if (input.now - since < kOthersFirst) {
+    plan.RequeueWithin(
+        std::chrono::ceil<std::chrono::milliseconds>(since + kOthersFirst - input.now));
+    return plan;
+  }
+  plan.status.installation = input.installation;
+  return plan;
+}
+
 Plan PlanAfterTheEnd(const PlanInput& input) {
   Plan plan;
   plan.status = input.job.status;
@@ -41,22 +54,6 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   PlanPodCleanUp(input, plan);
   PlanEndOfLife(input, plan);
   return plan;
-}
-
-void DecideStatusWrite(const PlanInput& input, Plan& plan) {
-  const api::TrainingJobStatus& old = input.job.status;
-  if (plan.status == old) return;
-  api::TrainingJobStatus without_progress = plan.status;
-  without_progress.progress = old.progress;
-  if (SameStragglers(without_progress, old)) without_progress.stragglers = old.stragglers;
-  without_progress.checkpoint = old.checkpoint;
-  const bool progress_alone = without_progress == old;
-  const auto& written = input.memory.progress_written;
-  if (progress_alone && written && input.now - *written < kProgressPeriod) {
-    plan.RequeueWithin(CeilMillis(kProgressPeriod - (input.now - *written)));
-    return;
-  }
-  plan.write_status = true;
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
@@ -96,20 +93,42 @@ Plan PlanWithinTime(const PlanInput& input) {
   return plan;
 }
 
+// An uninstalled installation left word that nobody runs the job.
+void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
+  const api::Condition* managed = api::FindCondition(status.conditions, api::kManaged);
+  if (managed == nullptr || managed->status == api::ConditionStatus::kTrue) return;
+  api::SetCondition(
+      status.conditions,
+      {.type = api::kManaged,
+       .status = api::ConditionStatus::kTrue,
+       .reason = api::kReasonAdopted,
+       .message = "the operator of the installation " + input.installation + " runs this job",
+       .last_transition_time = "",
+       .observed_generation = input.job.generation},
+      FormatTime(input.wall_now));
+}
+
 }  // namespace
 
 Plan MakePlan(const PlanInput& input) {
+  const bool unclaimed =
+      IsUnclaimed(input.job, input.observed.launcher_service.get(), input.installation);
   Plan plan;
   if (api::IsTerminal(input.job.status)) {
     plan = PlanAfterTheEnd(input);
   } else if (const auto outcome = Judge(input)) {
-    plan = PlanTheEnd(input, *outcome);
+    plan = unclaimed ? PlanClaim(input) : PlanTheEnd(input, *outcome);
+    plan.confirm_claim = input.observed.launcher_service == nullptr && !input.installation.empty();
   } else if (ShallBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
   } else {
     plan = PlanWithinTime(input);
   }
+  DescribeManaged(input, plan.status);
   DecideStatusWrite(input, plan);
+  if (unclaimed && plan.write_status && !plan.create_services) {
+    plan.status.installation = input.installation;
+  }
   return plan;
 }
 

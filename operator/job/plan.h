@@ -61,6 +61,7 @@ struct PlannedEvent {
   std::string reason;
   std::string action;
   std::string note;
+  bool of_status = false;  // tells of a change in the status, and only together with it
 };
 
 // A job on its way to be suspended: its next checkpoint is waited for, or its ranks and then its
@@ -85,6 +86,7 @@ struct Plan {
   std::vector<PodMark> marks;
   api::TrainingJobStatus status;
   bool write_status = false;
+  bool of_reports = false;         // that write brings only what the launcher reports
   std::vector<PodDelete> deletes;  // after the status, which names what they are about
   bool delete_job = false;         // it has ended, and its time to live is over
   std::vector<PlannedEvent> events;
@@ -96,6 +98,9 @@ struct Plan {
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
   bool nodes_unreachable = false;  // nothing is done about nodes that are not ready: too many
   Suspending suspending = Suspending::kNo;
+  bool claims = false;  // the job is to be ended, and first taken
+  bool confirm_claim =
+      false;                  // the status may be written only if no other has the job by a Service
   bool drain_held = false;    // a worker had its time to leave, and is waited for all the same
   std::string launcher_held;  // why a silent launcher is not replaced, as a sentence; empty: it is
                               // not silent, or replaced

@@ -20,6 +20,8 @@ constexpr std::chrono::minutes kJudgeAgain{1};
 
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
+  if (!plan.claims) memory.unclaimed_since.reset();
+  if (plan.claims && !memory.unclaimed_since) memory.unclaimed_since = now;
   if (plan.suspending == Suspending::kNo) return memory.suspension.reset();
   if (!memory.suspension) {
     memory.suspension.emplace();

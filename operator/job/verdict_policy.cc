@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/cut_text.h"
 #include "operator/api/names.h"
 #include "operator/job/foreign_times.h"
+#include "operator/job/launcher_words.h"
 
 namespace ringmaster::job {
 
@@ -50,7 +52,7 @@ std::vector<std::string> LastLines(const std::string& text) {
   std::size_t begin = 0;
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (end > begin) lines.push_back(text.substr(begin, std::min(end - begin, kMaxLineBytes)));
+    if (end > begin) lines.push_back(CutText(text.substr(begin, end - begin), kMaxLineBytes));
     begin = end + 1;
   }
   if (lines.size() > kMaxLines) {
@@ -98,7 +100,7 @@ std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_no
   std::string why = CannotStart(pod);
   if (why.empty()) return std::nullopt;
   api::Failure failure = FailureOf(pod, wall_now);
-  failure.last_lines = {why.substr(0, kMaxLineBytes)};
+  failure.last_lines = {CutText(why, kMaxLineBytes)};
   return Outcome{.succeeded = false,
                  .reason = api::kReasonStartError,
                  .message = std::move(why),
@@ -129,6 +131,7 @@ std::optional<control::Verdict> VerdictOf(const PodView& launcher) {
   }
   Result<control::Verdict> verdict = control::DecodeVerdict(launcher.container.ended_message);
   if (!verdict.ok()) return std::nullopt;
+  Bound(*verdict);
   return *std::move(verdict);
 }
 
@@ -208,7 +211,7 @@ api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
           .signal = exit.signal,
           .reason = reason,
           .last_lines = exit.last_lines,
-          .stack = exit.stack.substr(0, control::kMaxStackBytes),
+          .stack = exit.stack,
           .time = wall_now};
 }
 

@@ -38,6 +38,20 @@ TEST(Ownership, AJobIsWhoseNameItsServiceBearsThenWhoseItsStatusDoes) {
   }
 }
 
+TEST(Ownership, NobodyHasAJobWithoutANameOnServiceOrStatus) {
+  api::TrainingJob job = JobBuilder().Build();
+  ServiceView unnamed;
+  ServiceView named;
+  named.installation = "them/lease";
+
+  EXPECT_TRUE(IsUnclaimed(job, nullptr, "us/lease"));
+  EXPECT_TRUE(IsUnclaimed(job, &unnamed, "us/lease"));
+  EXPECT_FALSE(IsUnclaimed(job, &named, "us/lease"));
+  EXPECT_FALSE(IsUnclaimed(job, nullptr, "")) << "there is but one";
+  job.status.installation = "us/lease";
+  EXPECT_FALSE(IsUnclaimed(job, nullptr, "us/lease"));
+}
+
 TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));

@@ -419,5 +419,44 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
+// An uninstalled installation said that nobody runs it; whoever does says so.
+TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
+  api::TrainingJob job =
+      JobBuilder()
+          .Replicas(3)
+          .Term(1)
+          .Condition(api::kCreated, "PodsCreated")
+          .Condition(api::kManaged, api::kReasonUninstalled, ConditionStatus::kFalse)
+          .Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan plan = scene.Make();
+
+  const api::Condition* managed = api::FindCondition(plan.status.conditions, api::kManaged);
+  ASSERT_NE(managed, nullptr);
+  EXPECT_EQ(managed->status, ConditionStatus::kTrue);
+  EXPECT_EQ(managed->reason, api::kReasonAdopted);
+  EXPECT_TRUE(plan.write_status);
+}
+
+TEST(Plan, AnAdoptedJobAdmitsItsNewOperatorOnce) {
+  api::TrainingJob job = RunningJob();
+  job.status.installation = "them/lease";
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+  PlanInput input = scene.Input();
+  input.installation = "us/lease";
+
+  const Plan plan = MakePlan(input);
+
+  EXPECT_TRUE(plan.admit_nodes.has_value());
+  EXPECT_EQ(plan.status.installation, "us/lease");
+  scene.job.status = plan.status;
+  PlanInput next = scene.Input();
+  next.installation = "us/lease";
+  EXPECT_FALSE(MakePlan(next).admit_nodes.has_value());
+}
+
 }  // namespace
 }  // namespace ringmaster::job
