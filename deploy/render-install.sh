@@ -22,7 +22,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
     pod-security.kubernetes.io/warn: restricted
 Y
-  "$helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --skip-tests |
+  "$helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --no-hooks |
     sed -E '/^ *(helm.sh\/chart|app.kubernetes.io\/managed-by):/d; /^$/{N; /\n---$/D}'
 }
 

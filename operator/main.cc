@@ -24,6 +24,7 @@
 #include "operator/kube/token_source.h"
 #include "operator/main_events.h"
 #include "operator/options.h"
+#include "operator/release_jobs.h"
 #include "operator/rights.h"
 #include "operator/runtime/access_check.h"
 #include "operator/runtime/controller.h"
@@ -83,15 +84,6 @@ http::AdminAnswer Healthy(const Caches& caches, const runtime::Controller& contr
   if (!controller.Healthy(kUnhealthyAfter))
     return {503, "a worker has been busy with one job for long\n"};
   return {200, "ok\n"};
-}
-
-runtime::LeaderElectorOptions ElectionOptions(const Config& config) {
-  return {.ns = config.ns,
-          .name = config.lease_name,
-          .identity = config.identity,
-          .lease_duration = config.lease_duration,
-          .renew_deadline = config.renew_deadline,
-          .retry_period = config.retry_period};
 }
 
 // Other operators may act from here on: nothing may be finished, nothing cleaned up.
@@ -170,7 +162,7 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
       alone_(runtime::FirstTransitions(clock)),
       elector_(config.leader_elect
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
-                                                              ElectionOptions(config), OnElection())
+                                                              config.Election(), OnElection())
                    : nullptr),
       reconciler_(
           {.tools = {clock,
@@ -261,14 +253,21 @@ void Operator::Stop() {
   caches_.Stop();
 }
 
-Result<void> Run(const Config& config, const job::NamespacePolicy& policy,
-                 const MainEvents& events) {
+Result<void> Run(const Config& config, const job::NamespacePolicy& policy, const MainEvents& events,
+                 bool release_jobs) {
   const SystemClock clock;
   runtime::Metrics metrics("trainingjob");
   http::CpprestHttpClientFactory factory;
   kube::TokenSource tokens(clock, config.cluster.token, config.cluster.token_file);
   Result<Connections> connections = ConnectAll(factory, config.cluster, tokens, metrics);
   if (!connections.ok()) return connections.error();
+  if (release_jobs) {
+    const Result<int> released =
+        ReleaseJobs(*connections->requests.kube, *connections->lease.kube, clock, config);
+    if (!released.ok()) return released.error();
+    LogInfo("Released the jobs", {{"installation", config.Installation()}, {"jobs", *released}});
+    return {};
+  }
   return Operator(config, policy, clock, metrics, *connections, events).Run();
 }
 
@@ -301,8 +300,11 @@ int Main(int argc, char** argv) {
   LogInfo("Starting", {{"version", RINGMASTER_VERSION},
                        {"server", config->cluster.server},
                        {"identity", config->identity}});
-  const Result<void> ran = Run(*config, *policy, events);
-  if (!ran.ok()) LogError("Could not start", {{"error", ran.error().message}});
+  const Result<void> ran = Run(*config, *policy, events, command_line.options.release_jobs);
+  if (!ran.ok()) {
+    LogError(command_line.options.release_jobs ? "Could not release the jobs" : "Could not start",
+             {{"error", ran.error().message}});
+  }
   return ran.ok() ? 0 : 1;
 }
 

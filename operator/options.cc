@@ -110,6 +110,9 @@ void AddFlags(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_flag("--print-config", options.print_config,
                "print the validated configuration and exit");
+  app.add_flag("--release-jobs", options.release_jobs,
+               "after this installation was removed: wait for its Lease, write on each of its jobs "
+               "that nobody runs it, and exit");
 }
 
 }  // namespace
@@ -174,6 +177,15 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.log_level = options.log_level;
   config.log_format = options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   return config;
+}
+
+runtime::LeaderElectorOptions Config::Election() const {
+  return {.ns = ns,
+          .name = lease_name,
+          .identity = identity,
+          .lease_duration = lease_duration,
+          .renew_deadline = renew_deadline,
+          .retry_period = retry_period};
 }
 
 std::string Config::Text() const {

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "operator/kube/cluster_config.h"
+#include "operator/runtime/leader_elector.h"
 
 namespace ringmaster {
 
@@ -32,6 +33,7 @@ struct Options {
   std::string log_level = "info";
   std::string log_format = "text";
   bool print_config = false;
+  bool release_jobs = false;
 };
 
 // What the command line asks for. When `done` is set the process ends at once with `exit_code`
@@ -64,6 +66,9 @@ struct Config {
 
   // What the jobs that we have are marked with: all operators that share our Lease are one.
   std::string Installation() const { return ns + "/" + lease_name; }
+
+  // How this process competes for the Lease.
+  runtime::LeaderElectorOptions Election() const;
 
   // One "name: value" line each; no token, no key.
   std::string Text() const;

@@ -37,5 +37,9 @@ undisturbed "the rights' return"
 helm uninstall ringmaster -n ringmaster-system --wait >/dev/null
 kubectl get crd trainingjobs.ringmaster.dev -o name >/dev/null || fail "uninstalling took the CRD"
 assert_equal "Pods without an operator" "$before" "$(pods_and_epoch)"
+managed() { of_job 'conditions[?(@.type=="Managed")].status'; }
+assert_equal "Managed after uninstalling" False "$(managed)"
+[ -z "$(kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall)" ] || fail "the hook left objects"
 install_chart
 undisturbed "installing again"
+wait_for "the job to be managed again" 60 eval '[ "$(managed)" = True ]'

@@ -44,9 +44,10 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* What the operator's Pods and the test's Pod have in common: the Pod's fields, then the container's. */}}
+{{/* What the operator's Pods and those of the hooks have in common: the Pod's fields, then the container's. A hook's Pod
+     may have a ServiceAccount of its own (.hookAccount), and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
-serviceAccountName: {{ include "ringmaster.serviceAccount" . }}
+serviceAccountName: {{ .hookAccount | default (include "ringmaster.serviceAccount" .) }}
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
@@ -90,6 +91,9 @@ args:
   - --retry-period={{ .Values.lease.retryPeriod }}
   {{- range .Values.extraArgs }}
   - {{ . | quote }}
+  {{- end }}
+  {{- with .hookFlag }}
+  - {{ . }}
   {{- end }}
 env:
   - name: POD_NAME
