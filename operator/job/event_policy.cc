@@ -70,8 +70,8 @@ void TellBeginning(const api::TrainingJobStatus& old, Plan& plan) {
   const api::Condition* now = api::FindCondition(plan.status.conditions, api::kRestored);
   const api::Condition* before = api::FindCondition(old.conditions, api::kRestored);
   if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
-  plan.Tell(now->status != api::ConditionStatus::kTrue, now->reason, api::kActionTrain,
-            now->message);
+  TellOfStatus(now->status != api::ConditionStatus::kTrue, now->reason, api::kActionTrain,
+               now->message, plan);
 }
 
 void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {

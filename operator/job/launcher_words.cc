@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,12 @@ void Bound(control::Progress& progress) {
   Clamp(progress.total_steps, kWordsCount);
 }
 
+void Bound(std::optional<control::Beginning>& beginning) {
+  if (!beginning) return;
+  Clamp(beginning->step, kWordsCount);
+  Cut(beginning->message, kWordsMessageBytes);
+}
+
 void Bound(control::RankExit& exit) {
   Clamp(exit.rank, -1, kWordsRanks);
   Clamp(exit.exit_code, -1, 255);
@@ -112,11 +119,13 @@ void Bound(control::LauncherStatus& status) {
   for (control::WorkerReport& worker : status.workers) Bound(worker);
   if (status.progress) Bound(*status.progress);
   if (status.last_recovery) Bound(*status.last_recovery);
+  Bound(status.beginning);
   KeepWord(status.pause_reason);
   if (status.checkpoint) {
     Bound(status.checkpoint->epoch);
     Clamp(status.checkpoint->step, kWordsCount);
     Clamp(status.checkpoint->age_millis, kWordsMillis);
+    Clamp(status.checkpoint->bytes, kWordsCount);
   }
   KeepFirst(status.unprotected, kWordsFaults);
   for (control::ProtectionFault& fault : status.unprotected) {
@@ -138,6 +147,7 @@ void Bound(control::Verdict& verdict) {
   Clamp(verdict.world_size, 0, kWordsRanks);
   Clamp(verdict.clean_exits, 0, kWordsRanks);
   if (verdict.progress) Bound(*verdict.progress);
+  Bound(verdict.beginning);
   if (verdict.first_failure) Bound(*verdict.first_failure);
 }
 

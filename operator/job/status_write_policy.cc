@@ -18,8 +18,8 @@ constexpr auto kProgressPeriod = std::chrono::seconds(10);
 
 // Conditions that follow what the launcher says.
 bool IsReported(const api::Condition& condition) {
-  static constexpr std::array<std::string_view, 4> kTypes{api::kReady, api::kRunning,
-                                                          api::kResizing, api::kProtected};
+  static constexpr std::array<std::string_view, 5> kTypes{
+      api::kReady, api::kRunning, api::kResizing, api::kProtected, api::kRestored};
   return std::ranges::find(kTypes, condition.type) != kTypes.end();
 }
 

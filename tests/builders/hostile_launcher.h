@@ -49,13 +49,14 @@ class HostileLauncher {
     }
     status.pause_reason = Text();
     if (Below(2) == 0) {
-      status.checkpoint =
-          control::CheckpointReport{.epoch = AnEpoch(), .step = Number(), .age_millis = Number()};
+      status.checkpoint = control::CheckpointReport{
+          .epoch = AnEpoch(), .step = Number(), .age_millis = Number(), .bytes = Number()};
     }
     for (int i = Below(list_limit_); i > 0; --i)
       status.unprotected.push_back({Text(), Text(), Text()});
     for (int i = Below(list_limit_); i > 0; --i) status.failures.push_back(AnExit());
     status.message = Text();
+    if (Below(2) == 0) status.beginning = control::Beginning{.step = Number(), .message = Text()};
     for (int i = Below(list_limit_); i > 0; --i) {
       status.stragglers.push_back({.pod_uid = Text(),
                                    .pod = Text(),
@@ -80,6 +81,7 @@ class HostileLauncher {
     honest.first_failure->exit_code = Int();
     honest.first_failure->signal = Int();
     nlohmann::json verdict = nlohmann::json::parse(control::EncodeVerdict(honest));
+    verdict["beginning"] = {{"step", Number()}, {"message", Text()}};
     verdict["reason"] = Text();
     verdict["message"] = Text();
     for (int i = Below(40); i > 0; --i) verdict["firstFailure"]["lastLines"].push_back(Text());
