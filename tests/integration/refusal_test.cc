@@ -106,6 +106,20 @@ TEST_F(ApplyTest, CheckpointsNeedAVolumeAndHaveDefaults) {
             "");
 }
 
+TEST_F(ApplyTest, AJobBeginsWithOneThingThatIsOnItsVolume) {
+  const json volume{{"persistentVolumeClaim", {{"claimName", "c"}}}};
+  const auto from = [&](const json& what) {
+    return Refused(Changed("/spec/checkpoint", {{"volume", volume}, {"restoreFrom", what}}));
+  };
+  EXPECT_THAT(from(json::object()), HasSubstr("restoreFrom"));
+  EXPECT_THAT(from({{"job", "a"}, {"path", "b"}}), HasSubstr("restoreFrom"));
+  EXPECT_THAT(from({{"job", "../a"}}), HasSubstr("restoreFrom.job"));
+  for (const char* path : {"/team", "..", "a/../../b", "a/.."}) {
+    EXPECT_THAT(from({{"path", path}}), HasSubstr("a folder within the volume")) << path;
+  }
+  EXPECT_EQ(from({{"path", "team/digits/1.1-500"}}), "");
+}
+
 TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndCannotChange) {
   const json claim{{"persistentVolumeClaim", {{"claimName", "faces"}}}};
   EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"sizeLimit", "1Gi"}})),

@@ -467,6 +467,20 @@ TEST_F(CheckpointTest, OthersAreFoundByNameAndByPathBelowTheVolumeAlone) {
   }
 }
 
+TEST_F(CheckpointTest, AChosenOneThatIsKnownToBeDamagedIsNotLoadedAgain) {
+  const StateVersion version = VersionAt(1, 1, 2);
+  Write(version);
+  const OtherCheckpoints chosen{.folder = folder_, .newest = version, .chosen = version};
+  TestState mine;
+  EXPECT_TRUE(LoadOther(chosen, Identity(), PartsOf(mine.view()), damaged_).ok());
+
+  damaged_[version] = "the checkpoint 1.1-2 lacks rows 0 to 28";
+
+  const auto again = LoadOther(chosen, Identity(), PartsOf(mine.view()), damaged_);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().kind, ErrorKind::kInvalid);
+}
+
 TEST(Shaping, TellsWhatDiffers) {
   EXPECT_EQ(WhatDiffers("--seed=1\n--steps=5\n", "--seed=1\n--steps=5\n"), "");
   EXPECT_EQ(WhatDiffers("--seed=1\n--steps=5\ntraining data=00\n",

@@ -133,6 +133,10 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged) {
   if (other.chosen) {
+    // Rows of it turned out to be damaged.
+    if (const auto known = damaged.find(*other.chosen); known != damaged.end()) {
+      return Damaged(known->second);
+    }
     Result<LoadedShard> loaded = other.folder.Load(*other.chosen, identity, parts);
     const bool gone = !loaded.ok() && loaded.error().kind == ErrorKind::kNotFound;
     return gone ? Error{ErrorKind::kInvalid, loaded.error().message} : std::move(loaded);
