@@ -1,6 +1,6 @@
 // Whatever a launcher says, the status that comes of it is one that the CRD takes: random answers
 // and verdicts of the worst values each field can have, held to the limits of crds/. The same
-// against a real API server: tests/integration/hostile_launcher_test.cc.
+// against a real API server: tests/integration/tenants_test.cc.
 
 #include "operator/job/launcher_words.h"
 
