@@ -21,8 +21,10 @@
 #include "operator/job/namespace_policy.h"
 #include "operator/job/reconciler.h"
 #include "operator/kube/kube_client.h"
+#include "operator/kube/resource_version.h"
 #include "operator/kube/token_source.h"
 #include "operator/main_events.h"
+#include "operator/metrics_port.h"
 #include "operator/options.h"
 #include "operator/release_jobs.h"
 #include "operator/rights.h"
@@ -44,6 +46,8 @@ using std::chrono::seconds;
 // longest back-off, and than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
+// Both reviews of a token have to fit into the time that Prometheus gives a scrape.
+constexpr seconds kReviewLimit{4};
 
 // One use of the API server: its own connections, limit and idle time, so that none can hold up
 // another.
@@ -69,7 +73,7 @@ Result<Connection> Connect(http::HttpClientFactory& factory, const kube::Cluster
   return connection;
 }
 
-http::AdminAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) {
+net::HttpAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) {
   std::string problems = caches.Problems();
   if (const std::string missing = access.Problem(); !missing.empty()) problems += missing + "\n";
   if (problems.empty() && !caches.Synced()) problems = "the caches are not filled yet\n";
@@ -79,7 +83,7 @@ http::AdminAnswer Ready(const Caches& caches, const runtime::AccessCheck& access
   return {200, note.empty() ? "ok\n" : "ok\n" + note + "\n"};
 }
 
-http::AdminAnswer Healthy(const Caches& caches, const runtime::Controller& controller) {
+net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& controller) {
   if (!caches.Healthy(kUnhealthyAfter)) return {503, "a watch thread has not moved for long\n"};
   if (!controller.Healthy(kUnhealthyAfter))
     return {503, "a worker has been busy with one job for long\n"};
@@ -93,6 +97,7 @@ struct Connections {
   Connection requests;
   Connection watches;
   Connection lease;
+  Connection reviews;  // of tokens that strangers show
 };
 
 Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::ClusterConfig& cluster,
@@ -104,7 +109,11 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
   if (!watches.ok()) return watches.error();
   Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
   if (!lease.ok()) return lease.error();
-  return Connections{*std::move(requests), *std::move(watches), *std::move(lease)};
+  Result<Connection> reviews = Connect(factory, cluster, tokens, metrics, seconds(5));
+  if (!reviews.ok()) return reviews.error();
+  reviews->kube->SetDeadline(kReviewLimit);
+  return Connections{*std::move(requests), *std::move(watches), *std::move(lease),
+                     *std::move(reviews)};
 }
 
 job::Scope ScopeOf(const Config& config) {
@@ -125,14 +134,17 @@ class Operator {
 
  private:
   runtime::LeaderElector::Callbacks OnElection();
-  void Lead();
+  void Lead(int64_t term);
   void CampaignUntilStopped();
   void Stop();
 
   std::atomic<bool> leads_{false};
+  std::atomic<int64_t> term_{0};  // stamps our orders
   const Config& config_;
   const MainEvents& events_;
+  const Clock& clock_;
   runtime::Metrics& metrics_;
+  kube::KubeClient& reviews_;
   runtime::WorkQueue queue_;
   Caches caches_;
   runtime::FreshnessGate freshness_;
@@ -141,7 +153,6 @@ class Operator {
   job::Keyring keyring_;
   job::LauncherPoller launchers_;
   job::JobMetrics job_metrics_;
-  const int64_t alone_;                              // stamps our orders where there is no elector
   std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
   job::Reconciler reconciler_;
   runtime::Controller controller_;
@@ -152,36 +163,37 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
                    runtime::Metrics& metrics, Connections& connections, const MainEvents& events)
     : config_(config),
       events_(events),
+      clock_(clock),
       metrics_(metrics),
+      reviews_(*connections.reviews.kube),
       queue_(clock, {}, &metrics.queue()),
       freshness_(clock),
-      recorder_(*connections.requests.kube, clock, {.reporting_instance = config.instance}),
+      recorder_(*connections.requests.kube, clock,
+                {.reporting_instance = config.instance, .on_dropped = metrics.OnDroppedEvent()}),
       keyring_(*connections.requests.kube, clock, config.ns),
       launchers_(clock, [this](const std::string& job) { queue_.Add(job); }),
       job_metrics_(metrics.registry(), clock, caches_.jobs(), ScopeOf(config)),
-      alone_(runtime::FirstTransitions(clock)),
       elector_(config.leader_elect
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
                                                               config.Election(), OnElection())
                    : nullptr),
-      reconciler_(
-          {.tools = {clock,
-                     *connections.requests.kube,
-                     freshness_,
-                     pool_,
-                     recorder_,
-                     {.enabled = config.job_network_policies, .operator_ns = config.ns},
-                     config.Installation(),
-                     &job_metrics_},
-           .jobs = caches_.jobs(),
-           .pods = caches_.pods(),
-           .services = caches_.services(),
-           .nodes = caches_.nodes(),
-           .keyring = keyring_,
-           .launchers = launchers_,
-           .policy = policy,
-           .scope = ScopeOf(config),
-           .leader_transitions = [this] { return elector_ ? elector_->transitions() : alone_; }}),
+      reconciler_({.tools = {clock,
+                             *connections.requests.kube,
+                             freshness_,
+                             pool_,
+                             recorder_,
+                             {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                             config.Installation(),
+                             &job_metrics_},
+                   .jobs = caches_.jobs(),
+                   .pods = caches_.pods(),
+                   .services = caches_.services(),
+                   .nodes = caches_.nodes(),
+                   .keyring = keyring_,
+                   .launchers = launchers_,
+                   .policy = policy,
+                   .scope = ScopeOf(config),
+                   .leader_term = [this] { return term_.load(); }}),
       controller_(
           clock, queue_, freshness_,
           [this](const std::string& key) { return reconciler_.Reconcile(key); },
@@ -194,10 +206,11 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
 }
 
 runtime::LeaderElector::Callbacks Operator::OnElection() {
-  return {.on_elected = [this](int64_t) { Lead(); }, .on_lost = EndAtOnce};
+  return {.on_elected = [this](int64_t term) { Lead(term); }, .on_lost = EndAtOnce};
 }
 
-void Operator::Lead() {
+void Operator::Lead(int64_t term) {
+  term_ = term;
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
@@ -208,13 +221,12 @@ void Operator::Lead() {
 
 Result<void> Operator::Run() {
   const auto admin = http::AdminServer::Start(
-      config_.admin_address,
-      {{"/healthz", [this] { return Healthy(caches_, controller_); }},
-       {"/readyz", [this] { return Ready(caches_, access_); }},
-       {"/metrics", [this] {
-          return http::AdminAnswer{200, metrics_.Text(), "text/plain; version=0.0.4"};
-        }}});
+      config_.admin_address, {{"/healthz", [this] { return Healthy(caches_, controller_); }},
+                              {"/readyz", [this] { return Ready(caches_, access_); }}});
   if (!admin.ok()) return admin.error();
+  const auto metrics =
+      MetricsPort::Start(config_, reviews_, clock_, [this] { return metrics_.Text(); });
+  if (!metrics.ok()) return metrics.error();
   access_.Start();
   caches_.Start();
   CampaignUntilStopped();
@@ -235,7 +247,8 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      Lead();
+      // Above all that was there before we came, as an elector's term is.
+      Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
 }

@@ -55,13 +55,12 @@ Result<void> ReadDurations(const Options& options, Config& config) {
   return runtime::Validate(election);
 }
 
-// A host name or address alone, or with a port that wins over --admin-port.
-Result<std::string> AdminAddress(const Options& options) {
-  if (options.admin_address.find(':') != std::string::npos) return options.admin_address;
-  if (options.admin_port < 1 || options.admin_port > 65535) {
-    return Invalid("--admin-port", "must be between 1 and 65535");
-  }
-  return options.admin_address + ":" + std::to_string(options.admin_port);
+// "host:port" from an address or host name alone, or with a port that wins over that of
+// `port_flag`.
+Result<std::string> WithPort(const std::string& address, int port, const char* port_flag) {
+  if (address.find(':') != std::string::npos) return address;
+  if (port < 1 || port > 65535) return Invalid(port_flag, "must be between 1 and 65535");
+  return address + ":" + std::to_string(port);
 }
 
 void AddFlags(CLI::App& app, Options& options) {
@@ -97,11 +96,21 @@ void AddFlags(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--retry-period", options.retry_period, "time between two tries")
       ->capture_default_str();
-  app.add_option(
-         "--admin-address", options.admin_address,
-         "where /healthz, /readyz and /metrics are served: address or host name, also with :port")
+  app.add_option("--admin-address", options.admin_address,
+                 "where /healthz and /readyz are served: address or host name, also with :port")
       ->capture_default_str();
   app.add_option("--admin-port", options.admin_port, "the port for it")->capture_default_str();
+  app.add_option("--metrics-address", options.metrics_address,
+                 "where /metrics is served over HTTPS: address or host name, also with :port")
+      ->capture_default_str();
+  app.add_option("--metrics-port", options.metrics_port, "the port for it")->capture_default_str();
+  app.add_option("--metrics-authorization", options.metrics_authorization,
+                 "whether /metrics is for those alone whose bearer token the API server knows "
+                 "(TokenReview) and who may get /metrics (SubjectAccessReview)")
+      ->capture_default_str();
+  app.add_option("--metrics-certificates", options.metrics_certificates,
+                 "folder with tls.crt and tls.key for /metrics, read again when they change; "
+                 "default: a certificate of its own, which nobody can check");
   app.add_option("--log-level", options.log_level, "least level that is logged")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -156,8 +165,10 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   if (options.workers < 1 || options.workers > 1000)
     return Invalid("--workers", "must be between 1 and 1000");
   if (Result<void> read = ReadDurations(options, config); !read.ok()) return read.error();
-  const Result<std::string> address = AdminAddress(options);
-  if (!address.ok()) return address.error();
+  const auto admin = WithPort(options.admin_address, options.admin_port, "--admin-port");
+  if (!admin.ok()) return admin.error();
+  const auto metrics = WithPort(options.metrics_address, options.metrics_port, "--metrics-port");
+  if (!metrics.ok()) return metrics.error();
   Result<kube::ClusterConfig> cluster = kube::LoadClusterConfig(options.kubeconfig, environment);
   if (!cluster.ok()) return cluster.error();
 
@@ -173,7 +184,10 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.workers = options.workers;
   config.leader_elect = options.leader_elect;
   config.lease_name = options.lease_name;
-  config.admin_address = *address;
+  config.admin_address = *admin;
+  config.metrics_address = *metrics;
+  config.metrics_authorization = options.metrics_authorization;
+  config.metrics_certificates = options.metrics_certificates;
   config.log_level = options.log_level;
   config.log_format = options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   return config;
@@ -200,6 +214,10 @@ std::string Config::Text() const {
        << "\nleaseDurationMillis: " << lease_duration.count()
        << "\nrenewDeadlineMillis: " << renew_deadline.count()
        << "\nretryPeriodMillis: " << retry_period.count() << "\nadminAddress: " << admin_address
+       << "\nmetricsAddress: " << metrics_address
+       << "\nmetricsAuthorization: " << (metrics_authorization ? "true" : "false")
+       << "\nmetricsCertificates: "
+       << (metrics_certificates.empty() ? "(its own)" : metrics_certificates)
        << "\nlogLevel: " << log_level
        << "\nlogFormat: " << (log_format == LogFormat::kJson ? "json" : "text") << "\n";
   return text.str();

@@ -30,6 +30,10 @@ struct Options {
   std::string retry_period = "1s";
   std::string admin_address = "0.0.0.0";
   int admin_port = 8080;
+  std::string metrics_address = "0.0.0.0";
+  int metrics_port = 8443;
+  bool metrics_authorization = true;
+  std::string metrics_certificates;
   std::string log_level = "info";
   std::string log_format = "text";
   bool print_config = false;
@@ -60,7 +64,10 @@ struct Config {
   std::chrono::milliseconds lease_duration{};
   std::chrono::milliseconds renew_deadline{};
   std::chrono::milliseconds retry_period{};
-  std::string admin_address;  // "host:port"
+  std::string admin_address;    // "host:port"
+  std::string metrics_address;  // the same
+  bool metrics_authorization = true;
+  std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: one of our own
   std::string log_level;
   LogFormat log_format = LogFormat::kText;
 

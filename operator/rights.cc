@@ -4,6 +4,7 @@
 
 #include "operator/api/names.h"
 #include "operator/kube/resource.h"
+#include "operator/runtime/token_access.h"
 
 namespace ringmaster {
 
@@ -30,6 +31,12 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
     rules.push_back({.verb = verb,
                      .resource = kube::kNodes,
                      .without = "the loss of a node is seen by its workers' silence alone"});
+  }
+  if (config.metrics_authorization) {
+    for (const kube::Resource& review : {runtime::kTokenReviews, runtime::kSubjectAccessReviews}) {
+      rules.push_back(
+          {.verb = "create", .resource = review, .without = "nobody may read /metrics"});
+    }
   }
   rules.push_back(
       {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});

@@ -24,7 +24,7 @@ namespace wire {
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<OrderStamp> v) {
-  a.Field("leaderTransitions", v.leader_transitions);
+  a.Field("leaderTerm", v.leader_term);
   a.Field("generation", v.generation);
 }
 

@@ -34,8 +34,8 @@ inline constexpr int kFirstApiVersion = 1;
 // Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses
 // lower stamps.
 struct OrderStamp {
-  int64_t leader_transitions = 0;  // of the operator's Lease
-  int64_t generation = 0;          // metadata.generation of the TrainingJob
+  int64_t leader_term = 0;  // of the operator that gave it: higher than every leader's before it
+  int64_t generation = 0;   // metadata.generation of the TrainingJob
 
   friend auto operator<=>(const OrderStamp&, const OrderStamp&) = default;
 };

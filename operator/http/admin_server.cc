@@ -1,66 +1,114 @@
 #include "operator/http/admin_server.h"
 
-#include <cpprest/http_listener.h>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <thread>
 #include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 namespace ringmaster::http {
 namespace {
 
-using web::http::experimental::listener::http_listener;
+constexpr std::string_view kBearer = "Bearer ";
 
-class CpprestAdminServer final : public AdminServer {
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+
+std::optional<HostAndPort> Split(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  HostAndPort split{address.substr(0, colon)};
+  if (split.host.starts_with('[') && split.host.ends_with(']')) {
+    split.host = split.host.substr(1, split.host.size() - 2);
+  }
+  const char* const end = address.data() + address.size();
+  const auto [parsed, error] = std::from_chars(address.data() + colon + 1, end, split.port);
+  const bool number = error == std::errc() && parsed == end;
+  if (!number || split.port < 1 || split.port > 65535) return std::nullopt;
+  return split;
+}
+
+class Server final : public AdminServer {
  public:
-  CpprestAdminServer(const std::string& address, AdminPages pages)
-      : pages_(std::move(pages)), listener_(web::uri("http://" + address)) {
-    listener_.support(web::http::methods::GET,
-                      [this](const web::http::http_request& request) { Answer(request); });
-    listener_.open().wait();
+  Server(AdminPages pages, AdminProtection protection)
+      : pages_(std::move(pages)), protection_(std::move(protection)) {}
+
+  ~Server() override {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
   }
 
-  ~CpprestAdminServer() override {
-    try {
-      listener_.close().wait();
-    } catch (const std::exception&) {
-      // It listens no more either way.
+  Result<void> Open(const std::string& address) {
+    const auto where = Split(address);
+    if (!where) return Error{ErrorKind::kInvalid, "write it as ADDRESS:PORT"};
+    boost::system::error_code error;
+    boost::asio::ip::tcp::resolver resolver(io_);
+    const auto found = resolver.resolve(where->host, std::to_string(where->port),
+                                        boost::asio::ip::tcp::resolver::passive, error);
+    if (error) return Error{ErrorKind::kInvalid, error.message()};
+    net::HttpHandlers handlers{.answer = [this](const auto& request) { return Answer(request); }};
+    if (protection_.judge) {
+      handlers.check = [this](const auto& request, net::Admit admit) {
+        Check(request, std::move(admit));
+      };
     }
+    auto server = net::StartHttpServer(io_, found.begin()->endpoint().address().to_string(),
+                                       where->port, protection_.tls,
+                                       {.idle_limit = protection_.idle_limit}, std::move(handlers));
+    if (!server.ok()) return server.error();
+    server_ = *std::move(server);
+    thread_ = std::thread([this] { io_.run(); });
+    return {};
   }
 
  private:
-  // Exceptions must not reach the library: it would end the process.
-  void Answer(const web::http::http_request& request) const {
-    AdminAnswer answer{404, "not found\n"};
-    try {
-      const auto page = pages_.find(request.relative_uri().path());
-      if (page != pages_.end()) answer = page->second();
-    } catch (const std::exception& thrown) {
-      answer = {500, std::string(thrown.what()) + "\n"};
+  AdminPages::const_iterator Find(const net::HttpRequest& request) const {
+    return pages_.find(request.target.substr(0, request.target.find('?')));
+  }
+
+  // Nobody is asked about a token that would get no page.
+  void Check(const net::HttpRequest& request, net::Admit admit) const {
+    if (const auto refusal = Refusal(request)) return admit(refusal);
+    if (!request.authorization.starts_with(kBearer)) {
+      return admit(net::HttpAnswer{401, "show a bearer token\n"});
     }
-    web::http::http_response response(static_cast<web::http::status_code>(answer.status));
-    response.set_body(std::move(answer.body), answer.content_type);
-    request.reply(response).then([](const pplx::task<void>& sent) {
-      try {
-        sent.get();
-      } catch (const std::exception&) {
-        // The asker has gone; an unobserved exception would end the process.
-      }
-    });
+    protection_.judge(request.authorization.substr(kBearer.size()), std::move(admit));
+  }
+
+  std::optional<net::HttpAnswer> Refusal(const net::HttpRequest& request) const {
+    if (Find(request) == pages_.end()) return net::HttpAnswer{404, "not found\n"};
+    if (request.method != "GET") return net::HttpAnswer{405, "only GET is served\n"};
+    return std::nullopt;
+  }
+
+  net::HttpAnswer Answer(const net::HttpRequest& request) const {
+    if (auto refusal = Refusal(request)) return *std::move(refusal);
+    return Find(request)->second();
   }
 
   const AdminPages pages_;
-  http_listener listener_;
+  const AdminProtection protection_;
+  boost::asio::io_context io_{1};
+  std::unique_ptr<net::HttpServer> server_;
+  std::thread thread_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<AdminServer>> AdminServer::Start(const std::string& address,
-                                                        AdminPages pages) {
-  try {
-    return std::unique_ptr<AdminServer>(
-        std::make_unique<CpprestAdminServer>(address, std::move(pages)));
-  } catch (const std::exception& thrown) {
+                                                        AdminPages pages,
+                                                        AdminProtection protection) {
+  auto server = std::make_unique<Server>(std::move(pages), std::move(protection));
+  if (const Result<void> opened = server->Open(address); !opened.ok()) {
     return Error{ErrorKind::kInvalid,
-                 "while listening on " + address + " for probes and metrics: " + thrown.what()};
+                 "while listening on " + address + ": " + opened.error().message};
   }
+  return std::unique_ptr<AdminServer>(std::move(server));
 }
 
 }  // namespace ringmaster::http

@@ -1,35 +1,40 @@
 #pragma once
 
-// The operator's own HTTP port: a few read-only GETs (/healthz, /readyz, /metrics) for the kubelet
-// and Prometheus. No TLS, no clients from outside the cluster: a NetworkPolicy keeps the port
-// private. The only user of cpprestsdk's server.
+// A port of the operator's own: a few read-only pages (/healthz and /readyz for the kubelet, or
+// /metrics for Prometheus) from a thread of its own. What a stranger can take of it is bounded by
+// common/net/http_server.h.
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "common/base/result.h"
+#include "common/net/http_server.h"
 
 namespace ringmaster::http {
 
-struct AdminAnswer {
-  int status = 200;
-  std::string body;
-  std::string content_type = "text/plain; charset=utf-8";
-};
+// Paths and what answers them, on the server's thread: from memory, at once.
+using AdminPages = std::map<std::string, std::function<net::HttpAnswer()>>;
 
-// Paths and what answers them. Called on pool threads, concurrently: must answer from memory, at
-// once.
-using AdminPages = std::map<std::string, std::function<AdminAnswer()>>;
+struct AdminProtection {
+  net::TlsSource tls{};  // null: plain HTTP
+  // Judges the bearer token of whoever asks for a page, and calls back once, on any thread. Null:
+  // everybody may read.
+  std::function<void(const std::string& token, net::Admit admit)> judge{};
+  // How long those who were admitted may be silent.
+  std::chrono::seconds idle_limit{5};
+};
 
 class AdminServer {
  public:
-  // Listens on "<IPv4 address or host name>:<port>". kInvalid for an address that cannot be bound;
-  // a wildcard must be written 0.0.0.0 (the library takes other forms for loopback).
-  static Result<std::unique_ptr<AdminServer>> Start(const std::string& address, AdminPages pages);
+  // Listens on "<address or host name>:<port>", an IPv6 address in brackets. kInvalid for what
+  // cannot be listened on.
+  static Result<std::unique_ptr<AdminServer>> Start(const std::string& address, AdminPages pages,
+                                                    AdminProtection protection = {});
 
-  virtual ~AdminServer() = default;  // stops listening
+  virtual ~AdminServer() = default;  // stops listening; nothing calls an Admit of it afterwards
 };
 
 }  // namespace ringmaster::http

@@ -1,7 +1,7 @@
 #pragma once
 
 // HttpClient on cpprestsdk. The library is no longer maintained upstream, so it stays behind this
-// file (and admin_server): one source file each would have to change. How its traps are met is said
+// file: one source file would have to change. How its traps are met is said
 // in the source, where they are.
 //
 //   int main() {

@@ -165,7 +165,7 @@ void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& obs
                                 const std::shared_ptr<const Credentials>& credentials) {
   if (!plan.order) return parts_.launchers.Forget(job.uid);
   control::Order order = *plan.order;
-  order.stamp = {.leader_transitions = parts_.leader_transitions(), .generation = job.generation};
+  order.stamp = {.leader_term = parts_.leader_term(), .generation = job.generation};
   parts_.launchers.Watch({.job_key = job.Key(),
                           .job_uid = job.uid,
                           .pod_uid = observed.launcher->uid,

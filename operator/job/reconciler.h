@@ -40,7 +40,7 @@ struct ReconcilerParts {
   LauncherPoller& launchers;
   const NamespacePolicy& policy;
   Scope scope;
-  std::function<int64_t()> leader_transitions;  // of the Lease we hold; stamps the orders
+  std::function<int64_t()> leader_term;  // stamps the orders; higher than any leader's before us
 };
 
 class Reconciler {

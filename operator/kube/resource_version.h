@@ -2,9 +2,10 @@
 
 // The order of resourceVersions, as the API guarantees it (KEP-5504): decimal numbers of any
 // length, compared within one resource. What is no such number cannot be compared. Used by the
-// freshness gate.
+// freshness gate, and for the terms of leaders.
 
 #include <compare>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -12,5 +13,8 @@ namespace ringmaster::kube {
 
 // Nothing when either is no decimal number without leading zero.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
+
+// As a number; nothing where it is none, or larger than an int64_t.
+std::optional<int64_t> NumberOf(std::string_view version);
 
 }  // namespace ringmaster::kube

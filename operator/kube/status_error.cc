@@ -42,14 +42,16 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Whole seconds; HTTP dates are not used by the API server.
+// Whole seconds; HTTP dates are not used by the API server. A proxy in between may name any time, and
+// an hour without a look would be an outage of our own: half a minute is as long as we are ever told
+// to wait.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {
     const std::string& text = header->second;
     std::from_chars(text.data(), text.data() + text.size(), seconds);
   }
-  constexpr int64_t kLongest = 3600;
+  constexpr int64_t kLongest = 30;
   return std::chrono::seconds(std::clamp<int64_t>(seconds, 0, kLongest));
 }
 

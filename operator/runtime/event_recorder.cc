@@ -1,5 +1,6 @@
 #include "operator/runtime/event_recorder.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -65,70 +66,121 @@ void EventRecorder::Start() {
 
 void EventRecorder::Record(Event event) {
   event.note = CutText(std::move(event.note), kMaxNoteBytes);
+  const Clock::Time now = clock_.Now();
   const std::lock_guard lock(mutex_);
+  Push({.event = std::move(event), .at = clock_.WallNow(), .recorded_at = now, .due = now});
+}
+
+void EventRecorder::Push(Queued queued) {
   if (queue_.size() >= options_.max_queued) {
-    ++dropped_;
-    return;
+    // Events that one namespace always refuses must not push out everybody's.
+    auto victim = std::find_if(queue_.begin(), queue_.end(),
+                               [](const Queued& other) { return other.refusals > 0; });
+    if (victim == queue_.end()) victim = queue_.begin();
+    Drop(*victim, "too many wait");
+    queue_.erase(victim);
   }
-  queue_.push_back({std::move(event), clock_.WallNow()});
+  queue_.push_back(std::move(queued));
   changed_.notify_all();
+}
+
+void EventRecorder::Drop(const Queued& queued, const std::string& why) {
+  ++dropped_;
+  if (options_.on_dropped) options_.on_dropped();
+  LogDebug(
+      "An event was dropped",
+      {{"object", queued.event.regarding.name}, {"reason", queued.event.reason}, {"error", why}});
 }
 
 void EventRecorder::Flush(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [this] { return queue_.empty() && !sending_; });
+  changed_.wait_for(lock, limit, [this] {
+    return !sending_ && std::all_of(queue_.begin(), queue_.end(),
+                                    [](const Queued& queued) { return queued.refusals > 0; });
+  });
+}
+
+std::deque<EventRecorder::Queued>::iterator EventRecorder::NextDue(Clock::Time now) {
+  if (now < paused_until_) return queue_.end();
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [&](const Queued& queued) { return queued.due <= now; });
+}
+
+std::optional<Clock::Time> EventRecorder::FirstDue() const {
+  const auto first = std::min_element(
+      queue_.begin(), queue_.end(), [](const Queued& a, const Queued& b) { return a.due < b.due; });
+  if (first == queue_.end()) return std::nullopt;
+  return std::max(first->due, paused_until_);
 }
 
 bool EventRecorder::SendOne() {
   Queued queued;
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.empty()) return false;
-    queued = std::move(queue_.front());
-    queue_.pop_front();
+    const auto next = NextDue(clock_.Now());
+    if (next == queue_.end()) return false;
+    queued = std::move(*next);
+    queue_.erase(next);
     sending_ = true;
   }
-  Send(queued);
+  const Result<void> sent = Send(queued);
   const std::lock_guard lock(mutex_);
   sending_ = false;
+  if (!sent.ok()) Refused(std::move(queued), sent.error());
   changed_.notify_all();
   return true;
+}
+
+void EventRecorder::Refused(Queued queued, const Error& error) {
+  const Clock::Time now = clock_.Now();
+  const bool momentary = error.kind == ErrorKind::kUnavailable ||
+                         error.kind == ErrorKind::kTimeout || error.kind == ErrorKind::kThrottled;
+  if (!momentary || now - queued.recorded_at >= options_.keep_trying) {
+    return Drop(queued, error.message);
+  }
+  if (error.kind == ErrorKind::kThrottled) {
+    paused_until_ = std::max(paused_until_, now + error.retry_after);
+  }
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  queued.due = now + BackoffDelay(options_.backoff, ++queued.refusals, uniform(random_));
+  Push(std::move(queued));
 }
 
 void EventRecorder::Work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     if (SendOne()) continue;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, stop, [this] { return !queue_.empty(); });
+    const std::optional<Clock::Time> due = FirstDue();
+    const auto sooner = [&] { return FirstDue() != due; };
+    if (due) {
+      changed_.wait_for(lock, stop, *due - clock_.Now(), sooner);
+    } else {
+      changed_.wait(lock, stop, sooner);
+    }
   }
 }
 
-void EventRecorder::Send(const Queued& queued) {
+Result<void> EventRecorder::Send(const Queued& queued) {
   ForgetOld();
-  const std::string identity = IdentityOf(queued.event);
-  const auto known = sent_.find(identity);
-  if (known != sent_.end() && SendRepetition(queued, known->second)) return;
-  std::string name = SendFirst(queued);
-  if (!name.empty()) sent_[identity] = {std::move(name), 1, clock_.Now()};
+  const auto known = sent_.find(IdentityOf(queued.event));
+  if (known == sent_.end()) return SendFirst(queued);
+  const Result<void> counted = SendRepetition(queued, known->second);
+  // Events live for an hour: then it is a first one again.
+  const bool gone = !counted.ok() && counted.error().kind == ErrorKind::kNotFound;
+  return gone ? SendFirst(queued) : counted;
 }
 
-// False when the first event is gone (events live for an hour): then it is a first one again.
-bool EventRecorder::SendRepetition(const Queued& queued, Sent& sent) {
+Result<void> EventRecorder::SendRepetition(const Queued& queued, Sent& sent) {
   const nlohmann::json patch = {
       {"series", {{"count", sent.count + 1}, {"lastObservedTime", FormatMicroTime(queued.at)}}}};
   const auto patched = client_.Patch(kube::kEvents, NamespaceOf(queued.event), sent.name, patch);
-  if (!patched.ok() && patched.error().kind == ErrorKind::kNotFound) return false;
-  if (!patched.ok()) {
-    ++dropped_;
-    LogDebug("An event could not be counted", {{"error", patched.error().message}});
-    return true;
-  }
+  if (!patched.ok()) return patched.error();
   ++sent.count;
   sent.last = clock_.Now();
-  return true;
+  return {};
 }
 
-std::string EventRecorder::SendFirst(const Queued& queued) {
+Result<void> EventRecorder::SendFirst(const Queued& queued) {
   const Event& event = queued.event;
   const std::string ns = NamespaceOf(event);
   const std::string name = EventName(event, queued.at);
@@ -145,10 +197,9 @@ std::string EventRecorder::SendFirst(const Queued& queued) {
                          {"regarding", ToJson(event.regarding)}};
   if (event.related) body["related"] = ToJson(*event.related);
   const auto created = client_.Create(kube::kEvents, ns, body);
-  // AlreadyExists: the library sent the request twice, and the first one counted.
-  if (created.ok() || created.error().kind == ErrorKind::kAlreadyExists) return name;
-  ++dropped_;
-  LogDebug("An event could not be sent", {{"error", created.error().message}});
+  // AlreadyExists: an earlier try got through, though its answer did not.
+  if (!created.ok() && created.error().kind != ErrorKind::kAlreadyExists) return created.error();
+  sent_[IdentityOf(event)] = {name, 1, clock_.Now()};
   return {};
 }
 

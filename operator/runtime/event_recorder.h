@@ -2,21 +2,25 @@
 
 // Events (events.k8s.io/v1) for people: what happened to a job, seen by kubectl describe and
 // kubectl get events. Never blocks the caller and never fails it: events go through a bounded queue
-// to one thread; what does not fit or cannot be sent is counted and dropped. A repetition within
-// six minutes becomes a count (`series`) on the first event. Record after the status write that
-// goes with it succeeded; never decide anything from events.
+// to one thread. What the API server refuses for a moment is tried again, later each time and for
+// ten minutes, while others go on; what it refuses for good, or what has no room, is dropped and
+// counted. A repetition within six minutes becomes a count (`series`) on the first event. Record
+// after the status write that goes with it succeeded; never decide anything from events.
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <stop_token>
 #include <string>
 #include <thread>
 
+#include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "operator/kube/kube_client.h"
 
@@ -53,7 +57,12 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
+  // One more drops the oldest of those that were refused; the oldest, where none was.
   std::size_t max_queued = 1000;
+  BackoffOptions backoff{
+      .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
+  std::chrono::seconds keep_trying{600};
+  std::function<void()> on_dropped{};  // for metrics; on any thread, must return at once
   std::chrono::seconds series_window{360};
 };
 
@@ -67,11 +76,11 @@ class EventRecorder final : public EventSink {
   void Start();
   void Record(Event event) override;
 
-  // Waits until what is queued was sent, at most `limit`.
+  // Waits until nothing is left to try but what was refused, at most `limit`.
   void Flush(std::chrono::milliseconds limit);
 
-  // Sends one queued event, if there is one: what the thread does in a loop. For tests. False when
-  // the queue was empty.
+  // Tries one event whose time has come, if there is one: what the thread does in a loop. For
+  // tests. False when there was none.
   bool SendOne();
 
   int64_t dropped() const { return dropped_; }
@@ -79,7 +88,10 @@ class EventRecorder final : public EventSink {
  private:
   struct Queued {
     Event event;
-    Clock::WallTime at;
+    Clock::WallTime at;       // when it happened, for people
+    Clock::Time recorded_at;  // the same, for us
+    Clock::Time due;          // not to be tried before
+    int refusals = 0;
   };
   struct Sent {  // the stored event that repetitions count on
     std::string name;
@@ -88,10 +100,17 @@ class EventRecorder final : public EventSink {
   };
 
   void Work(std::stop_token stop);
-  void Send(const Queued& queued);
-  bool SendRepetition(const Queued& queued, Sent& sent);
-  std::string SendFirst(const Queued& queued);
+  // All return what the API server said.
+  Result<void> Send(const Queued& queued);
+  Result<void> SendRepetition(const Queued& queued, Sent& sent);
+  Result<void> SendFirst(const Queued& queued);
   void ForgetOld();
+  // With mutex_ held.
+  std::deque<Queued>::iterator NextDue(Clock::Time now);
+  std::optional<Clock::Time> FirstDue() const;
+  void Refused(Queued queued, const Error& error);
+  void Push(Queued queued);
+  void Drop(const Queued& queued, const std::string& why);
 
   // Constant after construction.
   kube::KubeClient& client_;
@@ -102,11 +121,13 @@ class EventRecorder final : public EventSink {
 
   // The sending thread only.
   std::map<std::string, Sent> sent_;
+  std::minstd_rand random_{std::random_device{}()};
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_.
   std::deque<Queued> queue_;
+  Clock::Time paused_until_{};  // the API server asked for it
   bool sending_ = false;
 
   std::jthread thread_;

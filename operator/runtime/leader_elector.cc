@@ -1,12 +1,14 @@
 #include "operator/runtime/leader_elector.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
 #include "operator/kube/json_access.h"
+#include "operator/kube/resource_version.h"
 
 namespace ringmaster::runtime {
 namespace {
@@ -22,11 +24,6 @@ int64_t WholeSeconds(milliseconds duration) {
 }
 
 }  // namespace
-
-int64_t FirstTransitions(const Clock& clock) {
-  const auto since_1970 = clock.WallNow().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
-}
 
 Result<void> Validate(const LeaderElectorOptions& options) {
   const auto retry = std::chrono::duration_cast<milliseconds>(options.retry_period * kRetryJitter);
@@ -141,8 +138,8 @@ Result<void> LeaderElector::TryAcquireOrRenew() {
     // Another standby was faster: that is how it should be.
     return !leading_ && updated.error().kind == ErrorKind::kConflict ? Result<void>() : updated;
   }
+  if (!leading_) return Became(started);
   renewed_at_ = started;
-  if (!leading_) Became(record_.transitions);
   return {};
 }
 
@@ -150,16 +147,13 @@ Result<void> LeaderElector::CreateLease() {
   const Clock::Time started = clock_.Now();
   const std::string now = FormatMicroTime(clock_.WallNow());
   const auto created = client_.Create(
-      kube::kLeases, options_.ns,
-      LeaseJson(options_.identity, options_.lease_duration, FirstTransitions(clock_), now));
+      kube::kLeases, options_.ns, LeaseJson(options_.identity, options_.lease_duration, 0, now));
   if (!created.ok()) {
     return created.error().kind == ErrorKind::kAlreadyExists ? Result<void>()
                                                              : Result<void>(created.error());
   }
   if (Result<void> observed = Observe(*created); !observed.ok()) return observed;
-  renewed_at_ = started;
-  Became(record_.transitions);
-  return {};
+  return Became(started);
 }
 
 // Any change restarts the wait for expiry, by our own clock.
@@ -207,11 +201,19 @@ nlohmann::json LeaderElector::LeaseJson(const std::string& holder, milliseconds 
   return lease;
 }
 
-void LeaderElector::Became(int64_t transitions) {
-  transitions_ = transitions;
+Result<void> LeaderElector::Became(Clock::Time started) {
+  const std::optional<int64_t> term = kube::NumberOf(record_.resource_version);
+  if (!term) {
+    return Error{ErrorKind::kInvalid,
+                 "the lease's resourceVersion \"" + record_.resource_version +
+                     "\" is no number, so orders cannot be told from older ones"};
+  }
+  term_ = *term;
+  renewed_at_ = started;
   leading_ = true;
-  LogInfo("Became the leader", {{"identity", options_.identity}, {"transitions", transitions}});
-  if (callbacks_.on_elected) callbacks_.on_elected(transitions);
+  LogInfo("Became the leader", {{"identity", options_.identity}, {"term", *term}});
+  if (callbacks_.on_elected) callbacks_.on_elected(*term);
+  return {};
 }
 
 void LeaderElector::Lost(const std::string& why) {

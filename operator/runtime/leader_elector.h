@@ -2,8 +2,8 @@
 
 // Leader election over a coordination.k8s.io/v1 Lease, so that of several operators one acts.
 // Expiry is judged by when *we* saw the record change, never by the times written in it; every
-// update carries the resourceVersion, so of two racers one gets a conflict. transitions() stamps
-// every order to a launcher: a paused former leader has a lower one. Losing the lease is final: the
+// update carries the resourceVersion, so of two racers one gets a conflict. term() stamps every
+// order to a launcher: a paused former leader has a lower one. Losing the lease is final: the
 // process ends at once (OnLost), the kubelet starts it again.
 
 #include <atomic>
@@ -36,16 +36,10 @@ struct LeaderElectorOptions {
 // kInvalid with a sentence unless lease_duration > renew_deadline > 1.2 * retry_period > 0.
 Result<void> Validate(const LeaderElectorOptions& options);
 
-// What a leader counts from that knows of none before it: seconds since 1970. Launchers may have
-// the orders of a lease that was deleted, and refuse lower stamps. The field of the lease is an
-// int32, which lasts until 2038.
-int64_t FirstTransitions(const Clock& clock);
-
 class LeaderElector {
  public:
   struct Callbacks {
-    std::function<void(int64_t transitions)>
-        on_elected;  // on the elector's thread; must return soon
+    std::function<void(int64_t term)> on_elected;  // on the elector's thread; must return soon
     std::function<void(const std::string& why)>
         on_lost;  // must not return to business: end the process
   };
@@ -62,8 +56,10 @@ class LeaderElector {
   void StopAndRelease();
 
   bool IsLeader() const { return leading_; }
-  // leaseTransitions of the lease we hold; meaningless unless IsLeader().
-  int64_t transitions() const { return transitions_; }
+  // The resourceVersion with which we took the lease: above that of every leader before, also where
+  // the lease was deleted and made anew, and whatever the clocks say. Meaningless unless
+  // IsLeader().
+  int64_t term() const { return term_; }
 
   // One try to acquire or renew; returns how long to wait for the next. What the thread does in a
   // loop; for tests.
@@ -84,7 +80,7 @@ class LeaderElector {
   Result<void> CreateLease();
   Result<void> Observe(const nlohmann::json& lease);
   Result<void> UpdateLease(bool renew);
-  void Became(int64_t transitions);
+  Result<void> Became(Clock::Time started);
   void Lost(const std::string& why);
   nlohmann::json LeaseJson(const std::string& holder, std::chrono::milliseconds duration,
                            int64_t transitions, const std::string& acquire_time) const;
@@ -96,7 +92,7 @@ class LeaderElector {
   const Callbacks callbacks_;
 
   std::atomic<bool> leading_{false};
-  std::atomic<int64_t> transitions_{0};
+  std::atomic<int64_t> term_{0};
 
   // The elector's thread only (or the test that calls Step).
   Record record_;

@@ -181,6 +181,11 @@ struct Metrics::Impl {
         reconcile(registry, controller),
         watch(registry),
         requests(registry),
+        dropped_events(prometheus::BuildCounter()
+                           .Name("ringmaster_events_dropped_total")
+                           .Help("Events about jobs that the API server did not take")
+                           .Register(registry)
+                           .Add({})),
         leader(Gauge(registry, "leader_election_master_status", "1 while this process leads",
                      {{"name", controller}})),
         unfinished(Gauge(registry, "workqueue_unfinished_work_seconds",
@@ -196,6 +201,7 @@ struct Metrics::Impl {
   ReconcileMetrics reconcile;
   WatchMetrics watch;
   RequestMetrics requests;
+  prometheus::Counter& dropped_events;
   prometheus::Gauge& leader;
   prometheus::Gauge& unfinished;
   prometheus::Gauge& longest;
@@ -220,6 +226,10 @@ void Metrics::AddCollector(Collector collector) {
 
 std::function<void(const http::Answered&)> Metrics::OnAnswer() {
   return [impl = impl_.get()](const http::Answered& answered) { impl->requests.Count(answered); };
+}
+
+std::function<void()> Metrics::OnDroppedEvent() {
+  return [counter = &impl_->dropped_events] { counter->Increment(); };
 }
 
 std::string Metrics::Text() const {

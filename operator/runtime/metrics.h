@@ -34,6 +34,8 @@ class Metrics {
   ReflectorObserver& reflector();
   // For HttpClientOptions::on_answer.
   std::function<void(const http::Answered&)> OnAnswer();
+  // For EventRecorderOptions::on_dropped.
+  std::function<void()> OnDroppedEvent();
 
   void SetLeader(bool leading);
 

@@ -13,15 +13,15 @@ apply() { # file: its objects instead of the last one's, whose Pods and selector
 
 # Runs the operator with a release's arguments and ServiceAccount until it is ready.
 becomes_ready() { # file account
-  local port pid deadline=$((SECONDS + 60 * ${RINGMASTER_PATIENCE:-1})) arguments
+  local port metrics pid deadline=$((SECONDS + 60 * ${RINGMASTER_PATIENCE:-1})) arguments
   : >"$work/answer"
   mapfile -t arguments < <(arguments_in "$1")
   cp "$KUBECONFIG" "$work/operator.kubeconfig"
   kubectl --kubeconfig "$work/operator.kubeconfig" config set-credentials operator --token="$(kubectl -n ringmaster-system create token "$2")" >/dev/null
   kubectl --kubeconfig "$work/operator.kubeconfig" config set-context --current --user=operator >/dev/null
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  read -r port metrics < <(python3 -c 'import socket; s = [socket.socket() for _ in "12"]; [x.bind(("127.0.0.1", 0)) for x in s]; print(*[x.getsockname()[1] for x in s])')
   "$operator" --kubeconfig="$work/operator.kubeconfig" --namespace=ringmaster-system --admin-address=127.0.0.1 --admin-port="$port" \
-    "${arguments[@]}" >"$work/operator.log" 2>&1 &
+    --metrics-address=127.0.0.1 --metrics-port="$metrics" "${arguments[@]}" >"$work/operator.log" 2>&1 &
   pid=$!
   until [ "$(curl -s -o "$work/answer" -w '%{http_code}' "http://127.0.0.1:$port/readyz")" = 200 ] || [ $SECONDS -ge $deadline ]; do
     sleep 0.2

@@ -32,6 +32,18 @@ grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
+for name in default service_monitor; do
+  grep -x 'metricsAuthorization: true' "$work/$name.configuration" >/dev/null || fail "$name: /metrics is open"
+  grep -A12 'metrics-reader' "$work/$name.1" | grep -F 'nonResourceURLs: [/metrics]' >/dev/null || fail "$name: no ClusterRole for who reads /metrics"
+done
+grep -x 'metricsAuthorization: false' "$work/watched_namespace.configuration" >/dev/null || fail "a release without a ClusterRole checks tokens"
+! grep -E 'tokenreviews|metrics-reader|bearerTokenFile' "$work/watched_namespace.1" >/dev/null || fail "a release without a ClusterRole knows of tokens"
+grep -x 'metricsCertificates: /etc/ringmaster/metrics-certificates' "$work/service_monitor.configuration" >/dev/null || fail "certificateSecret does not reach the operator"
+for name in default watched_namespace; do
+  grep -A99 '^kind: NetworkPolicy' "$work/$name.1" | grep -A1 -E '^ +from:$' | grep -F -- '- podSelector: {}' >/dev/null ||
+    fail "$name: the NetworkPolicy does not admit the release's namespace alone"
+done
+! grep '^kind: NetworkPolicy' "$work/no_network_policy.1" >/dev/null || fail "a NetworkPolicy that nobody wants"
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
 for part in '"default":{"imagePrefixes":["registry.example.com/"],"maxGPUs":16,"maxWorkers":8}' '"team-b":{}' '"capabilities":["IPC_LOCK"]'; do
   grep '^namespacePolicy: {' "$work/namespace_policy.configuration" | grep -F "$part" >/dev/null || fail "namespacePolicy does not reach the operator: $part"

@@ -32,6 +32,47 @@ for verb in get list watch update patch delete; do
 done
 assert_lacks "wildcards in the operator's rules" '\*' "$(kubectl get clusterrole ringmaster-operator -o jsonpath='{.rules}')"
 
+# The operator's ports: a job's Pods do not get there, and what a Pod of its own namespace sends ends nothing.
+operators() { kubectl -n ringmaster-system get pods -l app.kubernetes.io/component=operator -o jsonpath="{.items[*].$1}"; }
+restarts() { operators 'metadata.uid' && operators 'status.containerStatuses[*].restartCount'; }
+address=$(operators status.podIP)
+for port in 8080 8443; do
+  if as_user exec "$(launcher_pod long)" -c launcher -- timeout 3 bash -c "exec 3<>/dev/tcp/${address%% *}/$port" 2>/dev/null; then
+    fail "a job's Pod reaches port $port of the operator"
+  fi
+done
+clean_up() { kubectl -n ringmaster-system delete pod stranger --ignore-not-found --wait=false >/dev/null; }
+kubectl -n ringmaster-system delete pod stranger --ignore-not-found --wait >/dev/null
+kubectl -n ringmaster-system apply -f - >/dev/null <<Y
+apiVersion: v1
+kind: Pod
+metadata: {name: stranger}
+spec:
+  automountServiceAccountToken: false
+  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: stranger
+      image: $WORKER_IMAGE
+      command: [sleep, infinity]
+      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+Y
+kubectl -n ringmaster-system wait pod/stranger --for=condition=Ready --timeout=$((60 * patience))s >/dev/null
+say_to_operator() { # port bytes, as printf takes them: what it answers
+  kubectl -n ringmaster-system exec stranger -- timeout 10 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf "$3" >&3 && cat <&3' - "${address%% *}" "$1" "$2" 2>/dev/null || true
+}
+healthy() { [[ $(say_to_operator 8080 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n') = *'200 OK'* ]]; }
+healthy || fail "a Pod of the operator's namespace does not reach its health"
+before=$(restarts)
+chunked='POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+for bytes in "$chunked-2\r\n" "$chunked-1\r\nx\r\n" "${chunked}ffffffffffffffff\r\n" "${chunked}x\r\n" \
+  'POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\n' 'GET / HTTP/1.1\r\nX: %0100000d\r\n\r\n'; do
+  for port in 8080 8443; do say_to_operator $port "$bytes" >/dev/null; done
+  healthy || fail "the operator is not healthy after $bytes"
+done
+assert_equal "operators and their restarts after the attacks" "$before" "$(restarts)"
+assert_contains "/metrics without TLS" '^0$' "$(say_to_operator 8443 'GET /metrics HTTP/1.1\r\n\r\n' | wc -c)"
+clean_up
+
 # A predecessor's Secret is not used: a job of the same name has a Secret of another name.
 secret_of() { as_user get "$(launcher_pod "$1")" -o jsonpath='{.spec.volumes[?(@.secret)].secret.secretName}'; }
 first=$(secret_of long)

@@ -88,13 +88,15 @@ void ClusterTest::TearDown() {
   proxy_.reset();
 }
 
-void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account) {
+void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account,
+                                 bool asks_for_tokens) {
   operator_.reset();
   // One that was killed gave up nothing; nobody is to wait until its Lease expires.
   admin().MergePatch(std::string("/apis/coordination.k8s.io/v1/namespaces/") + kOperatorNamespace +
                          "/leases/ringmaster-operator",
                      {{"spec", {{"holderIdentity", ""}}}});
-  auto started = NewOperator({.flags = std::move(flags)}, account);
+  auto started =
+      NewOperator({.flags = std::move(flags), .metrics_authorization = asks_for_tokens}, account);
   ASSERT_TRUE(started.ok()) << started.error().message;
   operator_ = std::move(*started);
 }
@@ -110,6 +112,11 @@ Result<std::unique_ptr<OperatorProcess>> ClusterTest::NewOperator(OperatorOption
   return OperatorProcess::Start(options);
 }
 
+void ClusterTest::StartOperatorThatAsksForTokens() {
+  ASSERT_NO_FATAL_FAILURE(LaunchOperator(kPatientLease, kOperatorAccount, true));
+  ASSERT_TRUE(operator_->WaitReady()) << LastLines(operator_->Log());
+}
+
 void ClusterTest::StartOperator(std::vector<std::string> flags) {
   ASSERT_NO_FATAL_FAILURE(LaunchOperator(std::move(flags)));
   ASSERT_TRUE(operator_->WaitReady()) << LastLines(operator_->Log());
@@ -119,6 +126,27 @@ std::unique_ptr<OperatorProcess> ClusterTest::AnotherOperator(const std::string&
                                                               std::vector<std::string> flags) {
   auto started = NewOperator({.identity = identity, .flags = std::move(flags)}, kOperatorAccount);
   return started.ok() ? std::move(*started) : nullptr;
+}
+
+std::string ClusterTest::TokenOf(const std::string& account, bool reads_metrics) {
+  EXPECT_TRUE(admin()
+                  .Post("/api/v1/namespaces/" + ns_ + "/serviceaccounts",
+                        {{"metadata", {{"name", account}}}})
+                  .ok());
+  if (reads_metrics) {
+    const json subject = {{"kind", "ServiceAccount"}, {"name", account}, {"namespace", ns_}};
+    const json binding = {{"metadata", {{"name", ns_ + "-" + account}}},
+                          {"subjects", json::array({subject})},
+                          {"roleRef",
+                           {{"apiGroup", "rbac.authorization.k8s.io"},
+                            {"kind", "ClusterRole"},
+                            {"name", "ringmaster-metrics-reader"}}}};
+    EXPECT_TRUE(
+        admin().Post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).ok());
+  }
+  const auto token = plane().ServiceAccountToken(ns_, account);
+  EXPECT_TRUE(token.ok());
+  return token.ok() ? *token : std::string();
 }
 
 void ClusterTest::StartKubelet() { kubelet_ = std::make_unique<FakeKubelet>(admin(), ns_); }

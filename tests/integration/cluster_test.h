@@ -55,10 +55,15 @@ class ClusterTest : public ::testing::Test {
 
   // Starts the operator (again) and waits until it leads and is ready.
   void StartOperator(std::vector<std::string> flags = kPatientLease);
+  // `asks_for_tokens`: as install.yaml runs it, whoever reads /metrics needs one.
   void LaunchOperator(std::vector<std::string> flags = kPatientLease,
-                      const std::string& account = kOperatorAccount);
+                      const std::string& account = kOperatorAccount, bool asks_for_tokens = false);
+  void StartOperatorThatAsksForTokens();
   std::unique_ptr<OperatorProcess> AnotherOperator(const std::string& identity,
                                                    std::vector<std::string> flags);
+  // The token of a new ServiceAccount, with install.yaml's ClusterRole for who reads /metrics or
+  // without.
+  std::string TokenOf(const std::string& account, bool reads_metrics);
   void StartKubelet();
   void StopKubelet() { kubelet_.reset(); }
 

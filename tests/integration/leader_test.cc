@@ -57,12 +57,12 @@ TEST_F(LeaderTest, TheStandbyTakesOverFromAKilledLeader) {
   RunJob("digits", 1);
   const auto launcher = kubelet().Launcher("digits-launcher-1");
   ASSERT_NE(launcher, nullptr);
-  const int64_t transitions = launcher->LastOrder()->stamp.leader_transitions;
+  const int64_t term = launcher->LastOrder()->stamp.leader_term;
   op().Kill();
   ASSERT_TRUE(standby_->WaitLeading()) << standby_->Log();
   EXPECT_FALSE(LeaseWasReleased());
   WaitFor("orders with a higher stamp",
-          [&] { return launcher->LastOrder()->stamp.leader_transitions > transitions; });
+          [&] { return launcher->LastOrder()->stamp.leader_term > term; });
   FinishJob("digits", Success(1));
   WaitCondition("digits", "Succeeded", "True");
 }

@@ -82,8 +82,8 @@ void CollectSelectors(const json& node, std::map<std::string, std::set<std::stri
 
 class PrometheusTest : public ClusterTest {
  protected:
-  void StartPrometheus() {
-    auto started = PrometheusServer::Start(op().admin_port(), kRules);
+  void StartPrometheus(const std::string& token = {}) {
+    auto started = PrometheusServer::Start(op().metrics_port(), kRules, token);
     ASSERT_TRUE(started.ok()) << started.error().message;
     prometheus_ = *std::move(started);
   }
@@ -202,8 +202,8 @@ TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOper
 }
 
 TEST_F(PrometheusTest, AHealthyOperatorRaisesNoAlertAndEveryAlertSaysWhatToDo) {
-  StartOperator();
-  StartPrometheus();
+  StartOperatorThatAsksForTokens();
+  StartPrometheus(TokenOf("prometheus", true));
   ASSERT_NO_FATAL_FAILURE(LiveThroughEverything());
   WaitFor("rules to be evaluated twice", [&] {
     return Value("ringmaster:gpus_productive:ratio{job_namespace=\"" + ns() + "\"}") == 1;

@@ -1,10 +1,11 @@
 #pragma once
 
 // The launcher's HTTPS server for the operator (common/control/launcher_api.h): order in, status
-// out, the ranks' times as metrics, nothing else. Every connection has deadlines and limits, and
-// their number is bounded; the token is compared in constant time. Belongs to the one thread that
-// runs the io_context.
+// out, the ranks' times as metrics, nothing else. common/net/http_server.h bounds what a stranger
+// can take of it; the token is compared in constant time, before a body is read. Belongs to the one
+// thread that runs the io_context.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,10 +13,7 @@
 #include "common/base/result.h"
 #include "common/control/launcher_api.h"
 #include "common/control/tls.h"
-
-namespace boost::asio {
-class io_context;
-}
+#include "common/net/http_server.h"
 
 namespace ringmaster::launcher {
 
@@ -23,7 +21,7 @@ struct ApiOptions {
   std::string operator_token;
   std::size_t max_order_bytes = 1 << 20;
   std::size_t max_connections = 64;
-  int idle_seconds = 60;  // between requests of one connection; each request and answer has 10 s
+  std::chrono::seconds idle_limit{60};  // of the operator's connections, between two requests
 };
 
 struct ApiHandlers {
@@ -33,27 +31,16 @@ struct ApiHandlers {
   std::function<std::string()> metrics;  // in Prometheus' text format
 };
 
-struct ApiAnswer {
-  unsigned code = 200;
-  std::string body;
-  const char* content_type = "text/plain";
-};
+// Whether these are the operator's credentials.
+bool Trusted(const ApiOptions& options, const std::string& authorization);
 
-// What to answer to one request: pure but for the handlers.
-ApiAnswer AnswerApiRequest(const ApiOptions& options, const ApiHandlers& handlers,
-                           const std::string& method, const std::string& target,
-                           const std::string& authorization, const std::string& body);
-
-class ApiServer {
- public:
-  virtual ~ApiServer() = default;
-  virtual int port() const = 0;
-};
+// What to answer to one request of the operator's: pure but for the handlers.
+net::HttpAnswer AnswerApiRequest(const ApiHandlers& handlers, const net::HttpRequest& request);
 
 // `tls` outlives the server. Port 0 picks a free one.
-Result<std::unique_ptr<ApiServer>> StartApiServer(boost::asio::io_context& io,
-                                                  const std::string& address, int port,
-                                                  control::TlsContext& tls, ApiOptions options,
-                                                  ApiHandlers handlers);
+Result<std::unique_ptr<net::HttpServer>> StartApiServer(boost::asio::io_context& io,
+                                                        const std::string& address, int port,
+                                                        control::TlsContext& tls,
+                                                        ApiOptions options, ApiHandlers handlers);
 
 }  // namespace ringmaster::launcher

@@ -305,7 +305,7 @@ class Launcher {
   ChildProcesses children_;
   MpirunRunner mpirun_;
   std::unique_ptr<control::LineListener> listener_;
-  std::unique_ptr<ApiServer> api_;
+  std::unique_ptr<net::HttpServer> api_;
   std::map<ConnectionId, Peer> peers_;
   std::size_t greeted_ = 0;
   ConnectionId next_id_ = 1;

@@ -44,6 +44,11 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
+{{/* Reviews of tokens are rights on the whole cluster. */}}
+{{- define "ringmaster.metricsAuthorization" -}}
+{{ eq .Values.watchNamespace "" }}
+{{- end -}}
+
 {{/* What the operator's Pods and those of the hooks have in common: the Pod's fields, then the container's. A hook's Pod
      may have a ServiceAccount of its own (.hookAccount), and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
@@ -64,6 +69,11 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with .Values.podSecurityContext }}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.metrics.certificateSecret }}
+volumes:
+  - name: metrics-certificates
+    secret: {secretName: {{ . }}}
+{{- end }}
 {{- end -}}
 
 {{- define "ringmaster.container" -}}
@@ -82,6 +92,10 @@ args:
   {{- end }}
   {{- end }}
   - --job-network-policies={{ .Values.jobNetworkPolicies }}
+  - --metrics-authorization={{ include "ringmaster.metricsAuthorization" . }}
+  {{- if .Values.metrics.certificateSecret }}
+  - --metrics-certificates=/etc/ringmaster/metrics-certificates
+  {{- end }}
   - --workers={{ .Values.workers }}
   - --log-level={{ .Values.logLevel }}
   - --log-format={{ .Values.logFormat }}
@@ -103,6 +117,10 @@ env:
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- if .Values.metrics.certificateSecret }}
+volumeMounts:
+  - {name: metrics-certificates, mountPath: /etc/ringmaster/metrics-certificates, readOnly: true}
+{{- end }}
 {{- with .Values.resources }}
 resources: {{- toYaml . | nindent 2 }}
 {{- end }}

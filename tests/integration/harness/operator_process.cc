@@ -13,14 +13,19 @@ Result<std::unique_ptr<OperatorProcess>> OperatorProcess::Start(const OperatorOp
   WriteFile(directory / "token", options.api.token);
   WriteFile(directory / "kubeconfig", Kubeconfig(options.api, directory / "token"));
   started->admin_port_ = FreePort();
+  started->metrics_port_ = FreePort();
   ProcessOptions process;
-  process.argv = {options.program,
-                  "--kubeconfig=" + (directory / "kubeconfig").string(),
-                  "--namespace=" + options.ns,
-                  "--identity=" + options.identity,
-                  "--admin-address=127.0.0.1",
-                  "--admin-port=" + std::to_string(started->admin_port_),
-                  "--log-level=" + options.log_level};
+  process.argv = {
+      options.program,
+      "--kubeconfig=" + (directory / "kubeconfig").string(),
+      "--namespace=" + options.ns,
+      "--identity=" + options.identity,
+      "--admin-address=127.0.0.1",
+      "--admin-port=" + std::to_string(started->admin_port_),
+      "--metrics-address=127.0.0.1",
+      "--metrics-port=" + std::to_string(started->metrics_port_),
+      std::string("--metrics-authorization=") + (options.metrics_authorization ? "true" : "false"),
+      "--log-level=" + options.log_level};
   process.argv.insert(process.argv.end(), options.flags.begin(), options.flags.end());
   process.log = directory / "log";
   auto running = Process::Start(process);
@@ -33,7 +38,7 @@ int OperatorProcess::Probe(const std::string& path) const {
   return PlainGet(admin_port_, path).status;
 }
 
-std::string OperatorProcess::Metrics() const { return PlainGet(admin_port_, "/metrics").text; }
+std::string OperatorProcess::Metrics() const { return TlsGet(metrics_port_, "/metrics").text; }
 
 bool OperatorProcess::WaitReady(std::chrono::milliseconds limit) const {
   return WaitUntil([&] { return !process_->Running() || Probe("/readyz") == 200; }, limit) &&

@@ -22,16 +22,19 @@ struct OperatorOptions {
   std::string identity = "operator-under-test";
   std::string log_level = "debug";
   std::vector<std::string> flags{};  // more of them
+  // Whether /metrics wants a token; without, tests read what they need and cause no reviews.
+  bool metrics_authorization = false;
 };
 
 class OperatorProcess {
  public:
   static Result<std::unique_ptr<OperatorProcess>> Start(const OperatorOptions& options);
 
-  // GET of the admin server: the status, or 0 when nobody answers.
+  // GET of /healthz or /readyz: the status, or 0 when nobody answers.
   int Probe(const std::string& path) const;
   std::string Metrics() const;
   int admin_port() const { return admin_port_; }
+  int metrics_port() const { return metrics_port_; }
   bool WaitReady(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
   bool WaitLeading(std::chrono::milliseconds limit = std::chrono::seconds(120)) const;
 
@@ -47,6 +50,7 @@ class OperatorProcess {
 
   TemporaryDirectory directory_;
   int admin_port_ = 0;
+  int metrics_port_ = 0;
   std::unique_ptr<Process> process_;
 };
 

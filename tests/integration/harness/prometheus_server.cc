@@ -8,20 +8,24 @@ namespace ringmaster::testing {
 using nlohmann::json;
 
 Result<std::unique_ptr<PrometheusServer>> PrometheusServer::Start(int target_port,
-                                                                  const std::string& rule_file) {
+                                                                  const std::string& rule_file,
+                                                                  const std::string& token) {
   const std::filesystem::path program = KubernetesPrograms() / "prometheus";
   if (!std::filesystem::exists(program)) {
     return Error{ErrorKind::kNotFound, "no Prometheus: run deploy/local/build.sh prometheus"};
   }
   std::unique_ptr<PrometheusServer> started(new PrometheusServer);
   const std::filesystem::path directory = started->directory_.path();
+  json scrape{{"job_name", "operator"},
+              {"scheme", "https"},
+              {"tls_config", {{"insecure_skip_verify", true}}},
+              {"static_configs", {{{"targets", {"127.0.0.1:" + std::to_string(target_port)}}}}}};
+  if (!token.empty()) scrape["authorization"] = {{"credentials", token}};
   const json config{
       {"global",
        {{"scrape_interval", "1s"}, {"scrape_timeout", "1s"}, {"evaluation_interval", "1s"}}},
       {"rule_files", {rule_file}},
-      {"scrape_configs",
-       {{{"job_name", "operator"},
-         {"static_configs", {{{"targets", {"127.0.0.1:" + std::to_string(target_port)}}}}}}}}};
+      {"scrape_configs", json::array({scrape})}};
   WriteFile(directory / "prometheus.yml", config.dump());  // JSON is YAML
   started->port_ = FreePort();
   ProcessOptions options;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A real Prometheus on loopback that scrapes one target each second and evaluates rules each
-// second. Built by `deploy/local/build.sh prometheus`.
+// A real Prometheus on loopback that scrapes one target each second, as the chart's ServiceMonitor
+// tells it, and evaluates rules each second. Built by `deploy/local/build.sh prometheus`.
 
 #include <memory>
 #include <string>
@@ -15,9 +15,10 @@ namespace ringmaster::testing {
 
 class PrometheusServer {
  public:
-  // Serves when this returns.
+  // Serves when this returns. It shows the token, unless that is empty.
   static Result<std::unique_ptr<PrometheusServer>> Start(int target_port,
-                                                         const std::string& rule_file);
+                                                         const std::string& rule_file,
+                                                         const std::string& token);
 
   // The "data" of an answer of the HTTP API; null when it is no success. `path` follows "/api/v1/".
   nlohmann::json Get(const std::string& path) const;

@@ -22,9 +22,9 @@ TEST(AdminServer, AnswersItsPagesAndNothingElse) {
   const auto server = AdminServer::Start(
       address, {{"/healthz",
                  [] {
-                   return AdminAnswer{503, "watch pods: silent\n"};
+                   return net::HttpAnswer{503, "watch pods: silent\n"};
                  }},
-                {"/broken", []() -> AdminAnswer { throw std::runtime_error("bug"); }}});
+                {"/broken", []() -> net::HttpAnswer { throw std::runtime_error("bug"); }}});
   ASSERT_TRUE(server.ok()) << server.error().message;
   CpprestHttpClientFactory factory;
   const auto client = factory.Make({.base_url = "http://" + address});

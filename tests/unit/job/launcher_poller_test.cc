@@ -83,7 +83,7 @@ class Launcher {
   std::unique_ptr<control::TlsContext> tls_;
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  std::unique_ptr<launcher::ApiServer> server_;
+  std::unique_ptr<net::HttpServer> server_;
   std::jthread thread_;
 };
 
@@ -122,7 +122,7 @@ LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
       .pod_uid = "launcher-uid",
       .pod_ip = "127.0.0.1",
       .credentials = std::move(keys),
-      .order = {.stamp = {.leader_transitions = 1, .generation = replicas}, .replicas = replicas}};
+      .order = {.stamp = {.leader_term = 1, .generation = replicas}, .replicas = replicas}};
 }
 
 // A job's launcher, and the poller that is to ask it.

@@ -184,7 +184,7 @@ struct Operator {
        .launchers = launchers,
        .policy = policy,
        .scope = scope,
-       .leader_transitions = [] { return 1; }}};
+       .leader_term = [] { return 1; }}};
 
  private:
   template <typename Store>

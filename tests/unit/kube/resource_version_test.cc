@@ -1,6 +1,7 @@
 #include "operator/kube/resource_version.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace ringmaster::kube {
 namespace {
@@ -16,6 +17,13 @@ TEST(ResourceVersion, DoesNotCompareAnythingElse) {
   for (const char* other : {"", "0", "01", "abc", "1a", "-1"}) {
     EXPECT_FALSE(CompareResourceVersions(other, "10")) << other;
     EXPECT_FALSE(CompareResourceVersions("10", other)) << other;
+  }
+}
+
+TEST(ResourceVersion, IsANumberWhereItFits) {
+  EXPECT_EQ(NumberOf("9223372036854775807"), std::numeric_limits<int64_t>::max());
+  for (const char* other : {"9223372036854775808", "", "0", "01", "abc", "1a", "-1"}) {
+    EXPECT_FALSE(NumberOf(other)) << other;
   }
 }
 

@@ -67,6 +67,15 @@ TEST(StatusError, ReadsRetryAfterFromHeaderOrBody) {
   EXPECT_EQ(negative.retry_after.count(), 0);
 }
 
+TEST(StatusError, IsToldToWaitHalfAMinuteAtMost) {
+  const Error header = ReadStatusError({429, {{"Retry-After", "3600"}}, "too many"});
+  const Error body =
+      ReadStatusError({429, {}, R"({"kind":"Status","details":{"retryAfterSeconds":86400}})"});
+
+  EXPECT_EQ(header.retry_after, std::chrono::seconds(30));
+  EXPECT_EQ(body.retry_after, std::chrono::seconds(30));
+}
+
 TEST(StatusError, SurvivesBodiesThatAreNoStatus) {
   for (const char* body :
        {"", "<html>", "null", "[1]", R"({"kind":"Status","reason":5,"message":null})"}) {

@@ -1,6 +1,8 @@
 #include "operator/runtime/event_recorder.h"
 
 #include <gtest/gtest.h>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -19,12 +21,27 @@ Event PodsCreated() {
           .note = "created 3 worker Pods"};
 }
 
+Event Scaled(int workers) {
+  Event event = PodsCreated();
+  event.note = "scaled to " + std::to_string(workers);
+  return event;
+}
+
 class EventRecorderTest : public testing::Test {
  protected:
   EventRecorderTest() {
     http_.on_send = [](const http::Request&) -> Result<http::Response> {
       return http::Response{201, {}, "{}"};
     };
+  }
+
+  // Of all events tried, in their order.
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    for (const http::Request& request : http_.Sent()) {
+      notes.push_back(json::parse(request.body)["note"].get<std::string>());
+    }
+    return notes;
   }
 
   FakeClock clock_;
@@ -80,14 +97,85 @@ TEST_F(EventRecorderTest, SendsANewEventWhenTheOldOneIsLongPastOrGone) {
   EXPECT_EQ(http_.Sent().back().method, http::Method::kPost);
 }
 
-TEST_F(EventRecorderTest, DropsWhatDoesNotFitAndWhatCannotBeSent) {
-  for (int i = 0; i < 5; ++i) recorder_.Record(PodsCreated());
+TEST_F(EventRecorderTest, DropsTheOldestOfTooManyAndWhatIsRefusedForGood) {
+  for (int i = 1; i <= 5; ++i) recorder_.Record(Scaled(i));
   EXPECT_EQ(recorder_.dropped(), 2);
 
   http_.Answer(403, "{}");
-  recorder_.SendOne();
+  while (recorder_.SendOne()) {
+  }
 
   EXPECT_EQ(recorder_.dropped(), 3);
+  EXPECT_EQ(Notes(), (std::vector<std::string>{"scaled to 3", "scaled to 4", "scaled to 5"}));
+  clock_.Advance(std::chrono::minutes(2));
+  EXPECT_FALSE(recorder_.SendOne());
+}
+
+TEST_F(EventRecorderTest, TriesAgainWhatIsRefusedForAMoment) {
+  recorder_.Record(Scaled(1));
+  http_.Answer(503, "{}");
+  http_.Answer(500, "{}");
+
+  ASSERT_TRUE(recorder_.SendOne());
+  EXPECT_FALSE(recorder_.SendOne()) << "not at once";
+  clock_.Advance(std::chrono::milliseconds(1200));
+  ASSERT_TRUE(recorder_.SendOne());
+  clock_.Advance(std::chrono::milliseconds(1200));
+  EXPECT_FALSE(recorder_.SendOne()) << "later each time";
+  clock_.Advance(std::chrono::milliseconds(1200));
+  ASSERT_TRUE(recorder_.SendOne());
+  clock_.Advance(std::chrono::minutes(1));
+  EXPECT_FALSE(recorder_.SendOne()) << "once is enough";
+
+  EXPECT_EQ(recorder_.dropped(), 0);
+  const std::vector<http::Request> sent = http_.Sent();
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[0].body, sent[2].body) << "the same name and time, so that none is stored twice";
+}
+
+TEST_F(EventRecorderTest, LetsOthersPassWhatIsRefused) {
+  recorder_.Record(Scaled(1));
+  recorder_.Record(Scaled(2));
+  http_.Answer(503, "{}");
+
+  recorder_.SendOne();
+  recorder_.SendOne();
+
+  EXPECT_EQ(Notes(), (std::vector<std::string>{"scaled to 1", "scaled to 2"}));
+  // With no room left, what was refused goes before what was never tried.
+  for (int i = 3; i <= 5; ++i) recorder_.Record(Scaled(i));
+  EXPECT_EQ(recorder_.dropped(), 1);
+  while (recorder_.SendOne()) {
+  }
+  EXPECT_EQ(Notes().size(), 5u);
+}
+
+TEST_F(EventRecorderTest, WaitsAsLongAsTheServerAsks) {
+  recorder_.Record(Scaled(1));
+  http_.on_send = [](const http::Request&) -> Result<http::Response> {
+    return http::Response{429, {{"Retry-After", "20"}}, "slow down"};
+  };
+  recorder_.SendOne();
+  recorder_.Record(Scaled(2));
+
+  clock_.Advance(std::chrono::seconds(19));
+  EXPECT_FALSE(recorder_.SendOne()) << "no other event either";
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_TRUE(recorder_.SendOne());
+}
+
+TEST_F(EventRecorderTest, GivesUpAfterTenMinutes) {
+  recorder_.Record(Scaled(1));
+  http_.on_send = [](const http::Request&) -> Result<http::Response> {
+    return Error{ErrorKind::kUnavailable, "no route"};
+  };
+  for (int i = 0; i < 11; ++i) {
+    recorder_.SendOne();
+    clock_.Advance(std::chrono::seconds(73));
+  }
+
+  EXPECT_EQ(recorder_.dropped(), 1);
+  EXPECT_FALSE(recorder_.SendOne());
 }
 
 TEST_F(EventRecorderTest, CutsLongNotesBetweenCharacters) {

@@ -1,0 +1,80 @@
+#pragma once
+
+// A small HTTP/1.1 server, plain or over TLS, for callers that nobody vouches for: headers, bodies,
+// connections and times are bounded, and whoever has shown no credentials makes room for others.
+// Serves the launcher's API to the operator, and the operator's probes and metrics. Belongs to the
+// one thread that runs the io_context; no client, no files, no routing.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace boost::asio {
+class io_context;
+namespace ssl {
+class context;
+}
+}  // namespace boost::asio
+
+namespace ringmaster::net {
+
+struct HttpRequest {
+  std::string method{};
+  std::string target{};  // as sent: path and query
+  std::string authorization{};
+  std::string body{};
+};
+
+struct HttpAnswer {
+  unsigned code = 200;
+  std::string body{};
+  std::string content_type = "text/plain; charset=utf-8";
+};
+
+struct HttpServerOptions {
+  std::size_t max_header_bytes = 16 << 10;
+  std::size_t max_body_bytes = 0;
+  // One more takes the place of the oldest without credentials; of the oldest, where all have some.
+  std::size_t max_connections = 64;
+  // From the connection, or the answer before, until a header has come; then for a body, and for an
+  // answer.
+  std::chrono::seconds limit{5};
+  // Who was admitted may be silent for so long between two requests.
+  std::chrono::seconds idle_limit{5};
+};
+
+// Says, once and on any thread, how a request goes on: without a value it is served, else answered
+// so and the connection closed.
+using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
+
+struct HttpHandlers {
+  // Asked when the header has come, before a body is read (`body` is empty). Null: everybody is
+  // served, and nobody counts as having shown credentials. No `admit` outlives the io_context.
+  std::function<void(const HttpRequest& request, Admit admit)> check{};
+  // On the server's thread: answers from memory, at once. What it throws is answered with 500.
+  std::function<HttpAnswer(const HttpRequest& request)> answer{};
+};
+
+// The context of a new connection's TLS; asked for each, so that a certificate can change.
+using TlsSource = std::function<std::shared_ptr<boost::asio::ssl::context>()>;
+
+// Stops at its end, which is on the server's thread, or when that has ended.
+class HttpServer {
+ public:
+  virtual ~HttpServer() = default;
+  virtual int port() const = 0;
+};
+
+// Listens on an IP address; port 0 picks a free one. `tls` is null for plain HTTP. kUnavailable for
+// what cannot be listened on.
+Result<std::unique_ptr<HttpServer>> StartHttpServer(boost::asio::io_context& io,
+                                                    const std::string& address, int port,
+                                                    TlsSource tls, HttpServerOptions options,
+                                                    HttpHandlers handlers);
+
+}  // namespace ringmaster::net

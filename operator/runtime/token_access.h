@@ -1,0 +1,101 @@
+#pragma once
+
+// Who may read a page of ours: bearer tokens, judged by the API server as Kubernetes' own
+// components do it (TokenReview, then SubjectAccessReview of "get" on the page's path). Verdicts
+// are kept for a while, requests to the API server are bounded whatever strangers send. Used for
+// /metrics.
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::runtime {
+
+inline constexpr kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews",
+                                              "TokenReview", false};
+inline constexpr kube::Resource kSubjectAccessReviews{
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", false};
+
+enum class Access {
+  kAllowed,
+  kUnauthenticated,  // nobody's token
+  kForbidden,        // of somebody who may not
+  kBusy,             // too many unknown tokens at once: ask again
+  kUnknown,          // the API server did not say
+};
+
+struct TokenAccessOptions {
+  std::string path = "/metrics";
+  std::chrono::seconds allowed_for{60};
+  std::chrono::seconds refused_for{10};
+  // While the API server says nothing, who was allowed stays so for this long: what it does is
+  // measured then above all.
+  std::chrono::seconds allowed_unasked{600};
+  std::size_t max_kept = 256;
+  std::size_t max_waiting = 32;
+  int strangers_per_second = 10;  // tokens that were not allowed lately
+};
+
+// Thread-safe.
+class TokenAccess {
+ public:
+  using Done = std::function<void(Access)>;
+
+  // `client` has its own HttpClient (nothing else may hold its slots); it and `clock` outlive this.
+  TokenAccess(kube::KubeClient& client, const Clock& clock, TokenAccessOptions options = {});
+  ~TokenAccess();  // stops
+
+  void Start();
+  // Ends the thread; whoever waits or asks from here on gets kUnknown.
+  void Stop();
+
+  // Calls `done` once: at once where the verdict is kept, later on our own thread otherwise.
+  void Judge(const std::string& token, Done done);
+
+  // Judges one waiting token: what the thread does in a loop. For tests. False when none waits.
+  bool JudgeOne();
+
+ private:
+  struct Kept {
+    Access access = Access::kUnknown;
+    Clock::Time at;
+  };
+  struct Waiting {
+    std::string hash;
+    std::string token;
+    std::vector<Done> done;
+  };
+
+  void Work(std::stop_token stop);
+  Access Review(const std::string& token);
+  bool TakeTurnOfStranger(Clock::Time now);
+  Access Keep(const std::string& hash, Access access);
+  bool AllowedSince(const std::string& hash, Clock::Time since) const;
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const TokenAccessOptions options_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Guarded by mutex_.
+  std::map<std::string, Kept> kept_;  // by the token's hash
+  std::deque<Waiting> waiting_;
+  std::deque<Clock::Time> strangers_;  // when those of the last second came
+  bool stopped_ = false;
+
+  std::jthread thread_;
+};
+
+}  // namespace ringmaster::runtime
