@@ -6,7 +6,7 @@ NAME ?= ringmaster
 NODES ?= 3
 F ?=
 
-.PHONY: demo test unit figure soak images cluster-up cluster-down clean help
+.PHONY: demo test unit transcripts figure soak images cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -16,6 +16,10 @@ test: ## build everything and run every test: unit, fuzz, integration, runtime, 
 
 unit: ## build the dev preset and run the unit tests alone
 	@tests/run.sh unit
+
+transcripts: ## record tests/transcripts again: after a change of what operator, launcher, agents or ranks say
+	@cmake --preset dev >/dev/null && cmake --build --preset dev --target transcript_test
+	@RINGMASTER_RECORD=1 build/dev/tests/transcripts/transcript_test --gtest_brief=1 && git status --short tests/transcripts
 
 figure: ## measure one figure of bench/README.md: make figure F=B1
 	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
