@@ -212,6 +212,9 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
   if (job.privileged) {
     context["privileged"] = true;
     context.erase("allowPrivilegeEscalation");
+    // Of any other user no capability is in effect.
+    context["runAsUser"] = 0;
+    context["runAsNonRoot"] = false;
   }
   // What sshd needs to let root log in; of any other user it needs nothing.
   if (RunsAsRoot(spec, context)) {

@@ -14,6 +14,10 @@ constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .factor = 2.0,
                                 .jitter = 0.0};
 
+constexpr char kHowToPassPodSecurity[] =
+    ". Remove what it names from the job's spec, or have the namespace's label "
+    "pod-security.kubernetes.io/enforce set to privileged";
+
 }  // namespace
 
 bool IsTransient(const Error& error) {
@@ -53,7 +57,9 @@ Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now
     reason = api::kReasonInvalidSpec;
     user_error = true;
   }
-  Refusal refusal = MakeRefusal(reason, error.message, failures, now);
+  std::string message = error.message;
+  if (reason == api::kReasonPodSecurity) message += kHowToPassPodSecurity;
+  Refusal refusal = MakeRefusal(reason, std::move(message), failures, now);
   refusal.user_error = user_error;
   return refusal;
 }

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "common/control/pod_contract.h"
 #include "operator/job/gpu_resources.h"
 #include "operator/kube/json_access.h"
 
@@ -35,6 +37,30 @@ bool IsDevice(std::string_view resource) {
   return domain == kDeviceClassDomain || !EndsWith(domain, "kubernetes.io");
 }
 
+// What keeps the workers' container from running as root, as the template says it; empty: nothing.
+std::string OtherUserOfWorker(const std::string& template_json) {
+  if (template_json.empty()) return "";
+  const Result<json> parsed = kube::ParseJson(template_json);
+  if (!parsed.ok()) return "";        // template_policy.h says so
+  std::vector<const json*> contexts;  // the container's counts before the Pod's
+  for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
+    if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
+    contexts.push_back(kube::Find(container, {"securityContext"}));
+  }
+  contexts.push_back(kube::Find(*parsed, {"spec", "securityContext"}));
+  for (const char* field : {"runAsUser", "runAsNonRoot"}) {
+    for (const json* context : contexts) {
+      const json* value = context == nullptr ? nullptr : kube::Find(*context, {field});
+      if (value == nullptr) continue;
+      if (*value != json(0) && *value != json(false)) {
+        return std::string(field) + " to " + value->dump();
+      }
+      break;
+    }
+  }
+  return "";
+}
+
 class Requests {
  public:
   Requests(const api::TrainingJobSpec& spec, const NamespaceRules& rules)
@@ -44,6 +70,7 @@ class Requests {
 
  private:
   void Network();
+  void Privileged();
   void Template(const std::string& text, const std::string& path, bool worker);
   void Container(const json& container, const std::string& path, bool worker);
   void Image(const std::string& image, const std::string& path);
@@ -70,9 +97,7 @@ void Requests::Network() {
   if (spec_.host_network && !rules_.host_network) {
     Add("spec.network.hostNetwork", "", "hostNetwork");
   }
-  if (spec_.privileged && !rules_.privileged) {
-    Add("spec.network.privileged", "", "privileged");
-  }
+  if (spec_.privileged) Privileged();
   if (spec_.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
     Add("spec.network.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
   }
@@ -80,6 +105,27 @@ void Requests::Network() {
     Device(resource, "spec.network.rdmaDevices[" + resource + "]");
     if (IsGpu(resource)) gpus_per_worker_ += count;
   }
+}
+
+// A privileged container has its capabilities in effect as root alone.
+void Requests::Privileged() {
+  const char* path = "spec.network.privileged";
+  if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
+    found_.push_back(
+        {.path = path,
+         .message = "gives a worker that is not root nothing, and spec.worker.template "
+                    "sets " +
+                    user + "; remove that, or privileged"});
+  }
+  std::string missing = rules_.privileged ? "" : "privileged";
+  if (!rules_.root) {
+    missing += missing.empty() ? "root" : " and namespacePolicy.namespaces." + rules_.ns + ".root";
+  }
+  if (missing.empty()) return;
+  Add(path,
+      "a privileged worker runs as root, for which the namespace policy has to allow both "
+      "privileged and root, and the namespace's Pod Security a privileged Pod",
+      missing);
 }
 
 void Requests::Device(const std::string& resource, const std::string& path) {

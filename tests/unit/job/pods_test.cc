@@ -90,8 +90,11 @@ TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
   EXPECT_EQ(managed["securityContext"]["privileged"], true);
   // The API server refuses a privileged container that may not escalate.
   EXPECT_FALSE(managed["securityContext"].contains("allowPrivilegeEscalation"));
+  // As another user it would have no capability in effect; root's login needs three by name.
+  EXPECT_EQ(managed["securityContext"]["runAsUser"], 0);
+  EXPECT_EQ(managed["securityContext"]["runAsNonRoot"], false);
   EXPECT_EQ(managed["securityContext"]["capabilities"],
-            (json{{"drop", {"ALL"}}, {"add", {"IPC_LOCK"}}}));
+            (json{{"drop", {"ALL"}}, {"add", {"SETGID", "SETUID", "SYS_CHROOT", "IPC_LOCK"}}}));
   EXPECT_EQ(managed["resources"]["limits"], (json{{"cpu", 1}, {"rdma/hca", 2}}));
   EXPECT_FALSE(side["securityContext"].contains("privileged"));
   EXPECT_FALSE(side.contains("resources"));

@@ -259,7 +259,7 @@ TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
 TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"privileged", true}};
-  Operator(api, R"({"default": {"privileged": true}})").Settle();
+  Operator(api, R"({"default": {"privileged": true, "root": true}})").Settle();
   ASSERT_EQ(api.Count(kPodsPath), 4U);
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
 

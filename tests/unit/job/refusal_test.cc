@@ -44,8 +44,18 @@ TEST(Refusal, NamesItsReason) {
 
     EXPECT_EQ(refusal.reason, row.reason) << row.error.message;
     EXPECT_EQ(refusal.user_error, row.user_error);
-    EXPECT_EQ(refusal.message, row.error.message);
+    EXPECT_EQ(refusal.message.rfind(row.error.message, 0), 0U);
   }
+}
+
+TEST(Refusal, ByPodSecuritySaysWhatToChange) {
+  const Error error{ErrorKind::kForbidden,
+                    "violates PodSecurity \"restricted:latest\": privileged"};
+
+  const std::string message = RefusalOf(error, true, 0, kNow).message;
+
+  EXPECT_NE(message.find("pod-security.kubernetes.io/enforce"), std::string::npos) << message;
+  EXPECT_NE(message.find("Remove what it names"), std::string::npos) << message;
 }
 
 TEST(Refusal, BacksOffUpToAMinute) {

@@ -40,8 +40,9 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
   const Row table[] = {
       {[](auto& spec) { spec.host_network = true; }, [](auto& rules) { rules.host_network = true; },
        "spec.network.hostNetwork", "team-a.hostNetwork"},
-      {[](auto& spec) { spec.privileged = true; }, [](auto& rules) { rules.privileged = true; },
-       "spec.network.privileged", "team-a.privileged"},
+      {[](auto& spec) { spec.privileged = true; },
+       [](auto& rules) { rules.privileged = rules.root = true; }, "spec.network.privileged",
+       "team-a.privileged and namespacePolicy.namespaces.team-a.root"},
       {[](auto& spec) { spec.ipc_lock = true; },
        [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.network.ipcLock",
        "team-a.capabilities"},
@@ -85,6 +86,52 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
         EXPECT_NE(text.find(row.item), std::string::npos) << text;
       }
     }
+  }
+}
+
+TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
+  NamespaceRules rules;
+  rules.ns = "team-a";
+  api::TrainingJobSpec spec = Spec();
+  spec.privileged = true;
+
+  const std::string all = Only(CheckRequests(spec, rules));
+  EXPECT_NE(all.find("runs as root"), std::string::npos) << all;
+  EXPECT_NE(all.find("namespacePolicy.namespaces.team-a.privileged and "
+                     "namespacePolicy.namespaces.team-a.root"),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find("Pod Security"), std::string::npos) << all;
+
+  rules.privileged = true;
+  const std::string root = Only(CheckRequests(spec, rules));
+  EXPECT_NE(root.find("namespacePolicy.namespaces.team-a.root"), std::string::npos) << root;
+  EXPECT_EQ(root.find("team-a.privileged"), std::string::npos) << root;
+
+  rules.root = true;
+  struct Row {
+    const char* pod_template;
+    const char* refused;  // empty: it is not
+  };
+  const Row table[] = {
+      {R"({"spec": {"securityContext": {"runAsUser": 0}}})", ""},
+      {R"({"spec": {"securityContext": {"runAsUser": 1000}}})", "sets runAsUser to 1000"},
+      {R"({"spec": {"containers": [{"name": "worker", "securityContext": {"runAsNonRoot": true}}]}})",
+       "sets runAsNonRoot to true"},
+      {R"({"spec": {"securityContext": {"runAsUser": 7}, "containers": [{"name": "worker", "securityContext": {"runAsUser": 0}}]}})",
+       ""},
+      {R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "securityContext": {"runAsUser": 7}}]}})",
+       ""},
+  };
+  for (const Row& row : table) {
+    spec.worker.template_json = row.pod_template;
+    const auto found = CheckRequests(spec, rules);
+    if (*row.refused == '\0') {
+      EXPECT_TRUE(found.empty()) << row.pod_template;
+      continue;
+    }
+    const std::string text = Only(found);
+    EXPECT_NE(text.find(row.refused), std::string::npos) << text;
   }
 }
 
