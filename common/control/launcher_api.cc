@@ -114,6 +114,7 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Optional("failures", v.status.failures);
   a.Optional("message", v.status.message);
   a.Optional("stragglers", v.status.stragglers);
+  a.Optional("crashes", v.status.crashes);
 }
 
 }  // namespace wire

@@ -147,6 +147,9 @@ struct LauncherStatus {
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
+  // How often in a row, under this launcher, ranks were killed, or ended while they loaded, without
+  // a step beyond those committed before.
+  int crashes = 0;
   int version = kApiVersion;
 };
 

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,12 @@ struct RankPosition {
 // Of a stack that travels, or stands in a record.
 inline constexpr std::size_t kMaxStackBytes = 3072;
 
+// The kernel killed a process for lack of memory.
+struct OutOfMemory {
+  int64_t limit_bytes = 0;  // of its container; 0: it has none, so that its node had too little
+  int64_t peak_bytes = 0;   // the most that the container held; 0: unknown
+};
+
 // How a rank ended. Exactly one of exit_code (0 … 255) and signal (> 0) says why; the other is -1
 // or 0.
 struct RankExit {
@@ -84,8 +91,11 @@ struct RankExit {
                                         // 10 lines of 300 bytes
   std::string stack{};  // where its threads were, of a rank that was ended because it hung; at most
                         // kMaxStackBytes
+  std::optional<OutOfMemory> out_of_memory{};  // what it was killed for
 
   bool Clean() const { return exit_code == 0 && signal == 0; }
+  // It did not end by itself.
+  bool Killed() const { return signal > 0 || out_of_memory.has_value(); }
 };
 
 // Where training stands, from rank 0's last committed step.

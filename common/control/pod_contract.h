@@ -58,6 +58,8 @@ inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // status.launcherTerm at
 // long.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
+// How often in a row ranks may be killed without a committed step in between.
+inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Exit codes of ranks, with commas between: the job fails at once; the end is not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";

@@ -246,6 +246,12 @@ void Describe(A& a, typename A::template Ref<Beginning> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<OutOfMemory> v) {
+  a.Optional("limitBytes", v.limit_bytes);
+  a.Optional("peakBytes", v.peak_bytes);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("rank", v.rank);
   a.Field("podUid", v.pod_uid);
@@ -257,6 +263,7 @@ void Describe(A& a, typename A::template Ref<RankExit> v) {
   a.Field("signal", v.signal);
   a.Optional("lastLines", v.last_lines);
   a.Optional("stack", v.stack);
+  a.Optional("outOfMemory", v.out_of_memory);
 }
 
 template <typename A>

@@ -187,6 +187,9 @@ Result<void> ReadRestart(const json& policy, std::optional<RestartLimit>& out) {
   const auto window = ReadInt(*object, "windowSeconds", "spec.runPolicy.restart.windowSeconds");
   if (!window.ok()) return window.error();
   if (*window) restart.window = std::chrono::seconds(**window);
+  const auto crashes = ReadInt(*object, "crashLimit", "spec.runPolicy.restart.crashLimit");
+  if (!crashes.ok()) return crashes.error();
+  restart.crash_limit = crashes->value_or(restart.crash_limit);
   for (const auto& [field, codes] : {std::pair("failOnExitCodes", &restart.fail_codes),
                                      std::pair("ignoreExitCodes", &restart.ignored_codes)}) {
     if (auto read = ReadExitCodes(*object, field, *codes); !read.ok()) return read;
@@ -331,6 +334,7 @@ TrainingJobStatus ReadStatus(const json& object) {
   out.observed_generation = kube::GetInt64(*status, {"observedGeneration"}).value_or(0);
   out.state = ReadText(*status, {"state"});
   out.start_time = ReadText(*status, {"startTime"});
+  out.first_step_time = ReadText(*status, {"firstStepTime"});
   out.completion_time = ReadText(*status, {"completionTime"});
   out.launcher_term = kube::GetInt64(*status, {"launcherTerm"}).value_or(0);
   out.installation = ReadText(*status, {"installation"});
@@ -354,6 +358,12 @@ TrainingJobStatus ReadStatus(const json& object) {
   }
   if (const json* recovery = kube::Find(*status, {"lastRecovery"})) {
     out.last_recovery = ReadRecovery(*recovery);
+  }
+  if (const json* crashes = kube::Find(*status, {"crashes"})) {
+    out.crashes = {.count = kube::GetInt32(*crashes, {"count"}).value_or(0),
+                   .of_launcher = kube::GetInt32(*crashes, {"ofLauncher"}).value_or(0),
+                   .step = kube::GetInt64(*crashes, {"step"}).value_or(0),
+                   .time = ReadText(*crashes, {"time"})};
   }
   for (const json& item : kube::GetArray(*status, {"failures"})) {
     out.failures.push_back(ReadFailure(item));
@@ -501,6 +511,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
   SetText(out, "state", status.state);
   SetText(out, "installation", status.installation);
   SetText(out, "startTime", status.start_time);
+  SetText(out, "firstStepTime", status.first_step_time);
   SetText(out, "completionTime", status.completion_time);
   SetText(out, "selector", status.selector);
   json conditions = json::array();
@@ -515,6 +526,12 @@ json EncodeStatus(const TrainingJobStatus& status) {
     if (status.checkpoint->bytes > 0) out["checkpoint"]["bytes"] = status.checkpoint->bytes;
   }
   if (status.last_recovery) out["lastRecovery"] = EncodeRecovery(*status.last_recovery);
+  if (status.crashes) {
+    out["crashes"] = {{"count", status.crashes->count},
+                      {"ofLauncher", status.crashes->of_launcher},
+                      {"step", status.crashes->step}};
+    SetText(out["crashes"], "time", status.crashes->time);
+  }
   if (!status.failures.empty()) {
     json failures = json::array();
     for (const Failure& failure : status.failures) failures.push_back(EncodeFailure(failure));

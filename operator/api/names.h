@@ -128,6 +128,7 @@ inline constexpr char kReasonLauncherReplaced[] = "LauncherReplaced";
 // Reasons of entries in status.failures, beyond Kubernetes' own (OOMKilled, Evicted, Error, ...).
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
+inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
 inline constexpr char kReasonNodeLost[] = "NodeLost";
 inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 

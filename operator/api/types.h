@@ -46,6 +46,7 @@ enum class CleanPodPolicy {
 struct RestartLimit {
   int limit = 10;
   std::chrono::seconds window{3600};
+  int crash_limit = 5;  // deaths by signal in a row without a step in between; 0: no limit
   std::vector<int> fail_codes{};     // exit codes after which the job fails at once
   std::vector<int> ignored_codes{};  // exit codes that are not counted
 };
@@ -54,7 +55,7 @@ struct RestartLimit {
 struct RunPolicy {
   bool suspend = false;
   std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
-  std::optional<std::chrono::seconds> start_timeout{};    // from there to the first world of ranks
+  std::optional<std::chrono::seconds> start_timeout{};    // from there to the first committed step
   std::optional<std::chrono::seconds> ttl_after_success{};
   std::optional<std::chrono::seconds> ttl_after_failure{};
   CleanPodPolicy clean_pods = CleanPodPolicy::kRunning;
@@ -181,10 +182,21 @@ struct CheckpointStatus {
   friend bool operator==(const CheckpointStatus&, const CheckpointStatus&) = default;
 };
 
+// How often in a row ranks or Pods were killed without training getting further.
+struct Crashes {
+  int count = 0;
+  int of_launcher = 0;  // of them: that the present launcher counted
+  int64_t step = 0;     // the furthest that was committed by then
+  std::string time{};   // of the newest; RFC 3339
+
+  friend bool operator==(const Crashes&, const Crashes&) = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
   std::string start_time{};       // RFC 3339; empty while suspended
+  std::string first_step_time{};  // of the first committed step since then; the same
   std::string completion_time{};  // the same, once it has ended
   int64_t launcher_term = 0;
   std::string installation{};  // that has the job; empty until its launcher's Service exists
@@ -196,6 +208,7 @@ struct TrainingJobStatus {
   std::optional<JobProgress> progress;
   std::optional<CheckpointStatus> checkpoint;
   std::optional<Recovery> last_recovery;
+  std::optional<Crashes> crashes;     // unset: none since the newest step
   std::vector<Failure> failures;      // newest first
   std::vector<Straggler> stragglers;  // slowest first, at most control::kMaxStragglers
 

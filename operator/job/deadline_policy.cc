@@ -49,10 +49,10 @@ Outcome DeadlineExceeded(const api::TrainingJob& job) {
 }
 
 ClockCheck CheckStart(const PlanInput& input, const api::TrainingJobStatus& status) {
-  if (status.epoch > 0) return {};
+  if (!status.first_step_time.empty()) return {};
   const ClockCheck check =
       CheckClock(status.start_time, input.job.spec.run_policy.start_timeout, input.wall_now);
-  // A launcher may have started ranks while no operator could write it down.
+  // Ranks may have done steps while no operator could write it down.
   if (check.expired && NotAskedYet(input)) return {.expired = false, .left = kAskFirst};
   return check;
 }
@@ -62,9 +62,9 @@ Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus&
   const api::Condition* running = api::FindCondition(status.conditions, api::kRunning);
   const bool waits_for_pods = ready != nullptr && ready->status != api::ConditionStatus::kTrue;
   const api::Condition* missing = waits_for_pods || running == nullptr ? ready : running;
-  std::string message = "no ranks were started within " +
-                        Seconds(job.spec.run_policy.start_timeout) +
-                        " (runPolicy.startTimeoutSeconds)";
+  std::string message =
+      std::string(status.epoch > 0 ? "no step was completed" : "no ranks were started") +
+      " within " + Seconds(job.spec.run_policy.start_timeout) + " (runPolicy.startTimeoutSeconds)";
   if (missing != nullptr) message += "; " + missing->reason + ": " + missing->message;
   return Failed(
       api::kReasonStartTimeout,

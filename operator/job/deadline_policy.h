@@ -22,8 +22,7 @@ struct ClockCheck {
 ClockCheck CheckDeadline(const PlanInput& input);
 Outcome DeadlineExceeded(const api::TrainingJob& job);
 
-// runPolicy.startTimeoutSeconds, until the launcher has started ranks for the first time. `status`
-// is that of now.
+// runPolicy.startTimeoutSeconds, until the first step is committed. `status` is that of now.
 ClockCheck CheckStart(const PlanInput& input, const api::TrainingJobStatus& status);
 // In the words of the condition Ready.
 Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 
@@ -96,7 +97,7 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
   // Refusals, Pods that cannot go on, pauses: what a person may have to do something about.
   TellReason(old, api::kReady,
              {api::kReasonCreating, api::kReasonWaitingForPods, api::kReasonWaitingForLauncher,
-              api::kReasonWorkersReady, api::kReasonNodesUnreachable},
+              api::kReasonWorkersReady, api::kReasonNodesUnreachable, control::kReasonOOMKilled},
              plan);
   TellReason(old, api::kResizing,
              {api::kReasonStable, api::kReasonScalingUp, api::kReasonScalingDown,

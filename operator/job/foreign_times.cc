@@ -27,11 +27,13 @@ std::shared_ptr<const api::TrainingJob> WithoutFutureTimes(
     if (time > latest) time = latest;
   };
   clamp(past.start_time);
+  clamp(past.first_step_time);
   clamp(past.completion_time);
   for (api::Condition& condition : past.conditions) clamp(condition.last_transition_time);
   for (api::Failure& failure : past.failures) clamp(failure.time);
   for (api::Straggler& straggler : past.stragglers) clamp(straggler.since);
   if (past.checkpoint) clamp(past.checkpoint->time);
+  if (past.crashes) clamp(past.crashes->time);
   if (past == job->status) return job;
   auto corrected = std::make_shared<api::TrainingJob>(*job);
   corrected->status = std::move(past);

@@ -21,7 +21,7 @@ const std::vector<std::string>& WorkerCauses() {
                                                api::kReasonWorkerLost,
                                                api::kReasonNodeLost,
                                                api::kReasonNodeNotReady,
-                                               "OOMKilled",
+                                               control::kReasonOOMKilled,
                                                "Error",
                                                "Evicted",
                                                "Preempting",
@@ -33,7 +33,10 @@ const std::vector<std::string>& WorkerCauses() {
 }
 
 Restart RestartOf(const api::Failure& failure) {
-  if (failure.reason == api::kReasonLauncherLost) return {api::kRoleLauncher, failure.reason};
+  if (failure.reason == api::kReasonLauncherLost ||
+      failure.reason == api::kReasonLauncherOOMKilled) {
+    return {api::kRoleLauncher, failure.reason};
+  }
   if (!failure.start.empty() || failure.rank >= 0) {
     return {kRoleRank, failure.signal > 0 ? "RankKilled" : "RankExited"};
   }
@@ -151,6 +154,7 @@ std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, 
 const std::vector<Restart>& Restarts() {
   static const std::vector<Restart> all = [] {
     std::vector<Restart> restarts{{api::kRoleLauncher, api::kReasonLauncherLost},
+                                  {api::kRoleLauncher, api::kReasonLauncherOOMKilled},
                                   {kRoleRank, "RankKilled"},
                                   {kRoleRank, "RankExited"}};
     for (const std::string& cause : WorkerCauses()) restarts.push_back({api::kRoleWorker, cause});
@@ -162,8 +166,9 @@ const std::vector<Restart>& Restarts() {
 // As the launcher says them (control::Recovery::cause).
 const std::vector<std::string>& RecoveryCauses() {
   static const std::vector<std::string> causes{
-      "RankKilled", "RankExited", "RankReplaced", "AgentLost", "AgentLeft",        "AgentRestarted",
-      "Silence",    "Stalled",    "NoAnswer",     "PodGone",   "CannotReachPeers", kOther};
+      "RankKilled", control::kReasonOOMKilled, "RankExited", "RankReplaced", "AgentLost",
+      "AgentLeft",  "AgentRestarted",          "Silence",    "Stalled",      "NoAnswer",
+      "PodGone",    "CannotReachPeers",        kOther};
   return causes;
 }
 
@@ -177,6 +182,8 @@ const std::vector<std::string>& EndReasons() {
                                                 api::kReasonPodSecurity,
                                                 control::kReasonWorldMismatch,
                                                 control::kReasonRankFailed,
+                                                control::kReasonOOMKilled,
+                                                control::kReasonCrashLoop,
                                                 control::kReasonUserError,
                                                 control::kReasonPreflightFailed,
                                                 control::kReasonCredentialsMismatch,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/crash_policy.h"
 #include "operator/job/event_policy.h"
 #include "operator/job/launcher_policy.h"
 #include "operator/job/leave_policy.h"
@@ -53,6 +55,7 @@ class LivePlanner {
 
  private:
   void RecordEndedPods();
+  void RecordRankFailures();
   void PlanLauncher();
   void ReplaceLauncher();
   void SortWorkers();
@@ -105,20 +108,45 @@ void LivePlanner::RecordEndedPods() {
   // One from before a suspension was ended by it.
   if (launcher != nullptr && launcher->Ended() && !IsSuspended(job_.status)) {
     api::Failure failure = FailureOf(*launcher, now_text_);
-    failure.reason = api::kReasonLauncherLost;
+    const bool memory = failure.reason == control::kReasonOOMKilled;
+    failure.reason = memory ? api::kReasonLauncherOOMKilled : api::kReasonLauncherLost;
     if (AddFailure(plan_.status.failures, std::move(failure))) {
-      plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
-                 HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
+      if (HasCrashed(*launcher)) CountCrashedPod(in_, plan_.status);
+      plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
+                 api::kActionReplace,
+                 memory ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
+                        : HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
     }
   }
   for (const PodPtr& worker : seen_.failed) {
     if (AddFailure(plan_.status.failures, FailureOf(*worker, now_text_))) {
       outlook_.worker_lost = true;
-      plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
-                 HowItEnded(*worker) + "; another worker takes its place");
+      if (HasCrashed(*worker)) CountCrashedPod(in_, plan_.status);
+      const api::Failure& failure = plan_.status.failures.front();
+      const bool memory = failure.reason == control::kReasonOOMKilled;
+      plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventWorkerReplaced,
+                 api::kActionReplace,
+                 memory ? FailureText(failure) + ". Another worker takes its place"
+                        : HowItEnded(*worker) + "; another worker takes its place");
     }
     plan_.Delete(*worker);
   }
+}
+
+// What memory has to do with is told at once; other ends where nothing goes on.
+void LivePlanner::RecordRankFailures() {
+  const auto* answer = AnswerOf(in_);
+  if (answer == nullptr) return;
+  std::vector<api::Failure>& failures = plan_.status.failures;
+  const auto added =
+      static_cast<std::ptrdiff_t>(AddRankFailures(answer->failures, now_text_, failures));
+  const auto memory = [](const api::Failure& failure) {
+    return failure.reason == control::kReasonOOMKilled;
+  };
+  const auto newest = std::find_if(failures.begin(), failures.begin() + added, memory);
+  if (newest == failures.begin() + added) return;
+  plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
+             FailureText(*newest) + ". Its agent starts it again");
 }
 
 void LivePlanner::PlanLauncher() {
@@ -163,6 +191,7 @@ void LivePlanner::ReplaceLauncher() {
     term_ = seen_.next_term;
   }
   plan_.create_launcher = term_;
+  BeginCountOfNextLauncher(plan_.status);
 }
 
 void LivePlanner::SortWorkers() {
@@ -321,9 +350,8 @@ Plan LivePlanner::Make() {
   if (plan_.status.start_time.empty()) plan_.status.start_time = now_text_;
   PlanResumption(in_, plan_);
   RecordEndedPods();
-  if (const auto* answer = AnswerOf(in_)) {
-    AddRankFailures(answer->failures, now_text_, plan_.status.failures);
-  }
+  RecordRankFailures();
+  CountCrashesOfLauncher(in_, plan_.status);
   PlanLauncher();
   SortWorkers();
   ShrinkOrGrow();

@@ -3,11 +3,13 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/cleanup_policy.h"
+#include "operator/job/crash_policy.h"
 #include "operator/job/deadline_policy.h"
 #include "operator/job/event_policy.h"
 #include "operator/job/live_plan.h"
 #include "operator/job/ownership.h"
 #include "operator/job/replacement_policy.h"
+#include "operator/job/reports.h"
 #include "operator/job/status_policy.h"
 #include "operator/job/status_write_policy.h"
 #include "operator/job/suspend_plan.h"
@@ -70,9 +72,12 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
-// The end by one of the job's clocks.
-Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome) {
+// The end by one of the job's clocks, or because it only crashes. `known` of what went wrong.
+Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
+                  const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
+  plan.status.failures = known.failures;
+  plan.status.crashes = known.crashes;
   const PodPtr& launcher = input.observed.launcher;
   if (launcher != nullptr && !launcher->deleting && !launcher->Ended()) {
     plan.EndLauncher(*launcher);
@@ -83,10 +88,16 @@ Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome) {
 // A job that goes on, unless one of its clocks has run out.
 Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck deadline = CheckDeadline(input);
-  if (deadline.expired) return PlanTimeOver(input, DeadlineExceeded(input.job));
+  if (deadline.expired) {
+    return PlanTimeOver(input, DeadlineExceeded(input.job), input.job.status);
+  }
   Plan plan = MakeLivePlan(input);
+  if (const auto crashes = JudgeCrashes(input.job, plan.status)) {
+    if (!NotAskedYet(input)) return PlanTimeOver(input, *crashes, plan.status);
+    plan.RequeueWithin(kAskFirst);
+  }
   const ClockCheck start = CheckStart(input, plan.status);
-  if (start.expired) return PlanTimeOver(input, StartTimedOut(input.job, plan.status));
+  if (start.expired) return PlanTimeOver(input, StartTimedOut(input.job, plan.status), plan.status);
   for (const ClockCheck& clock : {deadline, start}) {
     if (clock.left) plan.RequeueWithin(*clock.left);
   }

@@ -350,6 +350,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
     AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
     AddVariable(container, control::kEnvRestartWindowSeconds,
                 std::to_string(restart->window.count()));
+    AddVariable(container, control::kEnvCrashLimit, std::to_string(restart->crash_limit));
     if (const std::string codes = WithCommas(restart->fail_codes); !codes.empty()) {
       AddVariable(container, control::kEnvFailOnExitCodes, codes);
     }

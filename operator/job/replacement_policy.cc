@@ -45,8 +45,10 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
                                            FailedRole role, Clock::WallTime now) {
   std::vector<Clock::WallTime> times;
   for (const api::Failure& failure : failures) {
-    const bool of_launcher = failure.reason == api::kReasonLauncherLost;
-    if (failure.reason == control::kReasonRankFailed || IsDisruption(failure.reason)) continue;
+    const bool of_launcher = failure.reason == api::kReasonLauncherLost ||
+                             failure.reason == api::kReasonLauncherOOMKilled;
+    const bool of_rank = failure.reason == control::kReasonRankFailed || !failure.start.empty();
+    if (of_rank || IsDisruption(failure.reason)) continue;
     if (of_launcher != (role == FailedRole::kLauncher)) continue;
     const auto time = ParseTime(failure.time);
     if (time && now - *time < kWindow) times.push_back(*time);
@@ -54,8 +56,12 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::sort(times.begin(), times.end());
   int count = 0;
   Clock::WallTime last{};
+  Clock::WallTime event{};  // its first failure: a Pod that lives for seconds is an event each time
   for (const Clock::WallTime time : times) {
-    if (count == 0 || time - last > kSameEvent) ++count;
+    if (count == 0 || time - event > kSameEvent) {
+      ++count;
+      event = time;
+    }
     last = time;
   }
   if (count <= kFreeReplacements) return {};
@@ -74,8 +80,8 @@ bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {
   return true;
 }
 
-void AddRankFailures(const std::vector<control::RankExit>& exits, const std::string& wall_now,
-                     std::vector<api::Failure>& failures) {
+std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
+                            const std::string& wall_now, std::vector<api::Failure>& failures) {
   // Entries that were pushed out of `failures` must not come back: what is older than a known one
   // is known.
   auto first_new = exits.end();
@@ -84,9 +90,13 @@ void AddRankFailures(const std::vector<control::RankExit>& exits, const std::str
       !Listed(failures, FailureOf(*std::prev(first_new), control::kReasonRankFailed, wall_now))) {
     --first_new;
   }
+  std::size_t added = 0;
   for (; first_new != exits.end(); ++first_new) {
-    AddFailure(failures, FailureOf(*first_new, control::kReasonRankFailed, wall_now));
+    const bool news =
+        AddFailure(failures, FailureOf(*first_new, control::kReasonRankFailed, wall_now));
+    added += news ? 1 : 0;
   }
+  return std::min(added, failures.size());
 }
 
 }  // namespace ringmaster::job

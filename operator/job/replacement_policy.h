@@ -26,8 +26,9 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
 // reason of one Pod. True when it was added.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 
-// Those of the launcher's list (newest last) that are newer than all of it in `failures`.
-void AddRankFailures(const std::vector<control::RankExit>& exits, const std::string& wall_now,
-                     std::vector<api::Failure>& failures);
+// Those of the launcher's list (newest last) that are newer than all of it in `failures`. How many:
+// they are the first there.
+std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
+                            const std::string& wall_now, std::vector<api::Failure>& failures);
 
 }  // namespace ringmaster::job

@@ -9,6 +9,8 @@
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/crash_policy.h"
+#include "operator/job/pods.h"
 #include "operator/job/reports.h"
 #include "operator/job/resizing_policy.h"
 
@@ -117,12 +119,25 @@ std::optional<Condition> Silence(const PlanInput& input, const std::string& held
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
+// Why training gets no further, where that is because of crashes. Of a program whose steps nobody
+// sees, that it runs is enough.
+std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& status) {
+  const control::LauncherStatus* answer = AnswerOf(input);
+  const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
+  if (runs && !LaunchSpecOf(input.job.spec).IsManagedTrainer()) return "";
+  return CrashText(input.job, status);
+}
+
 std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
-                                       const api::WorkerCounts& workers) {
+                                       const api::TrainingJobStatus& status) {
+  const api::WorkerCounts& workers = status.workers;
   if (input.memory.refusal) {
     return NotReady(input.memory.refusal->reason.c_str(), input.memory.refusal->message);
   }
   if (auto trouble = TroubleWithPods(input.observed)) return trouble;
+  if (std::string crashes = CrashesText(input, status); !crashes.empty()) {
+    return NotReady(CrashReason(status).c_str(), std::move(crashes));
+  }
   if (outlook.back_off.count() > 0) {
     return NotReady(api::kReasonBackOff,
                     "Pods of this job failed repeatedly (status.failures); the next try waits");
@@ -306,6 +321,15 @@ void DescribeBeginning(const PlanInput& input, const std::optional<control::Begi
                     now);
 }
 
+void NoteFirstStep(const PlanInput& input, const control::LauncherStatus& answer,
+                   api::TrainingJobStatus& status, const std::string& now) {
+  const bool managed = LaunchSpecOf(input.job.spec).IsManagedTrainer();
+  const int64_t begin = answer.beginning ? answer.beginning->step : 0;
+  const bool stepped = managed ? answer.progress && answer.progress->step > begin
+                               : api::IsTrue(status.conditions, api::kRunning);
+  if (stepped && status.first_step_time.empty()) status.first_step_time = now;
+}
+
 void DescribeIsolation(const PlanInput& input, api::TrainingJobStatus& status,
                        const std::string& now) {
   Condition condition{.type = api::kNetworkIsolated,
@@ -424,7 +448,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
         now);
   }
   DescribeIsolation(input, status, now);
-  if (auto ready = DescribeReady(input, outlook, status.workers)) {
+  if (auto ready = DescribeReady(input, outlook, status)) {
     ready->observed_generation = input.job.generation;
     api::SetCondition(status.conditions, *std::move(ready), now);
   }
@@ -434,6 +458,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
     DescribeKept(input, *answer, status);
     DescribeProtection(input, *answer, status, now);
     DescribeBeginning(input, answer->beginning, status, now);
+    NoteFirstStep(input, *answer, status, now);
   } else if (outlook.launcher_lost) {
     DescribeLoss(input, status, now);
   }

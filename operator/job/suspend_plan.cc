@@ -131,6 +131,8 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   status.epoch = 0;
   status.stragglers.clear();
   status.start_time.clear();
+  status.first_step_time.clear();
+  status.crashes.reset();
   status.state = api::kStateSuspended;
   Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
       "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "common/base/cut_text.h"
+#include "common/control/exit_text.h"
 #include "operator/api/names.h"
+#include "operator/job/crash_policy.h"
 #include "operator/job/foreign_times.h"
 #include "operator/job/launcher_words.h"
 
@@ -194,6 +196,9 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
   }
   if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
   if (!pod.reason.empty()) failure.reason = pod.reason;
+  if (failure.reason == control::kReasonOOMKilled) {
+    failure.last_lines.insert(failure.last_lines.begin(), MemoryText(pod));
+  }
   if (failure.last_lines.empty() && !pod.message.empty()) {
     failure.last_lines = LastLines(pod.message);
   }
@@ -202,17 +207,22 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
 
 api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
                        const std::string& wall_now) {
-  return {.worker = exit.pod,
-          .pod_uid = exit.pod_uid,
-          .node = exit.node,
-          .rank = exit.rank,
-          .start = exit.start,
-          .exit_code = exit.exit_code,
-          .signal = exit.signal,
-          .reason = reason,
-          .last_lines = exit.last_lines,
-          .stack = exit.stack,
-          .time = wall_now};
+  api::Failure failure{.worker = exit.pod,
+                       .pod_uid = exit.pod_uid,
+                       .node = exit.node,
+                       .rank = exit.rank,
+                       .start = exit.start,
+                       .exit_code = exit.exit_code,
+                       .signal = exit.signal,
+                       .reason = reason,
+                       .last_lines = exit.last_lines,
+                       .stack = exit.stack,
+                       .time = wall_now};
+  if (exit.out_of_memory) {
+    failure.reason = control::kReasonOOMKilled;
+    failure.last_lines.insert(failure.last_lines.begin(), control::MemoryText(*exit.out_of_memory));
+  }
+  return failure;
 }
 
 }  // namespace ringmaster::job

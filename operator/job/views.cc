@@ -9,6 +9,7 @@
 
 #include "common/base/cut_text.h"
 #include "common/control/pod_contract.h"
+#include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/object_meta.h"
@@ -69,11 +70,20 @@ void ReadManaged(const json& status, ContainerView& view) {
   view.finished_at = kube::GetString(*ended, {"finishedAt"});
 }
 
+// Of Pods by the thousand only those that it is said of.
+void ReadMemoryLimit(const json& object, const std::string& managed, ContainerView& view) {
+  for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
+    if (kube::GetString(container, {"name"}) != managed) continue;
+    view.memory_limit = kube::GetString(container, {"resources", "limits", "memory"});
+  }
+}
+
 ContainerView ReadContainers(const json& object, const std::string& managed) {
   ContainerView view;
   for (const json& status : kube::GetArray(object, {"status", "containerStatuses"})) {
     if (kube::GetString(status, {"name"}) == managed) ReadManaged(status, view);
   }
+  if (view.ended_reason == control::kReasonOOMKilled) ReadMemoryLimit(object, managed, view);
   if (view.terminated || !IsNormalWait(view.waiting_reason)) return view;
   for (const char* list : {"initContainerStatuses", "containerStatuses"}) {
     for (const json& status : kube::GetArray(object, {"status", list})) {

@@ -28,6 +28,7 @@ struct ContainerView {
   std::string ended_reason;   // for example OOMKilled, StartError
   std::string ended_message;  // its termination message
   std::string finished_at;    // RFC 3339
+  std::string memory_limit;   // of one that ran out of memory, as its spec has it; empty: none
 };
 
 struct PodView {

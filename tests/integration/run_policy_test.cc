@@ -10,6 +10,7 @@
 namespace ringmaster::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -262,6 +263,72 @@ TEST_F(RunPolicyTest, AJobOfAnotherControllerIsLeftAlone) {
   for (const ProxiedRequest& request : proxy().Requests()) {
     EXPECT_THAT(request.target, ::testing::Not(HasSubstr("theirs"))) << request.method;
   }
+}
+
+// With version 2 of control groups the kernel ends a container as a whole: nobody but the kubelet's
+// status says why.
+TEST_F(RunPolicyTest, AWorkerThatRunsOutOfMemoryWhereverItStartsEndsTheJob) {
+  StartKubelet();
+  json manifest = WithPolicy("digits", 1, {{"restart", {{"crashLimit", 3}}}});
+  manifest["spec"]["worker"]["template"] = {
+      {"spec",
+       {{"containers",
+         {{{"name", "worker"}, {"resources", {{"limits", {{"memory", "64Mi"}}}}}}}}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Running", "True");
+
+  WaitFor("the end", [&] {
+    for (const auto& [name, pod] : List("pods")) {
+      const bool worker = name.find("-worker-") != std::string::npos;
+      if (!worker || TextAt(pod, "/status/phase") != "Running") continue;
+      kubelet().Terminate(name, 137, "", "OOMKilled");
+    }
+    return TextAt(Condition("digits", "Failed"), "/status") == "True";
+  });
+
+  const json job = Job("digits");
+  EXPECT_EQ(TextAt(Condition("digits", "Failed"), "/reason"), "OOMKilled");
+  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
+              AllOf(HasSubstr("ran out of memory"), HasSubstr("the container is 64Mi"),
+                    HasSubstr("3 times in a row"), HasSubstr("crashLimit")));
+  EXPECT_EQ(At(job, "/status/crashes/count"), json(3));
+  EXPECT_EQ(TextAt(job, "/status/failures/0/reason"), "OOMKilled");
+  EXPECT_THAT(TextAt(job, "/status/failures/0/lastLines/0"),
+              HasSubstr("raise resources.limits.memory of container worker"));
+  WaitFor("an event", [&] { return !Events("OOMKilled").empty(); });
+  WaitFor("no worker", [&] {
+    for (const auto& [name, pod] : List("pods")) {
+      if (TextAt(pod, "/status/phase") == "Running") return false;
+    }
+    return true;
+  });
+}
+
+TEST_F(RunPolicyTest, AnEvictedWorkerIsNoCrash) {
+  StartKubelet();
+  CreateJob(WithPolicy("digits", 1, {{"restart", {{"crashLimit", 1}}}}));
+  WaitCondition("digits", "Running", "True");
+  const auto launcher = kubelet().Launcher("digits-launcher-1");
+  ASSERT_NE(launcher, nullptr);
+  launcher->Report([](control::LauncherStatus& status) {
+    status.progress.emplace();
+    status.progress->step = 5;
+  });
+  WaitFor("its first step",
+          [&] { return !TextAt(Job("digits"), "/status/firstStepTime").empty(); });
+
+  // The kubelet evicts it: that never counts.
+  ASSERT_TRUE(admin()
+                  .MergePatch(Path("pods", "digits-worker-0") + "/status",
+                              {{"status", {{"phase", "Failed"}, {"reason", "Evicted"}}}})
+                  .ok());
+  WaitFor("another worker",
+          [&] { return Names("pods").size() == 2 && !List("pods").contains("digits-worker-0"); });
+  WaitFor("no crash",
+          [&] { return TextAt(Job("digits"), "/status/failures/0/reason") == "Evicted"; });
+
+  EXPECT_EQ(At(Job("digits"), "/status/crashes"), json());
+  EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
 }
 
 }  // namespace

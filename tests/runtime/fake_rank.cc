@@ -8,7 +8,8 @@
 //   --preload-exit=C   ends before RankHello
 //   --fail-rank=R      this rank fails after its steps, by ...
 //   --fail-code=C      ... exiting with C, or
-//   --fail-signal=S    ... by a signal
+//   --fail-signal=S    ... by a signal, or
+//   --fail-memory=1    ... by taking memory until it is killed for it
 //   --fail-once=FILE   ... unless FILE exists, which it makes before it fails
 
 #include <chrono>
@@ -49,6 +50,17 @@ Flags ReadFlags(int argc, char** argv) {
   return flags;
 }
 
+// No more than any test would limit it to.
+void TakeMemory() {
+  constexpr std::size_t kBlock = 16 << 20;
+  for (int block = 0; block < 128; ++block) {
+    char* memory = static_cast<char*>(std::malloc(kBlock));
+    if (memory == nullptr) return;
+    for (std::size_t page = 0; page < kBlock; page += 4096) memory[page] = 1;
+    *static_cast<volatile char*>(memory) = 1;
+  }
+}
+
 void FailIfAsked(const Flags& flags, int rank) {
   if (flags.at("fail-rank") != std::to_string(rank)) return;
   if (const auto once = flags.find("fail-once"); once != flags.end()) {
@@ -57,6 +69,7 @@ void FailIfAsked(const Flags& flags, int rank) {
   }
   std::fprintf(stderr, "rank %d fails as it was asked to\n", rank);
   std::fflush(nullptr);
+  if (flags.contains("fail-memory")) TakeMemory();
   const int signal = std::stoi(flags.at("fail-signal"));
   if (signal != 0) {
     std::signal(signal, SIG_DFL);

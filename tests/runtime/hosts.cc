@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
@@ -26,6 +27,23 @@ std::string MountOwnFolders(const std::string& program) {
     if (!program.starts_with(folder + "/")) mounts += "mount -t tmpfs tmpfs " + folder + " && ";
   }
   return mounts;
+}
+
+// $0 is the folder of a control group, the rest a command.
+constexpr char kJoinGroup[] = R"(echo $$ > "$0/cgroup.procs" && exec "$@")";
+// `ip netns exec` mounts a /sys without them.
+constexpr char kMountGroups[] =
+    "mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/memory && "
+    "mount -t cgroup -o memory memory /sys/fs/cgroup/memory && ";
+
+// The folder of the control group of version 1 that counts our memory; empty: there is none.
+std::string OwnMemoryGroup() {
+  std::istringstream lines(ReadFile("/proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t found = line.find(":memory:");
+    if (found != std::string::npos) return "/sys/fs/cgroup/memory" + line.substr(found + 8);
+  }
+  return "";
 }
 
 // Chains of nftables that swallow packets without a word.
@@ -68,6 +86,17 @@ bool Hosts::Possible() {
          RunCommand({"unshare", "--net", "--pid", "--fork", "true"}).exit_code == 0;
 }
 
+bool Hosts::CanLimitMemory() {
+  return Possible() && access((OwnMemoryGroup() + "/memory.oom_control").c_str(), W_OK) == 0;
+}
+
+void Hosts::LimitMemory(int host, int64_t bytes) {
+  const std::string group = OwnMemoryGroup() + "/" + Namespace(host);
+  std::filesystem::create_directory(group);
+  WriteFile(group + "/memory.limit_in_bytes", std::to_string(bytes));
+  memory_groups_[host] = group;
+}
+
 Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid())) {
   RemoveLeftovers();
   const std::string bridge = prefix_ + "b";
@@ -90,6 +119,10 @@ Hosts::~Hosts() {
     Ip("netns del " + Namespace(host));
   }
   Ip("link del " + prefix_ + "b");
+  for (const auto& limited : memory_groups_) {
+    const std::string& group = limited.second;
+    EXPECT_TRUE(WaitUntil(Seconds(10), [&] { return rmdir(group.c_str()) == 0; })) << group;
+  }
 }
 
 std::string Hosts::Address(int host) const { return "10.99.77." + std::to_string(host + 10); }
@@ -103,11 +136,16 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
                                       const std::vector<std::string>& argv,
                                       const std::string& log_file,
                                       const std::string& working_dir) const {
-  const std::string enter = MountOwnFolders(argv.front()) + kEnter;
-  std::vector<std::string> command = {
+  const auto group = memory_groups_.find(host);
+  const bool limited = group != memory_groups_.end();
+  const std::string enter = (limited ? kMountGroups : "") + MountOwnFolders(argv.front()) + kEnter;
+  std::vector<std::string> command;
+  if (limited) command = {"sh", "-c", kJoinGroup, group->second};
+  const std::vector<std::string> start = {
       "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
       "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",
       enter,   "sh",    host_name};
+  command.insert(command.end(), start.begin(), start.end());
   if (!working_dir.empty()) command.push_back("--chdir=" + working_dir);
   for (const auto& [name, value] : variables) command.push_back(name + "=" + value);
   command.insert(command.end(), argv.begin(), argv.end());

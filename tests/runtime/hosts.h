@@ -5,6 +5,7 @@
 // host is PID 1 of its own PID namespace, so that nothing survives it. Needs root. Names carry the
 // test's pid; what a killed test left behind is removed by the next one.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,13 @@ class Hosts {
 
   explicit Hosts(int count);
   ~Hosts();
+
+  // Whether control groups can be made that limit memory: those of version 1, by root.
+  static bool CanLimitMemory();
+
+  // What starts on this host from here on is in a control group of its own with this limit, and
+  // sees it as a container does. REQUIRES: CanLimitMemory().
+  void LimitMemory(int host, int64_t bytes);
 
   std::string Address(int host) const;
   std::string Namespace(int host) const;
@@ -50,6 +58,7 @@ class Hosts {
 
   const int count_;
   const std::string prefix_;
+  std::map<int, std::string> memory_groups_;  // their folders, by host
 };
 
 }  // namespace ringmaster::runtime_test

@@ -119,6 +119,37 @@ TEST_F(ManagedJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {
   EXPECT_EQ(verdict.clean_exits, 2);
 }
 
+TEST_F(ManagedJob, RanksThatAreKilledBeforeAnyStepEndTheJobWithWhatTheyPrintedLast) {
+  Job job(3, FakeTraining({"--steps=0", "--fail-rank=0", "--fail-signal=9"}));
+
+  const control::Verdict verdict = Run(job, 2);
+
+  EXPECT_EQ(verdict.reason, control::kReasonCrashLoop);
+  EXPECT_THAT(verdict.message, HasSubstr("5 times in a row"));
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  EXPECT_EQ(verdict.first_failure->signal, SIGKILL);
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 0 fails as it was asked to"));
+  EXPECT_FALSE(verdict.first_failure->out_of_memory.has_value());
+}
+
+TEST_F(ManagedJob, ARankThatRunsOutOfMemoryIsNamedWithItsLimit) {
+  if (!Hosts::CanLimitMemory()) {
+    GTEST_SKIP() << "limiting memory needs root and a control group of version 1";
+  }
+  Job job(2, FakeTraining({"--steps=0", "--fail-rank=0", "--fail-memory=1"}));
+  job.launcher_extra = {{control::kEnvCrashLimit, "2"}};
+  job.LimitMemory(0, 512 << 20);
+
+  const control::Verdict verdict = Run(job, 1);
+
+  EXPECT_EQ(verdict.reason, control::kReasonOOMKilled);
+  EXPECT_THAT(verdict.message, HasSubstr("the memory limit is 512 MiB"));
+  ASSERT_TRUE(verdict.first_failure.has_value());
+  ASSERT_TRUE(verdict.first_failure->out_of_memory.has_value());
+  EXPECT_EQ(verdict.first_failure->out_of_memory->limit_bytes, 512 << 20);
+  EXPECT_GT(verdict.first_failure->out_of_memory->peak_bytes, 256 << 20);
+}
+
 TEST_F(ManagedJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   Job job(3, FakeTraining({"--preload-exit=2"}));
 

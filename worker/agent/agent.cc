@@ -304,6 +304,10 @@ void Agent::ReportPositions() {
   if (!report.ranks.empty()) link_.Send(report);
 }
 
+std::optional<control::OutOfMemory> Agent::LackOfMemory(const ProcessEnd& end) {
+  return oom_.Explain(end, std::chrono::steady_clock::now());
+}
+
 void Agent::PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) {
   output_.Print(slot, rank, is_stderr, data);
 }

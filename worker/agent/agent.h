@@ -25,6 +25,7 @@
 #include "worker/agent/launcher_link.h"
 #include "worker/agent/local_output.h"
 #include "worker/agent/local_peers.h"
+#include "worker/agent/oom_watch.h"
 #include "worker/agent/rank_processes.h"
 #include "worker/agent/slots.h"
 #include "worker/agent/worker_readiness.h"
@@ -57,6 +58,7 @@ class Agent final : private SlotActions {
   void RestartRankAfter(int slot, std::chrono::milliseconds delay) override;
   void StopRank(int slot, std::chrono::milliseconds grace) override;
   void EndHangingRank(int slot, const std::string& start, const std::string& reason) override;
+  std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) override;
   void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) override;
 
   control::AgentHello Hello() const;
@@ -83,6 +85,7 @@ class Agent final : private SlotActions {
   const std::function<void(int)> on_end_;
 
   ChildReaper reaper_;
+  OomWatch oom_;
   LocalOutput output_;
   const std::unique_ptr<Slots> slots_;
   RankProcesses ranks_;

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/base/result.h"
 #include "common/control/messages.h"
+#include "worker/agent/child_reaper.h"
 
 namespace ringmaster::agent {
 
@@ -37,6 +39,8 @@ class SlotActions {
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
   // The slot's process hangs: RankStack to the launcher, then its end at once.
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
+  // What a process of this worker that ended like this was killed for (oom_watch.h). Once per end.
+  virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
   // Output that neither attach nor launcher takes. `rank` is -1 where it never had one.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
 };

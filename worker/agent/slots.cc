@@ -89,9 +89,10 @@ bool Slots::Accept(const control::Epoch& epoch, const char* what) {
   return true;
 }
 
-control::RankExit Slots::OfThisWorker(int slot, int rank, control::RankExit exit) const {
+control::RankExit Slots::OfThisWorker(int slot, int rank, control::RankExit exit) {
   exit.slot = slot;
   exit.rank = rank;
+  exit.out_of_memory = actions_->LackOfMemory({exit.exit_code, exit.signal});
   exit.pod_uid = options_.pod_uid;
   exit.pod = options_.pod;
   exit.node = options_.node;

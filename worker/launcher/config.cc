@@ -110,6 +110,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   const auto window = Number(environment, control::kEnvRestartWindowSeconds, 3600, 1'000'000);
   if (!window.ok()) return window.error();
   config.restart_window = std::chrono::seconds(*window);
+  const auto crash_limit = Number(environment, control::kEnvCrashLimit, 5, 1'000'000);
+  if (!crash_limit.ok()) return crash_limit.error();
+  config.crash_limit = static_cast<int>(*crash_limit);
   for (const auto& [name, codes] :
        {std::pair(control::kEnvFailOnExitCodes, &config.exit_codes.fail),
         std::pair(control::kEnvIgnoreExitCodes, &config.exit_codes.ignored)}) {

@@ -34,6 +34,7 @@ struct Config {
   std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
   int restart_limit = 10;                       // ranks that end by themselves within the window
   std::chrono::seconds restart_window{3600};
+  int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers

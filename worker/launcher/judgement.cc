@@ -7,14 +7,18 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_text.h"
 #include "common/control/pod_contract.h"
 #include "worker/launcher/membership.h"
 
 namespace ringmaster::launcher {
 namespace {
 
+using control::HowItEnded;
 using control::LauncherPhase;
 using control::RankExit;
+
+constexpr int kOfVictims = 3;  // from this suspicion on
 
 // Rules and frames are no words.
 bool SaysSomething(const std::string& line) {
@@ -57,13 +61,6 @@ int ExitCodeFor(const RankExit& exit) {
   return exit.exit_code > 0 ? exit.exit_code : 1;
 }
 
-std::string HowItEnded(const RankExit& exit) {
-  if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
-  if (exit.exit_code == 0) return "ended with code 0 before the training was complete";
-  if (exit.exit_code == 127) return "could not be started";
-  return "exited with code " + std::to_string(exit.exit_code);
-}
-
 }  // namespace
 
 bool Membership::FailsAtOnce(const RankExit& exit) const {
@@ -71,12 +68,13 @@ bool Membership::FailsAtOnce(const RankExit& exit) const {
                               options_.exit_codes.fail.contains(exit.exit_code));
 }
 
-// Causes before victims: the user's error, then what a rank did by itself, then what was done to
-// it, then ranks that say themselves that they only lost a peer.
+// Causes before victims: the user's error, then a lack of memory, then what a rank did by itself,
+// then what was done to it, then ranks that say themselves that they only lost a peer.
 int Membership::Suspicion(const RankExit& exit) const {
   if (FailsAtOnce(exit)) return 0;
-  if (exit.exit_code == control::kExitPeerLost) return 3;
-  return exit.signal == 15 ? 2 : 1;
+  if (exit.out_of_memory) return 1;
+  if (exit.exit_code == control::kExitPeerLost) return kOfVictims + 1;
+  return exit.signal == 15 ? kOfVictims : 2;
 }
 
 void Membership::JudgeFaults(Time now) {
@@ -212,7 +210,7 @@ void Membership::JudgeEarlyExits(Time now) {
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
     const bool may_load_again =
-        process.exit->signal > 0 ||
+        process.exit->Killed() ||
         (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
     const bool too_late = gate_.Complete() && now - std::max(started_at_, process.ended_at) >=
                                                   options_.load_again_within;
@@ -237,9 +235,9 @@ void Membership::JudgeFailures(Time now) {
       failing_.begin(), failing_.end(),
       [this](const RankExit& a, const RankExit& b) { return Suspicion(a) < Suspicion(b); });
   const auto settle =
-      must_fail_ && Suspicion(*first) < 2 ? options_.settle : options_.peer_lost_settle;
+      MustFail() && Suspicion(*first) < kOfVictims ? options_.settle : options_.peer_lost_settle;
   if (now - *first_failure_at_ < settle) return;
-  if (must_fail_) return FailBy(RankExit(*first));
+  if (MustFail()) return FailBy(RankExit(*first));
   failing_.clear();
   first_failure_at_.reset();
 }
@@ -287,7 +285,8 @@ void Membership::JudgeExits(Time now) {
         return std::pair(Suspicion(a->exit), a->arrival) <
                std::pair(Suspicion(b->exit), b->arrival);
       });
-  const auto wait = Suspicion(first.exit) >= 2 ? options_.peer_lost_settle : options_.settle;
+  const auto wait =
+      Suspicion(first.exit) >= kOfVictims ? options_.peer_lost_settle : options_.settle;
   if (now - *first_failure_at_ < wait || !EveryMemberHeardSince(*first_failure_at_ + wait / 2)) {
     return;
   }
@@ -296,15 +295,26 @@ void Membership::JudgeExits(Time now) {
 
 void Membership::FailBy(const RankExit& exit) {
   const bool user_error = exit.exit_code == control::kExitUserError;
-  std::string text = "rank " + std::to_string(exit.rank) + " on " + NameOf(exit.pod_uid) + " " +
-                     HowItEnded(exit) + "; " + Printed(exit.last_lines);
-  if (options_.managed && !user_error && FailsAtOnce(exit)) {
+  const bool at_once = FailsAtOnce(exit);
+  const bool crash_loop = options_.managed && !at_once && crashes_.Reached();
+  const char* reason = control::kReasonRankFailed;
+  if (user_error) {
+    reason = control::kReasonUserError;
+  } else if (!at_once && (exit.out_of_memory || (crash_loop && crashes_.OutOfMemory()))) {
+    reason = control::kReasonOOMKilled;
+  } else if (crash_loop) {
+    reason = control::kReasonCrashLoop;
+  }
+  std::string text = RankText(exit) + " " + HowItEnded(exit) + "; " + Printed(exit.last_lines);
+  if (options_.managed && at_once && !user_error) {
     text += "; runPolicy.restart.failOnExitCodes names this code";
+  } else if (crash_loop) {
+    text += "; ranks were killed or did not load " + std::to_string(crashes_.count()) +
+            " times in a row without a further step, the limit (runPolicy.restart.crashLimit)";
   } else if (options_.managed && !user_error && restarts_.counted() > 0) {
     text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
   }
-  Fail(user_error ? control::kReasonUserError : control::kReasonRankFailed, text, ExitCodeFor(exit),
-       exit);
+  Fail(reason, text, ExitCodeFor(exit), exit);
 }
 
 bool Membership::EveryMemberHeardSince(Time since) const {

@@ -93,6 +93,7 @@ class Launcher {
     options.stall_floor = config.stall_floor;
     options.restart_limit = config.restart_limit;
     options.restart_window = config.restart_window;
+    options.crash_limit = config.crash_limit;
     options.exit_codes = config.exit_codes;
     // Lateness of our own must not look like theirs.
     options.late_tick =

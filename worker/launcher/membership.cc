@@ -19,7 +19,8 @@ constexpr int kFreshBeats = 10;
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)),
       stall_watch_(options_.stall_floor, kFreshBeats * options_.heartbeat),
-      restarts_(options_.restart_limit, options_.restart_window) {
+      restarts_(options_.restart_limit, options_.restart_window),
+      crashes_(options_.crash_limit) {
   epoch_ = {options_.term, 0};
 }
 
@@ -347,6 +348,10 @@ void Membership::Hangup(Time now, Worker& worker) {
 }
 
 void Membership::Advance(Time now) {
+  const bool over = phase_ == LauncherPhase::kFinished || released_at_;
+  if (crashes_.Reached() && !over) {
+    return JudgeFailures(now);
+  }
   switch (phase_) {
     case LauncherPhase::kWaitingForOrder:
     case LauncherPhase::kFinished:

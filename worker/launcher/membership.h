@@ -34,6 +34,7 @@
 #include "common/control/messages.h"
 #include "worker/launcher/adoption.h"
 #include "worker/launcher/cooldown.h"
+#include "worker/launcher/crash_limit.h"
 #include "worker/launcher/membership_actions.h"
 #include "worker/launcher/rank_metrics.h"
 #include "worker/launcher/recovery_watch.h"
@@ -147,6 +148,10 @@ class Membership {
   void On(Time now, Worker& worker, const control::RankBegan& began);
   void AskForCheckpoint(Time now);
   void KeepFailure(control::RankExit exit);
+  bool LoadsAgain(const control::RankExit& exit) const;
+  // By a failure that ends the job; by a row of crashes, unless training got further after all.
+  bool MustFail() const { return must_fail_ || crashes_.Reached(); }
+  void NoteCrash(Time now, const control::RankExit& exit, Time since);
   bool WorldUnknown() const;
   void KeepForLater(const Worker& worker, int rank, control::Message message);
   // What is said of a world that we have yet to learn of is heard again when we have.
@@ -220,7 +225,7 @@ class Membership {
   void DropTheUnanswering(Time now);
   void StartProposal(Time now);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
-  void NoteCommitted();
+  void NoteCommitted(int64_t step);
 
   // Ranks that hang or are slow (membership_stall.cc).
   void WatchWorld(Time now);
@@ -269,6 +274,8 @@ class Membership {
   std::string PausedText() const;
   std::string MissingText() const;
   std::string FillingText() const;
+  std::string CrashText() const;
+  std::string RankText(const control::RankExit& exit) const;
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string SlotText(const Slot& slot) const;
 
@@ -339,6 +346,8 @@ class Membership {
   std::map<std::tuple<std::string, int, std::size_t>, control::Message> early_;
   Cooldown cooldown_;
   RestartLimit restarts_;
+  CrashLimit crashes_;
+  std::string newest_crash_;  // in words
   RecoveryWatch recovery_;
   Safekeeping safekeeping_;
   std::deque<control::RankExit> failures_;  // for the status

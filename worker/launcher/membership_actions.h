@@ -57,6 +57,7 @@ struct MembershipOptions {
   int restart_limit = 10;  // ranks that end by themselves, not by a signal
   std::chrono::milliseconds restart_window{3'600'000};
   ExitCodeRules exit_codes;
+  int crash_limit = 5;  // crash_limit.h
 };
 
 // One line of the hostfile, in rank order.

@@ -21,7 +21,7 @@ bool Membership::Elastic() const {
 // matter which event led here.
 void Membership::AdvanceWorld(Time now) {
   JudgeFailures(now);
-  if (must_fail_ || phase_ == LauncherPhase::kFinished) return;
+  if (MustFail() || phase_ == LauncherPhase::kFinished) return;
   if (ShouldAdopt()) return BeginAdopting(now);
   if (order_->replicas == 0) return Stop(now, "no workers are wanted");
   for (const std::string& pod_uid : member_pods_) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_text.h"
 #include "common/control/pod_contract.h"
 #include "worker/launcher/membership.h"
 
@@ -91,8 +92,9 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   if (process.loaded == exit.start) process.loaded.clear();
   safekeeping_.Forget(exit.pod_uid, exit.slot);
   process.exit = exit;
-  process.ended_at = now;
+  const Time last_end = std::exchange(process.ended_at, now);
   process.replaced = false;
+  const Time runs_since = is_member ? started_at_ : last_end;
   const MemberId id{exit.pod_uid, exit.slot, exit.start};
   AddStack(worker, exit);
   ended_.insert(id);
@@ -103,9 +105,12 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
                         phase_ == LauncherPhase::kStopping;
   if (was_told) return;
   cooldown_.Ended(now, exit.pod_uid, exit.slot);
+  if (exit.Killed() || (!is_member && LoadsAgain(exit))) NoteCrash(now, exit, runs_since);
   if (!Elastic()) {
     // Before the first world JudgeEarlyExits decides.
-    if (phase_ == LauncherPhase::kStarting && epochs_run_ > 0) NoteFailure(now, exit);
+    const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
+    if (counts || crashes_.Reached()) return NoteFailure(now, exit);
+    if (!exit.Clean()) KeepFailure(exit);
     return;
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
@@ -117,25 +122,46 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   if (stalled != stalled_.end()) {
     return NoteLoss(now, worker, "Stalled", stalled->second.still_since);
   }
-  NoteLoss(now, worker, exit.signal > 0 ? "RankKilled" : "RankExited", now);
+  NoteLoss(now, worker,
+           exit.out_of_memory ? control::kReasonOOMKilled
+           : exit.signal > 0  ? "RankKilled"
+                              : "RankExited",
+           now);
 }
 
-// A rank ended by itself while the job goes on: for the status, and for the limit. A signal is the
-// machine's doing, but it may be what the others' ends come from.
+// Its agent starts another process in its place, which may well end like this one.
+bool Membership::LoadsAgain(const control::RankExit& exit) const {
+  return exit.exit_code != 0 && exit.exit_code != control::kExitUserError &&
+         exit.exit_code != control::kExitCannotStart &&
+         !options_.exit_codes.ignored.contains(exit.exit_code);
+}
+
+// A rank was killed, or ended while it loaded. `since`: see CrashLimit.
+void Membership::NoteCrash(Time now, const control::RankExit& exit, Time since) {
+  newest_crash_ = RankText(exit) + " " + control::HowItEnded(exit);
+  crashes_.Count(now, since, exit.out_of_memory.has_value());
+}
+
+// A rank ended while the job goes on: for the status, and for the limit. That it was killed does
+// not count there, but may be what the others' ends come from.
 void Membership::NoteFailure(Time now, const control::RankExit& exit) {
   KeepFailure(exit);
   if (!first_failure_at_) first_failure_at_ = now;
   failing_.push_back(exit);
   if (FailsAtOnce(exit)) {
     must_fail_ = true;
-  } else if (exit.signal == 0 && !options_.exit_codes.ignored.contains(exit.exit_code) &&
+  } else if (!exit.Killed() && !options_.exit_codes.ignored.contains(exit.exit_code) &&
              !restarts_.Count(now)) {
     must_fail_ = true;
   }
 }
 
-// For the status.
+// For the status. What is known of an end may be heard again by a launcher that takes over.
 void Membership::KeepFailure(control::RankExit exit) {
+  std::erase_if(failures_, [&](const control::RankExit& known) {
+    return !exit.start.empty() && known.pod_uid == exit.pod_uid && known.slot == exit.slot &&
+           known.start == exit.start;
+  });
   std::vector<std::string>& lines = exit.last_lines;
   if (lines.size() > kMaxFailureLines) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxFailureLines));
@@ -154,7 +180,7 @@ void Membership::On(Time now, Worker& worker, const control::RankProgress& progr
     return;
   }
   progress_ = progress.progress;
-  NoteCommitted();
+  NoteCommitted(progress.progress.step);
   recovery_.Progressed(now, epoch_, progress.progress.step);
 }
 
@@ -165,7 +191,7 @@ void Membership::On(Time now, Worker& worker, const control::RankDone& done) {
       members_[static_cast<std::size_t>(done.rank)].pod_uid != worker.hello.pod_uid) {
     return;
   }
-  NoteCommitted();
+  NoteCommitted(progress_ ? progress_->step : 0);
   done_.insert(done.rank);
   if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < WorldSize()) return;
@@ -186,7 +212,7 @@ void Membership::On(Time now, Worker& worker, const control::RankAtBoundary& bou
       members_[static_cast<std::size_t>(boundary.rank)].pod_uid != worker.hello.pod_uid) {
     return;
   }
-  NoteCommitted();  // the step before the boundary was everybody's
+  NoteCommitted(boundary.step);  // the step before the boundary was everybody's
   at_boundary_.insert(boundary.rank);
   if (!first_at_boundary_) first_at_boundary_ = now;
 }
@@ -254,8 +280,9 @@ void Membership::On(Time /*now*/, Worker& worker, const control::RankProtection&
 }
 
 // A step of the newest world is committed: each of its members has adopted the state.
-void Membership::NoteCommitted() {
+void Membership::NoteCommitted(int64_t step) {
   same_world_attempts_ = 0;
+  crashes_.Committed(step);
   if (!Elastic()) return;
   for (const control::Member& member : members_) stateful_.insert(IdOf(member));
 }

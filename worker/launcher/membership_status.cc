@@ -37,6 +37,8 @@ control::LauncherStatus Membership::Status(Time now) const {
   }
   status.failures.assign(failures_.begin(), failures_.end());
   status.message = WaitingText(now);
+  if (crashes_.count() > 0) status.message += (status.message.empty() ? "" : "; ") + CrashText();
+  status.crashes = crashes_.count();
   status.stragglers = Stragglers(now);
   const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
   if (runs) status.world_size = WorldSize();
@@ -202,6 +204,22 @@ std::string Membership::WaitingForAgentsText(Time now) const {
   }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;
+}
+
+// REQUIRES: crashes_.count() > 0.
+std::string Membership::CrashText() const {
+  const std::string times = std::to_string(crashes_.count());
+  return newest_crash_ + "; ranks were killed or did not load " + times +
+         (crashes_.count() == 1 ? " time" : " times in a row") + " without a further step" +
+         (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
+                                     " (runPolicy.restart.crashLimit)"
+                               : "");
+}
+
+std::string Membership::RankText(const control::RankExit& exit) const {
+  return (exit.rank < 0 ? "the rank of slot " + std::to_string(exit.slot)
+                        : "rank " + std::to_string(exit.rank)) +
+         " on " + NameOf(exit.pod_uid);
 }
 
 std::string Membership::NameOf(const std::string& pod_uid) const {

@@ -157,7 +157,7 @@ void Membership::Adopt(Time now) {
                                 {"undisturbed", undisturbed ? "yes" : "no"}});
   if (!undisturbed && !released_at_ && !AllEndedWell()) {
     JudgeFailures(now);
-    if (!must_fail_ && phase_ == LauncherPhase::kRunning) Form(now);
+    if (!MustFail() && phase_ == LauncherPhase::kRunning) Form(now);
     return;
   }
   Advance(now);

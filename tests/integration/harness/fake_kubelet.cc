@@ -219,15 +219,17 @@ std::shared_ptr<FakeLauncher> FakeKubelet::Launcher(const std::string& pod,
   return found;
 }
 
-Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std::string& message) {
+Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std::string& message,
+                                const std::string& reason) {
   StopLauncher(pod);
   const json stored = admin_.Get(PodPath(pod)).body;
   json container = Find(stored, "/status/containerStatuses/0");
   if (!container.is_object()) return {0, "Pod " + pod + " does not run"};
   container["ready"] = false;
+  const std::string usual = exit_code == 0 ? "Completed" : "Error";
   container["state"] = {{"terminated",
                          {{"exitCode", exit_code},
-                          {"reason", exit_code == 0 ? "Completed" : "Error"},
+                          {"reason", reason.empty() ? usual : reason},
                           {"message", message},
                           {"startedAt", Now()},
                           {"finishedAt", Now()}}}};

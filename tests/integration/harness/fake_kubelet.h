@@ -30,8 +30,10 @@ class FakeKubelet {
   std::shared_ptr<FakeLauncher> Launcher(
       const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message.
-  Response Terminate(const std::string& pod, int exit_code, const std::string& message);
+  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message,
+  // `reason` the kubelet's word where it is not that of any exit code.
+  Response Terminate(const std::string& pod, int exit_code, const std::string& message,
+                     const std::string& reason = "");
 
   // Deleted Pods stay Terminating, as on a node that does not answer, until this is switched off.
   void SetCutOff(bool cut_off);

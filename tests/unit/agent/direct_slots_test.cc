@@ -52,6 +52,17 @@ TEST_F(DirectSlotsTest, ItsExitIsPassedOnWithPodAndRank) {
   EXPECT_EQ(exits[0].exit.pod, "worker-0");
 }
 
+TEST_F(DirectSlotsTest, ALackOfMemoryIsReportedAlsoWhereItTookTheAttach) {
+  actions.out_of_memory = control::OutOfMemory{100, 99};
+
+  slots.OnAttachGone(7);
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
+  EXPECT_EQ(exits[0].exit.out_of_memory->limit_bytes, 100);
+}
+
 TEST_F(DirectSlotsTest, AnAttachThatVanishesTakesItsProgramAlong) {
   slots.OnAttachGone(7);
 

@@ -48,6 +48,9 @@ class FakeSlotActions final : public SlotActions {
     Note("end hanging " + start);
     ended.emplace_back(slot, reason);
   }
+  std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd&) override {
+    return std::exchange(out_of_memory, std::nullopt);
+  }
   void PrintLocally(int, int rank, bool, std::string_view data) override {
     printed += "[" + std::to_string(rank) + "]" + std::string(data);
   }
@@ -81,6 +84,7 @@ class FakeSlotActions final : public SlotActions {
   ErrorKind start_error_kind = ErrorKind::kNotFound;
   std::string printed;
   bool launcher_takes_output = true;
+  std::optional<control::OutOfMemory> out_of_memory;  // of the next end
 
  private:
   void Note(const std::string& what) { done_ += (done_.empty() ? "" : ", ") + what; }

@@ -57,6 +57,20 @@ TEST_F(ManagedSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
   EXPECT_EQ(actions.Told<RankReady>()[0].start, "n-1");
 }
 
+TEST_F(ManagedSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
+  OpenGate();
+  actions.out_of_memory = control::OutOfMemory{100, 99};
+
+  Exit({-1, SIGKILL});
+  Exit({-1, SIGKILL});
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 2U);
+  ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
+  EXPECT_EQ(exits[0].exit.out_of_memory->peak_bytes, 99);
+  EXPECT_FALSE(exits[1].exit.out_of_memory.has_value());
+}
+
 TEST_F(ManagedSlotsTest, EveryStartIsAnotherMember) {
   OpenGate();
 

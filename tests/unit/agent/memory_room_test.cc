@@ -20,8 +20,8 @@ class FakeKernel {
 
   void Write(const std::string& name, const std::string& text) { folders_.Put(name, text); }
   MemorySources Sources() const {
-    return {folders_.source() / "meminfo", folders_.source() / "cgroup",
-            folders_.source() / "cgroups"};
+    return {folders_.source() / "meminfo",
+            {folders_.source() / "cgroup", folders_.source() / "cgroups"}};
   }
 
  private:

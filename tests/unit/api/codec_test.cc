@@ -46,7 +46,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "network": {"interface": "eth1", "sshPort": 2222, "hostNetwork": true, "privileged": true, "ipcLock": true, "rdmaDevices": {"rdma/hca": 2}},
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
-        "restart": {"limit": 3, "failOnExitCodes": [4, 5],
+        "restart": {"limit": 3, "crashLimit": 2, "failOnExitCodes": [4, 5],
         "ignoreExitCodes": [77]}, "managedBy": "ringmaster.dev/operator"}}})"));
 
   ASSERT_TRUE(job.ok());
@@ -82,6 +82,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   ASSERT_TRUE(policy.restart.has_value());
   EXPECT_EQ(policy.restart->limit, 3);
   EXPECT_EQ(policy.restart->window, std::chrono::hours(1));
+  EXPECT_EQ(policy.restart->crash_limit, 2);
   EXPECT_EQ(policy.restart->fail_codes, (std::vector<int>{4, 5}));
   EXPECT_EQ(policy.restart->ignored_codes, std::vector<int>{77});
   EXPECT_EQ(policy.managed_by, "ringmaster.dev/operator");
@@ -175,6 +176,9 @@ TrainingJobStatus FullStatus() {
                                   .detected_millis = 12,
                                   .resumed_millis = 90,
                                   .steps_lost = 0};
+  status.first_step_time = "2026-11-20T10:00:07Z";
+  status.crashes =
+      Crashes{.count = 3, .of_launcher = 2, .step = 41, .time = "2026-11-20T10:00:08Z"};
   status.failures = {{.worker = "d-worker-0",
                       .pod_uid = "p",
                       .node = "n",

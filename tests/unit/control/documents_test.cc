@@ -99,6 +99,8 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   status.last_recovery = Recovery{{2, 7}, "RankKilled", "digits-worker-1", "node1", 12, 340, 0};
   status.pause_reason = kPauseNoQuorum;
   status.failures = {RankExit{1, "uid-1", "digits-worker-1", "node1", 0, "n-1", -1, 9, {"last"}}};
+  status.failures[0].out_of_memory = OutOfMemory{67108864, 67100000};
+  status.crashes = 3;
   status.message = "waits";
 
   const auto decoded = DecodeLauncherStatus(EncodeLauncherStatus(status));

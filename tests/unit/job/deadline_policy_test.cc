@@ -192,21 +192,55 @@ TEST(DeadlinePolicy, ALauncherIsAskedBeforeAStartCountsAsTooLate) {
   EXPECT_TRUE(asks.order.has_value());
   EXPECT_LE(asks.requeue_after, std::chrono::seconds(1));
 
-  scene.Answers(RunningWorld(2));
+  control::LauncherStatus trains = RunningWorld(2);
+  trains.progress = control::Progress{.step = 1};
+  scene.Answers(trains);
   EXPECT_EQ(FailedReason(scene.Make()), "");
 
   scene.launcher->status.reset();  // it does not answer
   EXPECT_EQ(FailedReason(scene.Make()), api::kReasonStartTimeout);
 }
 
-TEST(DeadlinePolicy, AJobWhoseRanksWereStartedHasNoStartTimeoutAnyMore) {
+TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
   const api::TrainingJob job = StartedJob(StartTimeout(600), 1);
-  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  control::LauncherStatus answer = RunningWorld(2);
+  answer.progress = control::Progress{.step = 1};
+  scene.Answers(answer);
+
+  const Plan plan = scene.Make();
+  EXPECT_EQ(plan.status.first_step_time, kPresent);
+
+  scene.job.status = plan.status;
   scene.wall_now += std::chrono::hours(1);
+  scene.Answers(RunningWorld(2));  // of a new launcher, which knows of no step yet
+  EXPECT_EQ(FailedReason(scene.Make()), "");
+}
+
+TEST(DeadlinePolicy, RanksThatRunAndDoNoStepAreTooLateToo) {
+  const api::TrainingJob job = StartedJob(StartTimeout(600), 14);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  control::LauncherStatus answer = RunningWorld(2);
+  answer.phase = control::LauncherPhase::kStarting;
+  answer.world_size = 0;
+  answer.message = "waits for the ranks to load; rank 0 on digits-worker-0 was killed by signal 9";
+  scene.Answers(answer);
+  scene.wall_now += std::chrono::seconds(600);
 
   const Plan plan = scene.Make();
 
-  EXPECT_EQ(FailedReason(plan), "");
+  EXPECT_EQ(FailedReason(plan), api::kReasonStartTimeout);
+  EXPECT_THAT(FailedMessage(plan), HasSubstr("no step was completed within 600 s"));
+  EXPECT_THAT(FailedMessage(plan), HasSubstr("rank 0 on digits-worker-0 was killed by signal 9"));
+}
+
+TEST(DeadlinePolicy, OfAnotherProgramTheStartIsOverWhenItsRanksRun) {
+  api::TrainingJob job = StartedJob(StartTimeout(600), 1);
+  job.spec.command = {"my-program"};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  scene.Answers(RunningWorld(2));
+
+  EXPECT_EQ(scene.Make().status.first_step_time, kPresent);
 }
 
 }  // namespace

@@ -226,6 +226,7 @@ TEST(Pods, LaunchersKnowTheRestartLimitOfTheJob) {
 
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartLimit), "3");
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvRestartWindowSeconds), "600");
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvCrashLimit), "5");
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvFailOnExitCodes), "");
 
   job.spec.run_policy.restart->fail_codes = {3, 4};

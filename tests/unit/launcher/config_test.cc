@@ -28,6 +28,7 @@ TEST(LauncherConfig, HasTheDocumentedLimits) {
   EXPECT_EQ(config->heartbeat, 100ms);
   EXPECT_EQ(config->lost_after, 2000ms);
   EXPECT_EQ(config->restart_limit, 10);
+  EXPECT_EQ(config->crash_limit, 5);
   EXPECT_EQ(config->restart_window, 1h);
   EXPECT_EQ(config->stall_floor, 2000ms);
 }
@@ -49,6 +50,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   environment[control::kEnvLostAfterMillis] = "300";
   environment[control::kEnvRestartLimit] = "0";
   environment[control::kEnvRestartWindowSeconds] = "90";
+  environment[control::kEnvCrashLimit] = "3";
   environment[control::kEnvFailOnExitCodes] = "3,41";
   environment[control::kEnvIgnoreExitCodes] = "77";
   environment[control::kEnvStallMillis] = "0";
@@ -60,6 +62,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   EXPECT_EQ(config->lost_after, 300ms);
   EXPECT_EQ(config->restart_limit, 0);
   EXPECT_EQ(config->restart_window, 90s);
+  EXPECT_EQ(config->crash_limit, 3);
   EXPECT_EQ(config->exit_codes.fail, (std::set<int>{3, 41}));
   EXPECT_EQ(config->exit_codes.ignored, std::set<int>{77});
   EXPECT_EQ(config->stall_floor, 0ms);

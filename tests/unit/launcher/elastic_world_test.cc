@@ -433,7 +433,7 @@ TEST_F(ElasticWorld, CodesThatTheUserIgnoresNeverCount) {
   EXPECT_EQ(Status().failures.size(), 12U);
 }
 
-TEST_F(ElasticWorld, SignalsNeverFailTheJobAndTheNewestSixteenAreTold) {
+TEST_F(ElasticWorld, SignalsWithStepsInBetweenNeverFailTheJobAndTheNewestSixteenAreTold) {
   Run(2);
   for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(EndAndComeBack(0, 9, i));
 

@@ -19,6 +19,7 @@ MembershipOptions OptionsOf(int64_t term) {
   options.join_window = std::chrono::milliseconds(100);
   options.broken_settle = std::chrono::milliseconds(100);
   options.partial_after = std::chrono::hours(1);
+  options.crash_limit = 0;  // as many faults as there are
   return options;
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/base/result.h"
 #include "worker/agent/data_cache/source_folder.h"
+#include "worker/agent/memory_group.h"
 
 namespace ringmaster::agent {
 
@@ -18,10 +19,7 @@ struct MemoryRoom {
   std::int64_t volume_bytes = 0;               // free in the volume
   std::optional<std::int64_t> volume_files{};  // that it can still hold; nothing: no limit
   // Nothing where the volume is not in memory, or there is no limit.
-  struct Container {
-    std::int64_t limit_bytes = 0;
-    std::int64_t used_bytes = 0;  // without what the kernel gives back when it is short of memory
-  };
+  using Container = MemoryGroup::Usage;
   std::optional<Container> container{};
   // MemAvailable; nothing where the volume is not in memory.
   std::optional<std::int64_t> node_bytes{};
@@ -30,8 +28,7 @@ struct MemoryRoom {
 // Where the kernel tells: tests point at files of their own.
 struct MemorySources {
   std::filesystem::path meminfo = "/proc/meminfo";
-  std::filesystem::path own_cgroups = "/proc/self/cgroup";
-  std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2
+  CgroupSources cgroups{};
 };
 
 // The room in the file system of `folder`. Fails where that cannot be asked; a limit that the

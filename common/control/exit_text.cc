@@ -1,0 +1,35 @@
+#include "common/control/exit_text.h"
+
+#include "common/base/byte_text.h"
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::control {
+
+std::string HowItEnded(const RankExit& exit) {
+  if (exit.out_of_memory) {
+    return "was killed because its container ran out of memory: " + MemoryText(*exit.out_of_memory);
+  }
+  if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
+  if (exit.exit_code == 0) return "ended with code 0 before the training was complete";
+  if (exit.exit_code == kExitCannotStart) return "could not be started";
+  return "exited with code " + std::to_string(exit.exit_code);
+}
+
+std::string MemoryText(const OutOfMemory& memory) {
+  const std::string peak = memory.peak_bytes > 0
+                               ? "at most " + BytesText(memory.peak_bytes) + " were in use"
+                               : std::string();
+  if (memory.limit_bytes <= 0) {
+    return "it has no memory limit, so its node had no memory left" +
+           (peak.empty() ? "" : ", and " + peak) +
+           "; set resources.requests.memory of container worker in spec.worker.template, so that "
+           "it "
+           "comes to a node with room for it";
+  }
+  return "the memory limit is " + BytesText(memory.limit_bytes) +
+         (peak.empty() ? "" : ", and " + peak) +
+         "; raise resources.limits.memory of container worker in spec.worker.template, or lower "
+         "what a rank holds, for example its batch";
+}
+
+}  // namespace ringmaster::control

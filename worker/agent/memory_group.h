@@ -1,0 +1,61 @@
+#pragma once
+
+// The memory control group of this container, as the kernel tells of it: its limit, how much it
+// holds and held at most, how many of its processes were killed for lack of memory. Both versions
+// of control groups. Reads files each time it is asked, and keeps nothing open. Used by the agent's
+// report of ranks that end and by the data cache's estimate of room.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ringmaster::agent {
+
+// Where the kernel tells: tests point at files of their own.
+struct CgroupSources {
+  std::filesystem::path own_cgroups = "/proc/self/cgroup";
+  std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2
+};
+
+class MemoryGroup {
+ public:
+  // Nothing where no control group counts this process's memory.
+  static std::optional<MemoryGroup> Find(const CgroupSources& sources = {});
+
+  struct Usage {
+    std::int64_t limit_bytes = 0;
+    std::int64_t used_bytes = 0;  // without what the kernel gives back when it is short of memory
+  };
+  // The tightest of the limits on this process and on the groups around it; nothing without any.
+  std::optional<Usage> Tightest() const;
+  // The lowest of those limits.
+  std::optional<std::int64_t> Limit() const;
+
+  // Of the group of this process alone. The most that it held; nothing where the kernel does not
+  // keep that.
+  std::optional<std::int64_t> Peak() const;
+  // How many processes the kernel has killed for lack of memory so far.
+  std::int64_t Kills() const;
+
+ private:
+  // The names of one version.
+  struct Files {
+    const char* limit;
+    const char* used;
+    const char* inactive_files;  // in memory.stat: cached pages of files, given back first
+    const char* peak;
+    const char* kills;  // lines "name number"
+  };
+
+  MemoryGroup(std::vector<std::filesystem::path> groups, const Files& files)
+      : groups_(std::move(groups)), files_(files) {}
+
+  std::optional<std::int64_t> LimitOf(const std::filesystem::path& group) const;
+
+  std::vector<std::filesystem::path> groups_;  // that exist, innermost first; never empty
+  Files files_;
+};
+
+}  // namespace ringmaster::agent

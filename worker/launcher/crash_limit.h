@@ -1,0 +1,53 @@
+#pragma once
+
+// How often in a row ranks were killed, or ended while they loaded, without training getting any
+// further: a program that is killed wherever it is started again must not loop for ever. Counts
+// rounds: what dies together, because a machine or a fault took many ranks along, is one. A step
+// beyond all that were committed before ends the row. Pure; used by Membership alone.
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace ringmaster::launcher {
+
+class CrashLimit {
+ public:
+  using Time = Clock::Time;
+
+  // `limit` rounds are one too many; 0: there is no limit.
+  explicit CrashLimit(int limit) : limit_(limit) {}
+
+  // One more death. `since`: from when on at the earliest the process, or its world, has run; one
+  // that ran when the present round began dies with it.
+  void Count(Time now, Time since, bool out_of_memory) {
+    if (count_ == 0 || since >= round_began_) {
+      ++count_;
+      round_began_ = now;
+    }
+    if (out_of_memory) out_of_memory_ = count_;
+  }
+
+  // A step that may have been reported before.
+  void Committed(int64_t step) {
+    if (step <= furthest_) return;
+    furthest_ = step;
+    count_ = out_of_memory_ = 0;
+  }
+
+  int count() const { return count_; }
+  int limit() const { return limit_; }
+  bool Reached() const { return limit_ > 0 && count_ >= limit_; }
+  // The newest round, or the one before it, had to do with memory.
+  bool OutOfMemory() const { return out_of_memory_ > 0 && out_of_memory_ + 1 >= count_; }
+
+ private:
+  int limit_;
+  int count_ = 0;
+  int out_of_memory_ = 0;  // the newest round with a death for lack of memory
+  Time round_began_{};
+  int64_t furthest_ = 0;  // committed step
+};
+
+}  // namespace ringmaster::launcher
