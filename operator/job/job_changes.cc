@@ -38,6 +38,7 @@ Restart RestartOf(const api::Failure& failure) {
     return {api::kRoleLauncher, failure.reason};
   }
   if (!failure.start.empty() || failure.rank >= 0) {
+    if (failure.reason == control::kReasonOOMKilled) return {kRoleRank, failure.reason};
     return {kRoleRank, failure.signal > 0 ? "RankKilled" : "RankExited"};
   }
   return {api::kRoleWorker, Bounded(failure.reason, WorkerCauses())};
@@ -156,6 +157,7 @@ const std::vector<Restart>& Restarts() {
     std::vector<Restart> restarts{{api::kRoleLauncher, api::kReasonLauncherLost},
                                   {api::kRoleLauncher, api::kReasonLauncherOOMKilled},
                                   {kRoleRank, "RankKilled"},
+                                  {kRoleRank, control::kReasonOOMKilled},
                                   {kRoleRank, "RankExited"}};
     for (const std::string& cause : WorkerCauses()) restarts.push_back({api::kRoleWorker, cause});
     return restarts;

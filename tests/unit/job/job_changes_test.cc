@@ -159,6 +159,10 @@ TEST(JobChanges, EachNewFailureIsARestartByRoleAndCause) {
   const Case cases[] = {
       {{.worker = "l", .pod_uid = "1", .reason = api::kReasonLauncherLost},
        {"launcher", "LauncherLost"}},
+      {{.worker = "l", .pod_uid = "1", .reason = api::kReasonLauncherOOMKilled},
+       {"launcher", "LauncherOOMKilled"}},
+      {{.worker = "w", .pod_uid = "1", .rank = 0, .start = "a", .signal = 9, .reason = "OOMKilled"},
+       {"rank", "OOMKilled"}},
       {{.worker = "w", .pod_uid = "1", .reason = "OOMKilled"}, {"worker", "OOMKilled"}},
       {{.worker = "w", .pod_uid = "1", .reason = "Evicted"}, {"worker", "Evicted"}},
       {{.worker = "w", .pod_uid = "1", .reason = api::kReasonNodeLost}, {"worker", "NodeLost"}},
