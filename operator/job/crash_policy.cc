@@ -125,7 +125,7 @@ void CountCrashesOfLauncher(const PlanInput& input, api::TrainingJobStatus& stat
   const control::LauncherStatus* answer = AnswerOf(input);
   if (answer == nullptr) return;
   ForgetOldCrashes(input, status);
-  const int counted = std::clamp(answer->crashes, 0, 1'000'000);
+  const int counted = answer->crashes;
   if (!status.crashes) {
     if (counted == 0) return;
     status.crashes.emplace();

@@ -81,6 +81,10 @@ void Bound(control::RankExit& exit) {
   KeepLast(exit.last_lines, kWordsLines);
   for (std::string& line : exit.last_lines) Cut(line, kWordsLineBytes);
   Cut(exit.stack, control::kMaxStackBytes);
+  if (exit.out_of_memory) {
+    Clamp(exit.out_of_memory->limit_bytes, kWordsCount);
+    Clamp(exit.out_of_memory->peak_bytes, kWordsCount);
+  }
 }
 
 void Bound(control::Recovery& recovery) {
@@ -116,6 +120,7 @@ void Bound(control::LauncherStatus& status) {
   Bound(status.epoch);
   Clamp(status.ordered, 0, kWordsRanks);
   Clamp(status.world_size, 0, kWordsRanks);
+  Clamp(status.crashes, 0, kWordsRanks);
   for (control::WorkerReport& worker : status.workers) Bound(worker);
   if (status.progress) Bound(*status.progress);
   if (status.last_recovery) Bound(*status.last_recovery);

@@ -147,6 +147,7 @@ void LivePlanner::RecordRankFailures() {
   if (newest == failures.begin() + added) return;
   plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
              FailureText(*newest) + ". Its agent starts it again");
+  plan_.events.back().of_status = true;
 }
 
 void LivePlanner::PlanLauncher() {

@@ -82,19 +82,21 @@ bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {
 
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures) {
+  const auto entry = [&](const control::RankExit& exit) {
+    api::Failure failure = FailureOf(exit, control::kReasonRankFailed, wall_now);
+    // A rank's start tells it from a Pod, of whose lack of memory no launcher tells.
+    if (failure.start.empty()) failure.reason = control::kReasonRankFailed;
+    return failure;
+  };
   // Entries that were pushed out of `failures` must not come back: what is older than a known one
   // is known.
   auto first_new = exits.end();
-  while (
-      first_new != exits.begin() &&
-      !Listed(failures, FailureOf(*std::prev(first_new), control::kReasonRankFailed, wall_now))) {
+  while (first_new != exits.begin() && !Listed(failures, entry(*std::prev(first_new)))) {
     --first_new;
   }
   std::size_t added = 0;
   for (; first_new != exits.end(); ++first_new) {
-    const bool news =
-        AddFailure(failures, FailureOf(*first_new, control::kReasonRankFailed, wall_now));
-    added += news ? 1 : 0;
+    added += AddFailure(failures, entry(*first_new)) ? 1 : 0;
   }
   return std::min(added, failures.size());
 }

@@ -27,11 +27,11 @@ bool IsReported(const api::Condition& condition) {
 bool NamesLostPod(const std::vector<api::Failure>& failures,
                   const std::vector<api::Failure>& known) {
   return std::ranges::any_of(failures, [&](const api::Failure& failure) {
-    return failure.reason != control::kReasonRankFailed &&
-           std::ranges::none_of(known, [&](const api::Failure& have) {
-             return have.pod_uid == failure.pod_uid && have.reason == failure.reason &&
-                    have.time == failure.time;
-           });
+    const bool of_rank = failure.reason == control::kReasonRankFailed || !failure.start.empty();
+    return !of_rank && std::ranges::none_of(known, [&](const api::Failure& have) {
+      return have.pod_uid == failure.pod_uid && have.reason == failure.reason &&
+             have.time == failure.time;
+    });
   });
 }
 
@@ -48,6 +48,8 @@ bool ChangesReportsAlone(const api::TrainingJobStatus& old, const api::TrainingJ
   rest.checkpoint = old.checkpoint;
   rest.last_recovery = old.last_recovery;
   rest.stragglers = old.stragglers;
+  rest.first_step_time = old.first_step_time;
+  rest.crashes = old.crashes;
   std::vector<api::Condition> conditions = old.conditions;
   std::erase_if(conditions, IsReported);
   std::erase_if(rest.conditions, IsReported);
