@@ -82,7 +82,7 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
   const auto observed = SceneBuilder(job)
                             .Launcher()
                             .Workers(2)
-                            .With(PodBuilder::Worker(2).Ended(137, "OOMKilled", "a\nb\n"))
+                            .With(PodBuilder::Worker(2).Ended(1, "Error", "a\nb\n"))
                             .Build();
 
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
@@ -90,7 +90,7 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
   EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-2"});
   EXPECT_EQ(plan.create_workers, std::vector<int>{3});
   ASSERT_EQ(plan.status.failures.size(), 1u);
-  EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
+  EXPECT_EQ(plan.status.failures[0].reason, "Error");
   EXPECT_EQ(plan.status.failures[0].last_lines, (std::vector<std::string>{"a", "b"}));
   ASSERT_EQ(plan.events.size(), 1u);
   EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);

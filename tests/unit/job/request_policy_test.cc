@@ -130,8 +130,9 @@ TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
       EXPECT_TRUE(found.empty()) << row.pod_template;
       continue;
     }
-    const std::string text = Only(found);
-    EXPECT_NE(text.find(row.refused), std::string::npos) << text;
+    ASSERT_EQ(found.size(), 1U) << row.pod_template;
+    EXPECT_FALSE(found[0].by_policy) << "no policy mends a template";
+    EXPECT_NE(found[0].message.find(row.refused), std::string::npos) << found[0].Text();
   }
 }
 
