@@ -175,7 +175,8 @@ control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_
   }
   order.dead = dead;
   order.checkpoint = wants_checkpoint;
-  WriteFile(Path("order.json"), control::EncodeOrder(order));
+  const std::string text = control::EncodeOrder(order);
+  WriteFile(Path("order.json"), as_operator_says ? as_operator_says(text) : text);
   Ran ran;
   const bool accepted = WaitUntil(Seconds(30), [&] {
     ran = Call("the-operators-token",
@@ -183,8 +184,7 @@ control::LauncherStatus Job::SendOrder(const std::vector<int>& workers, int min_
     return ran.output.ends_with("\n200");
   });
   EXPECT_TRUE(accepted) << ran.output;
-  const auto status = control::DecodeLauncherStatus(ran.output.substr(0, ran.output.rfind('\n')));
-  return status.ok() ? *status : control::LauncherStatus{};
+  return StatusIn(ran);
 }
 
 int Job::OrderWithToken(const std::string& token) {
@@ -193,8 +193,14 @@ int Job::OrderWithToken(const std::string& token) {
 }
 
 control::LauncherStatus Job::Status() {
-  const Ran ran = Call("the-operators-token", {"/v1/status"});
-  const auto status = control::DecodeLauncherStatus(ran.output.substr(0, ran.output.rfind('\n')));
+  return StatusIn(Call("the-operators-token", {"/v1/status"}));
+}
+
+// Of a launcher that did not answer, or that nobody understands, the default.
+control::LauncherStatus Job::StatusIn(const Ran& ran) const {
+  std::string text = ran.output.substr(0, ran.output.rfind('\n'));
+  if (as_launcher_says && ran.output.ends_with("\n200")) text = as_launcher_says(text);
+  const auto status = control::DecodeLauncherStatus(text);
   return status.ok() ? *status : control::LauncherStatus{};
 }
 

@@ -4,6 +4,7 @@
 // agents with the environment an operator would give them, and sends the orders an operator would
 // send. Host 0 is the launcher's, host 1 + i that of worker i.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,9 @@ class Job {
   // hostNetwork. Of each the host.
   std::map<int, int> host_network;
   bool wants_checkpoint = false;  // orders ask for one out of turn
+  // What operator and launcher say to each other, as another version says it; empty: as it is.
+  std::function<std::string(const std::string&)> as_operator_says;
+  std::function<std::string(const std::string&)> as_launcher_says;
 
   void StartLauncher(int term = 1);
   // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.
@@ -65,6 +69,7 @@ class Job {
   std::string SharedMemory() const;  // for the agents' snapshots; all hosts see it
   Variables CommonVariables(const std::string& host_name, const std::string& item_hashes);
   std::string PodUid(int worker) const;
+  control::LauncherStatus StatusIn(const Ran& ran) const;
   Ran Call(const std::string& token, const std::vector<std::string>& arguments);
 
   Hosts hosts_;
