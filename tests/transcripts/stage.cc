@@ -287,6 +287,9 @@ class Stage::Agent final : public agent::SlotActions {
   }
   void EndHangingRank(int /*slot*/, const std::string& /*start*/,
                       const std::string& /*reason*/) override {}
+  std::optional<control::OutOfMemory> LackOfMemory(const agent::ProcessEnd& /*end*/) override {
+    return std::nullopt;
+  }
   void PrintLocally(int /*slot*/, int /*rank*/, bool /*is_stderr*/,
                     std::string_view /*data*/) override {}
 
