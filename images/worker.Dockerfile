@@ -8,11 +8,10 @@ ARG BASE_IMAGE=nvidia/cuda:13.0.1-runtime-ubuntu24.04
 
 FROM ${BASE_IMAGE} AS build
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
-# Those that the `gpu` preset is tested with (bench/ddp/install.sh, deploy/local/cuda.sh).
-ARG TORCH_VERSION=2.15.0
-ARG CUDA_VERSION=13.2.86
+# The wheels are those that the `gpu` preset is tested with (bench/ddp/install.sh, deploy/local/cuda.sh).
 COPY images/worker/packages.sh images/worker/install-build.sh images/worker/install-torch.sh /opt/ringmaster/images/
-RUN /opt/ringmaster/images/install-build.sh && /opt/ringmaster/images/install-torch.sh "${TORCH_VERSION}" "${CUDA_VERSION}"
+COPY images/worker/torch.requirements images/worker/cuda.requirements /opt/ringmaster/images/
+RUN /opt/ringmaster/images/install-build.sh && /opt/ringmaster/images/install-torch.sh
 COPY images/worker/build.sh /opt/ringmaster/images/
 COPY CMakeLists.txt /src/
 COPY common /src/common

@@ -8,7 +8,8 @@
 # which bench/ddp shares, and 0.3 GB for the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cuda=13.2.86 # the CUDA that PyTorch 2.15's wheel is built with: its headers and ours are then the same
+requirements=images/worker/cuda.requirements # by SHA-256
+cuda=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$requirements")
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 folder=$cache/cuda-$cuda
 
@@ -19,12 +20,8 @@ if [ ! -e "$folder" ]; then
   aside=$folder.installing
   rm -rf "$aside"
   echo "cuda.sh: installing CUDA's compiler $cuda into $folder" >&2
-  packages=()
-  for package in nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl; do
-    packages+=("$package==$cuda")
-  done
   python3 -m pip install --quiet --no-cache-dir --no-deps --root-user-action=ignore --target "$aside" \
-    "${packages[@]}" >&2 || {
+    --require-hashes --only-binary=:all: -r "$requirements" >&2 || {
     echo "cuda.sh: pip could not install CUDA's compiler $cuda into $cache; its own message is above" >&2
     exit 1
   }
