@@ -27,6 +27,11 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   add(kube::kSecrets, {"create"});
   if (config.job_network_policies) add(kube::kNetworkPolicies, {"get", "create", "patch"});
   add(kube::kEvents, {"create", "patch"});
+  rules.push_back({.verb = "list",
+                   .resource = kube::kEvents,
+                   .ns = config.watch_namespace,
+                   .without = "what keeps a Pod from starting is not named where only its events "
+                              "say it"});
   for (const char* verb : {"list", "watch"}) {
     rules.push_back({.verb = verb,
                      .resource = kube::kNodes,

@@ -66,6 +66,8 @@ void Describe(A& a, typename A::template Ref<Recovery> v) {
   a.Optional("detectedMillis", v.detected_millis);
   a.Optional("resumedMillis", v.resumed_millis);
   a.Optional("stepsLost", v.steps_lost);
+  a.Optional("fromStart", v.from_start);
+  a.Optional("ranMillis", v.ran_millis);
 }
 
 template <typename A>

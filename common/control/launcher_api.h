@@ -91,15 +91,18 @@ struct WorkerReport {
   std::vector<PreflightFault> faults;
 };
 
-// The newest time that training went on after members had been lost.
+// The newest time that training went on without members that it had before, or that a program which
+// is not our trainer was started anew because its world changed.
 struct Recovery {
   Epoch epoch;        // the one that went on
-  std::string cause;  // "RankKilled", "AgentLost", "Silence", "RankExited", ...
+  std::string cause;  // "RankKilled", "AgentLost", "Silence", "RankExited", "Left", ...
   std::string pod;    // of the first member lost
   std::string node;
   int64_t detected_millis = 0;  // last sign of life → loss declared
   int64_t resumed_millis = 0;   // loss declared → first step of the new epoch committed
   int64_t steps_lost = 0;
+  bool from_start = false;  // the program began anew
+  int64_t ran_millis = 0;   // how long it had run then; 0: not known
 };
 
 // A rank whose own part of a step takes much longer than its peers' (straggler_watch.h).

@@ -311,7 +311,9 @@ Recovery ReadRecovery(const json& item) {
           .node = ReadText(item, {"node"}),
           .detected_millis = kube::GetInt64(item, {"detectedMillis"}).value_or(0),
           .resumed_millis = kube::GetInt64(item, {"resumedMillis"}).value_or(0),
-          .steps_lost = kube::GetInt64(item, {"stepsLost"}).value_or(0)};
+          .steps_lost = kube::GetInt64(item, {"stepsLost"}).value_or(0),
+          .from_start = kube::GetBool(item, {"fromStart"}),
+          .ran_millis = kube::GetInt64(item, {"ranMillis"}).value_or(0)};
 }
 
 JobProgress ReadProgress(const json& progress) {
@@ -333,6 +335,7 @@ TrainingJobStatus ReadStatus(const json& object) {
   if (status == nullptr) return out;
   out.observed_generation = kube::GetInt64(*status, {"observedGeneration"}).value_or(0);
   out.state = ReadText(*status, {"state"});
+  out.reason = ReadText(*status, {"reason"});
   out.start_time = ReadText(*status, {"startTime"});
   out.first_step_time = ReadText(*status, {"firstStepTime"});
   out.completion_time = ReadText(*status, {"completionTime"});
@@ -408,6 +411,8 @@ json EncodeRecovery(const Recovery& recovery) {
            {"stepsLost", recovery.steps_lost}};
   SetText(out, "worker", recovery.worker);
   SetText(out, "node", recovery.node);
+  if (recovery.from_start) out["fromStart"] = true;
+  if (recovery.ran_millis > 0) out["ranMillis"] = recovery.ran_millis;
   return out;
 }
 
@@ -509,6 +514,7 @@ json EncodeStatus(const TrainingJobStatus& status) {
              {"ready", status.workers.ready},
              {"members", status.workers.members}}}};
   SetText(out, "state", status.state);
+  SetText(out, "reason", status.reason);
   SetText(out, "installation", status.installation);
   SetText(out, "startTime", status.start_time);
   SetText(out, "firstStepTime", status.first_step_time);

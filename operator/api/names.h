@@ -89,6 +89,7 @@ inline constexpr char kReasonFinished[] = "Finished";
 inline constexpr char kReasonCompleted[] = "Completed";
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 inline constexpr char kReasonStartError[] = "StartError";
+inline constexpr char kReasonPodNotStarting[] = "PodNotStarting";
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
 inline constexpr char kReasonDeadlineExceeded[] = "DeadlineExceeded";
 inline constexpr char kReasonStartTimeout[] = "StartTimeout";
@@ -129,6 +130,7 @@ inline constexpr char kReasonLauncherReplaced[] = "LauncherReplaced";
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
 inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
+inline constexpr char kReasonProgramRestarted[] = "ProgramRestarted";  // also of an event
 inline constexpr char kReasonNodeLost[] = "NodeLost";
 inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 

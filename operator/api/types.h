@@ -160,7 +160,8 @@ struct Straggler {
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 
-// The newest time that training went on after it had lost workers.
+// The newest time that training went on after it had lost workers, or that a program which is not
+// our trainer was started anew because its world changed.
 struct Recovery {
   int64_t epoch = 0;  // that went on
   std::string cause{};
@@ -169,6 +170,8 @@ struct Recovery {
   int64_t detected_millis = 0;  // last sign of life -> known as lost
   int64_t resumed_millis = 0;   // known as lost -> first step done
   int64_t steps_lost = 0;
+  bool from_start = false;  // the program began anew
+  int64_t ran_millis = 0;   // how long it had run then; 0: not known
 
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
@@ -195,6 +198,7 @@ struct Crashes {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
+  std::string reason{};           // of the condition that says why it is in that state
   std::string start_time{};       // RFC 3339; empty while suspended
   std::string first_step_time{};  // of the first committed step since then; the same
   std::string completion_time{};  // the same, once it has ended

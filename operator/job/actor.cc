@@ -11,6 +11,7 @@
 #include "operator/job/job_log.h"
 #include "operator/job/manifests.h"
 #include "operator/job/network_policies.h"
+#include "operator/job/pod_refusal.h"
 #include "operator/job/pods.h"
 #include "operator/job/refusal.h"
 #include "operator/job/services.h"
@@ -317,7 +318,7 @@ void Actor::PostLauncher(int64_t term) {
     const std::lock_guard lock(mutex_);
     memory_.unused_term = term;
   }
-  NoteError(created.error(), true);
+  NotePodRefused(created.error(), manifest);
 }
 
 void Actor::PostWorker(int index) {
@@ -336,7 +337,11 @@ std::optional<json> Actor::Post(const kube::Resource& resource, const json& mani
   if (created.error().kind == ErrorKind::kAlreadyExists) {
     return JudgeExisting(resource, kube::GetString(manifest, {"metadata", "name"}));
   }
-  NoteError(created.error(), resource == kube::kPods);
+  if (resource == kube::kPods) {
+    NotePodRefused(created.error(), manifest);
+  } else {
+    NoteError(created.error(), false);
+  }
   return std::nullopt;
 }
 
@@ -445,6 +450,13 @@ void Actor::NoteError(const Error& error, bool of_pod) {
   }
   const std::lock_guard lock(mutex_);
   if (!error_) error_ = error;
+}
+
+void Actor::NotePodRefused(Error error, const json& pod) {
+  if (error.kind == ErrorKind::kInvalid) {
+    error.message = InWordsOfTheJob(error.message, pod, job_.spec);
+  }
+  NoteError(error, true);
 }
 
 void Actor::NoteRefusal(Refusal refusal) {

@@ -101,6 +101,7 @@ class Actor {
                                               const std::string& name);
   void NoteWrite(const kube::Resource& resource, const nlohmann::json& stored);
   void NoteError(const Error& error, bool of_pod);
+  void NotePodRefused(Error error, const nlohmann::json& pod);
   void NoteRefusal(Refusal refusal);
   void NoteAgain();
   bool CleanSoFar();

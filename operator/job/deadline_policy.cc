@@ -11,16 +11,6 @@ namespace ringmaster::job {
 
 namespace {
 
-ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono::seconds>& limit,
-                      Clock::WallTime now) {
-  if (!limit) return {};
-  const auto begin = ParseTime(since);
-  if (!begin) return {};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*begin + *limit - now);
-  if (left.count() <= 0) return {.expired = true, .left = {}};
-  return {.expired = false, .left = left};
-}
-
 Outcome Failed(const char* reason, std::string message) {
   return {.succeeded = false,
           .reason = reason,
@@ -34,6 +24,16 @@ std::string Seconds(const std::optional<std::chrono::seconds>& limit) {
 }
 
 }  // namespace
+
+ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono::seconds>& limit,
+                      Clock::WallTime now) {
+  if (!limit) return {};
+  const auto begin = ParseTime(since);
+  if (!begin) return {};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*begin + *limit - now);
+  if (left.count() <= 0) return {.expired = true, .left = {}};
+  return {.expired = false, .left = left};
+}
 
 ClockCheck CheckDeadline(const PlanInput& input) {
   return CheckClock(input.job.status.start_time, input.job.spec.run_policy.active_deadline,

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 #include "operator/job/plan.h"
 #include "operator/job/verdict_policy.h"
@@ -17,6 +18,10 @@ struct ClockCheck {
   bool expired = false;
   std::optional<std::chrono::milliseconds> left;
 };
+
+// `since` is RFC 3339.
+ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono::seconds>& limit,
+                      Clock::WallTime now);
 
 // runPolicy.activeDeadlineSeconds.
 ClockCheck CheckDeadline(const PlanInput& input);

@@ -1,8 +1,10 @@
 #include "operator/job/event_policy.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
@@ -26,7 +28,7 @@ void TellOfStatus(bool warning, std::string reason, const char* action, std::str
 
 void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
-  if (!recovery || recovery == old.last_recovery) return;
+  if (!recovery || recovery == old.last_recovery || recovery->from_start) return;
   std::string note = "training goes on in epoch " + std::to_string(recovery->epoch);
   if (!recovery->worker.empty()) {
     note += " after the loss of " + recovery->worker +
@@ -36,6 +38,31 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
           " ms, training again " + std::to_string(recovery->resumed_millis) + " ms later; " +
           Steps(recovery->steps_lost);
   TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
+}
+
+// Workers that somebody else takes away, and how.
+std::string WhoWasTakenAway(const PlanInput& input) {
+  constexpr std::size_t kMostNamed = 5;
+  std::vector<std::string> texts;
+  const auto add = [&](const std::string& pod, const std::string& node, const std::string& how) {
+    texts.push_back(pod + (node.empty() ? "" : " on node " + node) + how);
+  };
+  for (const PodPtr& pod : input.observed.deleting) {
+    if (!pod->leaving.empty()) continue;
+    add(pod->name, pod->node,
+        pod->disruption.empty() ? " is being deleted" : " is taken away (" + pod->disruption + ")");
+  }
+  for (const GoneWorker& worker : input.memory.gone) {
+    if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
+  }
+  std::string all;
+  for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
+    all += (i == 0 ? "" : ", ") + texts[i];
+  }
+  if (texts.size() > kMostNamed) {
+    all += " and " + std::to_string(texts.size() - kMostNamed) + " more";
+  }
+  return all;
 }
 
 void TellWorkers(const PlanInput& input, Plan& plan) {
@@ -48,9 +75,12 @@ void TellWorkers(const PlanInput& input, Plan& plan) {
                   " workers");
   } else if (!plan.create_workers.empty() && plan.deletes.empty() &&
              old.workers.replicas > static_cast<int>(input.observed.live.size())) {
+    const std::size_t count = plan.create_workers.size();
+    const std::string who = WhoWasTakenAway(input);
     plan.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
-              std::to_string(plan.create_workers.size()) +
-                  " worker Pod(s) are gone or being deleted; new ones are made");
+              (who.empty() ? std::to_string(count) + " worker Pods are gone" : who) +
+                  (count == 1 ? "; another worker takes its place"
+                              : "; " + std::to_string(count) + " others take their places"));
   }
 }
 

@@ -82,6 +82,7 @@ std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const Training
   };
   for (const api::Failure& failure : after.failures) {
     if (!before.failures.empty() && same(failure, before.failures.front())) break;
+    if (failure.reason == api::kReasonProgramRestarted) continue;  // a recovery counts it
     restarts.push_back(RestartOf(failure));
   }
   return restarts;
@@ -167,10 +168,15 @@ const std::vector<Restart>& Restarts() {
 
 // As the launcher says them (control::Recovery::cause).
 const std::vector<std::string>& RecoveryCauses() {
-  static const std::vector<std::string> causes{
-      "RankKilled", control::kReasonOOMKilled, "RankExited", "RankReplaced", "AgentLost",
-      "AgentLeft",  "AgentRestarted",          "Silence",    "Stalled",      "NoAnswer",
-      "PodGone",    "CannotReachPeers",        kOther};
+  static const std::vector<std::string> causes{"RankKilled",     control::kReasonOOMKilled,
+                                               "RankExited",     "RankReplaced",
+                                               "AgentLost",      "AgentLeft",
+                                               "AgentRestarted", "Silence",
+                                               "Stalled",        "NoAnswer",
+                                               "PodGone",        "CannotReachPeers",
+                                               "Left",           "ScaledDown",
+                                               "WorkersJoin",    "WorldChanged",
+                                               "LauncherLost",   kOther};
   return causes;
 }
 

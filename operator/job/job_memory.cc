@@ -36,15 +36,33 @@ void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& m
   }
 }
 
+void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) {
+  std::map<std::string, Clock::Time> since;
+  const auto look = [&](const PodPtr& pod) {
+    if (pod == nullptr || pod->deleting || pod->phase != PodPhase::kPending) return;
+    if (pod->node.empty() || !IsNormalWait(pod->container.waiting_reason)) return;
+    const auto known = slow.since.find(pod->uid);
+    since[pod->uid] = known == slow.since.end() ? now : known->second;
+  };
+  look(observed.launcher);
+  for (const PodPtr& worker : observed.live) look(worker);
+  if (since.empty()) {
+    slow = {};
+    return;
+  }
+  if (!since.contains(slow.asked)) slow.said.clear();
+  slow.since = std::move(since);
+}
+
 }  // namespace
 
 void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,
               Clock::Time now, JobMemory& memory) {
-  std::set<std::string> workers;
+  std::map<std::string, PodPtr> workers;
   std::map<std::string, Clock::Time> leaving_since;
   std::set<std::string> nodes;
   observed.ForEachWorker([&](const PodPtr& worker) {
-    workers.insert(worker->uid);
+    workers.emplace(worker->uid, worker);
     if (!worker->leaving.empty()) {
       const auto known = memory.leaving_since.find(worker->uid);
       leaving_since[worker->uid] = known == memory.leaving_since.end() ? now : known->second;
@@ -57,9 +75,15 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
                                        memory.nodes.contains(observed.launcher->node))) {
     nodes.insert(observed.launcher->node);
   }
-  for (const std::string& uid : memory.workers) {
+  for (GoneWorker& worker : memory.gone) worker.news = false;
+  for (const auto& [uid, worker] : memory.workers) {
     if (workers.contains(uid)) continue;
-    memory.gone.push_back({.pod_uid = uid, .epoch = std::nullopt});
+    // Those that are taken away in sight of everybody have been missed since then.
+    memory.gone.push_back({.pod_uid = uid,
+                           .epoch = std::nullopt,
+                           .pod = worker->name,
+                           .node = worker->node,
+                           .news = !worker->deleting && worker->leaving.empty()});
   }
   std::erase_if(memory.gone,
                 [&](const GoneWorker& worker) { return workers.contains(worker.pod_uid); });
@@ -67,6 +91,7 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
   memory.leaving_since = std::move(leaving_since);
   memory.nodes = std::move(nodes);
   ForgetOldEvidence(launcher, memory);
+  RememberStarts(observed, now, memory.slow_start);
 }
 
 }  // namespace ringmaster::job

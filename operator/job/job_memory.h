@@ -34,6 +34,18 @@ struct GoneWorker {
   std::string pod_uid;
   std::optional<control::Epoch>
       epoch;  // the launcher's when it was missed, as soon as one is known
+  std::string pod{};
+  std::string node{};
+  bool news = true;  // it was not missed before
+};
+
+// Pods on their nodes that do not start and whose status does not say why (pod_events.h).
+struct SlowStart {
+  std::map<std::string, Clock::Time> since;  // seen first, by UID
+  std::string asked;                         // UID of the one whose events were read last
+  std::string said;                          // its newest warning; empty: there is none
+  Clock::Time ask_again{};
+  int times = 0;  // that somebody was asked about
 };
 
 // A suspension that is under way.
@@ -55,11 +67,12 @@ struct JobMemory {
   std::optional<SuspensionMemory> suspension;
   std::optional<Clock::WallTime> phase_since;  // when this process wrote the present status.state
 
-  std::set<std::string> workers;                     // UIDs of the worker Pods that exist
+  std::map<std::string, PodPtr> workers;             // the worker Pods that exist, by UID
   std::set<std::string> nodes;                       // of this job's Pods, seen to exist
   std::vector<GoneWorker> gone;                      // oldest first
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
-  bool isolated = false;                             // the job's NetworkPolicies exist
+  SlowStart slow_start;
+  bool isolated = false;              // the job's NetworkPolicies exist
   std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
   // What was said about the present trouble, so that it is said once.
   bool told_of_nodes = false;      // the event NodesUnreachable

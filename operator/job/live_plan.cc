@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
@@ -12,9 +13,11 @@
 #include "operator/job/leave_policy.h"
 #include "operator/job/loss_policy.h"
 #include "operator/job/node_policy.h"
+#include "operator/job/pod_events.h"
 #include "operator/job/pods.h"
 #include "operator/job/replacement_policy.h"
 #include "operator/job/reports.h"
+#include "operator/job/restart_policy.h"
 #include "operator/job/status_policy.h"
 #include "operator/job/suspend_plan.h"
 #include "operator/job/verdict_policy.h"
@@ -65,7 +68,6 @@ class LivePlanner {
   void PlanServices();
   void PlanIsolation();
   void PlanOrder();
-
   // Workers that finished under the present launcher: it told them to end, and its verdict is on
   // the way.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
@@ -185,8 +187,20 @@ void LivePlanner::PlanLauncher() {
 }
 
 void LivePlanner::ReplaceLauncher() {
-  const bool unused = seen_.launcher == nullptr && in_.memory.unused_term > 0 &&
+  const PodPtr& launcher = seen_.launcher;
+  const bool unused = launcher == nullptr && in_.memory.unused_term > 0 &&
                       in_.memory.unused_term == job_.status.launcher_term;
+  const bool deleted = launcher == nullptr || (launcher->deleting && !launcher->Ended());
+  if (deleted && !unused && job_.status.launcher_term > 0 && !IsSuspended(job_.status)) {
+    const std::string name = api::LauncherPodName(job_.name, job_.status.launcher_term);
+    const std::string how = launcher == nullptr || launcher->disruption.empty()
+                                ? " was deleted"
+                                : " is taken away (" + launcher->disruption + ")";
+    const std::string node =
+        launcher == nullptr || launcher->node.empty() ? "" : " on node " + launcher->node;
+    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
+               name + node + how + "; a new launcher takes over");
+  }
   if (!unused) {
     plan_.raise_term = seen_.next_term;
     term_ = seen_.next_term;
@@ -354,13 +368,18 @@ Plan LivePlanner::Make() {
   RecordRankFailures();
   CountCrashesOfLauncher(in_, plan_.status);
   PlanLauncher();
+  TellRestartByLauncher(in_, outlook_, plan_);
   SortWorkers();
   ShrinkOrGrow();
   PlanServices();
   PlanIsolation();
   PlanOrder();
   plan_.status.launcher_term = term_;
+  NextQuestion question = PodToAskAbout(seen_, in_.memory, in_.now);
+  plan_.ask_about = std::move(question.ask);
+  if (question.left) plan_.RequeueWithin(*question.left);
   DescribeLive(in_, outlook_, plan_.status);
+  TellRestartInNewWorld(in_, plan_);
   AddEvents(in_, outlook_, plan_);
   return std::move(plan_);
 }

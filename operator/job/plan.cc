@@ -6,6 +6,7 @@
 #include "operator/job/crash_policy.h"
 #include "operator/job/deadline_policy.h"
 #include "operator/job/event_policy.h"
+#include "operator/job/image_policy.h"
 #include "operator/job/live_plan.h"
 #include "operator/job/ownership.h"
 #include "operator/job/replacement_policy.h"
@@ -77,6 +78,7 @@ Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
   plan.status.failures = known.failures;
+  if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
   plan.status.crashes = known.crashes;
   const PodPtr& launcher = input.observed.launcher;
   if (launcher != nullptr && !launcher->deleting && !launcher->Ended()) {
@@ -98,7 +100,9 @@ Plan PlanWithinTime(const PlanInput& input) {
   }
   const ClockCheck start = CheckStart(input, plan.status);
   if (start.expired) return PlanTimeOver(input, StartTimedOut(input.job, plan.status), plan.status);
-  for (const ClockCheck& clock : {deadline, start}) {
+  const ClockCheck images = CheckImages(input);
+  if (images.expired) return PlanTimeOver(input, ImageNotToBeHad(input), plan.status);
+  for (const ClockCheck& clock : {deadline, start, images}) {
     if (clock.left) plan.RequeueWithin(*clock.left);
   }
   return plan;
@@ -120,6 +124,15 @@ void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds ProgressPeriod(std::size_t jobs) {
+  constexpr std::size_t kWritesPerSecond = 100;
+  constexpr std::chrono::milliseconds kMost{10'000};
+  const std::size_t least = static_cast<std::size_t>(kMost.count()) * kWritesPerSecond / 1000;
+  if (jobs >= least) return kMost;
+  return std::max(kLeastProgressPeriod,
+                  std::chrono::milliseconds(static_cast<int64_t>(jobs * 1000 / kWritesPerSecond)));
+}
 
 Plan MakePlan(const PlanInput& input) {
   const bool unclaimed =

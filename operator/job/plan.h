@@ -9,10 +9,11 @@
 // Policies it is made of: verdict_policy.h (has the job ended?), deadline_policy.h (is its time
 // over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),
 // launcher_policy.h and loss_policy.h (who is lost?), leave_policy.h (who goes, and when?),
-// replacement_policy.h (how soon again?), status_policy.h, resizing_policy.h and event_policy.h
-// (what to tell people).
+// image_policy.h (can its image be had?), replacement_policy.h (how soon again?), status_policy.h,
+// resizing_policy.h and event_policy.h (what to tell people).
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,11 @@
 
 namespace ringmaster::job {
 
+// How often a status is written for its progress alone: all jobs together at most a hundred times a
+// second, and each at least every ten seconds.
+inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
+std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
+
 struct PlanInput {
   const api::TrainingJob& job;
   const std::vector<Violation>& violations;
@@ -40,6 +46,8 @@ struct PlanInput {
   LaunchersHeard launchers{};    // counted only while this job's launcher is not heard
   bool network_policies = true;  // jobs get them
   std::string installation{};    // ours
+  // Progress alone is written this often; anything else that changes is written at once.
+  std::chrono::milliseconds progress_period = kLeastProgressPeriod;
 };
 
 struct PodDelete {
@@ -54,6 +62,12 @@ struct PodMark {
   std::string uid;
   std::string resource_version;
   std::string reason;
+};
+
+// A Pod whose events are read, as nothing else says why it does not start (pod_events.h).
+struct PodQuestion {
+  std::string pod;
+  std::string uid;
 };
 
 struct PlannedEvent {
@@ -92,6 +106,7 @@ struct Plan {
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
       order;  // for the launcher; unset when there is none to ask. The stamp is the reconciler's
+  std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 
   // The first term needs no compare-and-set before its Pod: the Pod's name is as good.

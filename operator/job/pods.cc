@@ -22,9 +22,6 @@ namespace {
 constexpr char kCredentialsVolume[] = "ringmaster-credentials";
 constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
-constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
-constexpr char kDataSourceVolume[] = "ringmaster-data-source";
-constexpr char kDataVolume[] = "ringmaster-data";
 constexpr int64_t kMostGpus = 1024;  // of one worker
 
 // Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.

@@ -16,6 +16,11 @@
 
 namespace ringmaster::job {
 
+// Names of a Pod's volumes that come from spec.checkpoint and spec.dataCache.
+inline constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
+inline constexpr char kDataSourceVolume[] = "ringmaster-data-source";
+inline constexpr char kDataVolume[] = "ringmaster-data";
+
 // What every Pod of a job is made from. The references outlive the call.
 struct PodContext {
   const api::TrainingJob& job;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "common/base/log.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/foreign_times.h"
+#include "operator/job/pod_events.h"
 #include "operator/job/refusal.h"
 #include "operator/job/request_policy.h"
 #include "operator/kube/resource.h"
@@ -17,6 +20,10 @@ namespace {
 
 // A refusal of the namespace's rules is found anew by every reconcile.
 constexpr std::chrono::minutes kJudgeAgain{1};
+
+// All jobs together read events of five Pods a second at most.
+constexpr std::chrono::milliseconds kBetweenQuestions{200};
+constexpr std::chrono::milliseconds kNextTurn{1'000};
 
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
@@ -84,7 +91,8 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                 .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard(job->ns)
                                                                  : LaunchersHeard{},
                 .network_policies = parts_.tools.isolation.enabled,
-                .installation = parts_.scope.installation});
+                .installation = parts_.scope.installation,
+                .progress_period = ProgressPeriod(parts_.jobs.size())});
   plan.write_status = plan.write_status || job != stored;
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
@@ -92,7 +100,31 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   TalkToLauncher(*job, observed, plan, *credentials);
   const auto again = Actor(parts_.tools, *stored, observed, *credentials, known.memory).Act(plan);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
-  return runtime::ReconcileResult{.requeue_after = *again};
+  if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
+  const auto latest = AskAbout(*job, *plan.ask_about, known.memory);
+  return runtime::ReconcileResult{.requeue_after = std::min(latest, again->value_or(latest))};
+}
+
+// Events are not indexed: the API server reads through those of the whole namespace for each list,
+// whose other users decide how many there are, and how long.
+std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
+                                               const PodQuestion& question, JobMemory& memory) {
+  constexpr std::chrono::milliseconds kAtOnce{1};
+  const Clock& clock = parts_.tools.clock;
+  const std::unique_lock one(asking_, std::try_to_lock);
+  if (!one.owns_lock() || clock.Now() - asked_at_ < kBetweenQuestions) return kNextTurn;
+  const auto events = parts_.tools.client.List(
+      kube::kEvents, job.ns,
+      {.field_selector = "regarding.uid=" + question.uid, .limit = 20, .max_bytes = 256 << 10});
+  asked_at_ = clock.Now();
+  if (!events.ok()) {
+    LogDebug("Could not read a Pod's events",
+             {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
+  }
+  std::string said = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
+  const bool news = NoteAnswer(question, std::move(said), asked_at_, memory);
+  if (news) return kAtOnce;
+  return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at_);
 }
 
 bool Reconciler::IsOurs(const api::TrainingJob& job) const {

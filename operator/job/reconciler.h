@@ -75,8 +75,15 @@ class Reconciler {
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
                       const std::shared_ptr<const Credentials>& credentials);
 
+  // Reads what keeps a Pod from starting. When to look at the job again, at the latest.
+  std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
+                                     JobMemory& memory);
+
   const ReconcilerParts parts_;
   CredentialsCache credentials_;
+
+  std::mutex asking_;       // held while events are read: one list at a time for all jobs
+  Clock::Time asked_at_{};  // the last one, guarded by asking_
 
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Known>> known_;  // the map is guarded by mutex_

@@ -47,7 +47,8 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   for (const api::Failure& failure : failures) {
     const bool of_launcher = failure.reason == api::kReasonLauncherLost ||
                              failure.reason == api::kReasonLauncherOOMKilled;
-    const bool of_rank = failure.reason == control::kReasonRankFailed || !failure.start.empty();
+    const bool of_rank = failure.reason == control::kReasonRankFailed ||
+                         failure.reason == api::kReasonProgramRestarted || !failure.start.empty();
     if (of_rank || IsDisruption(failure.reason)) continue;
     if (of_launcher != (role == FailedRole::kLauncher)) continue;
     const auto time = ParseTime(failure.time);

@@ -66,7 +66,9 @@ api::Recovery RecoveryOf(const control::Recovery& recovery) {
           .node = recovery.node,
           .detected_millis = recovery.detected_millis,
           .resumed_millis = recovery.resumed_millis,
-          .steps_lost = recovery.steps_lost};
+          .steps_lost = recovery.steps_lost,
+          .from_start = recovery.from_start,
+          .ran_millis = recovery.ran_millis};
 }
 
 }  // namespace

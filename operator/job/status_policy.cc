@@ -41,14 +41,21 @@ std::string ShortNumber(double value) {
 }
 
 // A Pod that cannot go on by itself: the reason is Kubernetes' own.
-std::optional<Condition> TroubleOf(const PodView& pod) {
+std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
     return Condition{.type = api::kReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonUnschedulable,
                      .message = pod.name + " finds no node: " + pod.unschedulable};
   }
-  if (IsNormalWait(pod.container.waiting_reason)) return std::nullopt;
+  if (IsNormalWait(pod.container.waiting_reason)) {
+    if (slow.asked != pod.uid || slow.said.empty()) return std::nullopt;
+    return Condition{
+        .type = api::kReady,
+        .status = ConditionStatus::kFalse,
+        .reason = api::kReasonPodNotStarting,
+        .message = pod.name + " on node " + pod.node + " does not start: " + slow.said};
+  }
   return Condition{.type = api::kReady,
                    .status = ConditionStatus::kFalse,
                    .reason = pod.container.waiting_reason,
@@ -56,12 +63,12 @@ std::optional<Condition> TroubleOf(const PodView& pod) {
                               " does not start: " + pod.container.waiting_message};
 }
 
-std::optional<Condition> TroubleWithPods(const Observed& observed) {
+std::optional<Condition> TroubleWithPods(const Observed& observed, const SlowStart& slow) {
   if (observed.launcher != nullptr && !observed.launcher->deleting) {
-    if (auto trouble = TroubleOf(*observed.launcher)) return trouble;
+    if (auto trouble = TroubleOf(*observed.launcher, slow)) return trouble;
   }
   for (const PodPtr& worker : observed.live) {
-    if (auto trouble = TroubleOf(*worker)) return trouble;
+    if (auto trouble = TroubleOf(*worker, slow)) return trouble;
   }
   return std::nullopt;
 }
@@ -134,7 +141,7 @@ std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook
   if (input.memory.refusal) {
     return NotReady(input.memory.refusal->reason.c_str(), input.memory.refusal->message);
   }
-  if (auto trouble = TroubleWithPods(input.observed)) return trouble;
+  if (auto trouble = TroubleWithPods(input.observed, input.memory.slow_start)) return trouble;
   if (std::string crashes = CrashesText(input, status); !crashes.empty()) {
     return NotReady(CrashReason(status).c_str(), std::move(crashes));
   }
@@ -209,8 +216,7 @@ api::JobProgress DescribeProgress(const control::Progress& progress, double step
   }
   if (progress.total_steps <= 0) return out;
   const int64_t done = std::clamp<int64_t>(progress.step, 0, progress.total_steps);
-  out.percent = static_cast<int>(100.0 * static_cast<double>(done) /
-                                 static_cast<double>(progress.total_steps));
+  out.percent = PercentDone(done, progress.total_steps);
   if (steps_per_second > 0 && done < progress.total_steps) {
     const double seconds = static_cast<double>(progress.total_steps - done) / steps_per_second;
     if (seconds < 1e9) {
@@ -384,6 +390,57 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
   workers.ready = std::min(workers.ready, workers.desired);
 }
 
+// Of a job that has ended: what its conditions said of the present is over, what they said of the
+// past stays.
+void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status,
+                      const std::string& now) {
+  const auto end = [&](const char* type, std::string message) {
+    api::SetCondition(status.conditions,
+                      {.type = type,
+                       .status = ConditionStatus::kFalse,
+                       .reason = api::kReasonFinished,
+                       .message = std::move(message),
+                       .observed_generation = input.job.generation},
+                      now);
+  };
+  for (const char* type : {api::kReady, api::kRunning}) end(type, "the job has ended");
+  for (const char* type : {api::kResizing, api::kSuspended}) {
+    if (api::FindCondition(status.conditions, type) != nullptr) end(type, "the job has ended");
+  }
+  const Condition* created = api::FindCondition(status.conditions, api::kCreated);
+  if (created != nullptr && created->status != ConditionStatus::kTrue) {
+    end(api::kCreated, "the job ended before all of its Pods existed");
+  } else if (created != nullptr) {
+    Condition was = *created;
+    was.message = "all of its Pods were created";
+    api::SetCondition(status.conditions, std::move(was), now);
+  }
+  const Condition* kept = api::FindCondition(status.conditions, api::kProtected);
+  if (kept != nullptr && kept->status == ConditionStatus::kFalse) {
+    Condition last = *kept;
+    last.message = "the job has ended; until then it said: " + last.message;
+    api::SetCondition(status.conditions, std::move(last), now);
+  }
+}
+
+// The reason of the condition that says most about `status.state`.
+std::string ReasonOfState(const api::TrainingJobStatus& status) {
+  const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
+  for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {
+    if (api::IsTrue(status.conditions, type)) return find(type)->reason;
+  }
+  const Condition* resizing = find(api::kResizing);
+  const Condition* running = find(api::kRunning);
+  const Condition* ready = find(api::kReady);
+  const bool runs = running != nullptr && running->status == ConditionStatus::kTrue;
+  if (runs && resizing != nullptr && resizing->status == ConditionStatus::kTrue) {
+    return resizing->reason;
+  }
+  const bool waits = ready != nullptr && ready->status != ConditionStatus::kTrue;
+  if (!runs && waits && status.state != api::kStatePaused) return ready->reason;
+  return running == nullptr ? "" : running->reason;
+}
+
 std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status) {
   const Condition* running = api::FindCondition(status.conditions, api::kRunning);
   if (running != nullptr && running->status == ConditionStatus::kTrue) return api::kStateRunning;
@@ -397,6 +454,10 @@ std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status
 }
 
 }  // namespace
+
+int PercentDone(int64_t done, int64_t total) {
+  return static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+}
 
 bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
   return std::equal(a.stragglers.begin(), a.stragglers.end(), b.stragglers.begin(),
@@ -463,6 +524,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
     DescribeLoss(input, status, now);
   }
   status.state = StateOf(input, status);
+  status.reason = ReasonOfState(status);
 }
 
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
@@ -472,24 +534,7 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   status.completion_time = now;
   status.workers.ready = status.workers.members = 0;
   status.stragglers.clear();
-  for (const char* type : {api::kReady, api::kRunning}) {
-    api::SetCondition(status.conditions,
-                      {.type = type,
-                       .status = ConditionStatus::kFalse,
-                       .reason = api::kReasonFinished,
-                       .message = "the job has ended",
-                       .observed_generation = input.job.generation},
-                      now);
-  }
-  if (api::FindCondition(status.conditions, api::kSuspended) != nullptr) {
-    api::SetCondition(status.conditions,
-                      {.type = api::kSuspended,
-                       .status = ConditionStatus::kFalse,
-                       .reason = api::kReasonFinished,
-                       .message = "the job has ended",
-                       .observed_generation = input.job.generation},
-                      now);
-  }
+  SettleConditions(input, status, now);
   api::SetCondition(status.conditions,
                     {.type = outcome.succeeded ? api::kSucceeded : api::kFailed,
                      .status = ConditionStatus::kTrue,
@@ -498,6 +543,7 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      .observed_generation = input.job.generation},
                     now);
   status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
+  status.reason = ReasonOfState(status);
   if (!outcome.verdict) return;
   DescribeBeginning(input, outcome.verdict->beginning, status, now);
   status.epoch = outcome.verdict->epoch.number;

@@ -4,6 +4,7 @@
 // exists and what the launcher says. Pure; plan.h calls it after it has decided what to do.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,9 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
 // Status of a job that has ended with `outcome`. Verdict's numbers replace the last known ones.
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      api::TrainingJobStatus& status);
+
+// REQUIRES: 0 <= done <= total, 0 < total.
+int PercentDone(int64_t done, int64_t total);
 
 // Whether both name the same ranks as stragglers: how slow those are changes all the time.
 bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);

@@ -14,8 +14,6 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr auto kProgressPeriod = std::chrono::seconds(10);
-
 // Conditions that follow what the launcher says.
 bool IsReported(const api::Condition& condition) {
   static constexpr std::array<std::string_view, 5> kTypes{
@@ -40,6 +38,7 @@ bool ChangesReportsAlone(const api::TrainingJobStatus& old, const api::TrainingJ
   api::TrainingJobStatus rest = status;
   rest.failures = old.failures;
   rest.state = old.state;
+  rest.reason = old.reason;
   rest.epoch = old.epoch;
   rest.world_size = old.world_size;
   rest.workers.ready = old.workers.ready;
@@ -77,9 +76,9 @@ void DecideStatusWrite(const PlanInput& input, Plan& plan) {
   const api::TrainingJobStatus& old = input.job.status;
   if (plan.status == old) return;
   const auto& written = input.memory.progress_written;
-  if (ChangesProgressAlone(old, plan.status) && written && input.now - *written < kProgressPeriod) {
-    return Hold(
-        std::chrono::ceil<std::chrono::milliseconds>(*written + kProgressPeriod - input.now), plan);
+  const auto period = input.progress_period;
+  if (ChangesProgressAlone(old, plan.status) && written && input.now - *written < period) {
+    return Hold(std::chrono::ceil<std::chrono::milliseconds>(*written + period - input.now), plan);
   }
   plan.of_reports = ChangesReportsAlone(old, plan.status);
   const auto wait = input.memory.reports.Wait(input.now);

@@ -1,7 +1,7 @@
 #pragma once
 
 // When is a job's status written? At once where something changed that the operator sees for
-// itself; progress alone every ten seconds; whatever else only the launcher reports within its
+// itself; progress alone in its period (ProgressPeriod); whatever else only the launcher reports within its
 // budget (report_budget.h). Pure; the last step of a plan.
 
 #include "operator/job/plan.h"

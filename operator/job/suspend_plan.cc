@@ -125,7 +125,21 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
       status);
 }
 
+// What was done after the state that it goes on from is done again: it is no progress of the job.
+void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
+  if (!status.progress || !LaunchSpecOf(spec).IsManagedTrainer()) return;
+  if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
+  const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
+  api::JobProgress& progress = *status.progress;
+  progress.samples_per_second = 0;
+  progress.estimated_completion_time.clear();
+  if (progress.step <= kept) return;
+  progress.step = kept;
+  if (progress.percent) progress.percent = PercentDone(kept, progress.total_steps);
+}
+
 void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
+  GoBackToWhatIsKept(input.job.spec, status);
   status.workers.ready = status.workers.members = 0;
   status.world_size = 0;
   status.epoch = 0;
@@ -134,6 +148,7 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   status.first_step_time.clear();
   status.crashes.reset();
   status.state = api::kStateSuspended;
+  status.reason = api::kReasonSuspended;
   Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
       "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);
   for (const char* type : {api::kCreated, api::kReady, api::kRunning}) {

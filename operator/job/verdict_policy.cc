@@ -5,6 +5,7 @@
 
 #include "common/base/cut_text.h"
 #include "common/control/exit_text.h"
+#include "common/control/pod_contract.h"
 #include "operator/api/names.h"
 #include "operator/job/crash_policy.h"
 #include "operator/job/foreign_times.h"
@@ -43,6 +44,16 @@ bool NamesMissingProgram(const std::string& message) {
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
+}
+
+// What the runtime's words mean for who chose the image.
+std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
+  const char* program =
+      pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
+  if (!Contains(message, program)) return {};
+  return std::string(". Its image has no ") + program +
+         ", which starts and watches what runs in it: use an image that is built from "
+         "ringmaster-worker";
 }
 
 std::string WhereIs(const PodView& pod) {
@@ -144,7 +155,8 @@ std::string CannotStart(const PodView& pod) {
                               container.ended_reason == "ContainerCannotRun" ||
                               container.ended_reason == "RunContainerError";
     return start_failed && NamesMissingProgram(container.ended_message)
-               ? WhereIs(pod) + " cannot start: " + container.ended_message
+               ? WhereIs(pod) + " cannot start: " + container.ended_message +
+                     WhatTheImageLacks(pod, container.ended_message)
                : std::string();
   }
   const std::string& reason = container.waiting_reason;
@@ -155,7 +167,8 @@ std::string CannotStart(const PodView& pod) {
       (reason == "CreateContainerError" || reason == "RunContainerError") &&
       NamesMissingProgram(container.waiting_message);
   return final_reason || missing_program
-             ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message
+             ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message +
+                   (missing_program ? WhatTheImageLacks(pod, container.waiting_message) : "")
              : std::string();
 }
 

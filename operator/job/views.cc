@@ -96,15 +96,19 @@ ContainerView ReadContainers(const json& object, const std::string& managed) {
   return view;
 }
 
-std::string UnschedulableMessage(const json& object) {
+void ReadConditions(const json& object, PodView& pod) {
   for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
-    if (kube::GetString(condition, {"type"}) == "PodScheduled" &&
-        kube::GetString(condition, {"status"}) == "False" &&
-        kube::GetString(condition, {"reason"}) == "Unschedulable") {
-      return kube::GetString(condition, {"message"}, "no node fits");
+    const std::string type = kube::GetString(condition, {"type"});
+    const bool holds = kube::GetString(condition, {"status"}) == "True";
+    if (type == "DisruptionTarget" && holds) {
+      pod.disruption = kube::GetString(condition, {"reason"});
+    } else if (type == "PodScheduled" && holds) {
+      pod.scheduled_at = kube::GetString(condition, {"lastTransitionTime"});
+    } else if (type == "PodScheduled" &&
+               kube::GetString(condition, {"reason"}) == "Unschedulable") {
+      pod.unschedulable = kube::GetString(condition, {"message"}, "no node fits");
     }
   }
-  return {};
 }
 
 // Of an IPv4 range its first two addresses, of an IPv6 range the first one.
@@ -160,7 +164,7 @@ Result<PodView> ProjectPod(const json& object) {
   pod.phase = PhaseOf(kube::GetString(object, {"status", "phase"}));
   pod.reason = kube::GetString(object, {"status", "reason"});
   pod.message = kube::GetString(object, {"status", "message"});
-  pod.unschedulable = UnschedulableMessage(object);
+  ReadConditions(object, pod);
   pod.container = ReadContainers(object, pod.role == Role::kLauncher ? control::kLauncherContainer
                                                                      : control::kWorkerContainer);
   return pod;

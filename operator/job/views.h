@@ -37,9 +37,11 @@ struct PodView {
   std::string uid;
   std::string resource_version;
   std::string owner_uid;
-  std::string node;        // empty until scheduled
-  std::string ip;          // empty until it has one
-  std::string created_at;  // RFC 3339
+  std::string node;          // empty until scheduled
+  std::string ip;            // empty until it has one
+  std::string created_at;    // RFC 3339
+  std::string scheduled_at;  // the same, of when it got its node; empty: it has none
+  std::string disruption;    // why Kubernetes takes it away, for example EvictionByEvictionAPI
   Role role = Role::kOther;
   int index = -1;         // workers
   int64_t term = 0;       // launchers

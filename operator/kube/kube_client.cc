@@ -73,7 +73,9 @@ Result<ListPage> KubeClient::List(const Resource& resource, std::string_view ns,
   const std::string doing = Doing("listing", resource, ns);
   http::Request request{.path = CollectionPath(resource, ns) + query.text()};
   if (options.metadata_only) request.headers["Accept"] = kMetadataOnly;
-  Result<http::Response> answer = Exchange(std::move(request), doing, stop);
+  Result<http::Response> answer =
+      options.max_bytes == 0 ? Exchange(std::move(request), doing, stop)
+                             : ExchangeBounded(std::move(request), doing, options.max_bytes, stop);
   if (!answer.ok()) return answer.error();
   Result<nlohmann::json> list = ParseServerJson(answer->body);
   if (!list.ok()) return list.error().WithContext(doing);
@@ -209,6 +211,30 @@ Result<http::Response> KubeClient::Exchange(http::Request request, const std::st
   Result<http::Response> answer = Authorized(request, [&] { return http_.Send(request, stop); });
   if (!answer.ok()) return answer.error().WithContext(doing);
   if (!answer->Success()) return ReadStatusError(*answer).WithContext(doing);
+  return answer;
+}
+
+Result<http::Response> KubeClient::ExchangeBounded(http::Request request, const std::string& doing,
+                                                   std::size_t max_bytes, std::stop_token stop) {
+  request.deadline = deadline_;
+  std::string body;
+  bool too_long = false;
+  const auto on_bytes = [&](std::string_view bytes) {
+    if (bytes.empty()) body.clear();  // an answer begins
+    too_long = body.size() + bytes.size() > max_bytes;
+    if (!too_long) body += bytes;
+    return !too_long;
+  };
+  Result<http::Response> answer =
+      Authorized(request, [&] { return http_.Stream(request, on_bytes, stop); });
+  if (!answer.ok()) return answer.error().WithContext(doing);
+  if (!answer->Success()) return ReadStatusError(*answer).WithContext(doing);
+  if (too_long) {
+    return Error{ErrorKind::kInvalid,
+                 "the answer is longer than " + std::to_string(max_bytes) + " bytes"}
+        .WithContext(doing);
+  }
+  answer->body = std::move(body);
   return answer;
 }
 

@@ -10,6 +10,7 @@
 // verb, resource and object: "while creating pods team-a/x: ...".
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -35,6 +36,7 @@ struct ListOptions {
   std::string continue_token{};    // from the page before; empty: the first page
   std::string resource_version{};  // empty: the newest, through a quorum read
   bool metadata_only = false;      // of each object its metadata alone
+  std::size_t max_bytes = 0;       // a longer page is kInvalid, unread; 0: the client's own limit
 };
 
 struct ListPage {
@@ -115,6 +117,9 @@ class KubeClient {
   Result<http::Response> Authorized(http::Request& request, const Perform& perform);
   Result<http::Response> Exchange(http::Request request, const std::string& doing,
                                   std::stop_token stop);
+  // The same, of an answer that may be longer than anybody wants to hold.
+  Result<http::Response> ExchangeBounded(http::Request request, const std::string& doing,
+                                         std::size_t max_bytes, std::stop_token stop);
   Result<nlohmann::json> ExchangeJson(http::Request request, const std::string& doing);
   Result<nlohmann::json> SendMergePatch(const Resource& resource, std::string_view ns,
                                         std::string_view name, std::string_view subresource,

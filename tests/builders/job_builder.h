@@ -126,6 +126,16 @@ class PodBuilder {
     pod_.node = std::move(node);
     return *this;
   }
+  PodBuilder& ScheduledAt(std::string time) {
+    pod_.scheduled_at = std::move(time);
+    return *this;
+  }
+  // Somebody or something of the cluster takes it away.
+  PodBuilder& Disrupted(std::string reason) {
+    pod_.deleting = true;
+    pod_.disruption = std::move(reason);
+    return *this;
+  }
   PodBuilder& Waiting(std::string reason, std::string message) {
     pod_.phase = job::PodPhase::kPending;
     pod_.container.waiting_reason = std::move(reason);

@@ -20,5 +20,5 @@ assert_contains "the mpirun line" 'mpirun .*--hostfile' "$log"
 assert_contains "the step log's summary" '"summary"' "$log"
 assert_contains "tagged output" '\[1,0\]' "$log"
 table=$(as_user get tj digits)
-for column in STATE READY DESIRED WORLD STEP PERCENT AGE; do assert_contains "printer columns" "$column" "$table"; done
+for column in STATE REASON READY DESIRED WORLD STEP PERCENT AGE; do assert_contains "printer columns" "$column" "$table"; done
 assert_contains "category all" 'trainingjob.ringmaster.dev/digits' "$(as_user get all)"

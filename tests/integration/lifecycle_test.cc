@@ -98,10 +98,10 @@ TEST_F(LifecycleTest, TellsItsStateInStatusConditionsAndColumns) {
   }
   const std::string columns = plane().Kubectl({"get", "tj", "-n", ns()}).text;
   for (const char* column :
-       {"NAME", "STATE", "READY", "DESIRED", "WORLD", "STEP", "PERCENT", "AGE"}) {
+       {"NAME", "STATE", "REASON", "READY", "DESIRED", "WORLD", "STEP", "PERCENT", "AGE"}) {
     EXPECT_THAT(columns, HasSubstr(column));
   }
-  EXPECT_THAT(columns, ::testing::ContainsRegex("digits +Running +2 +2 +2"));
+  EXPECT_THAT(columns, ::testing::ContainsRegex("digits +Running +Training +2 +2 +2"));
   EXPECT_THAT(plane().Kubectl({"get", "all", "-n", ns()}).text,
               HasSubstr("trainingjob.ringmaster.dev/digits"));
 }
@@ -163,6 +163,15 @@ TEST_F(LifecycleTest, ReplacesADeletedWorkerAndGivesTheLauncherTheNewOne) {
     return uids.size() == 2 && !uids.contains(before);
   });
   EXPECT_EQ(Names("pods").size(), 3u);
+  WaitFor("an event that names the worker", [&] {
+    for (const json& event : Events("WorkerReplaced")) {
+      const std::string note = TextAt(event, "/note");
+      if (note.find("digits-worker-1 on node node-of-digits-worker-1") != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
+  });
   WaitFor("the new epoch in the status",
           [&] { return TextAt(Job("digits"), "/status/epoch") == "2"; });
   EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");

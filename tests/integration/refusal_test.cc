@@ -11,7 +11,9 @@
 namespace ringmaster::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ApplyTest : public ClusterTest {
  protected:
@@ -57,7 +59,18 @@ TEST_F(ApplyTest, RefusesNamesThatItsObjectsCouldNotHave) {
   EXPECT_THAT(Refused(JobManifest(ns(), "digits.v2", 1)), HasSubstr("no dots"));
   EXPECT_THAT(Refused(JobManifest(ns(), "digits-launcher", 1)),
               HasSubstr("does not end in \"-launcher\""));
+  EXPECT_THAT(Refused(JobManifest(ns(), "digits.v2", 1)),
+              AllOf(HasSubstr("metadata.name: Invalid value"), Not(HasSubstr("<nil>"))));
   EXPECT_EQ(Refused(JobManifest(ns(), std::string(45, 'a'), 1)), "");
+}
+
+TEST_F(ApplyTest, ACommandInOneStringIsRecognised) {
+  for (const char* program : {"python train.py", "python\ttrain.py", " a"}) {
+    EXPECT_THAT(Refused(Changed("/spec/command", json::array({program, "--x"}))),
+                AllOf(HasSubstr("spec.command"), HasSubstr("[python, train.py]")))
+        << program;
+  }
+  EXPECT_EQ(Refused(Changed("/spec/command", {"sh", "-c", "python train.py"})), "");
 }
 
 TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
@@ -384,6 +397,68 @@ TEST_F(RefusalTest, AWorkerWithADataCacheIsOneThatTheServerTakes) {
                                    {"sizeLimit", "1.5Gi"}};
   CreateJob(manifest);
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
+}
+
+TEST_F(RefusalTest, WhatTheServerRefusesOfATemplateIsNamedAsTheUserWroteIt) {
+  const auto job = [&](const std::string& name, const json& container) {
+    json manifest = JobManifest(ns(), name, 1);
+    json worker = container;
+    worker["name"] = "worker";
+    manifest["spec"]["worker"]["template"] = {{"spec", {{"containers", json::array({worker})}}}};
+    CreateJob(manifest);
+    WaitCondition(name, "Failed", "True", "InvalidSpec");
+    return TextAt(Condition(name, "Failed"), "/message");
+  };
+  const std::string path = "spec.worker.template.spec.containers[0].";
+  EXPECT_THAT(job("mount", {{"volumeMounts", {{{"name", "data"}, {"mountPath", "/d"}}}}}),
+              HasSubstr(path + "volumeMounts[0].name: Not found: \"data\""));
+  EXPECT_THAT(job("unknown", {{"imagePullpolicy", "Always"}}),
+              HasSubstr("unknown field \"" + path + "imagePullpolicy\""));
+  EXPECT_THAT(job("size", {{"resources", {{"limits", {{"memory", "256MB"}}}}}}),
+              HasSubstr(path + "resources.limits.memory is \"256MB\", which is no quantity"));
+}
+
+// As the kubelet tells it, which this test plays: no status of a Pod names what its volumes lack.
+TEST_F(RefusalTest, WhatKeepsAPodFromStartingIsNamedFromItsOwnEvents) {
+  CreateJob("digits", 1);
+  WaitFor("the worker's Pod", [&] { return List("pods").contains("digits-worker-0"); });
+  const json pod = List("pods")["digits-worker-0"];
+  ASSERT_TRUE(admin()
+                  .Post(Path("pods", "digits-worker-0") + "/binding",
+                        {{"apiVersion", "v1"},
+                         {"kind", "Binding"},
+                         {"metadata", {{"name", "digits-worker-0"}}},
+                         {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "n1"}}}})
+                  .ok());
+  const auto tell = [&](const std::string& name, const json& uid, const std::string& message) {
+    return admin().Post(
+        Path("events"),
+        {{"metadata", {{"name", name}}},
+         {"involvedObject",
+          {{"kind", "Pod"}, {"namespace", ns()}, {"name", "digits-worker-0"}, {"uid", uid}}},
+         {"type", "Warning"},
+         {"reason", "FailedMount"},
+         {"message", message},
+         {"source", {{"component", "kubelet"}}},
+         {"lastTimestamp", "2026-11-20T10:00:00Z"}});
+  };
+  ASSERT_TRUE(tell("of-another", "other-uid", "not this one").ok());
+  ASSERT_TRUE(tell("of-the-pod", At(pod, "/metadata/uid"),
+                   "MountVolume.SetUp failed for volume \"d\" : configmap \"data\" not found")
+                  .ok());
+
+  WaitCondition("digits", "Ready", "False", "PodNotStarting");
+  EXPECT_THAT(
+      TextAt(Condition("digits", "Ready"), "/message"),
+      HasSubstr("digits-worker-0 on node n1 does not start: FailedMount: "
+                "MountVolume.SetUp failed for volume \"d\" : configmap \"data\" not found"));
+  const auto questions = [&] {
+    const auto requests = proxy().Requests();
+    return std::count_if(requests.begin(), requests.end(), [&](const ProxiedRequest& request) {
+      return request.method == "GET" && request.Path().ends_with("/events");
+    });
+  };
+  EXPECT_LE(questions(), 3);
 }
 
 TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {

@@ -1,8 +1,10 @@
 // Programs that are not our trainer run below mpirun, each started by its attach.
 
+#include <chrono>
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <thread>
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"
@@ -76,6 +78,35 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
   EXPECT_EQ(verdict.first_failure->exit_code, 3);
   EXPECT_EQ(verdict.first_failure->pod, "digits-worker-1");
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
+}
+
+TEST_F(DirectProgram, IsStartedAnewWithAReplacementAndSaysWhyAndHowLongItHadRun) {
+  control::LaunchSpec spec;
+  spec.command = {"sleep", "600"};
+  Job job(3, spec);
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(job.WaitForPhase(control::LauncherPhase::kRunning)) << job.Log();
+
+  Hosts::Signal(job.agent(1), SIGKILL);
+  job.agent(1).Wait(Seconds(10));
+  job.StartAgent(1, "uid-1-2");
+  job.SendOrder({0, 1}, 0, {"uid-1-1"});
+
+  control::LauncherStatus status;
+  const auto limit = std::chrono::steady_clock::now() + Seconds(60);
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    status = job.Status();
+  } while (!status.last_recovery && std::chrono::steady_clock::now() < limit);
+  ASSERT_TRUE(status.last_recovery.has_value()) << job.Log();
+  EXPECT_TRUE(status.last_recovery->from_start);
+  EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
+  EXPECT_EQ(status.last_recovery->node, "node-of-digits-worker-1");
+  EXPECT_GT(status.last_recovery->ran_millis, 0);
+  EXPECT_GT(status.last_recovery->resumed_millis, 0);
 }
 
 TEST_F(DirectProgram, RunsInTheWorkingDirectoryOfTheContainer) {

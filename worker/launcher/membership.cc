@@ -123,7 +123,10 @@ void Membership::OnRestartedAgent(Time now, Worker& worker) {
     ended_.insert(IdOf(member));
     cooldown_.Ended(now, pod_uid, member.slot);
   }
-  if (!Elastic()) return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted");
+  if (!Elastic()) {
+    return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted", "AgentRestarted",
+                &worker);
+  }
   if (!released_at_) NoteLoss(now, worker, "AgentRestarted", now);
 }
 
@@ -199,7 +202,7 @@ void Membership::On(Time now, Worker& worker, const control::SlotAttached& attac
 void Membership::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
   worker.leaving = true;
   if (IsMember(worker.hello.pod_uid) && !released_at_ && !Elastic()) {
-    Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason);
+    Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason, "Left", &worker);
   }
 }
 
@@ -314,7 +317,7 @@ void Membership::LoseWorker(Time now, Worker& worker, const std::string& cause,
   LogWarn("Lost a worker",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"reason", reason}});
   worker.lost = true;
-  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason);
+  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
 // By evidence: certain, and for good.
@@ -326,7 +329,7 @@ void Membership::Bury(Time now, Worker& worker, const std::string& cause,
   if (member && Elastic()) NoteLoss(now, worker, cause, worker.last_heard);
   Fence(worker);
   if (!member || Elastic()) return;
-  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason);
+  Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
 // Never again: its place goes to another Pod.

@@ -193,7 +193,11 @@ class Membership {
   void TryOpenGate(Time now);
   void OpenGate(Time now);
   void ReformIfNeeded(Time now);
-  void Stop(Time now, const std::string& cause);
+  // `cause` in words and, for a program that has to begin anew, in one, and by whom.
+  void Stop(Time now, const std::string& cause, const char* word = "WorldChanged",
+            const Worker* whose = nullptr);
+  void NoteRestart(Time now, const char* word, const Worker* worker);
+  void NoteRestartByLauncher();
   void ForgetWorldChanges();
   void FinishStopping(Time now);
   int WorldSize() const { return static_cast<int>(members_.size()); }
@@ -211,7 +215,8 @@ class Membership {
                         const std::vector<control::Member>& others) const;
   std::vector<control::Member> Next(Time now) const;
   bool ChangeWanted(Time now) const;
-  void BeginSwitch();
+  void BeginSwitch(Time now);
+  void NoteLeavers(Time now);
   bool AllAtBoundary(Time now) const;
   void JudgeBroken(Time now);
   void LeaveOut(Time now, const control::Member& member, const std::string& why, const char* cause);
@@ -307,6 +312,7 @@ class Membership {
   StartGate gate_;
   std::optional<Time> mismatch_at_;
   Time started_at_{};
+  Time gate_opened_at_{};
   bool mpirun_running_ = false;
   std::optional<MpirunExit> mpirun_exit_;
   Time mpirun_exited_at_{};

@@ -11,6 +11,12 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
+namespace {
+
+constexpr char kCauseLeft[] = "Left";
+
+}  // namespace
+
 bool Membership::Elastic() const {
   return options_.managed &&
          (phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kForming ||
@@ -45,7 +51,7 @@ void Membership::AdvanceWorld(Time now) {
   if (loss || AllAtBoundary(now)) return Form(now);
   if (JudgeStall(now)) return;
   JudgeBroken(now);
-  if (phase_ == LauncherPhase::kRunning && !switching_ && ChangeWanted(now)) BeginSwitch();
+  if (phase_ == LauncherPhase::kRunning && !switching_ && ChangeWanted(now)) BeginSwitch(now);
 }
 
 void Membership::AdvanceForming(Time now) {
@@ -179,11 +185,23 @@ bool Membership::ChangeWanted(Time now) const {
   return complete || now - oldest >= options_.join_window;
 }
 
-void Membership::BeginSwitch() {
+void Membership::BeginSwitch(Time now) {
   switching_ = true;
+  NoteLeavers(now);
   LogInfo("Asked the ranks to stop after a step", {{"epoch", epoch_.number}});
   for (const std::string& pod_uid : member_pods_) {
     Send(workers_.at(pod_uid), control::SwitchEpoch{epoch_, Leaving(pod_uid)});
+  }
+}
+
+// Who goes in order, without being one too many, is missed all the same until another one is there.
+void Membership::NoteLeavers(Time now) {
+  if (recovery_.IsOpen() || released_at_) return;
+  if (order_->replicas < static_cast<int>(member_pods_.size())) return;
+  for (const std::string& pod_uid : member_pods_) {
+    const Worker& worker = workers_.at(pod_uid);
+    const bool leaves = Leaving(pod_uid) && !worker.silent && !worker.dead && !worker.lost;
+    if (leaves) return NoteLoss(now, worker, kCauseLeft, now);
   }
 }
 
@@ -344,6 +362,7 @@ void Membership::DropTheUnanswering(Time now) {
 
 void Membership::StartProposal(Time now) {
   const Proposal next = *proposal_;
+  NoteLeavers(now);
   for (const std::string& pod_uid : member_pods_) {
     Worker& worker = workers_.at(pod_uid);
     if (next.Contains(pod_uid) || worker.lost) continue;
@@ -394,7 +413,7 @@ void Membership::NoteLoss(Time now, const Worker& worker, const std::string& cau
   LogWarn("Lost a member",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"cause", cause}});
   recovery_.Lost(now, {cause, worker.hello.pod, worker.hello.node, last_sign, epoch_,
-                       progress_ ? progress_->step : 0});
+                       progress_ ? progress_->step : 0, cause == kCauseLeft});
 }
 
 }  // namespace ringmaster::launcher

@@ -174,6 +174,9 @@ void Membership::TryOpenGate(Time now) {
 
 void Membership::OpenGate(Time now) {
   phase_ = LauncherPhase::kRunning;
+  gate_opened_at_ = now;
+  NoteRestartByLauncher();
+  if (!options_.managed) recovery_.Progressed(now, epoch_, 0);
   WatchWorld(now);
   ++epochs_run_;
   failed_starts_ = 0;
@@ -189,9 +192,10 @@ void Membership::OpenGate(Time now) {
 // were ordered, or those that waited long enough for the others.
 void Membership::ReformIfNeeded(Time now) {
   for (const std::string& pod_uid : member_pods_) {
-    if (!InOrder(pod_uid)) {
-      return Stop(now, NameOf(pod_uid) + " is no longer wanted");
-    }
+    if (InOrder(pod_uid)) continue;
+    const bool one_too_many = order_->replicas < static_cast<int>(member_pods_.size());
+    return Stop(now, NameOf(pod_uid) + " is no longer wanted", one_too_many ? "ScaledDown" : "Left",
+                &workers_.at(pod_uid));
   }
   if (phase_ != LauncherPhase::kRunning || options_.managed) return;
   const std::vector<std::string> ready = ReadyInRankOrder();
@@ -206,14 +210,15 @@ void Membership::ReformIfNeeded(Time now) {
   // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
-    Stop(now, std::to_string(joiners) + " workers join");
+    Stop(now, std::to_string(joiners) + " workers join", "WorkersJoin");
   }
 }
 
-void Membership::Stop(Time now, const std::string& cause) {
+void Membership::Stop(Time now, const std::string& cause, const char* word, const Worker* whose) {
   if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning && !Elastic()) return;
   LogInfo("Ended an epoch", {{"epoch", epoch_.number}, {"cause", cause}});
   const bool ranks_ran = phase_ != LauncherPhase::kStarting;
+  if (ranks_ran && !options_.managed) NoteRestart(now, word, whose);
   phase_ = LauncherPhase::kStopping;
   last_change_ = cause;
   stop_deadline_ = now + options_.stop_within;
@@ -230,6 +235,32 @@ void Membership::Stop(Time now, const std::string& cause) {
   ForgetWorldChanges();
   if (ranks_ran) adoption_.Clear();
   FinishStopping(now);
+}
+
+// A program that is not our trainer has to begin anew.
+void Membership::NoteRestart(Time now, const char* word, const Worker* worker) {
+  RecoveryWatch::Loss loss{word, "", "", now, epoch_};
+  if (worker != nullptr) {
+    loss.pod = worker->hello.pod;
+    loss.node = worker->hello.node;
+    if (worker->last_heard != Time{}) loss.last_sign = worker->last_heard;
+  }
+  loss.started = gate_opened_at_;
+  recovery_.Lost(now, loss);
+}
+
+// The program ran under a launcher before us: agents know of its world.
+void Membership::NoteRestartByLauncher() {
+  if (options_.managed || epochs_run_ > 0 || recovery_.IsOpen()) return;
+  const bool had_run =
+      std::any_of(member_pods_.begin(), member_pods_.end(), [&](const std::string& pod_uid) {
+        const control::Epoch& highest = workers_.at(pod_uid).hello.highest_epoch;
+        return highest.number > 0 && highest.term < options_.term;
+      });
+  if (!had_run) return;
+  RecoveryWatch::Loss loss{"LauncherLost", "", "", waiting_since_, {}};
+  loss.started = Time{};
+  recovery_.Lost(waiting_since_, loss);
 }
 
 void Membership::ForgetWorldChanges() {

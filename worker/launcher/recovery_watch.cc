@@ -12,7 +12,7 @@ int64_t Millis(Clock::Time::duration time) {
 }  // namespace
 
 void RecoveryWatch::Lost(Time now, const Loss& loss) {
-  if (open_) return;
+  if (open_ && (loss.orderly || !open_->orderly)) return;
   open_ = loss;
   declared_at_ = now;
 }
@@ -27,7 +27,13 @@ void RecoveryWatch::Progressed(Time now, const control::Epoch& epoch, int64_t st
   recovery.detected_millis = Millis(declared_at_ - open_->last_sign);
   recovery.resumed_millis = Millis(now - declared_at_);
   // `step` was made by the new world, so it went on from the one before.
-  recovery.steps_lost = std::max<int64_t>(0, open_->last_step - (step - 1));
+  if (open_->started) {
+    recovery.from_start = true;
+    const bool known = *open_->started != Time{};
+    recovery.ran_millis = known ? Millis(declared_at_ - *open_->started) : 0;
+  } else {
+    recovery.steps_lost = std::max<int64_t>(0, open_->last_step - (step - 1));
+  }
   last_ = recovery;
   open_.reset();
 }

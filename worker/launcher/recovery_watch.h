@@ -24,12 +24,18 @@ class RecoveryWatch {
     Time last_sign{};       // of life
     control::Epoch epoch;   // that ran
     int64_t last_step = 0;  // known to be committed
+    bool orderly = false;   // it leaves at the end of a step
+    // Of a program that begins anew; unset: training goes on.
+    std::optional<Time> started{};  // Time{}: by a launcher before us
   };
 
-  // Members were lost. The first loss counts until training goes on.
+  // Members were lost. The first loss counts until training goes on; before one that leaves in
+  // order any other.
   void Lost(Time now, const Loss& loss);
 
-  // Rank 0 committed a step in `epoch`.
+  bool IsOpen() const { return open_.has_value(); }
+
+  // Rank 0 committed a step in `epoch`, or a program was started in it.
   void Progressed(Time now, const control::Epoch& epoch, int64_t step);
 
   const std::optional<control::Recovery>& last() const { return last_; }

@@ -149,6 +149,7 @@ TrainingJobStatus FullStatus() {
   TrainingJobStatus status;
   status.observed_generation = 3;
   status.state = "Running";
+  status.reason = "Training";
   status.start_time = "2026-01-01T00:00:00Z";
   status.completion_time = "2026-01-01T01:00:00Z";
   status.launcher_term = 2;
@@ -175,7 +176,9 @@ TrainingJobStatus FullStatus() {
                                   .node = "n",
                                   .detected_millis = 12,
                                   .resumed_millis = 90,
-                                  .steps_lost = 0};
+                                  .steps_lost = 0,
+                                  .from_start = true,
+                                  .ran_millis = 723'000};
   status.first_step_time = "2026-11-20T10:00:07Z";
   status.crashes =
       Crashes{.count = 3, .of_launcher = 2, .step = 41, .time = "2026-11-20T10:00:08Z"};

@@ -96,7 +96,8 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   status.workers = {{"uid-0", true, true, false, false, {}},
                     {"uid-1", false, false, true, true, {{"sshd", "missing"}}}};
   status.progress = Progress{10, 100, 5.5, 0.25, -1};
-  status.last_recovery = Recovery{{2, 7}, "RankKilled", "digits-worker-1", "node1", 12, 340, 0};
+  status.last_recovery =
+      Recovery{{2, 7}, "RankKilled", "digits-worker-1", "node1", 12, 340, 0, true, 9000};
   status.pause_reason = kPauseNoQuorum;
   status.failures = {RankExit{1, "uid-1", "digits-worker-1", "node1", 0, "n-1", -1, 9, {"last"}}};
   status.failures[0].out_of_memory = OutOfMemory{67108864, 67100000};
@@ -112,6 +113,8 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   EXPECT_TRUE(decoded->workers[1].lost);
   ASSERT_TRUE(decoded->last_recovery.has_value());
   EXPECT_EQ(decoded->last_recovery->resumed_millis, 340);
+  EXPECT_TRUE(decoded->last_recovery->from_start);
+  EXPECT_EQ(decoded->last_recovery->ran_millis, 9000);
   EXPECT_EQ(decoded->failures.at(0).signal, 9);
   status.progress.reset();
   EXPECT_FALSE(DecodeLauncherStatus(EncodeLauncherStatus(status))->progress);

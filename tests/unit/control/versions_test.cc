@@ -24,7 +24,8 @@ LauncherStatus FullStatus() {
   status.world_size = 4;
   status.workers = {{"uid-0", true, true, false, false, {{"sshd", "missing"}}}};
   status.progress = Progress{10, 100, 5.5, 0.25, -1};
-  status.last_recovery = Recovery{kEpoch, "RankKilled", "digits-worker-1", "node1", 12, 340, 0};
+  status.last_recovery =
+      Recovery{kEpoch, "RankKilled", "digits-worker-1", "node1", 12, 340, 0, true, 9000};
   status.checkpoint = CheckpointReport{kEpoch, 7, 100};
   status.unprotected = {{"checkpoint", "digits-worker-1", "no space left"}};
   status.failures = {kExit};

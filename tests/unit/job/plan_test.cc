@@ -1,6 +1,7 @@
 #include "operator/job/plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -94,6 +95,44 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
   EXPECT_EQ(plan.status.failures[0].last_lines, (std::vector<std::string>{"a", "b"}));
   ASSERT_EQ(plan.events.size(), 1u);
   EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);
+}
+
+TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
+  struct Row {
+    const char* name;
+    std::function<void(SceneBuilder&)> after;
+    const char* note;
+  };
+  const std::vector<Row> table = {
+      {"deleted", [](SceneBuilder& scene) { scene.With(PodBuilder::Worker(2).Deleting()); },
+       "digits-worker-2 on node node-1 is being deleted; another worker takes its place"},
+      {"evicted",
+       [](SceneBuilder& scene) {
+         scene.With(PodBuilder::Worker(2).Disrupted("EvictionByEvictionAPI"));
+       },
+       "digits-worker-2 on node node-1 is taken away (EvictionByEvictionAPI); another worker takes "
+       "its place"},
+      {"force-deleted", [](SceneBuilder&) {},
+       "digits-worker-2 on node node-1 was deleted; another worker takes its place"},
+  };
+  for (const Row& row : table) {
+    api::TrainingJob job = RunningJob();
+    job.status.workers = {.desired = 3, .replicas = 3, .ready = 3, .members = 3};
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+    Remember(scene.observed, scene.launcher, scene.now, scene.memory);
+    SceneBuilder after(job);
+    after.Launcher().Workers(2);
+    row.after(after);
+    scene.observed = after.Build();
+    Remember(scene.observed, scene.launcher, scene.now, scene.memory);
+
+    const Plan plan = scene.Make();
+
+    ASSERT_EQ(plan.events.size(), 1u) << row.name;
+    EXPECT_TRUE(plan.events[0].warning) << row.name;
+    EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced) << row.name;
+    EXPECT_EQ(plan.events[0].note, row.note);
+  }
 }
 
 TEST(Plan, OtherProgramsShrinkAtOnce) {
@@ -377,7 +416,16 @@ TEST(Plan, HowSlowAStragglerIsIsWrittenAsSeldomAsProgress) {
   EXPECT_TRUE(scene.Make().write_status);
 }
 
-TEST(Plan, ProgressAloneIsWrittenAtMostEveryTenSeconds) {
+TEST(Plan, ProgressIsWrittenOftenOfFewJobsAndNeverMoreThanAHundredTimesASecondOfAll) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(ProgressPeriod(1), milliseconds(2000));
+  EXPECT_EQ(ProgressPeriod(200), milliseconds(2000));
+  EXPECT_EQ(ProgressPeriod(500), milliseconds(5000));
+  EXPECT_EQ(ProgressPeriod(1000), milliseconds(10'000));
+  EXPECT_EQ(ProgressPeriod(std::size_t{1} << 40), milliseconds(10'000));
+}
+
+TEST(Plan, ProgressAloneIsWrittenOnceInItsPeriod) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
   scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = RunningWorld(3)};
@@ -386,13 +434,13 @@ TEST(Plan, ProgressAloneIsWrittenAtMostEveryTenSeconds) {
   scene.memory.progress_written = scene.now;
   scene.launcher->status->progress->step = 20;
 
-  scene.now += std::chrono::seconds(4);
+  scene.now += std::chrono::milliseconds(500);
   const Plan early = scene.Make();
-  scene.now += std::chrono::seconds(6);
+  scene.now += std::chrono::milliseconds(1500);
   const Plan due = scene.Make();
 
   EXPECT_FALSE(early.write_status);
-  EXPECT_EQ(early.requeue_after, std::chrono::seconds(6));
+  EXPECT_EQ(early.requeue_after, std::chrono::milliseconds(1500));
   EXPECT_TRUE(due.write_status);
   EXPECT_EQ(due.status.progress->percent, 20);
 }

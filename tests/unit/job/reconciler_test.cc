@@ -236,6 +236,49 @@ TEST(Reconciler, WhatTheNamespacePolicyAllowsGetsItsPods) {
       api.objects[std::string(kPodsPath) + "/digits-launcher-1"]["spec"].contains("hostNetwork"));
 }
 
+TEST(Reconciler, WhatAPodsEventsSayOfItsStartIsInTheConditionAndAskedSeldom) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  json& pod = api.objects[std::string(kPodsPath) + "/digits-worker-0"];
+  pod["spec"]["nodeName"] = "n1";
+  pod["status"] = {{"phase", "Pending"}};
+  std::vector<std::string> questions;
+  api.http.on_stream = [&](const http::Request& request) {
+    questions.push_back(request.path);
+    const json event = {{"regarding", {{"uid", pod["metadata"]["uid"]}}},
+                        {"type", "Warning"},
+                        {"reason", "FailedMount"},
+                        {"note", "secret \"keys\" not found"},
+                        {"eventTime", "2026-11-20T10:00:01Z"}};
+    return http::FakeStream{
+        .chunks = {"", json{{"metadata", {{"resourceVersion", "7"}}}, {"items", {event}}}.dump()}};
+  };
+
+  op.Settle();
+  EXPECT_TRUE(questions.empty()) << "it has only just begun";
+  op.clock.Advance(std::chrono::seconds(5));
+  op.Settle();
+  op.Settle();
+
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_NE(questions[0].find("/apis/events.k8s.io/v1/namespaces/team-a/events?"),
+            std::string::npos);
+  EXPECT_NE(questions[0].find("regarding.uid%3D" + pod["metadata"]["uid"].get<std::string>()),
+            std::string::npos)
+      << questions[0];
+  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonPodNotStarting);
+  EXPECT_EQ(ConditionOf(api, api::kReady).message,
+            "digits-worker-0 on node n1 does not start: FailedMount: secret \"keys\" not found");
+  api.http.on_stream = [](const http::Request&) {
+    return http::FakeStream{.status = 403, .body = "{}"};
+  };
+  op.clock.Advance(std::chrono::seconds(60));
+  op.Settle();
+  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonPodNotStarting)
+      << "a right that was taken away costs the words, and nothing else";
+}
+
 TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
   FakeApi api;
   Operator op(api, R"({"default": {"maxWorkers": 3}})");

@@ -50,7 +50,8 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
 TEST(ReplacementPolicy, WhatTheClusterDidDelaysNothing) {
   const std::vector<const char*> often{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z",
                                        "2026-11-20T09:59:40Z", "2026-11-20T09:59:30Z"};
-  for (const char* reason : {"Evicted", "Preempting", "NodeShutdown", "NodeLost", "NodeNotReady"}) {
+  for (const char* reason :
+       {"Evicted", "Preempting", "NodeShutdown", "NodeLost", "NodeNotReady", "ProgramRestarted"}) {
     EXPECT_EQ(ReplacementDelay(Failures(often, reason), FailedRole::kWorker, kNow),
               std::chrono::seconds(0));
   }

@@ -1,5 +1,7 @@
 #include "operator/job/resizing_policy.h"
 
+#include <algorithm>
+#include <functional>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -171,6 +173,102 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
             "(RankKilled): noticed after 12 ms, training again 90 ms later; no step was lost");
   EXPECT_TRUE(second.events.empty());
   EXPECT_FALSE(second.write_status);
+}
+
+TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
+  Scene scene = Stable();
+  scene.job.spec.command = {"mpi-solver"};
+  scene.launcher->status->last_recovery = control::Recovery{.epoch = {1, 2},
+                                                            .cause = "PodGone",
+                                                            .pod = "digits-worker-1",
+                                                            .node = "node-1",
+                                                            .detected_millis = 12,
+                                                            .resumed_millis = 2300,
+                                                            .from_start = true,
+                                                            .ran_millis = 723'000};
+
+  const Plan first = scene.Make();
+  scene.job.status = first.status;
+  const Plan second = scene.Make();
+
+  const std::string text =
+      "the program is started anew from its beginning after it had run for 12 min 3 s: its world "
+      "of ranks changed, PodGone (digits-worker-1 on node node-1)";
+  ASSERT_EQ(first.events.size(), 1u);
+  EXPECT_TRUE(first.events[0].warning);
+  EXPECT_EQ(first.events[0].reason, api::kReasonProgramRestarted);
+  EXPECT_EQ(first.events[0].note, text);
+  ASSERT_EQ(first.status.failures.size(), 1u);
+  EXPECT_EQ(first.status.failures[0].reason, api::kReasonProgramRestarted);
+  EXPECT_EQ(first.status.failures[0].worker, "digits-worker-1");
+  EXPECT_EQ(first.status.failures[0].node, "node-1");
+  EXPECT_EQ(first.status.failures[0].last_lines, std::vector<std::string>{text});
+  ASSERT_TRUE(first.status.last_recovery.has_value());
+  EXPECT_TRUE(first.status.last_recovery->from_start);
+  EXPECT_TRUE(second.events.empty());
+  EXPECT_EQ(second.status.failures.size(), 1u);
+}
+
+// Whatever becomes of the launcher, its program goes with it.
+TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce) {
+  struct Row {
+    const char* name;
+    std::function<Observed(const api::TrainingJob&)> after;
+    bool has_node;
+  };
+  const std::vector<Row> table = {
+      {"crashed",
+       [](const api::TrainingJob& job) {
+         return SceneBuilder(job)
+             .With(PodBuilder::Launcher(1).Ended(139, "Error"))
+             .Workers(3)
+             .Build();
+       },
+       true},
+      {"deleted",
+       [](const api::TrainingJob& job) {
+         return SceneBuilder(job).With(PodBuilder::Launcher(1).Deleting()).Workers(3).Build();
+       },
+       true},
+      {"force-deleted",
+       [](const api::TrainingJob& job) { return SceneBuilder(job).Workers(3).Build(); }, false},
+  };
+  for (const Row& row : table) {
+    for (const bool ours : {false, true}) {
+      Scene scene = Stable();
+      if (!ours) scene.job.spec.command = {"mpi-solver"};
+      scene.job.status = scene.Make().status;
+      ASSERT_TRUE(api::IsTrue(scene.job.status.conditions, api::kRunning)) << row.name;
+      scene.wall_now += std::chrono::seconds(7265);
+      scene.observed = row.after(scene.job);
+
+      const Plan plan = scene.Make();
+      scene.job.status = plan.status;
+      const Plan again = scene.Make();
+
+      const auto restarts = [](const Plan& one) {
+        return std::count_if(one.events.begin(), one.events.end(), [](const PlannedEvent& event) {
+          return event.reason == api::kReasonProgramRestarted;
+        });
+      };
+      EXPECT_EQ(restarts(plan), ours ? 0 : 1) << row.name;
+      EXPECT_EQ(restarts(again), 0) << row.name;
+      const std::vector<std::string> reasons = EventReasons(plan);
+      EXPECT_NE(std::find(reasons.begin(), reasons.end(), api::kEventLauncherReplaced),
+                reasons.end())
+          << row.name << ": the launcher's own loss is told of every program";
+      if (ours) continue;
+      const auto failure =
+          std::find_if(plan.status.failures.begin(), plan.status.failures.end(),
+                       [](const auto& one) { return one.reason == api::kReasonProgramRestarted; });
+      ASSERT_NE(failure, plan.status.failures.end()) << row.name;
+      EXPECT_EQ(failure->last_lines[0],
+                "the program is started anew from its beginning after it had run for 2 h 1 min: "
+                "its launcher digits-launcher-1" +
+                    std::string(row.has_node ? " on node node-1" : "") + " was lost")
+          << row.name;
+    }
+  }
 }
 
 }  // namespace

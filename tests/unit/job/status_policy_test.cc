@@ -1,6 +1,7 @@
 #include "operator/job/status_policy.h"
 
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -283,6 +284,153 @@ TEST(StatusPolicy, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
   EXPECT_TRUE(api::IsTrue(restored.conditions, api::kRestored));
   EXPECT_EQ(api::FindCondition(restored.conditions, api::kRestored)->message,
             "it began with step 500");
+}
+
+// Every way to end, after every condition that a live job can have.
+TEST(StatusPolicy, AnEndedJobHasNoConditionThatStillWaits) {
+  using Status = api::ConditionStatus;
+  const std::vector<api::Condition> live = {
+      {.type = api::kCreated,
+       .status = Status::kFalse,
+       .reason = api::kReasonCreating,
+       .message = "Pods are being created"},
+      {.type = api::kCreated,
+       .status = Status::kTrue,
+       .reason = api::kReasonCreated,
+       .message = "the launcher's Pod and 3 worker Pods exist"},
+      {.type = api::kReady,
+       .status = Status::kFalse,
+       .reason = api::kReasonWaitingForPods,
+       .message = "2 of 3 workers are ready; digits-worker-2 is loading"},
+      {.type = api::kReady,
+       .status = Status::kTrue,
+       .reason = api::kReasonWorkersReady,
+       .message = "3 of 3 workers are ready"},
+      {.type = api::kRunning,
+       .status = Status::kTrue,
+       .reason = api::kReasonTraining,
+       .message = "3 ranks on 3 workers train"},
+      {.type = api::kRestored,
+       .status = Status::kTrue,
+       .reason = "Restored",
+       .message = "it began with step 500"},
+      {.type = api::kResizing,
+       .status = Status::kTrue,
+       .reason = api::kReasonWorkerLost,
+       .message = "2 of 3 workers are in the world; waits for 1 of 3 workers"},
+      {.type = api::kResizing,
+       .status = Status::kFalse,
+       .reason = api::kReasonStable,
+       .message = "3 of 3 workers are in the world"},
+      {.type = api::kSuspended,
+       .status = Status::kFalse,
+       .reason = api::kReasonSuspending,
+       .message = "its ranks are being ended; then its Pods go"},
+      {.type = api::kProtected,
+       .status = Status::kFalse,
+       .reason = api::kReasonCheckpointFailing,
+       .message = "training goes on, but no new checkpoints are complete"},
+      {.type = api::kNetworkIsolated,
+       .status = Status::kTrue,
+       .reason = api::kReasonPoliciesCreated,
+       .message = "only the job's own Pods may connect"},
+  };
+  for (const bool succeeded : {true, false}) {
+    for (const api::Condition& before : live) {
+      api::TrainingJob job = JobBuilder().Term(1).Build();
+      job.status.conditions = {before};
+      const Observed observed = SceneBuilder(job).Build();
+      const std::vector<Violation> none;
+      const std::optional<LauncherView> launcher;
+      const JobMemory memory;
+      api::TrainingJobStatus status = job.status;
+
+      DescribeOutcome({.job = job,
+                       .violations = none,
+                       .observed = observed,
+                       .launcher = launcher,
+                       .memory = memory,
+                       .now = {},
+                       .wall_now = {}},
+                      {.succeeded = succeeded, .reason = "Why", .message = "that was it"}, status);
+
+      const std::string row = before.type + " " + before.reason;
+      EXPECT_EQ(status.reason, "Why") << row;
+      for (const api::Condition& after : status.conditions) {
+        const bool of_the_past = after.type == api::kCreated || after.type == api::kRestored ||
+                                 after.type == api::kNetworkIsolated;
+        const bool verdict = after.type == (succeeded ? api::kSucceeded : api::kFailed);
+        EXPECT_TRUE(after.status == Status::kFalse || of_the_past || verdict)
+            << row << ": " << after.type << " is still true";
+        for (const char* waiting : {"waits", "is loading", "are being", "train", "exist "}) {
+          const bool quoted = after.type == api::kProtected;
+          EXPECT_TRUE(quoted || after.message.find(waiting) == std::string::npos)
+              << row << ": " << after.type << " says " << after.message;
+        }
+        for (const char* waiting : {api::kReasonWaitingForPods, api::kReasonCreating,
+                                    api::kReasonWorkerLost, api::kReasonSuspending}) {
+          EXPECT_NE(after.reason, waiting) << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(StatusPolicy, TheReasonIsThatOfTheConditionThatSaysMost) {
+  struct Row {
+    const char* name;
+    std::function<void(Situation&)> change;
+    const char* state;
+    const char* reason;
+  };
+  const auto answer = [](Situation& one) -> control::LauncherStatus& {
+    return *one.launcher->status;
+  };
+  const std::vector<Row> table = {
+      {"trains",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kRunning;
+         answer(one).world_size = 3;
+         answer(one).epoch = {1, 1};
+       },
+       api::kStateRunning, api::kReasonTraining},
+      {"trains with fewer",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kRunning;
+         answer(one).world_size = 2;
+         answer(one).epoch = {1, 2};
+         answer(one).workers[2].member = false;
+         one.outlook.worker_lost = true;
+       },
+       api::kStateRunning, api::kReasonWorkerLost},
+      {"an image is missing",
+       [&](Situation& one) {
+         one.observed = SceneBuilder(one.job)
+                            .Launcher()
+                            .Workers(2)
+                            .With(PodBuilder::Worker(2).Waiting("ErrImagePull", "not found"))
+                            .Build();
+       },
+       api::kStateStarting, "ErrImagePull"},
+      {"loads", [&](Situation&) {}, api::kStateStarting, api::kReasonStarting},
+      {"pauses",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kPaused;
+         answer(one).pause_reason = control::kPauseBelowMinReplicas;
+         answer(one).epoch = {1, 2};
+         answer(one).workers[2].ready = false;
+       },
+       api::kStatePaused, control::kPauseBelowMinReplicas},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    row.change(situation);
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    EXPECT_EQ(status.state, row.state) << row.name;
+    EXPECT_EQ(status.reason, row.reason) << row.name;
+  }
 }
 
 }  // namespace

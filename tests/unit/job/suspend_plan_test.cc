@@ -1,6 +1,8 @@
 #include "operator/job/suspend_plan.h"
 
+#include <functional>
 #include <gmock/gmock.h>
+#include <optional>
 
 #include "operator/api/conditions.h"
 #include "tests/builders/plan_scene.h"
@@ -19,6 +21,8 @@ using ringmaster::testing::SceneBuilder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+constexpr char kLater[] = "2026-11-20T12:00:00Z";
 
 api::TrainingJob Suspended(api::TrainingJob job) {
   job.spec.run_policy.suspend = true;
@@ -364,6 +368,46 @@ TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
     EXPECT_EQ(plan.status.start_time, "") << row.name;
     EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventSuspended)) << row.name;
     EXPECT_FALSE(plan.order.has_value()) << row.name;
+  }
+}
+
+TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
+  struct Row {
+    const char* name;
+    bool keeps;
+    std::optional<int64_t> checkpoint;
+    std::vector<std::string> command;
+    int64_t shown;
+    int percent;
+  };
+  const std::vector<std::string> ours = {"ringmaster-train"};
+  const std::vector<Row> table = {
+      {"a checkpoint of an earlier step", true, 14'553, ours, 14'553, 72},
+      {"a later one", true, 15'000, ours, 14'676, 73},
+      {"one on the volume, perhaps", true, std::nullopt, ours, 14'676, 73},
+      {"nothing is kept", false, std::nullopt, ours, 0, 0},
+      {"a program that may keep what it likes", false, std::nullopt, {"solver"}, 14'676, 73},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    scene.job.spec.command = row.command;
+    if (row.keeps) scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
+    if (row.checkpoint) scene.job.status.checkpoint = {.step = *row.checkpoint, .time = ""};
+    scene.job.status.progress = api::JobProgress{.step = 14'676,
+                                                 .total_steps = 20'000,
+                                                 .percent = 73,
+                                                 .samples_per_second = 900,
+                                                 .estimated_completion_time = kLater};
+    scene.observed = SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Deleting()).Build();
+
+    const Plan plan = scene.Make();
+
+    ASSERT_TRUE(plan.status.progress.has_value()) << row.name;
+    EXPECT_EQ(plan.status.progress->step, row.shown) << row.name;
+    EXPECT_EQ(plan.status.progress->percent, row.percent) << row.name;
+    const bool ours_runs = row.command == ours && (row.checkpoint || !row.keeps);
+    EXPECT_EQ(plan.status.progress->estimated_completion_time, ours_runs ? "" : kLater) << row.name;
+    EXPECT_EQ(plan.status.reason, api::kReasonSuspended) << row.name;
   }
 }
 

@@ -66,6 +66,28 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
   }
 }
 
+TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  const auto message = [&](const PodBuilder& pod) {
+    return JudgeOutcome({}, SceneBuilder(job).With(pod).Build(), false, kNowText)->message;
+  };
+
+  EXPECT_NE(message(PodBuilder::Worker(0).Ended(
+                        128, "StartError",
+                        "exec: \"ringmaster-agent\": executable file not found in $PATH"))
+                .find("Its image has no ringmaster-agent"),
+            std::string::npos);
+  EXPECT_NE(message(PodBuilder::Launcher(1).Waiting(
+                        "RunContainerError",
+                        "exec: \"ringmaster-launcher\": executable file not found in $PATH"))
+                .find("use an image that is built from ringmaster-worker"),
+            std::string::npos);
+  EXPECT_EQ(message(PodBuilder::Worker(0).Waiting("CreateContainerError",
+                                                  "exec: \"sidecar\": executable file not found"))
+                .find("Its image"),
+            std::string::npos);
+}
+
 TEST(VerdictPolicy, APodThatCannotStartDoesNotEndAJobThatHasTrained) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   const Observed observed =

@@ -59,6 +59,19 @@ TEST(Views, KeepTheSchedulersMessage) {
   EXPECT_EQ(pod.unschedulable, "0/3 nodes");
 }
 
+TEST(Views, ReadWhenAPodGotItsNodeAndWhyItIsTakenAway) {
+  const PodView pod = Project(R"({"metadata": {"name": "x"}, "status": {"conditions": [
+      {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T10:00:00Z"},
+      {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]}})");
+  EXPECT_EQ(pod.scheduled_at, "2026-11-20T10:00:00Z");
+  EXPECT_EQ(pod.disruption, "EvictionByEvictionAPI");
+  EXPECT_EQ(pod.unschedulable, "");
+  const PodView no_more = Project(R"({"metadata": {"name": "x"}, "status": {"conditions": [
+      {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-11-20T10:00:00Z"},
+      {"type": "DisruptionTarget", "status": "False", "reason": "EvictionByEvictionAPI"}]}})");
+  EXPECT_EQ(no_more.scheduled_at + no_more.disruption, "");
+}
+
 TEST(Views, ReadTheMarkOfAPodThatHasToGo) {
   const auto with = [](const std::string& annotations) {
     return Project((R"({"metadata": {"name": "x", "annotations": )" + annotations + "}}").c_str());

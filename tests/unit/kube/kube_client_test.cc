@@ -89,6 +89,22 @@ TEST_F(KubeClientTest, DeletesWithPreconditionsInTheBackgroundOrInTheForeground)
   EXPECT_EQ(LastBody()["propagationPolicy"], "Foreground");
 }
 
+TEST_F(KubeClientTest, APageThatIsLongerThanItMayBeIsNotRead) {
+  const std::string page = R"({"metadata": {"resourceVersion": "7"}, "items": [{"a": 1}]})";
+  http_.AnswerStream({.chunks = {"", page.substr(0, 20), page.substr(20)}});
+  http_.AnswerStream({.chunks = {"", page, std::string(1000, ' ')}});
+  http_.AnswerStream({.status = 403, .body = R"({"kind": "Status", "message": "no"})"});
+
+  const auto whole = client_.List(kEvents, "a", {.max_bytes = 100});
+  const auto too_long = client_.List(kEvents, "a", {.max_bytes = 100});
+  const auto refused = client_.List(kEvents, "a", {.max_bytes = 100});
+
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_EQ(whole->items.size(), 1U);
+  EXPECT_EQ(too_long.error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kForbidden);
+}
+
 TEST_F(KubeClientTest, ListsPageByPage) {
   http_.Answer(200,
                R"({"metadata":{"resourceVersion":"5","continue":"abc+/="},"items":[{"a":1}]})");

@@ -718,6 +718,33 @@ TEST_F(ElasticWorld, ALeaverWhoseConnectionIsGoneIsDrained) {
   EXPECT_TRUE(ReportOf(2).drained);
 }
 
+// A Pod that is deleted, evicted or drained away with its node; the operator may know it first.
+TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
+  for (const bool told_by_agent : {true, false}) {
+    Run(3);
+    world->Commit(0, 20);
+    if (told_by_agent) {
+      world->Say(2, control::AgentLeaving{"SIGTERM"});
+    } else {
+      world->Order({0, 1}, 3, 1);
+    }
+    world->Pass(200ms, {0, 1, 2});
+    world->AllAtBoundary(30);
+    world->Accept({0, 1});
+    EXPECT_FALSE(Status().last_recovery);
+    world->Commit(0, 31);
+
+    ASSERT_TRUE(Status().last_recovery) << told_by_agent;
+    EXPECT_EQ(Status().last_recovery->cause, "Left");
+    EXPECT_EQ(Status().last_recovery->pod, "digits-worker-2");
+    EXPECT_EQ(Status().last_recovery->node, "node-2");
+    EXPECT_EQ(Status().last_recovery->detected_millis, 0);
+    EXPECT_EQ(Status().last_recovery->resumed_millis, 200);
+    EXPECT_EQ(Status().last_recovery->steps_lost, 0);
+    EXPECT_FALSE(Status().last_recovery->from_start);
+  }
+}
+
 TEST_F(ElasticWorld, ShrinksFromFourToOne) {
   Run(4);
   world->Order({2}, 1, 1);

@@ -1,5 +1,6 @@
 // Worlds that form, end and form again.
 
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -416,6 +417,89 @@ TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
   world.MpirunEnds(143);
 
   EXPECT_EQ(world.LastStart().world_size, 1);
+}
+
+// Every way in which the world of a program that is not our trainer changes.
+TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
+  struct Change {
+    const char* name;
+    std::function<void(World&)> happens;
+    const char* cause;
+    const char* pod;
+  };
+  const Change table[] = {
+      {"a Pod is gone", [](World& world) { world.Bury({1}, {0}, 1, 1); }, "PodGone",
+       "digits-worker-1"},
+      {"a Pod is deleted",
+       [](World& world) {
+         world.Say(1, control::AgentLeaving{"SIGTERM"});
+         world.Order({0}, 1, 1);
+       },
+       "Left", "digits-worker-1"},
+      {"an agent begins anew",
+       [](World& world) {
+         world.Dial(1, 0, "second");
+         world.Ready(1);
+       },
+       "AgentRestarted", "digits-worker-1"},
+      {"fewer are wanted", [](World& world) { world.Order({0}, 1, 1); }, "ScaledDown",
+       "digits-worker-1"},
+      {"more are wanted",
+       [](World& world) {
+         world.Order({0, 1, 2}, 3, 3);
+         world.Arrive(2);
+       },
+       "WorkersJoin", ""},
+  };
+  for (const Change& change : table) {
+    World world(1, false);
+    world.Order({0, 1});
+    world.Arrive(0);
+    world.Arrive(1);
+    world.AttachAll();
+    ASSERT_EQ(world.phase(), LauncherPhase::kRunning) << change.name;
+    world.Pass(60s, {0, 1});
+    EXPECT_FALSE(world.membership.Status(world.now).last_recovery) << change.name;
+    const int64_t before = world.LastStart().cohort;
+
+    change.happens(world);
+    world.MpirunEnds(1);
+    for (const int worker : {0, 1}) world.Exit(worker, 0, 15);
+    std::vector<int> alive;
+    for (const auto& [worker, connection] : world.connections) alive.push_back(worker);
+    world.Pass(3s, alive);
+    ASSERT_GT(world.LastStart().cohort, before) << change.name;
+    world.AttachAll();
+
+    const auto recovery = world.membership.Status(world.now).last_recovery;
+    ASSERT_TRUE(recovery) << change.name;
+    EXPECT_TRUE(recovery->from_start) << change.name;
+    EXPECT_EQ(recovery->cause, change.cause) << change.name;
+    EXPECT_EQ(recovery->pod, change.pod) << change.name;
+    EXPECT_EQ(recovery->ran_millis, 60'000) << change.name;
+    EXPECT_EQ(recovery->steps_lost, 0) << change.name;
+  }
+}
+
+TEST(Membership, ANewLauncherSaysThatItStartsAnotherProgramAnew) {
+  for (const bool ran_before : {true, false}) {
+    World world(1, false);
+    world.Order({0});
+    control::AgentHello hello = world.MakeHello(0);
+    if (ran_before) hello.highest_epoch = {2, 5};
+    world.connections[0] = World::Connection(0);
+    world.Take(world.membership.OnHello(world.now, World::Connection(0), hello));
+    world.Ready(0);
+    world.AttachAll();
+    ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+
+    const auto recovery = world.membership.Status(world.now).last_recovery;
+    EXPECT_EQ(recovery.has_value(), ran_before);
+    if (!recovery) continue;
+    EXPECT_EQ(recovery->cause, "LauncherLost");
+    EXPECT_TRUE(recovery->from_start);
+    EXPECT_EQ(recovery->ran_millis, 0);
+  }
 }
 
 }  // namespace

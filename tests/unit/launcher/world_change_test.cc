@@ -173,6 +173,24 @@ TEST(RecoveryWatch, CountsTheStepsOfARollBack) {
   EXPECT_EQ(watch.last()->steps_lost, 40);
 }
 
+TEST(RecoveryWatch, AProgramThatBeginsAnewHadRunForAWhileAndLosesNoSteps) {
+  const Clock::Time start{1h};
+  RecoveryWatch watch;
+  RecoveryWatch::Loss loss{"PodGone", "w1", "n1", start + 60s, {1, 1}, 0};
+  loss.started = start;
+  watch.Lost(start + 61s, loss);
+  EXPECT_TRUE(watch.IsOpen());
+
+  watch.Progressed(start + 64s, {1, 2}, 0);
+
+  EXPECT_FALSE(watch.IsOpen());
+  EXPECT_TRUE(watch.last()->from_start);
+  EXPECT_EQ(watch.last()->ran_millis, 61'000);
+  EXPECT_EQ(watch.last()->detected_millis, 1000);
+  EXPECT_EQ(watch.last()->resumed_millis, 3000);
+  EXPECT_EQ(watch.last()->steps_lost, 0);
+}
+
 TEST(WhoHoldsUp, PairsThenTheSilentFewThenTheYoungest) {
   using Peers = std::map<int, int>;
   struct Case {
