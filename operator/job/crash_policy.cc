@@ -29,6 +29,7 @@ bool RanOutOfMemory(const api::Failure& failure) {
 
 // A rank that ended without having had a number ended while it loaded.
 bool IsCrash(const api::Failure& failure) {
+  if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
   const bool loading = !failure.start.empty() && failure.rank < 0;
   return RanOutOfMemory(failure) || loading || failure.signal > 0 ||
          (failure.exit_code > kBySignal && failure.exit_code <= kBySignal + kHighestSignal);

@@ -23,6 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr int kKilled = 137;
+constexpr char kNewest[] = "2026-11-20T10:00:00Z";
 
 api::TrainingJob OneWorker() { return RunningJob(1); }
 
@@ -293,6 +294,19 @@ TEST(CrashPolicy, OfAProgramWithoutStepsOldCrashesAreForgotten) {
 
   scene.job.status.crashes->time = "2026-11-20T09:50:00Z";
   EXPECT_EQ(Count(scene.Make().status), 5);
+}
+
+// Its worlds changed often; its crash stays what is told of.
+TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
+  api::TrainingJobStatus status;
+  status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};
+  status.failures = {{.worker = "digits-worker-1",
+                      .start = "epoch 7",
+                      .reason = api::kReasonProgramRestarted,
+                      .time = kNewest},
+                     {.worker = "digits-worker-0", .exit_code = kKilled, .reason = "OOMKilled"}};
+
+  EXPECT_EQ(CrashReason(status), "OOMKilled");
 }
 
 TEST(CrashPolicy, AnOperatorThatHasNotAskedTheLauncherYetWaits) {
