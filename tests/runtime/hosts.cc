@@ -1,12 +1,15 @@
 #include "tests/runtime/hosts.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -99,6 +102,7 @@ void Hosts::LimitMemory(int host, int64_t bytes) {
 
 Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid())) {
   RemoveLeftovers();
+  StartRemover();
   const std::string bridge = prefix_ + "b";
   Ip("link add " + bridge + " type bridge");
   Ip("link set " + bridge + " up");
@@ -112,6 +116,35 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
+// The pipe's end comes with ours; a line says that there is nothing to remove.
+void Hosts::StartRemover() {
+  std::string script = "read -r line && exit 0; ";
+  for (int host = 0; host < count_; ++host) {
+    script += "ip link del " + Link(host) + "; ip netns del " + Namespace(host) + "; ";
+  }
+  script += "ip link del " + prefix_ + "b; ";
+  for (int host = 0; host < count_; ++host) {
+    // A group goes when its last process has.
+    const std::string group = OwnMemoryGroup() + "/" + Namespace(host);
+    script += "for i in 1 2 3 4 5; do [ -d " + group + " ] || break; rmdir " + group +
+              " || sleep 1; done; ";
+  }
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  remover_pipe_ = ends[1];
+  remover_ = fork();
+  if (remover_ == 0) {
+    setsid();  // what interrupts us must not interrupt it
+    dup2(ends[0], STDIN_FILENO);
+    const int null_fd = open("/dev/null", O_WRONLY);
+    dup2(null_fd, STDOUT_FILENO);
+    dup2(null_fd, STDERR_FILENO);
+    execlp("sh", "sh", "-c", script.c_str(), nullptr);
+    _exit(127);
+  }
+  close(ends[0]);
+}
+
 Hosts::~Hosts() {
   for (int host = 0; host < count_; ++host) {
     // A namespace goes when its last process does; the next Hosts needs the link's name at once.
@@ -123,6 +156,9 @@ Hosts::~Hosts() {
     const std::string& group = limited.second;
     EXPECT_TRUE(WaitUntil(Seconds(10), [&] { return rmdir(group.c_str()) == 0; })) << group;
   }
+  EXPECT_EQ(write(remover_pipe_, "\n", 1), 1);
+  close(remover_pipe_);
+  waitpid(remover_, nullptr, 0);
 }
 
 std::string Hosts::Address(int host) const { return "10.99.77." + std::to_string(host + 10); }

@@ -3,7 +3,8 @@
 // A few "hosts" on one machine: network namespaces joined by a bridge, each with an address, a host
 // name, and a /tmp, /dev/shm and /run of its own for what runs there. Every process started on a
 // host is PID 1 of its own PID namespace, so that nothing survives it. Needs root. Names carry the
-// test's pid; what a killed test left behind is removed by the next one.
+// test's pid. However the test ends, interrupted or killed, a process that outlives it removes the
+// hosts; should that be killed too, the next test does.
 
 #include <cstdint>
 #include <map>
@@ -56,8 +57,12 @@ class Hosts {
   std::string Link(int host) const;
   void SetRules(int host, const std::string& rules) const;
 
+  void StartRemover();
+
   const int count_;
   const std::string prefix_;
+  int remover_pipe_ = -1;
+  pid_t remover_ = -1;
   std::map<int, std::string> memory_groups_;  // their folders, by host
 };
 
