@@ -25,6 +25,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});
   add(kube::kServices, {"get", "list", "watch", "create", "patch"});
   add(kube::kSecrets, {"create"});
+  add(kube::kControllerRevisions, {"get", "create", "delete"});
   if (config.job_network_policies) add(kube::kNetworkPolicies, {"get", "create", "patch"});
   add(kube::kEvents, {"create", "patch"});
   rules.push_back({.verb = "list",

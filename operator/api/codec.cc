@@ -228,9 +228,8 @@ Result<void> ReadRunPolicy(const json& spec, RunPolicy& out) {
   return ReadRestart(*object, out.restart);
 }
 
-Result<TrainingJobSpec> ReadSpec(const json& object) {
+Result<TrainingJobSpec> ReadSpec(const json* spec) {
   TrainingJobSpec out;
-  const json* spec = kube::Find(object, {"spec"});
   if (spec == nullptr || !spec->is_object()) return WrongType("spec", "an object");
   out.image = kube::GetString(*spec, {"image"});
   auto command = ReadStrings(*spec, "command", "spec.command");
@@ -393,6 +392,42 @@ void SetText(json& object, const char* field, const std::string& text) {
   if (!text.empty()) object[field] = text;
 }
 
+// Texts of JSON come from DumpJson(); one that does not is kept as a string.
+json Document(const std::string& text) {
+  Result<json> parsed = kube::ParseJson(text);
+  return parsed.ok() ? *std::move(parsed) : json(text);
+}
+
+void SetDocument(json& object, const char* field, const std::string& text) {
+  if (!text.empty()) object[field] = Document(text);
+}
+
+// Each struct is taken apart by name, so that a new field does not compile until it is here.
+json EncodeRestart(const RestartLimit& restart) {
+  const auto& [limit, window, crash_limit, fail_codes, ignored_codes] = restart;
+  json out{{"limit", limit}, {"windowSeconds", window.count()}, {"crashLimit", crash_limit}};
+  if (!fail_codes.empty()) out["failOnExitCodes"] = fail_codes;
+  if (!ignored_codes.empty()) out["ignoreExitCodes"] = ignored_codes;
+  return out;
+}
+
+json EncodeCheckpoint(const CheckpointSpec& checkpoint) {
+  const auto& [volume, every_steps, keep, restore_job, restore_path] = checkpoint;
+  json out{{"everySteps", every_steps}, {"keep", keep}};
+  SetDocument(out, "volume", volume);
+  if (!restore_job.empty()) out["restoreFrom"]["job"] = restore_job;
+  if (!restore_path.empty()) out["restoreFrom"]["path"] = restore_path;
+  return out;
+}
+
+json EncodeDataCache(const DataCacheSpec& cache) {
+  const auto& [from, sub_path, size_limit] = cache;
+  json out{{"sizeLimit", size_limit}};
+  SetDocument(out, "from", from);
+  SetText(out, "subPath", sub_path);
+  return out;
+}
+
 json EncodeProgress(const JobProgress& progress) {
   json out{{"step", progress.step}, {"samplesPerSecond", progress.samples_per_second}};
   if (progress.total_steps > 0) out["totalSteps"] = progress.total_steps;
@@ -460,11 +495,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   spec = std::move(rest);
 }
 
-void BoundTexts(const TrainingJobStatus& status, TrainingJobSpec& spec) {
-  const std::string& manager = spec.run_policy.managed_by;
-  if (IsTerminal(status) || (!manager.empty() && manager != kManagedByOperator)) {
-    return LeaveTextsOut(TrainingJobSpec::Texts::kNotNeeded, spec);
-  }
+void BoundTexts(TrainingJobSpec& spec) {
   const std::pair<const char*, std::size_t> fields[] = {
       {"spec.command", BytesOf(spec.command)},
       {"spec.worker.template", spec.worker.template_json.size()},
@@ -483,6 +514,11 @@ void BoundTexts(const TrainingJobStatus& status, TrainingJobSpec& spec) {
   LeaveTextsOut(TrainingJobSpec::Texts::kTooLong, spec);
 }
 
+bool NeedsTexts(const TrainingJob& job) {
+  const std::string& manager = job.spec.run_policy.managed_by;
+  return !IsTerminal(job.status) && (manager.empty() || manager == kManagedByOperator);
+}
+
 }  // namespace
 
 Result<TrainingJob> DecodeTrainingJob(const json& object) {
@@ -495,12 +531,49 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   job.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
   job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
   if (job.name.empty() || job.uid.empty()) return WrongType("metadata", "complete");
-  auto spec = ReadSpec(object);
+  auto spec = ReadSpec(kube::Find(object, {"spec"}));
   if (!spec.ok()) return spec.error();
   job.spec = *std::move(spec);
   job.status = ReadStatus(object);
-  BoundTexts(job.status, job.spec);
+  if (NeedsTexts(job)) {
+    BoundTexts(job.spec);
+  } else {
+    LeaveTextsOut(TrainingJobSpec::Texts::kNotNeeded, job.spec);
+  }
   return job;
+}
+
+json EncodeRunSpec(const TrainingJobSpec& spec) {
+  const auto& [image, command, slots_per_worker, worker, launcher_template, checkpoint, data_cache,
+               mpi_extra_args, mpi_env, network_interface, ssh_port, host_network, privileged,
+               ipc_lock, rdma_devices, run_policy, texts, longest_text] = spec;
+  json out{{"image", image}, {"command", command}};
+  if (slots_per_worker) out["slotsPerWorker"] = *slots_per_worker;
+  SetDocument(out["worker"] = json::object(), "template", worker.template_json);
+  SetDocument(out["launcher"] = json::object(), "template", launcher_template);
+  if (checkpoint) out["checkpoint"] = EncodeCheckpoint(*checkpoint);
+  if (data_cache) out["dataCache"] = EncodeDataCache(*data_cache);
+  json& mpi = out["mpi"] = json::object();
+  if (!mpi_extra_args.empty()) mpi["extraArgs"] = mpi_extra_args;
+  if (!mpi_env.empty()) mpi["env"] = mpi_env;
+  json& network = out["network"] = json::object();
+  SetText(network, "interface", network_interface);
+  if (ssh_port != 0) network["sshPort"] = ssh_port;
+  if (host_network) network["hostNetwork"] = true;
+  if (privileged) network["privileged"] = true;
+  if (ipc_lock) network["ipcLock"] = true;
+  if (!rdma_devices.empty()) network["rdmaDevices"] = rdma_devices;
+  if (run_policy.restart) {
+    out["runPolicy"] = {{"restart", EncodeRestart(*run_policy.restart)}};
+  }
+  if (texts != TrainingJobSpec::Texts::kAll) out["withoutTexts"] = longest_text;  // no run has it
+  return out;
+}
+
+Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
+  auto spec = ReadSpec(&run_spec);
+  if (spec.ok()) BoundTexts(*spec);
+  return spec;
 }
 
 json EncodeStatus(const TrainingJobStatus& status) {

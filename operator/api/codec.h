@@ -15,6 +15,14 @@ namespace ringmaster::api {
 // than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 
+// What of a spec a run keeps from its first Pod to its last, in the TrainingJob's own form: all
+// that shapes its Pods and its world, but not how many workers there are, whether the job runs, and
+// its clocks. Equal specs give equal documents.
+nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
+
+// The reverse; everything else has its defaults. kInvalid names the field that is wrong.
+Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
+
 // Only what is set: empty strings and unknown values are left out.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);
 

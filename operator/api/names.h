@@ -25,6 +25,9 @@ inline constexpr char kRoleLauncher[] = "launcher";
 inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
 inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 
+// Of Pods and of the run's pin: which text the Pod is made from (job/run_pin.h).
+inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
+
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
@@ -51,6 +54,7 @@ inline constexpr char kRestored[] = "Restored";    // only where there is someth
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
 inline constexpr char kManaged[] = "Managed";  // only once nobody ran the job
+inline constexpr char kChangeRefused[] = "ChangeRefused";  // only once a change was refused
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -103,6 +107,10 @@ inline constexpr char kReasonResumed[] = "Resumed";
 inline constexpr char kReasonUninstalled[] = "Uninstalled";
 inline constexpr char kReasonAdopted[] = "Adopted";
 
+// Reasons of ChangeRefused.
+inline constexpr char kReasonChangedWhileRunning[] = "ChangedWhileRunning";
+inline constexpr char kReasonSpecInUse[] = "SpecInUse";
+
 // Reasons of NetworkIsolated.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
 inline constexpr char kReasonHostNetwork[] = "HostNetwork";
@@ -144,6 +152,7 @@ inline constexpr char kEventWorkerLost[] = "WorkerLost";
 inline constexpr char kEventNotDrained[] = "NotDrained";
 inline constexpr char kEventRecovered[] = "Recovered";
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
+inline constexpr char kEventChangeRefused[] = "ChangeRefused";
 inline constexpr char kEventSuspended[] = "Suspended";
 inline constexpr char kEventResumed[] = "Resumed";
 inline constexpr char kEventSucceeded[] = "Succeeded";
@@ -172,6 +181,11 @@ inline std::string JobNetworkPolicyName(const std::string& job, const std::strin
 }
 inline std::string LauncherNetworkPolicyName(const std::string& job, const std::string& job_uid) {
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
+}
+
+// Where the spec of a job's run is kept, with a part of the UID for the same reason.
+inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
+  return job + "-run-" + job_uid.substr(0, 8);
 }
 
 // status.selector: the job's worker Pods, of this UID alone.

@@ -18,6 +18,8 @@ struct WorkerSpec {
   std::optional<int> min_replicas;  // unset: replicas
   std::optional<int> max_replicas;  // `replicas` never exceeds it
   std::string template_json{};      // a Pod template; empty: none
+
+  friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };
 
 struct CheckpointSpec {
@@ -27,12 +29,16 @@ struct CheckpointSpec {
   // At most one: what the job begins with while it has no checkpoint of its own.
   std::string restore_job{};
   std::string restore_path{};
+
+  friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
 struct DataCacheSpec {
   std::string from_json{};   // one volume source, without a name
   std::string sub_path{};    // what of it; empty: all
   std::string size_limit{};  // of the memory volume, a quantity
+
+  friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
 // Which Pods of a job that has ended are deleted. None of these lets the training go on.
@@ -49,6 +55,8 @@ struct RestartLimit {
   int crash_limit = 5;  // deaths by signal in a row without a step in between; 0: no limit
   std::vector<int> fail_codes{};     // exit codes after which the job fails at once
   std::vector<int> ignored_codes{};  // exit codes that are not counted
+
+  friend bool operator==(const RestartLimit&, const RestartLimit&) = default;
 };
 
 // How long a job may take, and what becomes of it and its Pods.
@@ -61,6 +69,8 @@ struct RunPolicy {
   CleanPodPolicy clean_pods = CleanPodPolicy::kRunning;
   std::optional<RestartLimit> restart{};  // unset: the launcher's own
   std::string managed_by{};               // empty: this operator
+
+  friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
 // Of all texts of a spec together: a store of such jobs has to fit into the operator's memory.
@@ -93,6 +103,8 @@ struct TrainingJobSpec {
     const int least = worker.min_replicas.value_or(worker.replicas);
     return least < worker.replicas ? least : worker.replicas;
   }
+
+  friend bool operator==(const TrainingJobSpec&, const TrainingJobSpec&) = default;
 };
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };

@@ -11,6 +11,7 @@
 #include "operator/job/job_log.h"
 #include "operator/job/manifests.h"
 #include "operator/job/network_policies.h"
+#include "operator/job/pod_policy.h"
 #include "operator/job/pod_refusal.h"
 #include "operator/job/pods.h"
 #include "operator/job/refusal.h"
@@ -29,11 +30,14 @@ constexpr std::chrono::milliseconds kLookAgain{10};
 
 }  // namespace
 
-Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
+Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, std::string revision,
+             NamespaceRules rules, const Observed& observed,
              std::shared_ptr<const Credentials> credentials, JobMemory& memory)
     : tools_(tools),
       job_(job),
       key_(job.Key()),
+      revision_(std::move(revision)),
+      rules_(std::move(rules)),
       credentials_(std::move(credentials)),
       memory_(memory),
       failures_before_(memory.refusal ? memory.refusal->failures : 0) {
@@ -51,9 +55,14 @@ Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
                                          " of job " + key_);
     }
   }
-  Prepare(plan);
-  // Its credentials or its Service cannot be had: the next try begins anew.
-  if (!launcher_uid_.empty() && (other_owner_ || refusal_)) {
+  if (plan.unpin) {  // before the status says Suspended: from then on the spec may change
+    const Result<void> removed = RemovePin();
+    if (!removed.ok()) return removed.error().WithContext("ending the run of job " + key_);
+  }
+  JudgeText(plan);
+  if (CleanSoFar()) Prepare(plan);
+  // Its credentials, its Service or its text cannot be had: the next try begins anew.
+  if (!launcher_uid_.empty() && (other_owner_ || other_text_ || refusal_)) {
     Delete(
         {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
   }
@@ -108,10 +117,20 @@ std::optional<std::chrono::milliseconds> Actor::LookAgain() {
   return kLookAgain * (1 << times);
 }
 
+void Actor::JudgeText(const Plan& plan) {
+  if (!plan.CreatesPods()) return;
+  const Judgement judgement = Judge(job_, rules_);
+  judged_ = judgement.allowed;
+  if (judged_) return;
+  if (judgement.violations.empty()) return NoteAgain();  // of an ended job nothing is kept to judge
+  NoteRefusal(JudgedRefusal(judgement.violations, tools_.clock.Now()));
+}
+
 void Actor::Prepare(const Plan& plan) {
   std::vector<std::function<void()>> requests;
   if (plan.CreatesFirstLauncher()) requests.emplace_back([this] { PostLauncher(1); });
   if (plan.raise_term) requests.emplace_back([&] { WriteStatus(plan); });
+  if (plan.pin) requests.emplace_back([this] { PostPin(); });
   if (plan.CreatesPods()) requests.emplace_back([this] { PostSecret(); });
   if (plan.create_services) {
     const int64_t term = plan.create_launcher.value_or(job_.status.launcher_term);
@@ -128,7 +147,7 @@ void Actor::Prepare(const Plan& plan) {
 
 void Actor::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
-  if (launcher_address_.empty()) return NoteAgain();
+  if (launcher_address_.empty() || !memory_.pin) return NoteAgain();
   std::vector<std::function<void()>> requests;
   // Before the first Pod listens, and not before the Service says that the job is ours.
   if (tools_.isolation.enabled) {
@@ -241,6 +260,41 @@ void Actor::PostSecret() {
   NoteError(stored.error(), false);
 }
 
+// Whoever comes first has the name; another text than ours is the run's from then on.
+void Actor::PostPin() {
+  const std::optional<json> stored =
+      Post(kube::kControllerRevisions, RunPinManifest(job_, api::EncodeRunSpec(job_.spec)));
+  if (!stored) return;
+  Result<RunPin> pin = ReadRunPin(*stored);
+  if (!pin.ok()) {
+    return NoteRefusal(MakeRefusal(
+        api::kReasonNameConflict,
+        "the ControllerRevision " + api::RunPinName(job_.name, job_.uid) +
+            " does not hold the spec of this job's run (" + pin.error().message + "); delete it",
+        failures_before_, tools_.clock.Now()));
+  }
+  const std::lock_guard lock(mutex_);
+  if (pin->revision == revision_) {
+    pin->spec = nullptr;
+  } else {
+    again_ = other_text_ = true;
+  }
+  memory_.pin = *std::move(pin);
+}
+
+Result<void> Actor::RemovePin() {
+  const auto deleted =
+      tools_.client.Delete(kube::kControllerRevisions, job_.ns,
+                           api::RunPinName(job_.name, job_.uid), {.uid = memory_.pin->uid});
+  if (!deleted.ok() && deleted.error().kind != ErrorKind::kNotFound) {
+    // Another one of that name: it is looked at before the next try.
+    if (deleted.error().kind == ErrorKind::kConflict) memory_.pin_sought = false;
+    return deleted.error();
+  }
+  memory_.pin.reset();
+  return {};
+}
+
 void Actor::PostService(json manifest, bool launcher) {
   const std::optional<json> stored = Post(kube::kServices, manifest);
   if (!stored || !launcher) return;
@@ -299,7 +353,9 @@ void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
 }
 
 void Actor::PostLauncher(int64_t term) {
-  const json manifest = LauncherPod({.job = job_, .credentials = *credentials_}, term);
+  const json manifest =
+      LauncherPod({.judged = *judged_, .credentials = *credentials_, .revision = revision_}, term);
+  if (!MayPost(manifest)) return;
   {
     const std::lock_guard lock(mutex_);
     memory_.unused_term = 0;
@@ -324,8 +380,16 @@ void Actor::PostLauncher(int64_t term) {
 void Actor::PostWorker(int index) {
   // A quota or policy that refused one worker refuses the others too; the next try will tell.
   if (!CleanSoFar()) return;
-  (void)Post(kube::kPods,
-             WorkerPod({.job = job_, .credentials = *credentials_}, index, launcher_address_));
+  const json manifest =
+      WorkerPod({.judged = *judged_, .credentials = *credentials_, .revision = revision_}, index,
+                launcher_address_);
+  if (MayPost(manifest)) (void)Post(kube::kPods, manifest);
+}
+
+bool Actor::MayPost(const json& pod) {
+  const std::vector<Violation> found = CheckPod(pod, rules_);
+  if (!found.empty()) NoteRefusal(JudgedRefusal(found, tools_.clock.Now()));
+  return found.empty();
 }
 
 std::optional<json> Actor::Post(const kube::Resource& resource, const json& manifest) {

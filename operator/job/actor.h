@@ -20,6 +20,8 @@
 #include "operator/api/types.h"
 #include "operator/job/credentials.h"
 #include "operator/job/job_changes.h"
+#include "operator/job/judgement.h"
+#include "operator/job/namespace_policy.h"
 #include "operator/job/plan.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/event_recorder.h"
@@ -56,9 +58,11 @@ struct ActorTools {
 
 class Actor {
  public:
-  // `credentials` may be null unless the plan creates anything. `memory` is written; the rest is
-  // read.
-  Actor(const ActorTools& tools, const api::TrainingJob& job, const Observed& observed,
+  // `job` has the text of its run (run_pin.h), of the revision `revision`; `rules` are its
+  // namespace's. `credentials` may be null unless the plan creates anything. `memory` is written;
+  // the rest is read.
+  Actor(const ActorTools& tools, const api::TrainingJob& job, std::string revision,
+        NamespaceRules rules, const Observed& observed,
         std::shared_ptr<const Credentials> credentials, JobMemory& memory);
 
   // When to look at the job again: when the plan says so, where everything was done; sooner or
@@ -70,8 +74,11 @@ class Actor {
   std::optional<std::chrono::milliseconds> Refused();
   std::optional<std::chrono::milliseconds> LookAgain();
 
-  // Term, Secret, Services, and the launcher Pod of a job's first term, at once. Then the other
-  // Pods, which carry the term and the launcher Service's address.
+  // Judges what the plan's Pods are about to be made from; without it, or when it is refused, none
+  // is made.
+  void JudgeText(const Plan& plan);
+  // Term, pin, Secret, Services, and the launcher Pod of a job's first term, at once. Then the
+  // other Pods, which carry the term and the launcher Service's address.
   void Prepare(const Plan& plan);
   void CreatePods(const Plan& plan);
   void Mark(const std::vector<PodMark>& pods);
@@ -86,6 +93,8 @@ class Actor {
   bool IsStillOurs();
   void NoteChange(const api::TrainingJobStatus& written);
   void PostSecret();
+  void PostPin();
+  Result<void> RemovePin();
   void PostService(nlohmann::json manifest, bool launcher);
   void PatchServiceTerm(int64_t term);
   // Both NetworkPolicies; those that exist stay as they are.
@@ -93,6 +102,8 @@ class Actor {
   void AdmitNodes(const std::vector<std::string>& addresses);
   void PostLauncher(int64_t term);
   void PostWorker(int index);
+  // Notes why not, where the finished manifest has a right that it must not have.
+  bool MayPost(const nlohmann::json& pod);
 
   // The stored object when it is there and ours; otherwise notes why not.
   std::optional<nlohmann::json> Post(const kube::Resource& resource,
@@ -110,15 +121,20 @@ class Actor {
   const ActorTools& tools_;
   const api::TrainingJob& job_;
   const std::string key_;
+  const std::string revision_;
+  const NamespaceRules rules_;
   const std::shared_ptr<const Credentials> credentials_;
   JobMemory& memory_;  // guarded by mutex_ while requests run
   const int failures_before_;
+
+  std::optional<JudgedJob> judged_;  // written before any request
 
   std::mutex mutex_;
   // Guarded by mutex_: what the requests of this plan met.
   std::string launcher_address_;
   std::string launcher_uid_;  // of the launcher Pod that this plan created
   bool other_owner_ = false;  // the job has another seed, or another installation has the job
+  bool other_text_ = false;   // the run is pinned to another text than ours
   bool status_written_ = false;
   bool job_gone_ = false;
   bool again_ = false;

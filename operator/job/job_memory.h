@@ -16,6 +16,7 @@
 #include "operator/job/launcher_view.h"
 #include "operator/job/observe.h"
 #include "operator/job/report_budget.h"
+#include "operator/job/run_pin.h"
 
 namespace ringmaster::job {
 
@@ -57,8 +58,10 @@ struct SuspensionMemory {
 
 struct JobMemory {
   std::optional<Refusal> refusal;
-  int looked_again = 0;     // in a row, because the stores were behind
-  int64_t unused_term = 0;  // a term that was raised and whose Pod was certainly not created
+  std::optional<RunPin> pin;  // that keeps the run's text; unset: there is none, or
+  bool pin_sought = false;    // it has not been looked for
+  int looked_again = 0;       // in a row, because the stores were behind
+  int64_t unused_term = 0;    // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
   std::optional<Clock::Time> unclaimed_since;  // since when a job that nobody has is to be ended

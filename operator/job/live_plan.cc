@@ -133,6 +133,7 @@ void LivePlanner::RecordEndedPods() {
     }
     plan_.Delete(*worker);
   }
+  for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
 
 // What memory has to do with is told at once; other ends where nothing goes on.
@@ -307,6 +308,7 @@ void LivePlanner::ShrinkOrGrow() {
 }
 
 void LivePlanner::PlanServices() {
+  plan_.pin = !in_.memory.pin && MayCreate();
   const bool missing = seen_.worker_service == nullptr || seen_.launcher_service == nullptr;
   plan_.create_services = missing && MayCreate();
   if (seen_.launcher_service != nullptr && seen_.launcher_service->term != term_) {

@@ -53,12 +53,14 @@ Result<void> ReadItem(const std::string& key, const json& value, const std::stri
   if (key == "capabilities") return ReadTexts(value, path, rules.capabilities);
   if (key == "deviceResources") return ReadTexts(value, path, rules.device_resources);
   if (key == "imagePrefixes") return ReadTexts(value, path, rules.image_prefixes.emplace());
+  if (key == "priorityClasses") return ReadTexts(value, path, rules.priority_classes.emplace());
+  if (key == "runtimeClasses") return ReadTexts(value, path, rules.runtime_classes.emplace());
   if (key == "maxWorkers") return ReadCount(value, path, rules.max_workers);
   if (key == "maxGPUs") return ReadCount(value, path, rules.max_gpus);
   return Wrong(path,
                "is unknown; known are hostNetwork, privileged, root, resourceClaims, "
-               "serviceAccounts, capabilities, deviceResources, imagePrefixes, maxWorkers and "
-               "maxGPUs");
+               "serviceAccounts, capabilities, deviceResources, imagePrefixes, priorityClasses, "
+               "runtimeClasses, maxWorkers and maxGPUs");
 }
 
 Result<NamespaceRules> ReadRules(const json& object, const std::string& path) {

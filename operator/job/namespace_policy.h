@@ -25,8 +25,10 @@ struct NamespaceRules {
   std::vector<std::string> service_accounts;
   std::vector<std::string> capabilities;      // without "CAP_"
   std::vector<std::string> device_resources;  // extended resources beside GPUs (gpu_resources.h)
-  // Unset: any image, any number.
+  // Unset: any image, any class, any number.
   std::optional<std::vector<std::string>> image_prefixes;
+  std::optional<std::vector<std::string>> priority_classes;  // but never Kubernetes' own, system-*
+  std::optional<std::vector<std::string>> runtime_classes;
   std::optional<int> max_workers;
   std::optional<int> max_gpus;
 

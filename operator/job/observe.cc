@@ -9,9 +9,15 @@ namespace ringmaster::job {
 
 namespace {
 
-void SortWorker(PodPtr pod, Observed& observed) {
+bool IsOf(const PodView& pod, const std::string& revision) {
+  return revision.empty() || pod.revision == revision;
+}
+
+void SortWorker(PodPtr pod, const std::string& revision, Observed& observed) {
   if (pod->deleting) {
     observed.deleting.push_back(std::move(pod));
+  } else if (!IsOf(*pod, revision)) {
+    observed.of_other_text.push_back(std::move(pod));
   } else if (pod->Completed()) {
     observed.completed.push_back(std::move(pod));
   } else if (pod->Ended()) {
@@ -21,21 +27,23 @@ void SortWorker(PodPtr pod, Observed& observed) {
   }
 }
 
-void SortPods(const api::TrainingJob& job, const PodStore& pods, Observed& observed) {
+void SortPods(const api::TrainingJob& job, const PodStore& pods, const std::string& revision,
+              Observed& observed) {
   for (PodPtr& pod : pods.ByOwner(job.uid)) {
     if (pod->role == Role::kLauncher) {
       // The first term's Pod may exist before the status names its term.
       const int64_t present = std::max<int64_t>(1, job.status.launcher_term);
-      if (pod->term == present) {
+      if (pod->term == present && IsOf(*pod, revision)) {
         observed.launcher = std::move(pod);
       } else {
         observed.old_launchers.push_back(std::move(pod));
       }
     } else if (pod->role == Role::kWorker) {
-      SortWorker(std::move(pod), observed);
+      SortWorker(std::move(pod), revision, observed);
     }
   }
-  for (auto* bucket : {&observed.live, &observed.completed, &observed.failed, &observed.deleting}) {
+  for (auto* bucket : {&observed.live, &observed.completed, &observed.failed, &observed.deleting,
+                       &observed.of_other_text}) {
     std::sort(bucket->begin(), bucket->end(),
               [](const PodPtr& a, const PodPtr& b) { return a->index < b->index; });
   }
@@ -71,7 +79,7 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
 
 std::vector<PodPtr> Observed::PodsToDelete() const {
   std::vector<PodPtr> pods = live;
-  for (const auto* bucket : {&completed, &failed}) {
+  for (const auto* bucket : {&completed, &failed, &of_other_text}) {
     pods.insert(pods.end(), bucket->begin(), bucket->end());
   }
   if (launcher != nullptr) pods.push_back(launcher);
@@ -80,11 +88,11 @@ std::vector<PodPtr> Observed::PodsToDelete() const {
   return pods;
 }
 
-Observed Observe(const api::TrainingJob& job, const Stores& stores,
+Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::string& revision,
                  const std::set<std::string>& taken_names) {
   const PodStore& pods = stores.pods;
   Observed observed;
-  SortPods(job, pods, observed);
+  SortPods(job, pods, revision, observed);
   FindNodes(stores.nodes, observed);
   const auto taken = [&](const std::string& name) {
     return taken_names.contains(name) || pods.Get(kube::ObjectKey(job.ns, name)) != nullptr;

@@ -37,7 +37,7 @@ struct NodesSeen {
 
 struct Observed {
   PodPtr launcher;                    // of status.launcherTerm; null when it does not exist
-  std::vector<PodPtr> old_launchers;  // of other terms
+  std::vector<PodPtr> old_launchers;  // of other terms, or made from another text
   int64_t next_term = 1;              // the lowest above status.launcherTerm whose Pod name is free
 
   // Workers, each in one bucket, ordered by index.
@@ -45,6 +45,8 @@ struct Observed {
   std::vector<PodPtr> completed;  // ended with success, not being deleted
   std::vector<PodPtr> failed;     // ended otherwise, not being deleted
   std::vector<PodPtr> deleting;
+  // Made from another text than the run's (run_pin.h), not being deleted: none of them takes part.
+  std::vector<PodPtr> of_other_text;
 
   std::vector<int>
       free_indices;  // the lowest whose Pod name nobody has, spec.worker.replicas of them
@@ -59,7 +61,7 @@ struct Observed {
   // visit(const PodPtr&) for every worker, bucket by bucket.
   template <typename Visit>
   void ForEachWorker(Visit visit) const {
-    for (const auto* bucket : {&live, &completed, &failed, &deleting}) {
+    for (const auto* bucket : {&live, &completed, &failed, &deleting, &of_other_text}) {
       for (const PodPtr& worker : *bucket) visit(worker);
     }
   }
@@ -72,8 +74,9 @@ struct Stores {
   const NodeStore& nodes;
 };
 
-// `taken_names`: Pod names that a create found occupied by something the store does not show.
-Observed Observe(const api::TrainingJob& job, const Stores& stores,
+// `revision`: of the text that the job's Pods are made from; empty: any. `taken_names`: Pod names
+// that a create found occupied by something the store does not show.
+Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::string& revision,
                  const std::set<std::string>& taken_names);
 
 }  // namespace ringmaster::job

@@ -2,6 +2,7 @@
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/change_policy.h"
 #include "operator/job/cleanup_policy.h"
 #include "operator/job/crash_policy.h"
 #include "operator/job/deadline_policy.h"
@@ -148,6 +149,7 @@ Plan MakePlan(const PlanInput& input) {
   } else {
     plan = PlanWithinTime(input);
   }
+  if (!api::IsTerminal(input.job.status)) DescribeChange(input, plan);
   DescribeManaged(input, plan.status);
   DecideStatusWrite(input, plan);
   if (unclaimed && plan.write_status && !plan.create_services) {

@@ -10,7 +10,7 @@
 // over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),
 // launcher_policy.h and loss_policy.h (who is lost?), leave_policy.h (who goes, and when?),
 // image_policy.h (can its image be had?), replacement_policy.h (how soon again?), status_policy.h,
-// resizing_policy.h and event_policy.h (what to tell people).
+// resizing_policy.h, change_policy.h and event_policy.h (what to tell people).
 
 #include <chrono>
 #include <cstddef>
@@ -48,6 +48,8 @@ struct PlanInput {
   std::string installation{};    // ours
   // Progress alone is written this often; anything else that changes is written at once.
   std::chrono::milliseconds progress_period = kLeastProgressPeriod;
+  // Fields of the job's spec that differ from what its run is made from; `job` has the run's.
+  std::vector<std::string> changed{};
 };
 
 struct PodDelete {
@@ -89,7 +91,9 @@ struct Plan {
   // nothing of this plan is done.
   std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
-      raise_term;  // write status.launcherTerm (compare-and-set) before its Pod is created
+      raise_term;      // write status.launcherTerm (compare-and-set) before its Pod is created
+  bool pin = false;    // the run's text is not pinned yet
+  bool unpin = false;  // the run is over: the next one takes its text from the job's spec
   bool create_services = false;             // at least one is missing
   std::optional<int64_t> point_service_at;  // the launcher's Service selects another term
   bool isolate = false;  // a job that has its Pods already gets its NetworkPolicies

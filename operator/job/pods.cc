@@ -152,14 +152,14 @@ std::string HashesOf(const Credentials& credentials, const std::vector<std::stri
 
 void AddCommonVariables(const PodContext& context, const std::vector<std::string>& items,
                         json& container) {
-  AddVariable(container, control::kEnvJobName, context.job.name);
-  AddVariable(container, control::kEnvNamespace, context.job.ns);
-  AddVariable(container, control::kEnvJobUid, context.job.uid);
+  AddVariable(container, control::kEnvJobName, context.job().name);
+  AddVariable(container, control::kEnvNamespace, context.job().ns);
+  AddVariable(container, control::kEnvJobUid, context.job().uid);
   AddFieldVariable(container, control::kEnvPodName, "metadata.name");
   AddFieldVariable(container, control::kEnvPodUid, "metadata.uid");
   AddFieldVariable(container, control::kEnvNodeName, "spec.nodeName");
   AddVariable(container, control::kEnvLaunchSpec,
-              control::EncodeLaunchSpec(LaunchSpecOf(context.job.spec)));
+              control::EncodeLaunchSpec(LaunchSpecOf(context.job().spec)));
   AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
 }
 
@@ -248,19 +248,20 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
     const json* entries = kube::Find(user, {"metadata", map});
     if (entries != nullptr) pod["metadata"][map] = *entries;
   }
-  Own(pod, context.job);
+  Own(pod, context.job());
   pod["metadata"]["labels"][api::kLabelRole] = kind.role;
+  pod["metadata"]["labels"][api::kLabelRevision] = context.revision;
   const json* user_spec = kube::Find(user, {"spec"});
   json& spec = pod["spec"] = user_spec == nullptr ? json::object() : *user_spec;
   spec["restartPolicy"] = "Never";
   spec["automountServiceAccountToken"] = false;
   spec["hostname"] = kind.name;
-  spec["subdomain"] = api::WorkerServiceName(context.job.name);
+  spec["subdomain"] = api::WorkerServiceName(context.job().name);
   Default(spec, "enableServiceLinks", false);
   Default(spec, "terminationGracePeriodSeconds", kGraceSeconds);
   json& container = ManagedContainer(spec, kind.container);
   RestrictPod(spec);
-  Default(container, "image", context.job.spec.image);
+  Default(container, "image", context.job().spec.image);
   container["command"] = json::array({kind.program});
   container["terminationMessagePolicy"] = kind.message_policy;
   Default(ObjectAt(container, "securityContext"), "readOnlyRootFilesystem", true);
@@ -292,8 +293,8 @@ int GpuLimit(const std::string& template_json) {
 }  // namespace
 
 json WorkerPod(const PodContext& context, int index, const std::string& launcher_address) {
-  const PodKind kind{.template_json = context.job.spec.worker.template_json,
-                     .name = api::WorkerPodName(context.job.name, index),
+  const PodKind kind{.template_json = context.job().spec.worker.template_json,
+                     .name = api::WorkerPodName(context.job().name, index),
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
@@ -302,19 +303,19 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   json pod;
   json& container = FillPod(context, kind, pod);
   pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
-  AddHostReach(context.job.spec, pod["spec"], container);
+  AddHostReach(context.job().spec, pod["spec"], container);
   // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
-  if (context.job.spec.checkpoint) {
-    AddCheckpoints(*context.job.spec.checkpoint, pod["spec"], container);
+  if (context.job().spec.checkpoint) {
+    AddCheckpoints(*context.job().spec.checkpoint, pod["spec"], container);
   }
-  if (context.job.spec.data_cache) {
-    AddDataCache(*context.job.spec.data_cache, pod["spec"], container);
+  if (context.job().spec.data_cache) {
+    AddDataCache(*context.job().spec.data_cache, pod["spec"], container);
   }
   AddVariable(container, control::kEnvWorkerIndex, std::to_string(index));
-  if (const auto most = context.job.spec.worker.max_replicas) {
+  if (const auto most = context.job().spec.worker.max_replicas) {
     AddVariable(container, control::kEnvMaxRanks,
-                std::to_string(int64_t{*most} * SlotsPerWorker(context.job.spec)));
+                std::to_string(int64_t{*most} * SlotsPerWorker(context.job().spec)));
   }
   if (const int gpus = GpuLimit(kind.template_json); gpus > 0) {
     AddVariable(container, control::kEnvGpus, std::to_string(gpus));
@@ -326,8 +327,8 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
 
 json LauncherPod(const PodContext& context, int64_t term) {
   const PodKind kind{
-      .template_json = context.job.spec.launcher_template_json,
-      .name = api::LauncherPodName(context.job.name, term),
+      .template_json = context.job().spec.launcher_template_json,
+      .name = api::LauncherPodName(context.job().name, term),
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
@@ -343,7 +344,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
   // Images for GPUs ask the container runtime for all of them unless told otherwise.
   AddVariable(container, "NVIDIA_VISIBLE_DEVICES", "void");
   AddVariable(container, control::kEnvTerm, std::to_string(term));
-  if (const auto& restart = context.job.spec.run_policy.restart) {
+  if (const auto& restart = context.job().spec.run_policy.restart) {
     AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
     AddVariable(container, control::kEnvRestartWindowSeconds,
                 std::to_string(restart->window.count()));

@@ -2,8 +2,8 @@
 
 // The manifests of a job's Pods: pure functions of the job, its credentials and its Services'
 // addresses. They start from the user's template and add what Ringmaster needs; without a template
-// they pass the Pod Security profile "restricted" in full. What a template may say is
-// template_policy.h's business: these builders trust it.
+// they pass the Pod Security profile "restricted" in full. What a spec may say is judgement.h's
+// business: these builders take nothing that it has not judged.
 
 #include <cstdint>
 #include <string>
@@ -13,6 +13,7 @@
 #include "common/control/launch_spec.h"
 #include "operator/api/types.h"
 #include "operator/job/credentials.h"
+#include "operator/job/judgement.h"
 
 namespace ringmaster::job {
 
@@ -23,8 +24,11 @@ inline constexpr char kDataVolume[] = "ringmaster-data";
 
 // What every Pod of a job is made from. The references outlive the call.
 struct PodContext {
-  const api::TrainingJob& job;
+  const JudgedJob& judged;
   const Credentials& credentials;
+  const std::string& revision;  // of the run's text (run_pin.h)
+
+  const api::TrainingJob& job() const { return judged.job(); }
 };
 
 nlohmann::json WorkerPod(const PodContext& context, int index, const std::string& launcher_address);

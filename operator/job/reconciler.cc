@@ -6,20 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
+#include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/foreign_times.h"
+#include "operator/job/judgement.h"
 #include "operator/job/pod_events.h"
 #include "operator/job/refusal.h"
-#include "operator/job/request_policy.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/object_meta.h"
 #include "operator/kube/resource.h"
 
 namespace ringmaster::job {
 
 namespace {
-
-// A refusal of the namespace's rules is found anew by every reconcile.
-constexpr std::chrono::minutes kJudgeAgain{1};
 
 // All jobs together read events of five Pods a second at most.
 constexpr std::chrono::milliseconds kBetweenQuestions{200};
@@ -54,32 +54,33 @@ void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory)
 Reconciler::Reconciler(ReconcilerParts parts) : parts_(std::move(parts)) {}
 
 Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
-  std::shared_ptr<const api::TrainingJob> job = parts_.jobs.Get(key);
-  if (job == nullptr) {
+  const JobPtr stored = parts_.jobs.Get(key);
+  if (stored == nullptr) {
     Forget(key);
     return runtime::ReconcileResult{};
   }
-  if (!IsOurs(*job)) {
-    parts_.launchers.Forget(job->uid);
+  if (!IsOurs(*stored)) {
+    parts_.launchers.Forget(stored->uid);
     return runtime::ReconcileResult{};
   }
-  if (job->deleting) {  // owner references do the rest
-    parts_.launchers.Forget(job->uid);
+  if (stored->deleting) {  // owner references do the rest
+    parts_.launchers.Forget(stored->uid);
     return runtime::ReconcileResult{};
   }
-  Known& known = KnownOf(*job);
+  Known& known = KnownOf(*stored);
+  const Result<Run> run = RunOf(stored, known);
+  if (!run.ok()) return run.error().WithContext("reconciling the TrainingJob " + key);
   const Clock& clock = parts_.tools.clock;
-  const std::shared_ptr<const api::TrainingJob> stored = job;
-  job = WithoutFutureTimes(stored, clock.WallNow());
+  const JobPtr job = WithoutFutureTimes(run->job, clock.WallNow());
   const Observed observed =
       Observe(*job, {.pods = parts_.pods, .services = parts_.services, .nodes = parts_.nodes},
-              known.memory.taken_names);
+              run->revision, known.memory.taken_names);
   const Clock::Time now = clock.Now();
   auto credentials = NeedCredentials(*job, observed, known.memory, now);
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
   Remember(observed, launcher, now, known.memory);
-  const std::vector<Violation> violations = JudgeSpec(*job, known, now);
+  const std::vector<Violation> violations = JudgeSpec(*run, observed, known, now);
   Plan plan =
       MakePlan({.job = *job,
                 .violations = violations,
@@ -92,13 +93,16 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                                                                  : LaunchersHeard{},
                 .network_policies = parts_.tools.isolation.enabled,
                 .installation = parts_.scope.installation,
-                .progress_period = ProgressPeriod(parts_.jobs.size())});
-  plan.write_status = plan.write_status || job != stored;
+                .progress_period = ProgressPeriod(parts_.jobs.size()),
+                .changed = run->changed});
+  plan.write_status = plan.write_status || job != run->job;
   NoteWhatIsTold(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);
-  const auto again = Actor(parts_.tools, *stored, observed, *credentials, known.memory).Act(plan);
+  const auto again = Actor(parts_.tools, *run->job, run->revision, parts_.policy.Of(job->ns),
+                           observed, *credentials, known.memory)
+                         .Act(plan);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
   if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
   const auto latest = AskAbout(*job, *plan.ask_about, known.memory);
@@ -134,25 +138,69 @@ bool Reconciler::IsOurs(const api::TrainingJob& job) const {
   return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
 }
 
-std::vector<Violation> Reconciler::JudgeSpec(const api::TrainingJob& job, Known& known,
+Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
+  if (known.seen == nullptr || known.seen->spec != job->spec) {
+    known.revision = RevisionOf(api::EncodeRunSpec(job->spec));
+  }
+  known.seen = job;
+  std::optional<RunPin>& pin = known.memory.pin;
+  if (api::IsTerminal(job->status)) {  // no more Pods are made
+    return Run{.job = job, .revision = pin ? pin->revision : std::string(), .changed = {}};
+  }
+  if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();
+  if (!pin) return Run{.job = job, .revision = known.revision, .changed = {}};
+  if (pin->revision == known.revision) {
+    pin->spec = nullptr;
+    return Run{.job = job, .revision = pin->revision, .changed = {}};
+  }
+  auto changed = ChangedFields(*pin->spec, job->spec);
+  if (changed.empty()) return Run{.job = job, .revision = pin->revision, .changed = {}};
+  auto as_pinned = std::make_shared<api::TrainingJob>(*job);
+  as_pinned->spec = SpecOfRun(*pin->spec, job->spec);
+  return Run{.job = std::move(as_pinned), .revision = pin->revision, .changed = std::move(changed)};
+}
+
+// Read where there is reason to think that the job has begun and this process does not know its
+// pin, or not what the pin holds. Where there is none after all, the first one to be made counts.
+Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
+  std::optional<RunPin>& pin = known.memory.pin;
+  const auto begun = [&] {
+    const ServicePtr service =
+        parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
+    return job.status.launcher_term > 0 || (service != nullptr && service->owner_uid == job.uid) ||
+           !parts_.pods.ByOwner(job.uid).empty();
+  };
+  const bool not_read = pin && pin->spec == nullptr && pin->revision != known.revision;
+  if (!not_read && (known.memory.pin_sought || !begun())) return {};
+  const auto stored = parts_.tools.client.Get(kube::kControllerRevisions, job.ns,
+                                              api::RunPinName(job.name, job.uid));
+  if (!stored.ok() && stored.error().kind != ErrorKind::kNotFound) return stored.error();
+  pin.reset();
+  known.memory.pin_sought = true;
+  if (!stored.ok()) return {};
+  const auto meta = kube::ReadObjectMeta(*stored);
+  const bool deleting = kube::Find(*stored, {"metadata", "deletionTimestamp"}) != nullptr;
+  if (!meta.ok() || meta->owner_uid != job.uid || deleting) return {};
+  if (auto read = ReadRunPin(*stored); read.ok()) pin = *std::move(read);
+  return {};
+}
+
+std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
                                              Clock::Time now) const {
-  std::vector<Violation> found = known.violations;
-  for (Violation& violation : CheckRequests(job.spec, parts_.policy.Of(job.ns))) {
-    found.push_back(std::move(violation));
+  if (api::IsTerminal(run.job->status)) return {};
+  if (known.judged == nullptr || known.judged->spec != run.job->spec) {
+    known.violations = Judge(*run.job, parts_.policy.Of(run.job->ns)).violations;
   }
-  const bool begun = job.status.launcher_term > 0;
-  const auto denied =
-      std::find_if(found.begin(), found.end(), [](const Violation& one) { return one.by_policy; });
+  known.judged = run.job;
+  // By its objects: what a status says does not count.
+  const bool begun = known.memory.pin || observed.launcher_service != nullptr;
   std::optional<Refusal>& refusal = known.memory.refusal;
-  if (!begun || denied == found.end()) {
-    if (refusal && refusal->reason == api::kReasonNamespacePolicy) refusal.reset();
-    return found;
+  if (begun && !known.violations.empty()) {
+    refusal = JudgedRefusal(known.violations, now);
+    return {};
   }
-  refusal = MakeRefusal(api::kReasonNamespacePolicy,
-                        "no more Pods are made for this job: " + denied->Text(), 0, now);
-  refusal->retry_at = now + kJudgeAgain;
-  std::erase_if(found, [](const Violation& one) { return one.by_policy; });
-  return found;
+  if (refusal && IsJudged(*refusal)) refusal.reset();
+  return known.violations;
 }
 
 Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,
@@ -217,7 +265,6 @@ Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
   if (known == nullptr) {
     known = std::make_unique<Known>();
     known->uid = job.uid;
-    known->violations = CheckSpec(job.spec, parts_.policy.Of(job.ns));
   }
   return *known;
 }

@@ -51,18 +51,31 @@ class Reconciler {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
+  using JobPtr = std::shared_ptr<const api::TrainingJob>;
+
   // What is known of a job beyond the stores, by key. Used by the one worker that has the key.
   struct Known {
     std::string uid;
     JobMemory memory;
-    std::vector<Violation> violations;  // of what cannot change in a spec
+    JobPtr seen;           // the job whose spec has this revision
+    std::string revision;  // of what a run would keep of it
+    JobPtr judged;         // the one whose spec, as its run has it, these are the violations of
+    std::vector<Violation> violations;
+  };
+  // A job with the text of its run in its spec.
+  struct Run {
+    JobPtr job;
+    std::string revision;
+    std::vector<std::string> changed;  // where the job's own spec is another one
   };
 
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
-  // What ends a job. What only the namespace's rules refuse does not end one that has begun: a
-  // refusal in its memory keeps new Pods from being made.
-  std::vector<Violation> JudgeSpec(const api::TrainingJob& job, Known& known,
+  Result<Run> RunOf(const JobPtr& job, Known& known);
+  Result<void> FindPin(const api::TrainingJob& job, Known& known);
+  // What ends a job. One that has begun is not ended: a refusal in its memory keeps new Pods from
+  // being made.
+  std::vector<Violation> JudgeSpec(const Run& run, const Observed& observed, Known& known,
                                    Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);

@@ -8,6 +8,9 @@ namespace ringmaster::job {
 
 namespace {
 
+// What is not allowed is found anew by every reconcile.
+constexpr std::chrono::minutes kJudgeAgain{1};
+
 // Quotas free up and policies get changed by people: seconds at first, a minute for ever.
 constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .limit = std::chrono::milliseconds(60'000),
@@ -42,6 +45,20 @@ Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock
           .user_error = false,
           .failures = failures + 1,
           .retry_at = now + BackoffDelay(kRetry, failures + 1, 0)};
+}
+
+Refusal JudgedRefusal(const std::vector<Violation>& violations, Clock::Time now) {
+  const Violation& first = violations.front();
+  Refusal refusal =
+      MakeRefusal(first.by_policy ? api::kReasonNamespacePolicy : api::kReasonInvalidSpec,
+                  "no more Pods are made for this job: " + first.Text(), 0, now);
+  refusal.retry_at = now + kJudgeAgain;
+  return refusal;
+}
+
+bool IsJudged(const Refusal& refusal) {
+  return refusal.reason == api::kReasonNamespacePolicy ||
+         (refusal.reason == api::kReasonInvalidSpec && !refusal.user_error);
 }
 
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now) {

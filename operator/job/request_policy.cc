@@ -74,6 +74,9 @@ class Requests {
   void Template(const std::string& text, const std::string& path, bool worker);
   void Container(const json& container, const std::string& path, bool worker);
   void Image(const std::string& image, const std::string& path);
+  void Class(const json& pod_template, const char* field,
+             const std::optional<std::vector<std::string>>& allowed, const std::string& path,
+             const char* item);
   void Device(const std::string& resource, const std::string& path);
   void Numbers();
 
@@ -133,6 +136,14 @@ void Requests::Device(const std::string& resource, const std::string& path) {
   Add(path, "it takes a device of the node", "deviceResources");
 }
 
+void Requests::Class(const json& pod_template, const char* field,
+                     const std::optional<std::vector<std::string>>& allowed,
+                     const std::string& path, const char* item) {
+  const std::string name = kube::GetString(pod_template, {"spec", field});
+  if (!allowed || name.empty() || Contains(*allowed, name)) return;
+  Add(path + ".spec." + field, "\"" + name + "\" is not one of its " + item, item);
+}
+
 void Requests::Image(const std::string& image, const std::string& path) {
   if (!rules_.image_prefixes || image.empty()) return;
   const auto& allowed = *rules_.image_prefixes;
@@ -180,6 +191,8 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
     Add(path + ".spec.resourceClaims", "it takes devices of the node", "resourceClaims");
   }
+  Class(*parsed, "priorityClassName", rules_.priority_classes, path, "priorityClasses");
+  Class(*parsed, "runtimeClassName", rules_.runtime_classes, path, "runtimeClasses");
   for (const char* list : {"initContainers", "containers"}) {
     const json& containers = kube::GetArray(*parsed, {"spec", list});
     for (std::size_t i = 0; i < containers.size(); ++i) {
@@ -222,8 +235,17 @@ std::vector<Violation> Requests::Check() {
 bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
   if (prefix.empty() || image.substr(0, prefix.size()) != prefix) return false;
   if (image.size() == prefix.size() || prefix.back() == '/') return true;
-  const char next = image[prefix.size()];
-  return next == '/' || next == ':' || next == '@';
+  const std::string_view rest = image.substr(prefix.size());
+  const std::size_t slash = prefix.rfind('/');
+  const std::string_view last = prefix.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  const bool one_image =
+      last.find('@') != std::string_view::npos ||
+      (slash != std::string_view::npos && last.find(':') != std::string_view::npos);
+  if (one_image) return false;  // with its tag or digest: it and nothing else
+  if (rest.front() == '/') return true;
+  // A tag or a digest ends the name. What goes on is another registry: the same host's other port.
+  return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
+         rest.find('/') == std::string_view::npos;
 }
 
 std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec,

@@ -250,6 +250,7 @@ Plan MakeSuspendPlan(const PlanInput& input) {
     PlanTheWayThere(input, pods, plan);
     return plan;
   }
+  plan.unpin = input.memory.pin.has_value();
   DescribeSuspended(input, plan.status);
   if (!IsSuspended(input.job.status)) {
     plan.Tell(false, api::kEventSuspended, api::kActionSuspend,

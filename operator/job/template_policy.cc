@@ -224,6 +224,11 @@ void Checker::PodFields(const json& spec, const std::string& path) {
   for (const char* field : {"serviceAccount", "nodeName", "schedulerName"}) {
     RefuseSet(spec, field, path, kForeignRights);
   }
+  if (StartsWith(kube::GetString(spec, {"priorityClassName"}), "system-")) {
+    Add(path + ".priorityClassName",
+        "is refused, because such a class is for the cluster's own Pods and would preempt them; "
+        "name another one, or remove it");
+  }
   for (const char* field : {"hostname", "subdomain"}) RefuseSet(spec, field, path, kByRingmaster);
   RefuseList(spec, "ephemeralContainers", path, "cannot be part of a template; remove it");
   const json* restart = kube::Find(spec, {"restartPolicy"});

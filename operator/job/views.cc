@@ -156,6 +156,9 @@ Result<PodView> ProjectPod(const json& object) {
   }
   const auto pod_seed = annotations.find(api::kAnnotationSeedId);
   if (pod_seed != annotations.end()) pod.seed_id = Name(pod_seed->second);
+  if (const auto revision = labels.find(api::kLabelRevision); revision != labels.end()) {
+    pod.revision = Name(revision->second);
+  }
   pod.role = RoleOf(labels);
   pod.index = static_cast<int>(NumberOr(labels, api::kLabelIndex, -1));
   pod.term = NumberOr(labels, api::kLabelTerm, 0);

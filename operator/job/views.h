@@ -45,6 +45,7 @@ struct PodView {
   Role role = Role::kOther;
   int index = -1;         // workers
   int64_t term = 0;       // launchers
+  std::string revision;   // of the text that it is made from (run_pin.h)
   bool deleting = false;  // deletionTimestamp is set
   std::string seed_id;    // launchers: of the keyring, whose keys it has
   std::string leaving;    // api::kAnnotationLeaving: why it has to go; empty: it stays

@@ -28,6 +28,8 @@ inline constexpr Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
 inline constexpr Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
                                            "NetworkPolicy"};
+inline constexpr Resource kControllerRevisions{"apps", "v1", "controllerrevisions",
+                                               "ControllerRevision"};
 inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
 inline constexpr Resource kTrainingJobs{"ringmaster.dev", "v1alpha1", "trainingjobs",

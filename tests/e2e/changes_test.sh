@@ -48,6 +48,6 @@ wait_condition waits Succeeded True 60
 
 # A deleted job leaves nothing.
 as_user delete trainingjobs --all --cascade=foreground --timeout=$((60 * patience))s >/dev/null
-leftovers() { kubectl -n "$namespace" get pods,services,secrets,configmaps,networkpolicies -l ringmaster.dev/managed-by=ringmaster -o name; }
+leftovers() { kubectl -n "$namespace" get pods,services,secrets,configmaps,networkpolicies,controllerrevisions -l ringmaster.dev/managed-by=ringmaster -o name; }
 nothing_left() { [ -z "$(leftovers)" ] && [ -z "$(kubectl -n "$namespace" get secrets -o name)" ]; }
 wait_for "everything of the deleted jobs to go" 30 nothing_left

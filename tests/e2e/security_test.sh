@@ -99,3 +99,69 @@ refused token 'serviceAccountToken' '{volumes: [{name: t, projected: {sources: [
 refused host-network 'hostNetwork' '{hostNetwork: true}'
 refused root-user 'runAsUser' '{securityContext: {runAsUser: 0}}'
 refused no-worker 'launcher' '{containers: [{name: other, image: x}]}'
+
+# A template is judged as it is when its Pods are made, however and whenever it came there. Pod Security is out of the way, so
+# that nothing but Ringmaster stands between the attacker and the node.
+kubectl label namespace "$namespace" pod-security.kubernetes.io/enforce=privileged --overwrite >/dev/null
+evil='{"metadata":null,"spec":{"hostPID":true,"volumes":[{"name":"root","hostPath":{"path":"/"}}],"containers":[{"name":"worker","securityContext":{"privileged":true},"volumeMounts":[{"name":"root","mountPath":"/node"}]}]}}'
+marked='{"spec":{"worker":{"template":{"metadata":{"labels":{"a":"b"}}}}}}'
+no_pod_reaches_the_node() {
+  assert_equal "Pods that reach their node" 0 "$(kubectl -n "$namespace" get pods -o json |
+    jq '[.items[] | select(.spec.hostPID or any(.spec.volumes[]; .hostPath) or any(.spec.containers[]; .securityContext.privileged))] | length')"
+}
+suspended() { # name
+  job "$1" 1 "$(generated 100000)" "  runPolicy: {suspend: true}" | as_user apply -f -
+  as_user patch trainingjob "$1" --type=merge -p "$marked" >/dev/null
+  wait_condition "$1" Suspended True 20
+}
+never_runs() { # name
+  wait_condition "$1" Failed True 20
+  assert_equal "reason of $1" InvalidSpec "$(condition "$1" Failed reason)"
+  assert_contains "message of $1" 'spec.worker.template.spec.hostPID' "$(condition "$1" Failed message)"
+  no_pod_reaches_the_node
+}
+for name in merged json-patched applied replaced; do suspended "$name"; done
+as_user patch trainingjob merged --type=merge -p "{\"spec\":{\"runPolicy\":{\"suspend\":false},\"worker\":{\"template\":$evil}}}" >/dev/null
+as_user patch trainingjob json-patched --type=json -p "[{\"op\":\"replace\",\"path\":\"/spec/worker/template\",\"value\":$evil},{\"op\":\"replace\",\"path\":\"/spec/runPolicy/suspend\",\"value\":false}]" >/dev/null
+changed() { as_user get trainingjob "$1" -o json | jq ".spec.worker.template = $evil | .spec.runPolicy.suspend = false | del(.status, .metadata.managedFields)"; }
+changed applied | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.generation, .metadata.creationTimestamp)' |
+  as_user apply --server-side --force-conflicts -f - >/dev/null
+changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/dev/null
+for name in merged json-patched applied replaced; do never_runs "$name"; done
+as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
+
+# While it runs, a job keeps the text that it began with: a new worker has it, too, and so has one that a new operator makes.
+job kept 1 "$(generated 100000)" | as_user apply -f -
+as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
+wait_for "the first step" 60 at_step kept 1
+as_user patch trainingjob kept --type=merge -p "{\"spec\":{\"worker\":{\"template\":$evil}}}" >/dev/null
+wait_condition kept ChangeRefused True 20
+assert_contains "the condition" 'spec.worker.template' "$(condition kept ChangeRefused message)"
+wait_for "the event" 10 eval "as_user get events --field-selector involvedObject.name=kept | grep ChangeRefused >/dev/null"
+replaced() { local now; now=$(as_user get "$(worker_pods kept | head -1)" -o jsonpath='{.metadata.uid}' 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$old" ]; }
+old=$(as_user get "$(worker_pods kept)" -o jsonpath='{.metadata.uid}')
+kubectl -n ringmaster-system rollout restart deployment ringmaster-operator >/dev/null
+as_user delete "$(worker_pods kept)" --wait=false >/dev/null
+wait_for "another worker" 90 replaced
+kubectl -n ringmaster-system rollout status deployment ringmaster-operator --timeout=120s >/dev/null
+no_pod_reaches_the_node
+revisions() { as_user get pods -l ringmaster.dev/job-name=kept -o jsonpath='{range .items[*]}{.metadata.labels.ringmaster\.dev/revision}{"\n"}{end}' | sort -u; }
+assert_equal "texts of one run" 1 "$(revisions | wc -l)"
+
+# The pin cannot be changed, and a forged one is judged.
+pin=$(kubectl -n "$namespace" get controllerrevisions -l ringmaster.dev/job-name=kept -o name)
+if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "the text of a run could be changed"; fi
+suspended forged
+forged=$(as_user get trainingjob forged -o json | jq "{apiVersion: \"apps/v1\", kind: \"ControllerRevision\", revision: 1, data: {spec: (.spec | .worker.template = $evil)},
+  metadata: {name: \"forged-run-\(.metadata.uid[0:8])\", ownerReferences: [{apiVersion, kind, name: .metadata.name, uid: .metadata.uid, controller: true}]}}")
+kubectl -n "$namespace" create -f - <<<"$forged" >/dev/null
+as_user patch trainingjob forged --type=merge -p '{"spec":{"runPolicy":{"suspend":false}}}' >/dev/null
+is_refused() { condition forged Ready message | grep 'spec.worker.template.spec.hostPID' >/dev/null; }
+wait_for "the forged text to be refused" 30 is_refused
+no_pod_reaches_the_node
+
+# A job's status is the operator's alone.
+for role in view edit admin; do
+  assert_equal "who writes statuses by the role $role" "" "$(kubectl get clusterrole "$role" -o json |
+    jq -r '.rules[] | select(any(.resources[]?; . == "trainingjobs/status")) | .verbs[] | select(. != "get")')"
+done

@@ -16,7 +16,8 @@ TEST(NamespacePolicy, AllowsNothingUntilItSaysSo) {
     EXPECT_FALSE(rules.host_network || rules.privileged || rules.root || rules.resource_claims);
     EXPECT_TRUE(rules.service_accounts.empty() && rules.capabilities.empty() &&
                 rules.device_resources.empty());
-    EXPECT_FALSE(rules.image_prefixes || rules.max_workers || rules.max_gpus);
+    EXPECT_FALSE(rules.image_prefixes || rules.priority_classes || rules.runtime_classes ||
+                 rules.max_workers || rules.max_gpus);
   }
 }
 
@@ -24,7 +25,8 @@ TEST(NamespacePolicy, ANamedNamespaceHasItsOwnRulesAlone) {
   const auto policy = NamespacePolicy::Parse(R"({
     "default": {"maxWorkers": 4, "imagePrefixes": ["example.com/"]},
     "namespaces": {"team-a": {"hostNetwork": true, "privileged": true, "root": true, "resourceClaims": true,
-      "serviceAccounts": ["trainer"], "capabilities": ["IPC_LOCK"], "deviceResources": ["rdma/hca"], "maxGPUs": 16}}})");
+      "serviceAccounts": ["trainer"], "capabilities": ["IPC_LOCK"], "deviceResources": ["rdma/hca"], "maxGPUs": 16,
+      "priorityClasses": ["low"], "runtimeClasses": ["nvidia"]}}})");
   ASSERT_TRUE(policy.ok()) << policy.error().message;
 
   const NamespaceRules own = policy->Of("team-a");
@@ -32,6 +34,8 @@ TEST(NamespacePolicy, ANamedNamespaceHasItsOwnRulesAlone) {
   EXPECT_EQ(own.service_accounts, std::vector<std::string>{"trainer"});
   EXPECT_EQ(own.capabilities, std::vector<std::string>{"IPC_LOCK"});
   EXPECT_EQ(own.device_resources, std::vector<std::string>{"rdma/hca"});
+  EXPECT_EQ(own.priority_classes, std::vector<std::string>{"low"});
+  EXPECT_EQ(own.runtime_classes, std::vector<std::string>{"nvidia"});
   EXPECT_EQ(own.max_gpus, 16);
   EXPECT_FALSE(own.max_workers || own.image_prefixes);
   EXPECT_EQ(own.ns, "team-a");

@@ -21,7 +21,7 @@ struct Cluster {
   NodeStore nodes{ProjectNode};
 
   Observed See(const api::TrainingJob& job, const std::set<std::string>& taken = {}) const {
-    return Observe(job, {.pods = pods, .services = services, .nodes = nodes}, taken);
+    return Observe(job, {.pods = pods, .services = services, .nodes = nodes}, "", taken);
   }
 
   template <typename Store>

@@ -23,11 +23,30 @@ const Credentials& Keys() {
   return keys;
 }
 
+// A namespace in which everything is allowed that a namespace can be allowed.
+const NamespaceRules& AllRules() {
+  static const NamespaceRules rules{.ns = "team-a",
+                                    .host_network = true,
+                                    .privileged = true,
+                                    .root = true,
+                                    .resource_claims = true,
+                                    .service_accounts = {"trainer"},
+                                    .capabilities = {"IPC_LOCK"},
+                                    .device_resources = {"rdma/hca"}};
+  return rules;
+}
+JudgedJob Judged(const api::TrainingJob& job) {
+  const Judgement judgement = Judge(job, AllRules());
+  for (const Violation& violation : judgement.violations) ADD_FAILURE() << violation.Text();
+  return judgement.allowed.value();
+}
+
 json Worker(const api::TrainingJob& job, int index = 0) {
-  return WorkerPod({.job = job, .credentials = Keys()}, index, "10.96.0.7");
+  return WorkerPod({.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, index,
+                   "10.96.0.7");
 }
 json Launcher(const api::TrainingJob& job) {
-  return LauncherPod({.job = job, .credentials = Keys()}, 1);
+  return LauncherPod({.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, 1);
 }
 
 const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
@@ -315,12 +334,13 @@ TEST(Pods, RanksAreToldWhatToBeginWith) {
   const auto told = [](const api::CheckpointSpec& checkpoint, const char* variable) {
     return Variable(Managed(Worker(JobBuilder().Checkpoint(checkpoint).Build())), variable);
   };
-  const api::CheckpointSpec job{.volume_json = "{}", .restore_job = "digits"};
-  const api::CheckpointSpec path{.volume_json = "{}", .restore_path = "team/digits"};
+  const std::string volume = R"({"persistentVolumeClaim": {"claimName": "states"}})";
+  const api::CheckpointSpec job{.volume_json = volume, .restore_job = "digits"};
+  const api::CheckpointSpec path{.volume_json = volume, .restore_path = "team/digits"};
   EXPECT_EQ(told(job, control::kEnvRestoreJob), "digits");
   EXPECT_EQ(told(job, control::kEnvRestorePath), "");
   EXPECT_EQ(told(path, control::kEnvRestorePath), "team/digits");
-  EXPECT_EQ(told({.volume_json = "{}"}, control::kEnvRestoreJob), "");
+  EXPECT_EQ(told({.volume_json = volume}, control::kEnvRestoreJob), "");
 }
 
 TEST(Pods, AJobWithoutCheckpointsMountsNone) {

@@ -163,6 +163,74 @@ TEST(RequestPolicy, APrefixEndsWhereAPartDoes) {
   EXPECT_FALSE(IsUnderPrefix("x", ""));
 }
 
+TEST(RequestPolicy, APortIsAnotherRegistryAndATagNamesOneImage) {
+  const struct {
+    const char* image;
+    const char* prefix;
+    bool under;
+  } table[] = {
+      {"registry.example.com/a", "registry.example.com", true},
+      {"registry.example.com:5000/evil", "registry.example.com", false},
+      {"registry.example.com:5000/evil:1", "registry.example.com", false},
+      {"registry.example.com:evil@sha256:0/x", "registry.example.com", false},
+      {"registry.example.com@evil/x", "registry.example.com", false},
+      {"registry.example.com:5000/a", "registry.example.com/", false},
+      {"registry.example.com:5000/a:1", "registry.example.com:5000", true},
+      {"registry.example.com:5000", "registry.example.com:5000", true},
+      {"registry.example.com:50001/a", "registry.example.com:5000", false},
+      {"registry.example.com:5000@sha256:0", "registry.example.com:5000", false},
+      {"registry.example.com:5000:1/a", "registry.example.com:5000", false},
+      {"example.com/app:1", "example.com/app", true},
+      {"example.com/app:1@sha256:0", "example.com/app", true},
+      {"example.com/app@sha256:0", "example.com/app", true},
+      {"example.com/app:1/evil", "example.com/app", false},
+      {"example.com/app@sha256:0/evil", "example.com/app", false},
+      {"example.com/app.evil", "example.com/app", false},
+      {"example.com/app_evil/x", "example.com/app", false},
+      {"example.com/app:1", "example.com/app:1", true},
+      {"example.com/app:1.2", "example.com/app:1", false},
+      {"example.com/app:1/evil", "example.com/app:1", false},
+      {"example.com/app:1@sha256:0", "example.com/app:1", false},
+      {"example.com/app@sha256:01", "example.com/app@sha256:0", false},
+      {"example.com/app@sha256:0", "example.com/app@sha256:0", true},
+      {"example.com/app@sha256:0/x", "example.com/app@sha256:0", false},
+      {"ubuntu:24.04", "ubuntu", true},
+      {"ubuntu:24/evil", "ubuntu", false},
+  };
+  for (const auto& [image, prefix, under] : table) {
+    EXPECT_EQ(IsUnderPrefix(image, prefix), under) << image << " under " << prefix;
+  }
+}
+
+TEST(RequestPolicy, ClassesAreFreeUntilTheyAreListed) {
+  const std::vector<std::string> listed{"fast"};
+  const std::vector<std::string> other{"kata"};
+  const struct {
+    const char* field;
+    NamespaceRules limited;
+    NamespaceRules allowing;
+  } table[] = {
+      {"priorityClassName", {.priority_classes = other}, {.priority_classes = listed}},
+      {"runtimeClassName", {.runtime_classes = other}, {.runtime_classes = listed}},
+  };
+  for (const auto& [field, limited, allowing] : table) {
+    const std::string text = std::string(R"({"spec": {")") + field + R"(": "fast"}})";
+    const api::TrainingJobSpec spec = Spec(text.c_str());
+    EXPECT_TRUE(CheckRequests(spec, {}).empty()) << field;
+    EXPECT_TRUE(CheckRequests(spec, allowing).empty()) << field;
+    const std::string refused = Only(CheckRequests(spec, limited));
+    EXPECT_EQ(refused.rfind(std::string("spec.worker.template.spec.") + field + ": ", 0), 0U);
+    EXPECT_TRUE(CheckRequests(Spec(), limited).empty()) << "none is named";
+    api::TrainingJobSpec of_launcher = Spec();
+    of_launcher.launcher_template_json = text;
+    EXPECT_EQ(Only(CheckRequests(of_launcher, limited))
+                  .rfind(std::string("spec.launcher.template.spec.") + field + ": ", 0),
+              0U);
+  }
+  const api::TrainingJobSpec named = Spec(R"({"spec": {"runtimeClassName": "nvidia"}})");
+  EXPECT_EQ(CheckRequests(named, {.runtime_classes = std::vector<std::string>{}}).size(), 1U);
+}
+
 TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
   const char* eight =
       R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "6"}}}, {"name": "side", "resources": {"requests": {"nvidia.com/mig-1g.5gb": 2}}}]}})";

@@ -181,11 +181,14 @@ TEST(TemplatePolicy, NoRulesAllowWhatReachesBeyondThem) {
                            .root = true,
                            .resource_claims = true,
                            .service_accounts = {"trainer"},
-                           .capabilities = {"IPC_LOCK"}};
+                           .capabilities = {"IPC_LOCK"},
+                           .priority_classes = std::vector<std::string>{"system-node-critical"}};
   for (
       const char* fields :
       {R"("hostNetwork": true)", R"("hostPID": true)", R"("hostIPC": true)",
-       R"("serviceAccountName": "other")", R"("serviceAccountName": "")", R"("nodeName": "n")",
+       R"("priorityClassName": "system-node-critical")",
+       R"("priorityClassName": "system-cluster-critical")", R"("serviceAccountName": "other")",
+       R"("serviceAccountName": "")", R"("nodeName": "n")",
        R"("automountServiceAccountToken": true)",
        R"("volumes": [{"name": "v", "hostPath": {"path": "/"}}])",
        R"("volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}])",
