@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/job/judgement.h"
 #include "operator/job/pods.h"
 #include "tests/builders/job_builder.h"
 
@@ -24,9 +25,15 @@ Credentials NoCredentials() {
 struct Refused {
   api::TrainingJob job;
   Credentials credentials = NoCredentials();
+  NamespaceRules rules{};
 
+  JudgedJob Judged() const { return Judge(job, rules).allowed.value(); }
   json Worker() const {
-    return WorkerPod({.job = job, .credentials = credentials}, 0, "10.96.0.7");
+    return WorkerPod({.judged = Judged(), .credentials = credentials, .revision = "r1"}, 0,
+                     "10.96.0.7");
+  }
+  json Launcher() const {
+    return LauncherPod({.judged = Judged(), .credentials = credentials, .revision = "r1"}, 1);
   }
   std::string OfWorker(const std::string& message) const {
     return InWordsOfTheJob(message, Worker(), job.spec);
@@ -84,9 +91,8 @@ TEST(PodRefusal, WhatComesFromTheSpecItselfIsNamedThere) {
 
 TEST(PodRefusal, ALaunchersTemplateIsTheLaunchers) {
   const Refused refused{JobBuilder().Build()};
-  const json pod = LauncherPod({.job = refused.job, .credentials = refused.credentials}, 1);
 
-  EXPECT_EQ(InWordsOfTheJob("spec.nodeName: Invalid value", pod, refused.job.spec),
+  EXPECT_EQ(InWordsOfTheJob("spec.nodeName: Invalid value", refused.Launcher(), refused.job.spec),
             "spec.launcher.template.spec.nodeName: Invalid value");
 }
 
