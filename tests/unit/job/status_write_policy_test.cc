@@ -77,7 +77,7 @@ TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
   scene.observed = SceneBuilder(scene.job)
                        .Launcher()
                        .Workers(2)
-                       .With(PodBuilder::Worker(2).Ended(137, "OOMKilled"))
+                       .With(PodBuilder::Worker(2).Ended(1, "Error"))
                        .Build();
 
   const Plan plan = Ask(scene, 1001);
