@@ -61,7 +61,7 @@ std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch) {
 }
 
 Result<LogEvery> ParseLogEvery(const std::string& text) {
-  constexpr int64_t kMostSteps = int64_t{1} << 40;
+  constexpr int64_t kLargestInterval = int64_t{1} << 40;
   constexpr double kMostSeconds = 86'400;
   const bool timed = text.ends_with('s');
   const char* const end = text.data() + text.size() - (timed ? 1 : 0);
@@ -74,7 +74,7 @@ Result<LogEvery> ParseLogEvery(const std::string& text) {
   } else {
     int64_t steps = 0;
     const auto [stop, error] = std::from_chars(text.data(), end, steps);
-    if (error == std::errc() && stop == end && steps >= 1 && steps <= kMostSteps) {
+    if (error == std::errc() && stop == end && steps >= 1 && steps <= kLargestInterval) {
       return LogEvery{steps, {}};
     }
   }
