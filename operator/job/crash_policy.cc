@@ -12,6 +12,7 @@ namespace ringmaster::job {
 
 namespace {
 
+constexpr int64_t kMostCrashes = 1 << 24;  // as many as a status can tell
 constexpr auto kOneCrash = std::chrono::seconds(5);
 // A shell's way to say "by signal 1 … 31", and the runtimes' too.
 constexpr int kBySignal = 128;
@@ -133,7 +134,9 @@ void CountCrashesOfLauncher(const PlanInput& input, api::TrainingJobStatus& stat
   }
   api::Crashes& crashes = *status.crashes;
   if (counted > crashes.of_launcher) {
-    crashes.count += counted - crashes.of_launcher;
+    // As far as an answer can count: one that goes up and down must not overflow the sum.
+    crashes.count = static_cast<int>(
+        std::min<int64_t>(int64_t{crashes.count} + counted - crashes.of_launcher, kMostCrashes));
     crashes.time = FormatTime(input.wall_now);
     crashes.step = std::max(crashes.step, StepNow(input));
   }

@@ -26,7 +26,7 @@ void Count(const api::TrainingJob& job, const std::string& phase, Clock::WallTim
            NamespaceGauges& gauges) {
   if (WantsGpus(job)) {
     const int of_worker = GpusPerWorker(job.spec);
-    gauges.gpus_requested += job.spec.worker.replicas * of_worker;
+    gauges.gpus_requested += int64_t{job.spec.worker.replicas} * of_worker;
     if (Trains(job.status)) gauges.gpus_productive += job.status.workers.members * of_worker;
   }
   if (const auto since = WaitingSince(job)) {

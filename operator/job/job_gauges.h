@@ -4,6 +4,7 @@
 // long the job that waits longest waits, how long the one that stands still longest has stood
 // still. Pure but for StallWatch, which remembers steps; job_metrics.h exports it.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,7 +40,7 @@ class StallWatch {
 };
 
 struct NamespaceGauges {
-  int gpus_requested = 0;   // of jobs that have not ended and are not suspended: all their workers'
+  int64_t gpus_requested = 0;   // of jobs that have not ended and are not suspended: all their workers'
   int gpus_productive = 0;  // of workers in a world that trains
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
   std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps

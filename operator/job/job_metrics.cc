@@ -55,7 +55,7 @@ std::vector<MetricFamily> FamiliesOf(const JobGauges& gauges) {
       "How long the namespace's running job that stands still longest has reported no new step");
   for (const auto& [phase, count] : gauges.by_phase) Add(jobs, {{"phase", phase}}, count);
   for (const auto& [ns, of_namespace] : gauges.by_namespace) {
-    Add(requested, {{"job_namespace", ns}}, of_namespace.gpus_requested);
+    Add(requested, {{"job_namespace", ns}}, static_cast<double>(of_namespace.gpus_requested));
     Add(productive, {{"job_namespace", ns}}, of_namespace.gpus_productive);
     for (const auto& [phase, seconds] : of_namespace.longest_wait) {
       Add(wait, {{"job_namespace", ns}, {"phase", phase}}, seconds.count());

@@ -93,6 +93,7 @@ void Bound(control::Recovery& recovery) {
   for (std::string* name : {&recovery.pod, &recovery.node}) Cut(*name, kWordsNameBytes);
   Clamp(recovery.detected_millis, kWordsMillis);
   Clamp(recovery.resumed_millis, kWordsMillis);
+  Clamp(recovery.ran_millis, kWordsMillis);
   Clamp(recovery.steps_lost, kWordsCount);
 }
 

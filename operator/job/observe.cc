@@ -29,7 +29,7 @@ void SortWorker(PodPtr pod, const std::string& revision, Observed& observed) {
 
 void SortPods(const api::TrainingJob& job, const PodStore& pods, const std::string& revision,
               Observed& observed) {
-  for (PodPtr& pod : pods.ByOwner(job.uid)) {
+  for (PodPtr& pod : pods.ByOwner(job.ns, job.uid)) {
     if (pod->role == Role::kLauncher) {
       // The first term's Pod may exist before the status names its term.
       const int64_t present = std::max<int64_t>(1, job.status.launcher_term);

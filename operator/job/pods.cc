@@ -225,7 +225,8 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
   for (const auto& [resource, count] : job.rdma_devices) {
     ObjectAt(resources, "limits")[resource] = count;
     // A template's own request would have to be the same.
-    if (resources.contains("requests")) resources["requests"].erase(resource);
+    const auto requests = resources.find("requests");
+    if (requests != resources.end() && requests->is_object()) requests->erase(resource);
   }
 }
 
@@ -271,6 +272,10 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
+int64_t GpusIn(const json& amount) {
+  return std::clamp<int64_t>(kube::ReadWholeQuantity(amount).value_or(0), 0, kMostGpus);
+}
+
 // The worker's GPUs, by its container's limits. Of parts, however many there are, a process sees
 // one: they are one GPU.
 int GpuLimit(const std::string& template_json) {
@@ -282,8 +287,8 @@ int GpuLimit(const std::string& template_json) {
     const json* limits = kube::Find(container, {"resources", "limits"});
     if (limits == nullptr || !limits->is_object()) continue;
     for (const auto& [resource, amount] : limits->items()) {
-      if (resource == kGpuResource) whole += kube::ReadWholeQuantity(amount).value_or(0);
-      if (IsPartOfGpu(resource)) parts += kube::ReadWholeQuantity(amount).value_or(0);
+      if (resource == kGpuResource) whole += GpusIn(amount);
+      if (IsPartOfGpu(resource)) parts += GpusIn(amount);
     }
   }
   if (whole > 0) return static_cast<int>(std::min<int64_t>(whole, kMostGpus));

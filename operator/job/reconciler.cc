@@ -168,7 +168,7 @@ Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
     const ServicePtr service =
         parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
     return job.status.launcher_term > 0 || (service != nullptr && service->owner_uid == job.uid) ||
-           !parts_.pods.ByOwner(job.uid).empty();
+           !parts_.pods.ByOwner(job.ns, job.uid).empty();
   };
   const bool not_read = pin && pin->spec == nullptr && pin->revision != known.revision;
   if (!not_read && (known.memory.pin_sought || !begun())) return {};
@@ -187,19 +187,23 @@ Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
 
 std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
                                              Clock::Time now) const {
-  if (api::IsTerminal(run.job->status)) return {};
+  std::optional<Refusal>& refusal = known.memory.refusal;
+  if (api::IsTerminal(run.job->status)) {  // no Pod is made any more: its texts need not be kept
+    known.judged.reset();
+    known.violations.clear();
+    return {};
+  }
   if (known.judged == nullptr || known.judged->spec != run.job->spec) {
     known.violations = Judge(*run.job, parts_.policy.Of(run.job->ns)).violations;
+    if (refusal && IsJudged(*refusal)) refusal.reset();
   }
   known.judged = run.job;
   // By its objects: what a status says does not count.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
-  std::optional<Refusal>& refusal = known.memory.refusal;
   if (begun && !known.violations.empty()) {
     refusal = JudgedRefusal(known.violations, now);
     return {};
   }
-  if (refusal && IsJudged(*refusal)) refusal.reset();
   return known.violations;
 }
 

@@ -211,7 +211,7 @@ api::JobProgress DescribeProgress(const control::Progress& progress, double step
                        .loss = std::isfinite(progress.loss) ? ShortNumber(progress.loss) : "NaN",
                        .accuracy = progress.accuracy >= 0 ? ShortNumber(progress.accuracy) : "",
                        .estimated_completion_time = ""};
-  if (std::isfinite(progress.samples_per_second) && progress.samples_per_second < 1e15) {
+  if (progress.samples_per_second >= 0 && progress.samples_per_second < 1e15) {
     out.samples_per_second = std::llround(progress.samples_per_second);
   }
   if (progress.total_steps <= 0) return out;

@@ -230,7 +230,7 @@ void Checker::PodFields(const json& spec, const std::string& path) {
         "name another one, or remove it");
   }
   for (const char* field : {"hostname", "subdomain"}) RefuseSet(spec, field, path, kByRingmaster);
-  RefuseList(spec, "ephemeralContainers", path, "cannot be part of a template; remove it");
+  RefuseSet(spec, "ephemeralContainers", path, "cannot be part of a template; remove it");
   const json* restart = kube::Find(spec, {"restartPolicy"});
   if (restart != nullptr && *restart != json("Never")) Add(path + ".restartPolicy", kByRingmaster);
   if (kube::GetString(spec, {"os", "name"}, "linux") != "linux") {

@@ -10,7 +10,7 @@
 //
 //   pods.OnChange([&](const kube::ObjectMeta& meta, Change) { queue.Add(OwnerKey(meta)); });
 //
-//   for (const auto& pod : pods.ByOwner(job_uid)) Use(*pod);
+//   for (const auto& pod : pods.ByOwner(job_ns, job_uid)) Use(*pod);
 
 #include <functional>
 #include <map>
@@ -51,14 +51,17 @@ class Store final : public StoreWriter {
     return found == entries_.end() ? nullptr : found->second.value;
   }
 
-  // The objects whose controlling owner has this UID, ordered by key.
-  std::vector<Snapshot> ByOwner(const std::string& owner_uid) const {
+  // The objects of this namespace whose controlling owner has this UID, ordered by key. Those of
+  // other namespaces only say so: an owner is always in the namespace of what it owns.
+  std::vector<Snapshot> ByOwner(const std::string& ns, const std::string& owner_uid) const {
     const std::lock_guard lock(mutex_);
     std::vector<Snapshot> found;
     const auto owned = by_owner_.find(owner_uid);
     if (owned == by_owner_.end()) return found;
     found.reserve(owned->second.size());
-    for (const auto& [key, value] : owned->second) found.push_back(value);
+    for (const auto& [key, value] : owned->second) {
+      if (key.starts_with(ns + "/")) found.push_back(value);
+    }
     return found;
   }
 

@@ -57,6 +57,21 @@ json Launcher(int64_t term, const std::string& owner_uid = kJobUid) {
   return pod;
 }
 
+// Whoever may write Pods in another namespace may put any owner's UID on them.
+TEST(Observe, PodsOfAnotherNamespaceAreNoneOfTheJobs) {
+  Cluster cluster;
+  for (json pod : {Worker(0), Launcher(1), Launcher(2)}) {
+    pod["metadata"]["namespace"] = "team-b";
+    Cluster::Put(cluster.pods, pod);
+  }
+
+  const Observed seen = cluster.See(JobBuilder().Term(2).Build());
+
+  EXPECT_TRUE(seen.live.empty());
+  EXPECT_EQ(seen.launcher, nullptr);
+  EXPECT_TRUE(seen.old_launchers.empty());
+}
+
 TEST(Observe, SortsChildrenIntoBuckets) {
   Cluster cluster;
   for (int index : {11, 2, 0}) Cluster::Put(cluster.pods, Worker(index));

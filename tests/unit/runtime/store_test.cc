@@ -63,10 +63,11 @@ TEST_F(StoreTest, IndexesByControllingOwner) {
   ASSERT_TRUE(store_.Apply(Object(3), Meta("c", "3", "job2")).ok());
   ASSERT_TRUE(store_.Apply(Object(4), Meta("b", "4", "job2")).ok());  // changed hands
 
-  EXPECT_EQ(store_.ByOwner("job1").size(), 1u);
-  EXPECT_EQ(store_.ByOwner("job2").size(), 2u);
+  EXPECT_EQ(store_.ByOwner("n", "job1").size(), 1u);
+  EXPECT_EQ(store_.ByOwner("n", "job2").size(), 2u);
+  EXPECT_TRUE(store_.ByOwner("other", "job2").empty()) << "an owner is in the same namespace";
   store_.Delete(Meta("a", "5"));
-  EXPECT_TRUE(store_.ByOwner("job1").empty());
+  EXPECT_TRUE(store_.ByOwner("n", "job1").empty());
 }
 
 TEST_F(StoreTest, SwapReportsOnlyWhatDiffersAndWhatVanished) {
@@ -88,7 +89,7 @@ TEST_F(StoreTest, SwapReportsOnlyWhatDiffersAndWhatVanished) {
   EXPECT_EQ(store_.LastSeenVersion(), "10");
   EXPECT_EQ(changes_, (std::vector<std::string>{"n/gone-", "n/changed+", "n/new+"}));
   EXPECT_EQ(store_.Get("n/changed")->value, 9);
-  EXPECT_EQ(store_.ByOwner("job").size(), 3u);
+  EXPECT_EQ(store_.ByOwner("n", "job").size(), 3u);
 }
 
 TEST_F(StoreTest, ForgetsAnObjectThatCannotBeRead) {
