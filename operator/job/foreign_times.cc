@@ -1,5 +1,6 @@
 #include "operator/job/foreign_times.h"
 
+#include <algorithm>
 #include <ctime>
 #include <iomanip>
 #include <sstream>
@@ -12,7 +13,9 @@ std::optional<Clock::WallTime> ParseTime(const std::string& text) {
   std::istringstream in(text);
   in >> std::get_time(&fields, "%Y-%m-%dT%H:%M:%S");
   if (in.fail()) return std::nullopt;
-  return std::chrono::system_clock::from_time_t(timegm(&fields));
+  // The clock counts nanoseconds, and two times are subtracted: from 1970 to 2200.
+  constexpr std::time_t kLast = 7'258'118'400;
+  return std::chrono::system_clock::from_time_t(std::clamp<std::time_t>(timegm(&fields), 0, kLast));
 }
 
 std::string NotAfter(const std::string& text, const std::string& now) {
