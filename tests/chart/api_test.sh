@@ -6,7 +6,7 @@
 operator=${1:?the operator\'s program}
 
 apply() { # file: its objects instead of the last one's, whose Pods and selectors could not change
-  kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,deployments --all >/dev/null 2>&1
+  kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,jobs,deployments --all >/dev/null 2>&1
   kubectl apply --server-side --force-conflicts --validate=strict -f "$1" >"$work/applied" 2>&1 || fail "$1: $(grep -v serverside-applied "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
