@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|backlog|partial-fc [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|backlog|partial-fc [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
 set -euo pipefail
@@ -45,5 +45,8 @@ case $figure in
     worker_programs figure-partial-fc
     "$worker_build/tests/partial_fc/figure-partial-fc" "$@" ;; # --help
   B14) exec "$here/sizes.sh" "$@" ;;
+  B15)
+    worker_programs figure-b15 ringmaster-launcher
+    "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
   *) die "no such figure here; bench/README.md lists them" ;;
 esac

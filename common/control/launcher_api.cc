@@ -29,18 +29,10 @@ void Describe(A& a, typename A::template Ref<OrderStamp> v) {
 }
 
 template <typename A>
-void Describe(A& a, typename A::template Ref<DesiredWorker> v) {
-  a.Field("podUid", v.pod_uid);
-  a.Optional("pod", v.pod);
-  a.Optional("node", v.node);
-  a.Field("index", v.index);
-}
-
-template <typename A>
 void Describe(A& a, typename A::template Ref<Order> v) {
   a.Version("version", v.version, kFirstApiVersion);
   a.Field("stamp", v.stamp);
-  a.Field("workers", v.workers);
+  a.Workers("workers", v.workers);
   a.Field("replicas", v.replicas);
   a.Field("minReplicas", v.min_replicas);
   a.Optional("dead", v.dead);

@@ -4,14 +4,17 @@
 // Pod's address:
 //
 //   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher
-//   stamp was seen GET /v1/status                         -> 200 LauncherStatus
+//                                             stamp was seen
+//   GET /v1/status                         -> 200 LauncherStatus
 //   GET /metrics                        -> 200 the ranks' times, in Prometheus' text format
 //
 // Both bodies say which version their writer speaks; README.md, "Versions", has the rule by which
 // they change. "/v1" changes only where that rule cannot be kept.
 //
 // All want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
-// else. Bodies are JSON: of at most MaxStatusBytes() from the launcher; an order may take 1 MiB.
+// else. Bodies are JSON: of at most MaxStatusBytes() from the launcher, of kMaxOrderBytes to it.
+// The workers of an order stand in rows, [Pod UID, index, node], with what all Pods' names begin
+// with and the nodes' names said once.
 
 #include <compare>
 #include <cstddef>
@@ -161,6 +164,9 @@ struct LauncherStatus {
 constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
   return (64 << 10) + 256 * ordered_workers;
 }
+
+// Room for kMaxRanks workers, each on a node whose name is as long as it may be.
+inline constexpr std::size_t kMaxOrderBytes = 8 << 20;
 
 std::string EncodeOrder(const Order& order);
 Result<Order> DecodeOrder(std::string_view text);

@@ -1,6 +1,7 @@
 #include "common/control/line_connection.h"
 
 #include <cstring>
+#include <list>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,36 +175,48 @@ class TlsListener final : public LineListener {
   int port() const override { return port_; }
 
  private:
-  struct Shared {
-    TlsContext& tls;
-    ListenOptions options;
-    OnAccepted on_accepted;  // empty once the listener is gone
-    std::size_t handshakes = 0;
-  };
-
   struct Handshake {
     Handshake(tcp::socket socket, TlsContext& tls)
         : stream(std::move(socket), tls.asio()), timer(stream.get_executor()) {}
+
+    void Abandon() {
+      error_code ignored;
+      stream.lowest_layer().close(ignored);
+    }
+
     TlsStream stream;
     asio::steady_timer timer;
+    std::list<Handshake*>::iterator place;
+    bool out = false;  // of the list
+  };
+
+  struct Shared {
+    TlsContext& tls;
+    ListenOptions options;
+    OnAccepted on_accepted;              // empty once the listener is gone
+    std::list<Handshake*> handshakes{};  // oldest first
   };
 
   static void Accept(const std::shared_ptr<Shared>& shared, tcp::socket socket) {
-    if (shared->handshakes >= shared->options.max_handshakes) return;  // dropped: the peer redials
+    // One of ours takes no time: whoever has taken the most makes room.
+    if (shared->handshakes.size() >= shared->options.max_handshakes) {
+      shared->handshakes.front()->out = true;
+      shared->handshakes.front()->Abandon();
+      shared->handshakes.pop_front();
+    }
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     const std::string peer = PeerName(socket);
     const auto handshake = std::make_shared<Handshake>(std::move(socket), shared->tls);
-    ++shared->handshakes;
+    handshake->place = shared->handshakes.insert(shared->handshakes.end(), handshake.get());
     handshake->timer.expires_after(shared->options.handshake_timeout);
     handshake->timer.async_wait([weak = std::weak_ptr(handshake)](const error_code& stopped) {
       const auto late = weak.lock();
-      error_code unused;
-      if (!stopped && late) late->stream.lowest_layer().close(unused);
+      if (!stopped && late) late->Abandon();
     });
     handshake->stream.async_handshake(
         asio::ssl::stream_base::server, [shared, handshake, peer](const error_code& error) {
-          --shared->handshakes;
+          if (!handshake->out) shared->handshakes.erase(handshake->place);
           handshake->timer.cancel();
           if (error || !shared->on_accepted) return;
           shared->on_accepted(std::make_shared<LineStream<TlsStream>>(
@@ -263,6 +276,9 @@ class UnixListener final : public LineListener {
 };
 
 }  // namespace
+
+SharedLine::SharedLine(const Message& message)
+    : type(TypeName(message)), text(std::make_shared<const std::string>(Encode(message) + "\n")) {}
 
 void DialTls(asio::io_context& io, const std::string& address, int port, TlsContext& tls,
              const DialOptions& options, OnDialled on_dialled) {

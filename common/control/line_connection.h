@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/control/messages.h"
@@ -35,6 +36,14 @@ namespace ringmaster::control {
 struct UnixPeer {
   int pid = -1;
   unsigned uid = 0;
+};
+
+// A message that was encoded once.
+struct SharedLine {
+  explicit SharedLine(const Message& message);
+
+  std::string_view type;
+  std::shared_ptr<const std::string> text;  // with its newline
 };
 
 // One connection. It lives while somebody holds the pointer and, after Start(), until it is closed.
@@ -57,6 +66,9 @@ class LineConnection {
   // Queues a message; also before Start(). Does nothing on a closed connection. A queue beyond
   // max_queued_bytes, or a message longer than a line may be, closes the connection.
   virtual void Send(const Message& message) = 0;
+
+  // The same for a message that many connections get: its bytes are kept once for all of them.
+  virtual void SendShared(const SharedLine& line) = 0;
 
   // Closes at once; what is queued is lost.
   virtual void Close(const std::string& reason) = 0;
@@ -104,7 +116,7 @@ void DialUnix(boost::asio::io_context& io, const std::string& path, const DialOp
 struct ListenOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::size_t max_handshakes =
-      1024;  // connections that have not finished theirs; more wait in the kernel's backlog
+      1024;  // connections that have not finished theirs; beyond it the oldest goes
   LineLimits limits;
 };
 

@@ -4,6 +4,7 @@
 // its tests.
 
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <sys/socket.h>
@@ -46,17 +47,25 @@ class LineStream final : public LineConnection,
     if (state_ != State::kOpen) return;
     std::string line = Encode(message);
     line += '\n';
-    if (line.size() > limits_.max_line_bytes) {
-      return Close("a " + std::string(TypeName(message)) + " message of " +
-                   std::to_string(line.size()) + " bytes is longer than a line may be");
+    if (!MayQueue(TypeName(message), line.size())) return;
+    const bool joins = !queue_.empty() && queue_.back().shared == nullptr &&
+                       queue_.back().own.size() + line.size() <= kJoinedBytes;
+    if (joins) {
+      queue_.back().own += line;
+    } else {
+      queue_.push_back({std::move(line), nullptr});
     }
-    if (queued_bytes_ + line.size() > limits_.max_queued_bytes) {
-      return Close("the peer reads too slowly: " + std::to_string(queued_bytes_) +
-                   " bytes wait for it");
+    WriteSoon();
+  }
+
+  void SendShared(const SharedLine& line) override {
+    if (state_ != State::kOpen || !MayQueue(line.type, line.text->size())) return;
+    if (line.text->size() < kJoinedBytes && !queue_.empty() && queue_.back().shared == nullptr) {
+      queue_.back().own += *line.text;
+    } else {
+      queue_.push_back({{}, line.text});
     }
-    queued_bytes_ += line.size();
-    queue_ += line;
-    if (!writing_) Write();
+    WriteSoon();
   }
 
   void Close(const std::string& reason) override {
@@ -100,7 +109,38 @@ class LineStream final : public LineConnection,
 
  private:
   enum class State { kOpen, kFinishing, kClosed };
-  static constexpr std::size_t kReadBytes = 64 << 10;
+  static constexpr std::size_t kReadBytes = 16 << 10;    // as much as TLS has at once
+  static constexpr std::size_t kJoinedBytes = 16 << 10;  // lines that are written as one
+
+  // What is written at once: lines of this connection alone, or one of many connections.
+  struct Piece {
+    std::string own;
+    std::shared_ptr<const std::string> shared;
+
+    const std::string& bytes() const { return shared == nullptr ? own : *shared; }
+  };
+
+  bool MayQueue(std::string_view type, std::size_t bytes) {
+    if (bytes > limits_.max_line_bytes) {
+      Close("a " + std::string(type) + " message of " + std::to_string(bytes) +
+            " bytes is longer than a line may be");
+      return false;
+    }
+    if (queued_bytes_ + bytes > limits_.max_queued_bytes) {
+      Close("the peer reads too slowly: " + std::to_string(queued_bytes_) + " bytes wait for it");
+      return false;
+    }
+    queued_bytes_ += bytes;
+    return true;
+  }
+
+  // After the handler that sends: what it says to this peer goes out as one.
+  void WriteSoon() {
+    if (std::exchange(writing_, true)) return;
+    boost::asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
+      if (self->state_ != State::kClosed) self->Write();
+    });
+  }
 
   auto& Socket() { return stream_.lowest_layer(); }
 
@@ -159,22 +199,22 @@ class LineStream final : public LineConnection,
   }
 
   void Write() {
-    writing_ = true;
-    in_flight_.swap(queue_);
-    queue_.clear();
+    in_flight_ = std::move(queue_.front());
+    queue_.pop_front();
     boost::asio::async_write(
-        stream_, boost::asio::buffer(in_flight_),
+        stream_, boost::asio::buffer(in_flight_.bytes()),
         [self = this->shared_from_this()](const boost::system::error_code& error, std::size_t) {
           self->OnWritten(error);
         });
   }
 
   void OnWritten(const boost::system::error_code& error) {
-    writing_ = false;
     if (state_ == State::kClosed) return;
     if (error) return Close("the connection broke: " + error.message());
-    queued_bytes_ -= in_flight_.size();
+    queued_bytes_ -= in_flight_.bytes().size();
+    in_flight_ = {};
     if (!queue_.empty()) return Write();
+    writing_ = false;
     if (state_ == State::kFinishing) return EndSending();
     if (const auto on_drained = handlers_.on_drained) on_drained();
   }
@@ -209,9 +249,9 @@ class LineStream final : public LineConnection,
   std::vector<char> buffer_;
   std::string partial_;  // the line being read
 
-  bool writing_ = false;
-  std::string queue_;  // lines that wait while in_flight_ is written
-  std::string in_flight_;
+  bool writing_ = false;     // or about to
+  std::deque<Piece> queue_;  // waits while in_flight_ is written
+  Piece in_flight_;
   std::size_t queued_bytes_ = 0;
 };
 

@@ -22,6 +22,10 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
+// The most ranks that a job may have: what is bounded by it is bounded everywhere, from the spec to
+// a line of messages.h.
+inline constexpr int kMaxRanks = 16384;
+
 // A rank process in an epoch, and the rank it has there. Who it is: (Pod UID, slot, start); a
 // process that was started again in the same slot is another member. Ranks are 0 … world size - 1,
 // oldest member first.
@@ -34,6 +38,14 @@ struct Member {
   std::string
       start;  // new for every start of a rank process; empty for programs that are not our trainer
   int rank = 0;
+};
+
+// Ranks first … first + count - 1.
+struct RankRange {
+  int first = 0;
+  int count = 0;
+
+  friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
 // What a rank is doing, in the order in which a world and a step go by.

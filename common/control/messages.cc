@@ -32,7 +32,9 @@ void Describe(A& a, typename A::template Ref<AgentReady> v) {
 }
 
 template <typename A>
-void Describe(A& /*a*/, typename A::template Ref<Heartbeat> /*v*/) {}
+void Describe(A& a, typename A::template Ref<Heartbeat> v) {
+  a.Optional("everyMillis", v.every_millis);
+}
 
 template <typename A>
 void Describe(A& a, typename A::template Ref<SlotAttached> v) {
@@ -79,10 +81,16 @@ void Describe(A& a, typename A::template Ref<Refused> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<RankRange> v) {
+  a.Field("first", v.first);
+  a.Field("count", v.count);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<StartEpoch> v) {
   a.Field("epoch", v.epoch);
   a.Field("cohort", v.cohort);
-  a.Field("members", v.members);
+  a.Members("members", v.members);
 }
 
 template <typename A>
@@ -160,7 +168,7 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<RankEpoch> v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
-  a.Field("members", v.members);
+  a.Members("members", v.members);
 }
 
 template <typename A>
@@ -177,7 +185,7 @@ void Describe(A& a, typename A::template Ref<EpochAccepted> v) {
 template <typename A>
 void Describe(A& a, typename A::template Ref<WorldReport> v) {
   a.Field("epoch", v.epoch);
-  a.Field("members", v.members);
+  a.Members("members", v.members);
   a.Field("running", v.running);
 }
 
@@ -298,6 +306,20 @@ void Describe(A& a, typename A::template Ref<DataCacheProgress> v) {
   a.Optional("bytesTotal", v.bytes_total);
 }
 
+template <typename A>
+void Describe(A& a, typename A::template Ref<ChangeEpoch> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("cohort", v.cohort);
+  a.Field("base", v.base);
+  a.Field("left", v.left);
+  a.Members("joined", v.joined);
+}
+
+template <typename A>
+void Describe(A& a, typename A::template Ref<TellWorld> v) {
+  a.Field("epoch", v.epoch);
+}
+
 }  // namespace wire
 
 namespace {
@@ -312,7 +334,9 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "WorldReport",       "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
     "SwitchEpoch",       "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
     "EndStalledRank",    "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
-    "DataCacheProgress", "TakeCheckpoint",    "RankBegan"};
+    "DataCacheProgress", "TakeCheckpoint",    "RankBegan",      "TellWorld",      "ChangeEpoch"};
+static_assert(std::is_same_v<std::variant_alternative_t<44, Message>, ChangeEpoch>);
+static_assert(std::is_same_v<std::variant_alternative_t<43, Message>, TellWorld>);
 static_assert(std::is_same_v<std::variant_alternative_t<42, Message>, RankBegan>);
 static_assert(std::is_same_v<std::variant_alternative_t<41, Message>, TakeCheckpoint>);
 static_assert(std::is_same_v<std::variant_alternative_t<40, Message>, DataCacheProgress>);

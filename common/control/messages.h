@@ -24,12 +24,13 @@
 
 namespace ringmaster::control {
 
-inline constexpr std::size_t kMaxLineBytes = 1 << 20;
+// Room for a world of kMaxRanks one-slot workers whose names are as long as they may be.
+inline constexpr std::size_t kMaxLineBytes = 16 << 20;
 
 // What a peer speaks, as its first line says: raised with each addition that the other side has to
 // know of. Below kFirstProtocol a peer is refused; a peer that says none speaks that one.
-inline constexpr int kProtocolVersion = 2;
-inline constexpr int kFirstProtocol = 2;
+inline constexpr int kProtocolVersion = 3;
+inline constexpr int kFirstProtocol = 3;
 
 // Error::reason of a line whose type this version does not know.
 inline constexpr char kReasonUnknownType[] = "UnknownType";
@@ -61,7 +62,12 @@ struct AgentReady {
       versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
 };
 
-struct Heartbeat {};
+// Both ways.
+struct Heartbeat {
+  // From the launcher: how often the agent is to say it from here on; 0: as it does. The more
+  // workers there are, the more seldom each of them.
+  int every_millis = 0;
+};
 
 // How far the worker's memory volume is filled, while it is (spec.dataCache): once its data was
 // measured, then every few seconds while it grows. Again after every Welcome. AgentReady ends
@@ -86,10 +92,10 @@ struct EpochAccepted {
 
 // After every Welcome, where ranks of our own trainer are in a world: the newest one they were
 // started in, and who of this worker's members still runs. A launcher that was started anew learns
-// from these what it has to take over.
+// from these what it has to take over, and asks one of them for the members (TellWorld).
 struct WorldReport {
   Epoch epoch;
-  std::vector<Member> members;       // of all ranks, as StartEpoch told them
+  std::vector<Member> members;       // of all ranks, as it was told them; empty unless asked for
   std::vector<std::string> running;  // Member::start of this worker's living members
 };
 
@@ -241,6 +247,21 @@ struct StartEpoch {
   std::vector<Member> members;  // of all ranks, by rank
 };
 
+// StartEpoch, as the difference from a world that this connection was told before
+// (world_difference.h). An agent that does not have that one dials again, and is told all of it.
+struct ChangeEpoch {
+  Epoch epoch;
+  int64_t cohort = 0;
+  Epoch base;                   // that world
+  std::vector<RankRange> left;  // its ranks that are not in this one, rising
+  std::vector<Member> joined;   // by rank, after those that stay
+};
+
+// Send the WorldReport of this epoch with its members, if that is the newest one.
+struct TellWorld {
+  Epoch epoch;
+};
+
 // End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and
 // report their exits.
 struct StopEpoch {
@@ -372,7 +393,8 @@ using Message =
                  RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
                  RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
                  RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
-                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan>;
+                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
+                 TellWorld, ChangeEpoch>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

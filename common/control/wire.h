@@ -25,7 +25,10 @@
 
 #include "common/base/result.h"
 #include "common/control/base64.h"
+#include "common/control/launcher_api.h"
+#include "common/control/members_wire.h"
 #include "common/control/membership.h"
+#include "common/control/workers_wire.h"
 
 namespace ringmaster::control::wire {
 
@@ -72,6 +75,14 @@ class Writer {
     Json list = Json::array();
     for (const std::string& value : values) list.push_back(EncodeBase64(value));
     json_[name] = std::move(list);
+  }
+
+  // Compact (members_wire.h): ranks are places in the list.
+  void Members(const char* name, const std::vector<Member>& members) {
+    json_[name] = MembersToJson(members);
+  }
+  void Workers(const char* name, const std::vector<DesiredWorker>& workers) {
+    json_[name] = WorkersToJson(workers);
   }
 
   Json Take() { return std::move(json_); }
@@ -143,6 +154,17 @@ class Reader {
     std::vector<std::string> texts;
     Field(name, texts);
     for (const std::string& text : texts) DecodeInto(name, text, values.emplace_back());
+  }
+
+  void Members(const char* name, std::vector<Member>& members) {
+    const Json* json = Find(name);
+    if (json == nullptr) return Fail(name, "is missing");
+    if (const char* wrong = MembersFromJson(*json, members)) Fail(name, wrong);
+  }
+  void Workers(const char* name, std::vector<DesiredWorker>& workers) {
+    const Json* json = Find(name);
+    if (json == nullptr) return Fail(name, "is missing");
+    if (const char* wrong = WorkersFromJson(*json, workers)) Fail(name, wrong);
   }
 
   template <typename T>
@@ -226,17 +248,6 @@ template <typename A>
 void Describe(A& a, typename A::template Ref<Epoch> v) {
   a.Field("term", v.term);
   a.Field("number", v.number);
-}
-
-template <typename A>
-void Describe(A& a, typename A::template Ref<Member> v) {
-  a.Field("podUid", v.pod_uid);
-  a.Field("pod", v.pod);
-  a.Field("node", v.node);
-  a.Field("address", v.address);
-  a.Field("slot", v.slot);
-  a.Field("start", v.start);
-  a.Field("rank", v.rank);
 }
 
 template <typename A>

@@ -8,8 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/control/membership.h"
 #include "common/control/pod_contract.h"
 #include "operator/job/gpu_resources.h"
+#include "operator/job/pods.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -203,6 +205,19 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
 
 void Requests::Numbers() {
   const int64_t workers = spec_.worker.replicas;
+  // The API server refuses what it can see; slots that come from the GPUs it cannot.
+  const bool may_grow = spec_.worker.max_replicas.has_value();
+  const int64_t most = may_grow ? *spec_.worker.max_replicas : workers;
+  const int64_t slots = SlotsPerWorker(spec_);
+  if (most * slots > control::kMaxRanks) {
+    const std::string field = may_grow ? "spec.worker.maxReplicas" : "spec.worker.replicas";
+    found_.push_back({.path = field,
+                      .message = "asks for " + std::to_string(most * slots) + " ranks (" +
+                                 std::to_string(slots) + " on each of " + std::to_string(most) +
+                                 " workers), and a job has at most " +
+                                 std::to_string(control::kMaxRanks) + "; lower " + field,
+                      .by_policy = true});
+  }
   if (rules_.max_workers && workers > *rules_.max_workers) {
     Add("spec.worker.replicas",
         "a job has at most " + std::to_string(*rules_.max_workers) +

@@ -202,7 +202,20 @@ class Story {
   }
 
   void Check(Actions actions) {
+    Look(actions);
+    Look(membership_.Settle(now_));
+  }
+
+  void Look(const Actions& actions) {
     for (const Action& action : actions) {
+      if (const auto* all = std::get_if<SendToAll>(&action)) {
+        Actions each;
+        for (const ConnectionId connection : all->connections) {
+          each.push_back(SendTo{connection, all->message});
+        }
+        Look(each);
+        continue;
+      }
       if (finished_ && !std::holds_alternative<SendTo>(action) &&
           !std::holds_alternative<Drop>(action) && !std::holds_alternative<Refuse>(action)) {
         std::abort();  // nothing happens after the verdict
@@ -221,6 +234,10 @@ class Story {
           if (epoch->epoch < started_ && epoch->epoch.term == 2) std::abort();
           started_ = std::max(started_, epoch->epoch);
           size_ = static_cast<int>(epoch->members.size());
+        } else if (const auto* change = std::get_if<control::ChangeEpoch>(&send->message)) {
+          if (change->epoch < started_ && change->epoch.term == 2) std::abort();
+          started_ = std::max(started_, change->epoch);
+          size_ = static_cast<int>(membership_.members().size());
         }
       } else if (const auto* refuse = std::get_if<Refuse>(&action)) {
         fenced_.insert(refuse->connection);

@@ -49,6 +49,17 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
   EXPECT_THAT(Refused(without_image), HasSubstr("spec.image"));
 }
 
+TEST_F(ApplyTest, RefusesMoreRanksThanAJobMayHave) {
+  json job = JobManifest(ns(), "large", 4096);
+  job["spec"]["slotsPerWorker"] = 4;
+  EXPECT_EQ(Refused(job), "");
+  job["metadata"]["name"] = "larger";
+  job["spec"]["worker"]["replicas"] = 4097;
+  EXPECT_THAT(Refused(job), HasSubstr("a job has at most 16384 ranks"));
+  job["spec"]["worker"] = {{"replicas", 1}, {"maxReplicas", 4097}};
+  EXPECT_THAT(Refused(job), HasSubstr("a job has at most 16384 ranks"));
+}
+
 TEST_F(ApplyTest, RefusesUnknownFields) {
   EXPECT_THAT(Refused(Changed("/spec/slotsPerWorkers", 2)),
               HasSubstr("unknown field \"spec.slotsPerWorkers\""));

@@ -200,6 +200,8 @@ class Stage::Agent final : public agent::SlotActions {
                                          {{"openmpi", "4.1.4"}, {"user", "ringmaster"}}});
     } else if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
       slots_->OnStartEpoch(*start);
+    } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
+      slots_->OnChangeEpoch(*change);
     } else if (const auto* stop = std::get_if<control::StopEpoch>(&message)) {
       slots_->OnStopEpoch(*stop);
     } else if (const auto* prepare = std::get_if<control::PrepareEpoch>(&message)) {
@@ -256,6 +258,7 @@ class Stage::Agent final : public agent::SlotActions {
   void SendToLauncher(const control::Message& message) override {
     stage_.Later([this, message] { stage_.ToLauncher(worker_, message); });
   }
+  void DialLauncherAgain(const std::string& /*reason*/) override {}
   bool LauncherTakesOutput() const override { return true; }
   void SendToRank(int /*slot*/, const control::Message& message) override {
     stage_.Later([this, message = stage_.OverTheWire(message)] {
@@ -456,7 +459,13 @@ void Stage::ToLauncher(int worker, const control::Message& message) {
 
 void Stage::Apply(launcher::Actions actions) {
   for (const launcher::Action& action : actions) {
-    if (const auto* send = std::get_if<launcher::SendTo>(&action)) {
+    if (const auto* all = std::get_if<launcher::SendToAll>(&action)) {
+      launcher::Actions each;
+      for (const launcher::ConnectionId connection : all->connections) {
+        each.push_back(launcher::SendTo{connection, all->message});
+      }
+      Apply(std::move(each));
+    } else if (const auto* send = std::get_if<launcher::SendTo>(&action)) {
       if (std::holds_alternative<control::Heartbeat>(send->message)) continue;
       const int worker = WorkerOf(send->connection);
       recorded_[kLauncherLog].push_back({{"to", worker}, {"launcher", JsonOf(send->message)}});
@@ -478,6 +487,9 @@ void Stage::Apply(launcher::Actions actions) {
       recorded_[kApiLog].push_back(
           {{"launcher", {{"verdict", Json::parse(control::EncodeVerdict(finish->verdict))}}}});
     }
+  }
+  if (launcher::Actions following = membership_.Settle(now_); !following.empty()) {
+    Apply(std::move(following));
   }
 }
 

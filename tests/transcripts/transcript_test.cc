@@ -119,7 +119,8 @@ TEST(Transcripts, TellTheWholeStory) {
         "RankLeave",       "SwitchEpoch",    "RankSwitch",     "RankAtBoundary",
         "SlotOutput",      "StopEpoch",      "TakeCheckpoint", "CheckpointWritten",
         "CheckpointGrant", "CheckpointDone", "RankProtection", "RankBegan",
-        "RankDone",        "Release",        "AttachExit",     "Shutdown"}) {
+        "RankDone",        "Release",        "AttachExit",     "Shutdown",
+        "ChangeEpoch"}) {
     EXPECT_TRUE(said.contains(type)) << type;
   }
 }

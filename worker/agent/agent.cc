@@ -158,6 +158,11 @@ void Agent::OnLauncherMessage(const control::Message& message) {
                                  {"epoch", start->epoch.number},
                                  {"worldSize", start->members.size()}});
     slots_->OnStartEpoch(*start);
+  } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
+    LogInfo("Started an epoch", {{"term", change->epoch.term}, {"epoch", change->epoch.number}});
+    slots_->OnChangeEpoch(*change);
+  } else if (const auto* tell = std::get_if<control::TellWorld>(&message)) {
+    slots_->OnTellWorld(*tell);
   } else if (const auto* stop = std::get_if<control::StopEpoch>(&message)) {
     LogInfo("Stopped an epoch", {{"term", stop->epoch.term}, {"epoch", stop->epoch.number}});
     slots_->OnStopEpoch(*stop);
@@ -244,6 +249,8 @@ void Agent::OnRankEnd(int slot, const RankEnd& end) {
 }
 
 void Agent::SendToLauncher(const control::Message& message) { link_.Send(message); }
+
+void Agent::DialLauncherAgain(const std::string& reason) { link_.DialAgain(reason); }
 
 bool Agent::LauncherTakesOutput() const {
   return link_.welcomed() && link_.QueuedBytes() < kMaxQueuedOutput;

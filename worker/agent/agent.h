@@ -49,6 +49,7 @@ class Agent final : private SlotActions {
  private:
   // SlotActions
   void SendToLauncher(const control::Message& message) override;
+  void DialLauncherAgain(const std::string& reason) override;
   bool LauncherTakesOutput() const override;
   void SendToRank(int slot, const control::Message& message) override;
   void SendToAttach(AttachId attach, const control::Message& message) override;

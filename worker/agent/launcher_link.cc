@@ -36,6 +36,10 @@ void LauncherLink::Send(const control::Message& message) {
   if (welcomed_) connection_->Send(message);
 }
 
+void LauncherLink::DialAgain(const std::string& reason) {
+  if (connection_ != nullptr) connection_->Close(reason);
+}
+
 void LauncherLink::Finish(std::function<void()> done) {
   finishing_ = true;
   retry_.cancel();
@@ -96,7 +100,11 @@ void LauncherLink::OnMessage(control::Message message) {
     return handlers_.on_refused(refused->reason);
   }
   if (const auto* welcome = std::get_if<control::Welcome>(&message)) return OnWelcome(*welcome);
-  if (std::holds_alternative<control::Heartbeat>(message) || !welcomed_) return;
+  if (!welcomed_) return;
+  if (const auto* beat = std::get_if<control::Heartbeat>(&message)) {
+    if (beat->every_millis > 0) heartbeat_ = std::chrono::milliseconds(beat->every_millis);
+    return;
+  }
   handlers_.on_message(message);
 }
 
@@ -142,7 +150,7 @@ void LauncherLink::Tick() {
   tick_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled || connection_ == nullptr) return;
     const auto now = std::chrono::steady_clock::now();
-    if (now - last_tick_ > kLateTick) last_heard_ = now;
+    if (now - last_tick_ > heartbeat_ + kLateTick) last_heard_ = now;
     last_tick_ = now;
     if (now - last_heard_ > options_.silence_limit) {
       return connection_->Close("no sign of life for " +

@@ -59,6 +59,9 @@ class LauncherLink {
   // Dropped unless welcomed.
   void Send(const control::Message& message);
 
+  // Hangs up and dials again.
+  void DialAgain(const std::string& reason);
+
   // Sends what is queued, hangs up and never dials again. `done` runs when all is out, at once when
   // there is no connection.
   void Finish(std::function<void()> done);

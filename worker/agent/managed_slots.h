@@ -34,6 +34,8 @@ class ManagedSlots final : public Slots {
   void OnPrepareEpoch(const control::PrepareEpoch& prepare) override;
   void OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) override;
   void OnStartEpoch(const control::StartEpoch& start) override;
+  void OnChangeEpoch(const control::ChangeEpoch& change) override;
+  void OnTellWorld(const control::TellWorld& tell) override;
   void OnStopEpoch(const control::StopEpoch& stop) override;
   void OnRelease(const control::Release& release) override;
   void OnStoreValues(const control::StoreValues& values) override;
@@ -107,6 +109,8 @@ class ManagedSlots final : public Slots {
   // The slot whose process is this rank of this epoch.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
+  // Member::start of this worker's living members.
+  std::vector<std::string> Running() const;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);
   void Give(int slot);

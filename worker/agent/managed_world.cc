@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/world_difference.h"
 #include "worker/agent/managed_slots.h"
 
 namespace ringmaster::agent {
@@ -15,13 +16,7 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
     actions_->SendToLauncher(control::RankReady{index, slot.start});
   }
   if (!world_.members.empty()) {
-    control::WorldReport report{world_.epoch, world_.members, {}};
-    for (const Slot& slot : slots_) {
-      // Also one that is only loaded: it may be a member of a newer world, not told here yet.
-      const bool counts = slot.connected || slot.wanted.has_value();
-      if (counts && !slot.stopping && !ending_) report.running.push_back(slot.start);
-    }
-    actions_->SendToLauncher(report);
+    actions_->SendToLauncher(control::WorldReport{world_.epoch, {}, Running()});
   }
   if (prepared_.number != 0 && prepared_.term == term) {
     actions_->SendToLauncher(control::EpochAccepted{prepared_});
@@ -42,6 +37,21 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
     if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
     Route(index);
   }
+}
+
+std::vector<std::string> ManagedSlots::Running() const {
+  std::vector<std::string> running;
+  for (const Slot& slot : slots_) {
+    // Also one that is only loaded: it may be a member of a newer world, not told here yet.
+    const bool counts = slot.connected || slot.wanted.has_value();
+    if (counts && !slot.stopping && !ending_) running.push_back(slot.start);
+  }
+  return running;
+}
+
+void ManagedSlots::OnTellWorld(const control::TellWorld& tell) {
+  if (tell.epoch != world_.epoch) return;  // a newer one has been reported, or told
+  actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
 }
 
 void ManagedSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
@@ -65,6 +75,17 @@ void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
       actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch, switch_epoch.leaving});
     }
   }
+}
+
+void ManagedSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
+  if (ending_ || change.epoch < highest_epoch_) return;
+  auto members = change.base == world_.epoch ? control::MembersAfter(world_.members, change)
+                                             : std::optional<std::vector<control::Member>>();
+  if (!members) {
+    return actions_->DialLauncherAgain("epoch " + ToText(change.epoch) + " builds on epoch " +
+                                       ToText(change.base) + ", which this agent does not have");
+  }
+  OnStartEpoch({change.epoch, change.cohort, *std::move(members)});
 }
 
 void ManagedSlots::OnStartEpoch(const control::StartEpoch& start) {

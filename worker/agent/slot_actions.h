@@ -22,6 +22,8 @@ class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
+  // What it builds on is not known here: after a new welcome it says all of it.
+  virtual void DialLauncherAgain(const std::string& reason) = 0;
   // False while the launcher is away, or has not yet taken what it was sent before. Output waits
   // then; Slots::OnLauncherDrained says when it need not any more.
   virtual bool LauncherTakesOutput() const = 0;

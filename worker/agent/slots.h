@@ -55,6 +55,8 @@ class Slots {
   virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
   virtual void OnCheckpointGrant(const control::CheckpointGrant& /*grant*/) {}
   virtual void OnTakeCheckpoint(const control::TakeCheckpoint& /*take*/) {}
+  virtual void OnChangeEpoch(const control::ChangeEpoch& /*change*/) {}
+  virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
   virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live

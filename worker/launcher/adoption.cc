@@ -7,14 +7,18 @@
 namespace ringmaster::launcher {
 
 void Adoption::Report(const std::string& pod_uid, const control::WorldReport& report) {
-  reports_[pod_uid] = report;
+  reports_[pod_uid] = {report.epoch, report.running};
+  newest_ = std::max(newest_, report.epoch);
+  if (report.members.empty() || report.epoch <= epoch_) return;
+  epoch_ = report.epoch;
+  members_ = report.members;
 }
 
-const control::WorldReport& Adoption::Newest() const {
-  return std::max_element(
-             reports_.begin(), reports_.end(),
-             [](const auto& a, const auto& b) { return a.second.epoch < b.second.epoch; })
-      ->second;
+void Adoption::Clear() { *this = {}; }
+
+bool Adoption::Knows(const std::string& pod_uid) const {
+  const auto report = reports_.find(pod_uid);
+  return report != reports_.end() && report->second.epoch == newest_;
 }
 
 std::optional<bool> Adoption::Runs(const control::Member& member) const {
@@ -26,7 +30,7 @@ std::optional<bool> Adoption::Runs(const control::Member& member) const {
 
 bool Adoption::HeardFromMost() const {
   std::set<std::string> pods;
-  for (const control::Member& member : Newest().members) pods.insert(member.pod_uid);
+  for (const control::Member& member : members_) pods.insert(member.pod_uid);
   const auto heard = std::count_if(pods.begin(), pods.end(), [&](const std::string& pod_uid) {
     return reports_.contains(pod_uid);
   });
@@ -34,10 +38,9 @@ bool Adoption::HeardFromMost() const {
 }
 
 bool Adoption::StartedEverywhere() const {
-  const control::WorldReport& newest = Newest();
-  return std::all_of(newest.members.begin(), newest.members.end(), [&](const auto& member) {
+  return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
     const auto report = reports_.find(member.pod_uid);
-    return report != reports_.end() && report->second.epoch == newest.epoch;
+    return report != reports_.end() && report->second.epoch == epoch_;
   });
 }
 

@@ -2,11 +2,11 @@
 
 // What a launcher that was started anew is told of the world that runs: the agents' WorldReports,
 // newest per Pod. The highest epoch among them wins; a Pod that reports a lower one still tells
-// who of the winner's members runs there. Pure; used by Membership alone.
+// who of the winner's members runs there. Who its members are, one of them is asked. Pure; used by
+// Membership alone.
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -17,23 +17,34 @@ namespace ringmaster::launcher {
 class Adoption {
  public:
   void Report(const std::string& pod_uid, const control::WorldReport& report);
-  void Clear() { reports_.clear(); }
+  void Clear();
 
-  bool empty() const { return reports_.empty(); }
-  // REQUIRES: !empty(). The report of the highest epoch.
-  const control::WorldReport& Newest() const;
+  // The highest epoch reported; {0, 0}: none.
+  const control::Epoch& newest() const { return newest_; }
+  // The highest epoch of which somebody has said who its members are, and they; {0, 0}: none.
+  const control::Epoch& epoch() const { return epoch_; }
+  const std::vector<control::Member>& members() const { return members_; }
+  // Its report was of the newest epoch: it can say who the members are.
+  bool Knows(const std::string& pod_uid) const;
 
   // What its Pod said of this member; nothing where the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
-  // More than half of the newest world's Pods have reported.
+  // More than half of the members' Pods have reported.
   bool HeardFromMost() const;
 
-  // Every member's Pod names the newest epoch: it has started everywhere.
+  // Every member's Pod names epoch(): it has started everywhere.
   bool StartedEverywhere() const;
 
  private:
-  std::map<std::string, control::WorldReport> reports_;  // by Pod UID
+  struct Said {
+    control::Epoch epoch;
+    std::vector<std::string> running;
+  };
+  std::map<std::string, Said> reports_;  // by Pod UID
+  control::Epoch newest_;
+  control::Epoch epoch_;
+  std::vector<control::Member> members_;
 };
 
 }  // namespace ringmaster::launcher

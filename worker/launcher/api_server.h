@@ -19,7 +19,7 @@ namespace ringmaster::launcher {
 
 struct ApiOptions {
   std::string operator_token;
-  std::size_t max_order_bytes = 1 << 20;
+  std::size_t max_order_bytes = control::kMaxOrderBytes;
   std::size_t max_connections = 64;
   std::chrono::seconds idle_limit{60};  // of the operator's connections, between two requests
 };

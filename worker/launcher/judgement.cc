@@ -3,6 +3,7 @@
 // silence is noticed.
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <utility>
 
@@ -19,6 +20,7 @@ using control::LauncherPhase;
 using control::RankExit;
 
 constexpr int kOfVictims = 3;  // from this suspicion on
+constexpr std::array kProgramsToMatch = {"openmpi", "ringmaster"};
 
 // Rules and frames are no words.
 bool SaysSomething(const std::string& line) {
@@ -116,7 +118,7 @@ std::string Membership::MixedText(const std::vector<std::string>& pod_uids) cons
   const Worker& first = workers_.at(pod_uids.front());
   for (const std::string& pod_uid : pod_uids) {
     const control::AgentReady& ready = *workers_.at(pod_uid).ready;
-    for (const char* program : {"openmpi", "ringmaster"}) {
+    for (const char* program : kProgramsToMatch) {
       const auto mine = ready.versions.find(program);
       const auto theirs = first.ready->versions.find(program);
       if (mine == ready.versions.end() || theirs == first.ready->versions.end()) continue;
@@ -133,6 +135,18 @@ std::string Membership::MixedText(const std::vector<std::string>& pod_uids) cons
     }
   }
   return "";
+}
+
+// As far as MixedText() looks.
+bool Membership::SameBuild(const std::string& pod_uid, const std::string& other) const {
+  const auto& mine = workers_.at(pod_uid).ready->versions;
+  const auto& theirs = workers_.at(other).ready->versions;
+  return std::all_of(kProgramsToMatch.begin(), kProgramsToMatch.end(), [&](const char* program) {
+    const auto one = mine.find(program);
+    const auto two = theirs.find(program);
+    return one == mine.end() || two == theirs.end() ? (one == mine.end()) == (two == theirs.end())
+                                                    : one->second == two->second;
+  });
 }
 
 // What is wrong with the set of attached processes.
@@ -158,7 +172,7 @@ void Membership::JudgeMpirun(Time now) {
   }
   if (gate_.Complete()) return;  // ranks load: mpirun has done its part
   if (!mpirun_exit_) {
-    if (now - started_at_ < options_.attach_within) return;
+    if (now - attached_at_ < options_.attach_within) return;
     return Fail(control::kReasonMpirunFailed,
                 "mpirun did not start every process in time; " + MismatchText(), 1);
   }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -32,7 +33,7 @@ using Items = std::map<std::string, std::string>;
 
 constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::seconds kEndLimit{4};
-constexpr std::size_t kMaxUnknown = 1024;  // connections that have not said hello
+constexpr std::size_t kMaxStrangers = 1024;  // connections that have not said hello
 constexpr std::size_t kMaxHelloBytes = 16 << 10;
 constexpr int kExitTerminated = 143;
 
@@ -156,11 +157,16 @@ class Launcher {
   }
 
   void Accept(std::shared_ptr<control::LineConnection> connection) {
-    if (ending_ || peers_.size() >= kMaxUnknown + greeted_) {
-      return connection->Close("too many connections");
+    if (ending_) return connection->Close("the job is over");
+    // An agent says hello at once: whoever has been silent for longest makes room.
+    if (strangers_.size() >= kMaxStrangers) {
+      const ConnectionId oldest = *strangers_.begin();
+      strangers_.erase(oldest);
+      peers_.at(oldest).connection->Close("too many connections that say nothing");
     }
     const ConnectionId id = next_id_++;
     peers_[id] = {connection, clock_.Now(), false};
+    strangers_.insert(id);
     control::LineConnection::Handlers handlers;
     handlers.on_message = [this, id](const control::Message& message) { OnMessage(id, message); };
     handlers.on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); };
@@ -169,15 +175,28 @@ class Launcher {
 
   void OnMessage(ConnectionId id, const control::Message& message) {
     Peer& peer = peers_.at(id);
-    if (peer.greeted) return Apply(membership_.OnMessage(clock_.Now(), id, message));
+    if (peer.greeted) {
+      Apply(membership_.OnMessage(clock_.Now(), id, message));
+      return SettleSoon();
+    }
     const auto* hello = std::get_if<control::AgentHello>(&message);
     if (hello == nullptr) return Apply({Refuse{id, "the first message is no AgentHello"}});
     peer.greeted = true;
-    ++greeted_;
+    strangers_.erase(id);
     LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
     Actions actions = membership_.OnHello(clock_.Now(), id, *hello);
     if (Accepts(actions, id)) peer.connection->SetMaxLineBytes(control::kMaxLineBytes);
     Apply(std::move(actions));
+    SettleSoon();
+  }
+
+  // Once for all that is at hand by then.
+  void SettleSoon() {
+    if (std::exchange(settling_, true)) return;
+    boost::asio::post(io_, [this] {
+      settling_ = false;
+      if (!ending_) Apply(membership_.Settle(clock_.Now()));
+    });
   }
 
   static bool Accepts(const Actions& actions, ConnectionId id) {
@@ -193,9 +212,10 @@ class Launcher {
     if (node.empty()) return;
     LogDebug("Closed a connection",
              {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
+    strangers_.erase(id);
     if (node.mapped().greeted) {
-      --greeted_;
       Apply(membership_.OnClosed(clock_.Now(), id));
+      SettleSoon();
     }
     if (ending_) EndIfQuiet();
   }
@@ -203,8 +223,10 @@ class Launcher {
   void Tick() {
     if (ending_) return;
     const Clock::Time now = clock_.Now();
-    for (const auto& [id, peer] : peers_) {
-      if (!peer.greeted && now - peer.since > kHelloLimit) peer.connection->Close("said nothing");
+    for (const ConnectionId id : strangers_) {
+      const Peer& peer = peers_.at(id);
+      if (now - peer.since <= kHelloLimit) break;  // nor do the others, which came later
+      peer.connection->Close("said nothing");
     }
     Apply(membership_.OnTick(now));
     LogPhase();
@@ -216,7 +238,7 @@ class Launcher {
 
   // What it waits for, once per change: the log of a job that does not start tells why.
   void LogPhase() {
-    const std::string message = membership_.Status(clock_.Now()).message;
+    const std::string message = membership_.WaitingText(clock_.Now());
     if (message == last_message_) return;
     last_message_ = message;
     if (!message.empty()) LogInfo("Waiting", {{"for", message}});
@@ -231,6 +253,12 @@ class Launcher {
   void Do(const SendTo& send) {
     if (auto connection = Find(send.connection)) connection->Send(send.message);
   }
+  void Do(const SendToAll& send) {
+    const control::SharedLine line(send.message);
+    for (const ConnectionId id : send.connections) {
+      if (auto connection = Find(id)) connection->SendShared(line);
+    }
+  }
   void Do(const Refuse& refuse) {
     const auto connection = Find(refuse.connection);
     if (!connection) return;
@@ -244,7 +272,9 @@ class Launcher {
   void Do(const StopMpirun& /*stop*/) { mpirun_.Stop(); }
   void Do(const Probe& probe) {
     probe_.Ask(probe.address, probe.port, [this, pod_uid = probe.pod_uid](bool refused) {
-      if (!ending_) Apply(membership_.OnProbe(clock_.Now(), pod_uid, refused));
+      if (ending_) return;
+      Apply(membership_.OnProbe(clock_.Now(), pod_uid, refused));
+      SettleSoon();
     });
   }
   void Do(const Print& print) {
@@ -308,7 +338,8 @@ class Launcher {
   std::unique_ptr<control::LineListener> listener_;
   std::unique_ptr<net::HttpServer> api_;
   std::map<ConnectionId, Peer> peers_;
-  std::size_t greeted_ = 0;
+  std::set<ConnectionId> strangers_;  // that have not said hello, oldest first
+  bool settling_ = false;
   ConnectionId next_id_ = 1;
   PortProbe probe_;
   boost::asio::signal_set signals_;

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <sys/resource.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -16,6 +17,12 @@ int main() {
   const auto level = environment.find("RINGMASTER_LOG_LEVEL");
   InitLog("launcher", level == environment.end() ? "info" : level->second, LogFormat::kText);
   std::signal(SIGPIPE, SIG_IGN);
+  // A connection for each worker, and strangers.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
 
   const auto config = launcher::ReadConfig(environment);
   if (!config.ok()) {

@@ -11,8 +11,13 @@ using control::LauncherPhase;
 
 namespace {
 
-// Heartbeats that a rank's position may be old.
+// Heartbeats that a rank's position may be old; of those that come more seldom than usual.
 constexpr int kFreshBeats = 10;
+constexpr int kFreshSeldomBeats = 3;
+// What agents say in a second by themselves is bounded: with more of them each says it more seldom.
+constexpr int kBeatsASecond = 5000;
+// Of which so many pass before silence is one.
+constexpr int kBeatsBeforeLoss = 4;
 
 }  // namespace
 
@@ -39,8 +44,12 @@ Result<Actions> Membership::OnOrder(Time now, const control::Order& order) {
   }
   std::erase_if(unwanted_since_,
                 [&](const auto& entry) { return now - entry.second > std::chrono::minutes(1); });
-  for (const control::DesiredWorker& wanted : order.workers) unwanted_since_.erase(wanted.pod_uid);
   order_ = order;
+  ordered_.clear();
+  for (const control::DesiredWorker& wanted : order.workers) {
+    unwanted_since_.erase(wanted.pod_uid);
+    ordered_.insert(wanted.pod_uid);
+  }
   for (const std::string& pod_uid : order.dead) {
     Worker& worker = workers_[pod_uid];  // its ghost may still dial
     worker.hello.pod_uid = pod_uid;
@@ -77,9 +86,9 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
-    return {SendTo{connection,
-                   control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())}},
-            SendTo{connection, control::Shutdown{}}};
+    return {
+        SendTo{connection, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())}},
+        SendTo{connection, control::Shutdown{}}};
   }
   Worker& worker = workers_[hello.pod_uid];
   if (worker.lost) return refuse("this Pod was declared lost; its place went to another one");
@@ -95,17 +104,18 @@ Actions Membership::OnHello(Time now, ConnectionId connection, const control::Ag
   worker.filling.reset();
   worker.repeated = false;
   worker.silent = false;
+  worker.told = {};
   for (auto& [slot, process] : worker.processes) process.loaded.clear();  // said again if it holds
   connections_[connection] = hello.pod_uid;
   highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
   if (!first_hello_at_) first_hello_at_ = now;
-  Send(worker, control::Welcome{options_.term, static_cast<int>(options_.heartbeat.count())});
+  Send(worker, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())});
   if (restarted) {
     OnRestartedAgent(now, worker);
   } else {
     Welcome(worker);
   }
-  Advance(now);
+  unsettled_ = true;
   return std::exchange(actions_, {});
 }
 
@@ -117,8 +127,8 @@ void Membership::OnRestartedAgent(Time now, Worker& worker) {
   worker.stopping.clear();
   worker.processes.clear();
   if (!IsMember(pod_uid)) return;
-  for (const control::Member& member : members_) {
-    if (member.pod_uid != pod_uid) continue;
+  for (const int rank : RanksOf(pod_uid)) {
+    const control::Member& member = members_[static_cast<std::size_t>(rank)];
     exits_.try_emplace({pod_uid, member.slot});
     ended_.insert(IdOf(member));
     cooldown_.Ended(now, pod_uid, member.slot);
@@ -132,11 +142,12 @@ void Membership::OnRestartedAgent(Time now, Worker& worker) {
 
 // An agent that redials may have missed what was sent into the old connection; it ignores what it
 // knows already.
-void Membership::Welcome(const Worker& worker) {
+void Membership::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = IsMember(pod_uid);
   if (phase_ == LauncherPhase::kRunning && member) {
     Send(worker, control::StartEpoch{epoch_, cohort_, members_});
+    worker.told = epoch_;
     if (switching_) Send(worker, control::SwitchEpoch{epoch_, Leaving(pod_uid)});
     if (released_at_) Send(worker, control::Release{epoch_});
   } else if (phase_ == LauncherPhase::kStopping && member) {
@@ -169,7 +180,18 @@ Actions Membership::OnMessage(Time now, ConnectionId connection, const control::
         Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
     Hangup(now, worker);
   }
-  Advance(now);
+  // What these change is judged with the next tick.
+  const bool routine = std::holds_alternative<control::RankPositions>(message) ||
+                       std::holds_alternative<control::Heartbeat>(message) ||
+                       std::holds_alternative<control::StoreSet>(message) ||
+                       std::holds_alternative<control::StoreGet>(message) ||
+                       std::holds_alternative<control::SlotOutput>(message);
+  if (!routine || !expected) unsettled_ = true;
+  return std::exchange(actions_, {});
+}
+
+Actions Membership::Settle(Time now) {
+  if (unsettled_) Advance(now);
   return std::exchange(actions_, {});
 }
 
@@ -190,11 +212,13 @@ void Membership::On(Time now, Worker& worker, const control::DataCacheProgress& 
 
 // What an agent repeats goes out with its answer to the welcome, so before any heartbeat.
 void Membership::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
+  if (!worker.repeated) unsettled_ = true;
   worker.repeated = true;
 }
 
 void Membership::On(Time now, Worker& worker, const control::SlotAttached& attached) {
   if (phase_ != LauncherPhase::kStarting || attached.cohort != cohort_) return;
+  attached_at_ = now;
   gate_.Attach({worker.hello.pod_uid, attached.slot}, attached.mpi_rank, attached.mpi_world_size);
   if (gate_.fault() && !mismatch_at_) mismatch_at_ = now;
 }
@@ -241,7 +265,7 @@ Actions Membership::OnClosed(Time now, ConnectionId connection) {
   if (asks && IsMember(worker.hello.pod_uid) && worker.ssh_port > 0) {
     actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
   }
-  Advance(now);
+  unsettled_ = true;
   return std::exchange(actions_, {});
 }
 
@@ -249,7 +273,7 @@ Actions Membership::OnProbe(Time now, const std::string& pod_uid, bool refused) 
   const auto worker = workers_.find(pod_uid);
   if (worker == workers_.end() || !refused || worker->second.connection) return {};
   Bury(now, worker->second, "AgentLost", "its connection broke and its port refuses");
-  Advance(now);
+  unsettled_ = true;
   return std::exchange(actions_, {});
 }
 
@@ -275,9 +299,7 @@ Actions Membership::OnTick(Time now) {
     for (auto& [id, stalled] : stalled_) stalled.asked_at = now;
   }
   last_tick_ = now;
-  for (const auto& [connection, pod_uid] : connections_) {
-    actions_.push_back(SendTo{connection, control::Heartbeat{}});
-  }
+  SendHeartbeats();
   JudgeSilence(now);
   Advance(now);
   return std::exchange(actions_, {});
@@ -350,7 +372,30 @@ void Membership::Hangup(Time now, Worker& worker) {
   worker.disconnected_at = now;
 }
 
+// Of the agents, and ours to each of them.
+std::chrono::milliseconds Membership::Heartbeat() const {
+  const auto agents = static_cast<int64_t>(connections_.size());
+  const std::chrono::milliseconds shared(agents * 1000 / kBeatsASecond);
+  return std::clamp(shared, options_.heartbeat,
+                    std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
+}
+
+// A part of the agents with every tick, each of them once a beat.
+void Membership::SendHeartbeats() {
+  const std::chrono::milliseconds beat = Heartbeat();
+  const int64_t ticks = std::max<int64_t>(1, beat / options_.heartbeat);
+  stall_watch_.set_fresh(std::max(kFreshBeats * options_.heartbeat, kFreshSeldomBeats * beat));
+  ++tick_;
+  SendToAll all{{}, control::Heartbeat{static_cast<int>(beat.count())}};
+  for (const auto& [connection, pod_uid] : connections_) {
+    if ((connection + tick_) % ticks == 0) all.connections.push_back(connection);
+  }
+  if (!all.connections.empty()) actions_.push_back(std::move(all));
+}
+
 void Membership::Advance(Time now) {
+  unsettled_ = false;
+  AskForMembers(now);
   const bool over = phase_ == LauncherPhase::kFinished || released_at_;
   if (crashes_.Reached() && !over) {
     return JudgeFailures(now);
@@ -417,7 +462,27 @@ void Membership::Send(const Worker& worker, const control::Message& message) {
 
 void Membership::SendToPods(const std::set<std::string>& pod_uids,
                             const control::Message& message) {
-  for (const std::string& pod_uid : pod_uids) Send(workers_.at(pod_uid), message);
+  SendToAll all{{}, message};
+  for (const std::string& pod_uid : pod_uids) {
+    const Worker& worker = workers_.at(pod_uid);
+    if (worker.connection) all.connections.push_back(*worker.connection);
+  }
+  if (!all.connections.empty()) actions_.push_back(std::move(all));
+}
+
+// The newest world to all of its Pods: those that have the one before are told the difference.
+void Membership::SendWorld(const std::optional<control::ChangeEpoch>& difference) {
+  std::set<std::string> behind;
+  std::set<std::string> others;
+  for (const std::string& pod_uid : member_pods_) {
+    Worker& worker = workers_.at(pod_uid);
+    (difference && worker.told == difference->base ? behind : others).insert(pod_uid);
+    worker.told = epoch_;
+  }
+  if (!behind.empty()) SendToPods(behind, *difference);
+  if (!others.empty()) {
+    SendToPods(others, control::StartEpoch{epoch_, cohort_, members_});
+  }
 }
 
 }  // namespace ringmaster::launcher

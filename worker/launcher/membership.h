@@ -59,6 +59,9 @@ class Membership {
   Result<Actions> OnOrder(Time now, const control::Order& order);
   // mpirun was found; no epoch starts before.
   Actions OnMpiVersion(Time now, const std::string& version);
+  // What agents do, one by one: Settle() says what follows from all of it, and is to be called soon
+  // after. So what a thousand agents say at once is thought about once.
+  //
   // The first line of a connection.
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello);
   // Any later line. One that an agent never sends ends its connection.
@@ -66,8 +69,10 @@ class Membership {
   Actions OnClosed(Time now, ConnectionId connection);
   // The answer to a Probe action.
   Actions OnProbe(Time now, const std::string& pod_uid, bool refused);
+  Actions Settle(Time now);
+
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit);
-  // At least every `heartbeat`.
+  // At least every MembershipOptions::heartbeat.
   Actions OnTick(Time now);
   // Our own process is asked to end, without a verdict: a program goes with us, our own trainer's
   // ranks wait for the next launcher.
@@ -75,8 +80,10 @@ class Membership {
   // We cannot go on: a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message);
 
-  // Bounded, whatever the number of workers.
+  // At most so many bytes for each worker, and some.
   control::LauncherStatus Status(Time now) const;
+  // Its message alone: what is waited for, in a sentence.
+  std::string WaitingText(Time now) const;
   // For metrics; without the job's name.
   JobTimes Times(Time now) const;
   control::LauncherPhase phase() const { return phase_; }
@@ -113,6 +120,7 @@ class Membership {
     std::map<int, Process> processes;                   // by slot
     std::set<MemberId> stopping;  // its ranks of a world that went on without it
     control::Epoch prepared;      // the highest that we asked it to accept
+    control::Epoch told;          // the newest world that this connection was told
     bool leaving = false;
     bool silent = false;  // given up by the next world; until that starts it may come back
     bool dead = false;    // by evidence
@@ -165,7 +173,7 @@ class Membership {
   }
   void OnManagedExit(Time now, Worker& worker, const control::RankExited& exited);
   void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
-  void Welcome(const Worker& worker);
+  void Welcome(Worker& worker);
   void OnRestartedAgent(Time now, Worker& worker);
   void Advance(Time now);  // whatever has become possible
   void JudgeSilence(Time now);
@@ -175,12 +183,19 @@ class Membership {
   void Hangup(Time now, Worker& worker);
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
+  void SendWorld(const std::optional<control::ChangeEpoch>& difference);
+  void SendHeartbeats();
+  std::chrono::milliseconds Heartbeat() const;
   void Answer(const std::vector<RendezvousStore::Answer>& answers);
 
   // The first world, and ending one (membership_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   bool IsReady(const Worker& worker) const;
   bool IsMember(const std::string& pod_uid) const;
+  void SetMembers(std::vector<control::Member> members);
+  // Of the newest world; null: that slot has none.
+  const control::Member* MemberAt(const std::string& pod_uid, int slot) const;
+  const std::vector<int>& RanksOf(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   std::set<std::string> Unaccounted() const;
@@ -211,8 +226,13 @@ class Membership {
   bool Leaving(const std::string& pod_uid) const;
   std::vector<control::Member> Survivors() const;
   std::vector<control::Member> Joiners(Time now) const;
-  std::string UnfitText(const std::string& pod_uid,
-                        const std::vector<control::Member>& others) const;
+  // Pods that stand for all builds among these members: one of each.
+  std::vector<std::string> BuildsOf(const std::vector<control::Member>& members) const;
+  void AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const;
+  bool SameBuild(const std::string& pod_uid, const std::string& other) const;
+  std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
+  bool SomebodyMayJoin() const;
+  std::size_t SurvivingPods() const;
   std::vector<control::Member> Next(Time now) const;
   bool ChangeWanted(Time now) const;
   void BeginSwitch(Time now);
@@ -243,6 +263,8 @@ class Membership {
   // The world that a launcher before us left (membership_takeover.cc).
   bool ReportsMayCome(Time now) const;
   bool ShouldAdopt() const;
+  bool AwaitsMembers() const;
+  void AskForMembers(Time now);
   void BeginAdopting(Time now);
   void AdvanceAdopting(Time now);
   void Adopt(Time now);
@@ -273,8 +295,8 @@ class Membership {
   void End(const control::Verdict& verdict, int exit_code);
 
   // Words (membership_status.cc).
-  control::WorkerReport ReportOf(const std::string& pod_uid) const;
-  std::string WaitingText(Time now) const;
+  control::WorkerReport ReportOf(const std::string& pod_uid,
+                                 const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;
   std::string PausedText() const;
   std::string MissingText() const;
@@ -289,17 +311,20 @@ class Membership {
   Actions actions_;              // collected during one event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
+  bool unsettled_ = false;  // something has happened since Advance
   std::optional<control::Order> order_;
+  std::set<std::string> ordered_;                    // Pods that it names
   std::map<std::string, Time> unwanted_since_;       // Pods that a former order named, for a while
   std::map<std::string, Worker> workers_;            // by Pod UID
   std::map<ConnectionId, std::string> connections_;  // accepted hellos → Pod UID
-  std::vector<std::string> seniority_;               // Pods of the newest epoch, oldest first
-  std::string last_change_;                          // why the last epoch ended
-  int64_t epochs_run_ = 0;                           // gates opened
-  int failed_starts_ = 0;                            // of mpirun, since the last open gate
-  int64_t highest_number_ = 0;                       // of any epoch heard of
+  std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
+  std::string last_change_;                       // why the last epoch ended
+  int64_t epochs_run_ = 0;                        // gates opened
+  int failed_starts_ = 0;                         // of mpirun, since the last open gate
+  int64_t highest_number_ = 0;                    // of any epoch heard of
   Time waiting_since_{};
   Time last_tick_{};
+  int64_t tick_ = 0;
   std::optional<Time> first_hello_at_;
   std::optional<Time> fault_seen_;
 
@@ -307,12 +332,14 @@ class Membership {
   // end of Stop.
   control::Epoch epoch_;
   int64_t cohort_ = 0;
-  std::vector<control::Member> members_;  // by rank
+  std::vector<control::Member> members_;  // by rank; SetMembers alone changes who they are
   std::set<std::string> member_pods_;
+  std::map<std::string, std::vector<int>> ranks_of_;  // of each Pod
   StartGate gate_;
   std::optional<Time> mismatch_at_;
   Time started_at_{};
   Time gate_opened_at_{};
+  Time attached_at_{};  // newest process
   bool mpirun_running_ = false;
   std::optional<MpirunExit> mpirun_exit_;
   Time mpirun_exited_at_{};
@@ -329,6 +356,7 @@ class Membership {
   control::Epoch known_epoch_;        // the highest that ever started, as far as we know
   bool formed_here_ = false;          // the newest world, by us
   std::set<MemberId> stateful_;       // members that hold the training's state, or may
+  bool all_stateful_ = false;         // all of them
   std::set<MemberId> ended_;          // members whose end is certain
   std::optional<Proposal> proposal_;  // while kForming, and while kPaused below min_replicas
   Time prepared_at_{};
@@ -347,6 +375,8 @@ class Membership {
   };
   std::map<MemberId, Stalled> stalled_;  // members of this world that are to end
   Adoption adoption_;
+  ConnectionId asked_for_members_ = 0;
+  Time asked_for_members_at_{};
   Time adopting_since_{};
   // Told before the world is known, the newest of each: by Pod UID, rank, type.
   std::map<std::tuple<std::string, int, std::size_t>, control::Message> early_;

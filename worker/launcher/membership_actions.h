@@ -24,13 +24,13 @@ struct MembershipOptions {
   int slots = 1;        // per worker
   bool managed = true;  // LaunchSpec::IsManagedTrainer
 
-  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds heartbeat{100};      // with few workers (Membership::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member
   std::chrono::milliseconds redial_within{150};  // after its connection broke
   std::chrono::milliseconds late_tick{
       500};  // our own lateness, after which nobody is judged by old times
   std::chrono::milliseconds partial_after{30'000};  // then minReplicas are enough
-  std::chrono::milliseconds attach_within{60'000};  // mpirun started → every slot attached
+  std::chrono::milliseconds attach_within{60'000};  // no process attached for so long
   int start_attempts = 3;  // of mpirun in a row, before its failure is the job's
   std::chrono::milliseconds stop_grace{1000};   // SIGTERM → SIGKILL of ranks
   std::chrono::milliseconds stop_within{5000};  // for the reports of stopped ranks and mpirun's end
@@ -47,6 +47,7 @@ struct MembershipOptions {
   // The same once most of its Pods have reported: they noticed the last launcher's silence, and
   // found this one, when the others should have.
   std::chrono::milliseconds adopt_rest_within{2000};
+  std::chrono::milliseconds ask_again{1000};     // for the members of a world; somebody else
   std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
   int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
   std::chrono::milliseconds load_again_within{
@@ -72,6 +73,11 @@ struct Host {
 
 struct SendTo {
   ConnectionId connection = 0;
+  control::Message message;
+};
+// The same message to many.
+struct SendToAll {
+  std::vector<ConnectionId> connections;
   control::Message message;
 };
 // Tell it why, then close. With `Drop` nothing is told.
@@ -111,8 +117,8 @@ struct Finish {
   int exit_code = 0;
 };
 
-using Action =
-    std::variant<SendTo, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print, Record, Finish>;
+using Action = std::variant<SendTo, SendToAll, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print,
+                            Record, Finish>;
 using Actions = std::vector<Action>;
 
 struct MpirunExit {

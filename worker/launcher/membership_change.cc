@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/control/world_difference.h"
 #include "worker/launcher/membership.h"
 
 namespace ringmaster::launcher {
@@ -58,10 +59,8 @@ void Membership::AdvanceForming(Time now) {
   const bool broken = std::any_of(
       proposal_->members().begin(), proposal_->members().end(), [&](const Member& member) {
         const Worker& worker = workers_.at(member.pod_uid);
-        const bool survivor = std::any_of(members_.begin(), members_.end(), [&](const Member& old) {
-          return IdOf(old) == IdOf(member);
-        });
-        if (survivor) return Gone(member);
+        const Member* old = MemberAt(member.pod_uid, member.slot);
+        if (old != nullptr && old->start == member.start) return Gone(member);
         const auto process = worker.processes.find(member.slot);
         return !worker.connection || worker.lost || process == worker.processes.end() ||
                process->second.loaded != member.start;
@@ -83,13 +82,23 @@ bool Membership::Gone(const Member& member) const {
 // By evidence: nobody of this Pod's members can take part in any world.
 bool Membership::KnownDead(const std::string& pod_uid) const {
   if (workers_.at(pod_uid).dead) return true;
-  return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
-    return member.pod_uid != pod_uid || ended_.contains(IdOf(member));
+  const std::vector<int>& ranks = RanksOf(pod_uid);
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return ended_.contains(IdOf(members_[static_cast<std::size_t>(rank)]));
   });
 }
 
 bool Membership::Leaving(const std::string& pod_uid) const {
   return workers_.at(pod_uid).leaving || !InOrder(pod_uid);
+}
+
+std::size_t Membership::SurvivingPods() const {
+  return static_cast<std::size_t>(
+      std::count_if(ranks_of_.begin(), ranks_of_.end(), [&](const auto& pod) {
+        return std::any_of(pod.second.begin(), pod.second.end(), [&](int rank) {
+          return !Gone(members_[static_cast<std::size_t>(rank)]);
+        });
+      }));
 }
 
 std::vector<Member> Membership::Survivors() const {
@@ -110,6 +119,7 @@ std::vector<Member> Membership::Joiners(Time now) const {
   std::sort(wanted.begin(), wanted.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
   std::vector<Member> joiners;
+  std::vector<std::string> builds = BuildsOf(survivors);
   for (const control::DesiredWorker& one : wanted) {
     const auto found = workers_.find(one.pod_uid);
     if (found == workers_.end() || !IsReady(found->second)) continue;
@@ -127,9 +137,8 @@ std::vector<Member> Membership::Joiners(Time now) const {
                                 worker.ready->address, slot, process->second.loaded, -1});
     }
     if (!complete || of_this_worker.empty()) continue;
-    std::vector<Member> others = survivors;
-    others.insert(others.end(), joiners.begin(), joiners.end());
-    if (!UnfitText(one.pod_uid, others).empty()) continue;
+    if (!UnfitText(one.pod_uid, builds).empty()) continue;
+    AddBuild(one.pod_uid, builds);
     for (Member& member : of_this_worker) {
       taken.insert({member.pod_uid, member.slot});
       joiners.push_back(std::move(member));
@@ -138,13 +147,42 @@ std::vector<Member> Membership::Joiners(Time now) const {
   return joiners;
 }
 
-// Why this worker cannot be in one world with these members; empty when it can.
-std::string Membership::UnfitText(const std::string& pod_uid,
-                                  const std::vector<Member>& others) const {
-  std::vector<std::string> pods = {pod_uid};
-  for (const std::string& other : PodsOf(others)) {
-    if (other != pod_uid && workers_.at(other).ready) pods.push_back(other);
+// Whether Joiners() may find any: a look that costs nothing while the world is as it is wanted.
+bool Membership::SomebodyMayJoin() const {
+  return std::any_of(connections_.begin(), connections_.end(), [&](const auto& entry) {
+    const Worker& worker = workers_.at(entry.second);
+    return std::any_of(worker.processes.begin(), worker.processes.end(), [&](const auto& process) {
+      if (process.second.loaded.empty()) return false;
+      const Member* member = MemberAt(entry.second, process.first);
+      return member == nullptr || member->start != process.second.loaded || Gone(*member);
+    });
+  });
+}
+
+std::vector<std::string> Membership::BuildsOf(const std::vector<Member>& members) const {
+  std::vector<std::string> builds;
+  const std::string* last = nullptr;
+  for (const Member& member : members) {
+    if (last != nullptr && *last == member.pod_uid) continue;
+    last = &member.pod_uid;
+    AddBuild(member.pod_uid, builds);
   }
+  return builds;
+}
+
+void Membership::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const {
+  if (!workers_.at(pod_uid).ready) return;
+  const bool known = std::any_of(builds.begin(), builds.end(), [&](const std::string& other) {
+    return SameBuild(pod_uid, other);
+  });
+  if (!known) builds.push_back(pod_uid);
+}
+
+// Why this worker cannot be in one world with members of these builds; empty when it can.
+std::string Membership::UnfitText(const std::string& pod_uid,
+                                  const std::vector<std::string>& builds) const {
+  std::vector<std::string> pods = {pod_uid};
+  pods.insert(pods.end(), builds.begin(), builds.end());
   return MixedText(pods);
 }
 
@@ -160,6 +198,9 @@ std::vector<Member> Membership::Next(Time now) const {
 // where the world with them could not start, as when the minimum has risen with the replicas.
 bool Membership::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // it is nearly over
+  const bool leaves = std::any_of(member_pods_.begin(), member_pods_.end(),
+                                  [&](const std::string& pod_uid) { return Leaving(pod_uid); });
+  if (!leaves && !SomebodyMayJoin()) return false;
   const std::vector<Member> next = Next(now);
   std::set<MemberId> present;
   for (const Member& member : members_) present.insert(IdOf(member));
@@ -244,7 +285,7 @@ void Membership::JudgeBroken(Time now) {
 void Membership::LeaveOut(Time now, const Member& member, const std::string& why,
                           const char* cause) {
   Worker& worker = workers_.at(member.pod_uid);
-  if (worker.lost || PodsOf(Survivors()).size() < 2) return;
+  if (worker.lost || SurvivingPods() < 2) return;
   control::RankExit failure;
   failure.rank = member.rank;
   failure.pod_uid = member.pod_uid;
@@ -371,14 +412,16 @@ void Membership::StartProposal(Time now) {
       continue;
     }
     if (!Leaving(pod_uid)) continue;
-    for (const Member& member : members_) {
-      if (member.pod_uid == pod_uid && !Gone(member)) worker.stopping.insert(IdOf(member));
+    for (const int rank : RanksOf(pod_uid)) {
+      const Member& member = members_[static_cast<std::size_t>(rank)];
+      if (!Gone(member)) worker.stopping.insert(IdOf(member));
     }
   }
   const std::set<std::string> before = member_pods_;
+  const auto difference =
+      control::DifferenceFrom(epoch_, members_, next.epoch(), cohort_, next.members());
   epoch_ = known_epoch_ = next.epoch();
-  members_ = next.members();
-  member_pods_ = next.pods();
+  SetMembers(next.members());
   formed_here_ = true;
   ++epochs_run_;
   started_at_ = now;
@@ -386,9 +429,7 @@ void Membership::StartProposal(Time now) {
   seniority_.clear();
   for (const Member& member : members_) {
     ids.insert(IdOf(member));
-    if (std::find(seniority_.begin(), seniority_.end(), member.pod_uid) == seniority_.end()) {
-      seniority_.push_back(member.pod_uid);
-    }
+    seniority_.try_emplace(member.pod_uid, seniority_.size());
     workers_.at(member.pod_uid).stopping.clear();
   }
   std::erase_if(stateful_, [&](const MemberId& id) { return !ids.contains(id); });
@@ -400,7 +441,7 @@ void Membership::StartProposal(Time now) {
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
   LogInfo("Started an epoch", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
-  SendToPods(member_pods_, control::StartEpoch{epoch_, cohort_, members_});
+  SendWorld(difference);
   for (const std::string& pod_uid : before) {
     const Worker& worker = workers_.at(pod_uid);
     if (worker.stopping.empty()) continue;

@@ -17,7 +17,7 @@ using control::Member;
 
 constexpr std::size_t kMaxFailures = 16;  // in the status
 constexpr std::size_t kMaxFailureLines = 3;
-constexpr std::size_t kMaxEarly = 4096;
+constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // of each rank, as much as it says
 
 }  // namespace
 
@@ -34,12 +34,10 @@ void Membership::On(Time now, Worker& worker, const control::RankReady& ready) {
 // A slot runs one process: when another than the member's has loaded, the member has ended, also
 // where the report of that was lost.
 void Membership::NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start) {
-  for (const Member& member : members_) {
-    if (member.pod_uid != worker.hello.pod_uid || member.slot != slot) continue;
-    if (member.start.empty() || member.start == start) continue;
-    const bool news = ended_.insert(IdOf(member)).second;
-    if (news && Elastic() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
-  }
+  const Member* member = MemberAt(worker.hello.pod_uid, slot);
+  if (member == nullptr || member->start.empty() || member->start == start) return;
+  const bool news = ended_.insert(IdOf(*member)).second;
+  if (news && Elastic() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
 }
 
 void Membership::On(Time now, Worker& worker, const control::RankExited& exited) {
@@ -47,10 +45,8 @@ void Membership::On(Time now, Worker& worker, const control::RankExited& exited)
   if (exited.epoch != epoch_ || !IsMember(worker.hello.pod_uid)) return;
   if (phase_ != LauncherPhase::kRunning && phase_ != LauncherPhase::kStopping) return;
   const Slot slot{worker.hello.pod_uid, exited.exit.slot};
-  const auto member = std::find_if(members_.begin(), members_.end(), [&](const auto& m) {
-    return Slot{m.pod_uid, m.slot} == slot;
-  });
-  if (member == members_.end()) return;
+  const Member* member = MemberAt(slot.first, slot.second);
+  if (member == nullptr) return;
   control::RankExit exit = exited.exit;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
@@ -78,11 +74,10 @@ void Membership::OnManagedExit(Time now, Worker& worker, const control::RankExit
   exit.pod_uid = worker.hello.pod_uid;
   exit.pod = worker.hello.pod;
   exit.node = worker.hello.node;
-  const auto member = std::find_if(members_.begin(), members_.end(), [&](const auto& m) {
-    return m.pod_uid == exit.pod_uid && m.slot == exit.slot && !m.start.empty() &&
-           (m.start == exit.start || (exit.start.empty() && exited.epoch == epoch_));
-  });
-  const bool is_member = member != members_.end();
+  const Member* member = MemberAt(exit.pod_uid, exit.slot);
+  const bool is_member =
+      member != nullptr && !member->start.empty() &&
+      (member->start == exit.start || (exit.start.empty() && exited.epoch == epoch_));
   if (is_member) {
     exit.rank = member->rank;
     exit.start = member->start;
@@ -236,7 +231,7 @@ void Membership::On(Time /*now*/, Worker& worker, const control::EpochAccepted& 
 
 void Membership::On(Time /*now*/, Worker& worker, const control::WorldReport& report) {
   highest_number_ = std::max(highest_number_, report.epoch.number);
-  if (!options_.managed || report.epoch.term > options_.term || report.members.empty()) return;
+  if (!options_.managed || report.epoch.term > options_.term || report.epoch.number == 0) return;
   adoption_.Report(worker.hello.pod_uid, report);
 }
 
@@ -283,7 +278,7 @@ void Membership::On(Time /*now*/, Worker& worker, const control::RankProtection&
 void Membership::NoteCommitted(int64_t step) {
   same_world_attempts_ = 0;
   crashes_.Committed(step);
-  if (!Elastic()) return;
+  if (!Elastic() || std::exchange(all_stateful_, true)) return;
   for (const control::Member& member : members_) stateful_.insert(IdOf(member));
 }
 

@@ -116,9 +116,9 @@ std::vector<control::Straggler> Membership::Stragglers(Time now) const {
   std::vector<control::Straggler> stragglers;
   if (!Elastic()) return stragglers;
   for (const StragglerWatch::Slow& slow : straggler_watch_.Stragglers(now)) {
-    const auto member = std::find_if(members_.begin(), members_.end(),
-                                     [&](const Member& one) { return IdOf(one) == slow.id; });
-    if (member == members_.end() || stragglers.size() == control::kMaxStragglers) continue;
+    if (stragglers.size() == control::kMaxStragglers) break;
+    const Member* member = MemberAt(std::get<0>(slow.id), std::get<1>(slow.id));
+    if (member == nullptr || IdOf(*member) != slow.id) continue;
     stragglers.push_back(
         {.pod_uid = member->pod_uid,
          .pod = member->pod,

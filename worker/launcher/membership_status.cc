@@ -46,8 +46,10 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.last_order = order_->stamp;
   status.ordered = static_cast<int>(order_->workers.size());
   std::set<std::string> told;
+  const std::vector<std::string> builds =
+      Elastic() ? BuildsOf(Survivors()) : std::vector<std::string>();
   for (const control::DesiredWorker& wanted : order_->workers) {
-    status.workers.push_back(ReportOf(wanted.pod_uid));
+    status.workers.push_back(ReportOf(wanted.pod_uid, builds));
     told.insert(wanted.pod_uid);
   }
   // Whoever is to go, or has gone: "drained" and "lost" are news of them.
@@ -57,12 +59,13 @@ control::LauncherStatus Membership::Status(Time now) const {
     if (now - since < kRemembered) others.insert(pod_uid);
   }
   for (const std::string& pod_uid : others) {
-    if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid));
+    if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid, builds));
   }
   return status;
 }
 
-control::WorkerReport Membership::ReportOf(const std::string& pod_uid) const {
+control::WorkerReport Membership::ReportOf(const std::string& pod_uid,
+                                           const std::vector<std::string>& builds) const {
   control::WorkerReport report;
   report.pod_uid = pod_uid;
   report.member = IsMember(pod_uid);
@@ -80,7 +83,7 @@ control::WorkerReport Membership::ReportOf(const std::string& pod_uid) const {
       unwanted && !report.member && !proposed && (worker.stopping.empty() || !worker.connection);
   if (worker.ready) report.faults = worker.ready->faults;
   if (Elastic() && report.ready && !report.member) {
-    const std::string unfit = UnfitText(pod_uid, Survivors());
+    const std::string unfit = UnfitText(pod_uid, builds);
     if (!unfit.empty()) report.faults.push_back({"versions", unfit});
   }
   return report;
@@ -116,7 +119,7 @@ std::string Membership::WaitingText(Time now) const {
 
 std::string Membership::PausedText() const {
   if (pause_reason_ == control::kPauseBelowMinReplicas) {
-    const std::size_t pods = PodsOf(Survivors()).size();
+    const std::size_t pods = SurvivingPods();
     return "training pauses with its state kept: " + std::to_string(pods) + " of at least " +
            std::to_string(order_->min_replicas) + " workers are there; " + MissingText();
   }

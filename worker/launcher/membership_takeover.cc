@@ -36,15 +36,35 @@ bool Membership::ReportsMayCome(Time now) const {
   return world_existed && !all_repeated;
 }
 
-bool Membership::ShouldAdopt() const {
-  return !adoption_.empty() && adoption_.Newest().epoch > known_epoch_ && order_.has_value();
+bool Membership::ShouldAdopt() const { return order_ && adoption_.epoch() > known_epoch_; }
+
+// Somebody has told of a newer world, and not yet who is in it.
+bool Membership::AwaitsMembers() const {
+  return adoption_.newest() > known_epoch_ && adoption_.newest() > adoption_.epoch() &&
+         std::any_of(connections_.begin(), connections_.end(),
+                     [&](const auto& entry) { return adoption_.Knows(entry.second); });
+}
+
+// One of those who know is asked, another one where that does not answer.
+void Membership::AskForMembers(Time now) {
+  if (!AwaitsMembers()) return;
+  const bool asked =
+      connections_.contains(asked_for_members_) && now - asked_for_members_at_ < options_.ask_again;
+  if (asked) return;
+  const auto knows = [&](const auto& entry) { return adoption_.Knows(entry.second); };
+  auto next = std::find_if(connections_.upper_bound(asked_for_members_), connections_.end(), knows);
+  if (next == connections_.end()) {
+    next = std::find_if(connections_.begin(), connections_.end(), knows);
+  }
+  asked_for_members_ = next->first;
+  asked_for_members_at_ = now;
+  actions_.push_back(SendTo{next->first, control::TellWorld{adoption_.newest()}});
 }
 
 void Membership::BeginAdopting(Time now) {
-  const control::WorldReport& newest = adoption_.Newest();
-  LogInfo("Heard of a world that runs already", {{"term", newest.epoch.term},
-                                                 {"epoch", newest.epoch.number},
-                                                 {"ranks", newest.members.size()}});
+  LogInfo("Heard of a world that runs already", {{"term", adoption_.epoch().term},
+                                                 {"epoch", adoption_.epoch().number},
+                                                 {"ranks", adoption_.members().size()}});
   ForgetWorldChanges();
   phase_ = LauncherPhase::kAdopting;
   adopting_since_ = now;
@@ -52,10 +72,10 @@ void Membership::BeginAdopting(Time now) {
 }
 
 void Membership::AdvanceAdopting(Time now) {
-  bool waits = false;
+  bool waits = AwaitsMembers();
   std::vector<Member> gone;
   std::set<std::string> unheard;
-  for (const Member& member : adoption_.Newest().members) {
+  for (const Member& member : adoption_.members()) {
     Worker& worker = workers_[member.pod_uid];
     if (worker.hello.pod_uid.empty()) {
       worker.hello.pod_uid = member.pod_uid;
@@ -89,6 +109,7 @@ void Membership::NoteState(const Member& member, const control::RankPosition& po
     stateful_.insert(IdOf(member));
   } else {
     stateful_.erase(IdOf(member));
+    all_stateful_ = false;
   }
 }
 
@@ -102,18 +123,18 @@ void Membership::NoteSilentState() {
 }
 
 void Membership::Adopt(Time now) {
-  const control::WorldReport newest = adoption_.Newest();
-  epoch_ = known_epoch_ = newest.epoch;
-  members_ = newest.members;
-  for (std::size_t i = 0; i < members_.size(); ++i) members_[i].rank = static_cast<int>(i);
-  member_pods_ = PodsOf(members_);
+  epoch_ = known_epoch_ = adoption_.epoch();
+  std::vector<Member> members = adoption_.members();
+  for (std::size_t i = 0; i < members.size(); ++i) members[i].rank = static_cast<int>(i);
+  SetMembers(std::move(members));
   formed_here_ = false;
   stateful_.clear();
   exits_.clear();
   done_.clear();
   released_at_.reset();
   store_.Reset(epoch_);
-  seniority_.assign(member_pods_.begin(), member_pods_.end());
+  seniority_.clear();
+  for (const Member& member : members_) seniority_.try_emplace(member.pod_uid, seniority_.size());
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);

@@ -10,10 +10,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-bool Membership::InOrder(const std::string& pod_uid) const {
-  return order_ && std::any_of(order_->workers.begin(), order_->workers.end(),
-                               [&](const auto& wanted) { return wanted.pod_uid == pod_uid; });
-}
+bool Membership::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
 bool Membership::IsReady(const Worker& worker) const {
   return worker.connection && worker.ready && worker.ready->faults.empty() && !worker.leaving &&
@@ -24,15 +21,40 @@ bool Membership::IsMember(const std::string& pod_uid) const {
   return member_pods_.contains(pod_uid);
 }
 
+void Membership::SetMembers(std::vector<control::Member> members) {
+  members_ = std::move(members);
+  member_pods_.clear();
+  ranks_of_.clear();
+  all_stateful_ = false;
+  for (const control::Member& member : members_) {
+    member_pods_.insert(member.pod_uid);
+    ranks_of_[member.pod_uid].push_back(member.rank);
+  }
+}
+
+const std::vector<int>& Membership::RanksOf(const std::string& pod_uid) const {
+  static const std::vector<int> kNone;
+  const auto found = ranks_of_.find(pod_uid);
+  return found == ranks_of_.end() ? kNone : found->second;
+}
+
+const control::Member* Membership::MemberAt(const std::string& pod_uid, int slot) const {
+  for (const int rank : RanksOf(pod_uid)) {
+    const control::Member& member = members_[static_cast<std::size_t>(rank)];
+    if (member.slot == slot) return &member;
+  }
+  return nullptr;
+}
+
 // Oldest first: who was in the last epoch keeps its place, the others follow by index.
 std::vector<std::string> Membership::ReadyInRankOrder() const {
   std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
   for (const control::DesiredWorker& wanted : order_->workers) {
     const auto worker = workers_.find(wanted.pod_uid);
     if (worker == workers_.end() || !IsReady(worker->second)) continue;
-    const auto senior = std::find(seniority_.begin(), seniority_.end(), wanted.pod_uid);
-    ready.push_back(
-        {{static_cast<std::size_t>(senior - seniority_.begin()), wanted.index}, wanted.pod_uid});
+    const auto senior = seniority_.find(wanted.pod_uid);
+    const std::size_t place = senior == seniority_.end() ? seniority_.size() : senior->second;
+    ready.push_back({{place, wanted.index}, wanted.pod_uid});
   }
   std::sort(ready.begin(), ready.end());
   // An order that names a Pod twice still means one worker.
@@ -43,10 +65,8 @@ std::vector<std::string> Membership::ReadyInRankOrder() const {
 }
 
 bool Membership::EveryoneReady(const std::vector<std::string>& ready) const {
-  return static_cast<int>(ready.size()) >= order_->replicas &&
-         std::all_of(order_->workers.begin(), order_->workers.end(), [&](const auto& wanted) {
-           return std::find(ready.begin(), ready.end(), wanted.pod_uid) != ready.end();
-         });
+  // Each of them is ordered.
+  return static_cast<int>(ready.size()) >= order_->replicas && ready.size() == ordered_.size();
 }
 
 // Ordered Pods that may be in a world of a launcher before us: from a fresh one two would train
@@ -108,7 +128,7 @@ void Membership::TryStart(Time now) {
   const int count = static_cast<int>(ready.size());
   if (count == 0 || openmpi_version_.empty()) return;
   if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
-  if (ReportsMayCome(now) || !Unaccounted().empty()) return;
+  if (ReportsMayCome(now) || AwaitsMembers() || !Unaccounted().empty()) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
     return Fail(control::kReasonPreflightFailed, mixed, 1);
   }
@@ -121,9 +141,8 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
   // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
   // too.
   cohort_ = epoch_.number;
-  seniority_ = pod_uids;
-  members_.clear();
-  member_pods_ = {pod_uids.begin(), pod_uids.end()};
+  seniority_.clear();
+  for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());
   mismatch_at_.reset();
   exits_.clear();
   done_.clear();
@@ -136,6 +155,7 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
   store_.Reset(epoch_);
 
   StartMpirun start{cohort_, {}, 0};
+  std::vector<control::Member> members;
   for (const std::string& pod_uid : pod_uids) {
     const Worker& worker = workers_.at(pod_uid);
     const auto user = worker.ready->versions.find("user");
@@ -143,16 +163,17 @@ void Membership::Start(Time now, const std::vector<std::string>& pod_uids) {
                            options_.slots,
                            user == worker.ready->versions.end() ? "" : user->second});
     for (int slot = 0; slot < options_.slots; ++slot) {
-      members_.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
-                          "", WorldSize()});
+      members.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
+                         "", static_cast<int>(members.size())});
     }
   }
+  SetMembers(std::move(members));
   std::set<Slot> expected;
   for (const control::Member& member : members_) expected.insert({member.pod_uid, member.slot});
   gate_.Expect(std::move(expected));
   start.world_size = WorldSize();
   phase_ = LauncherPhase::kStarting;
-  started_at_ = now;
+  started_at_ = attached_at_ = now;
   mpirun_running_ = true;
   LogInfo("Started an epoch",
           {{"epoch", epoch_.number}, {"workers", pod_uids.size()}, {"ranks", WorldSize()}});
@@ -183,9 +204,10 @@ void Membership::OpenGate(Time now) {
   known_epoch_ = epoch_;
   formed_here_ = true;
   stateful_.clear();
+  all_stateful_ = false;
   ended_.clear();
   LogInfo("Opened the start gate", {{"epoch", epoch_.number}, {"ranks", WorldSize()}});
-  SendToPods(member_pods_, control::StartEpoch{epoch_, cohort_, members_});
+  SendWorld(std::nullopt);
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready: all that
@@ -286,8 +308,7 @@ void Membership::FinishStopping(Time now) {
   }
   if ((mpirun_running_ || !reported) && now < stop_deadline_) return;
   // mpirun that outlives the deadline is killed by who runs it, before the next one starts.
-  members_.clear();
-  member_pods_.clear();
+  SetMembers({});
   stateful_.clear();
   exits_.clear();
   done_.clear();

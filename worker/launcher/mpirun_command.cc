@@ -9,6 +9,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+// At once: each of them takes some MiB of the launcher's memory.
+constexpr int kMostSshs = 64;
+
 void Add(Words& words, std::initializer_list<std::string> more) {
   words.insert(words.end(), more.begin(), more.end());
 }
@@ -63,7 +66,7 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   if (!five) Add(words, {"--mca", "btl", "^openib"});
   // One private key exists, in the launcher's Pod: workers never ssh to each other.
   Add(words, {runtime, ssh + "no_tree_spawn", "1"});
-  Add(words, {runtime, ssh + "num_concurrent", std::to_string(plan.hosts)});
+  Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
   Add(words, {runtime, ssh + "args", SshArguments(plan)});
   if (!plan.interface.empty()) {
     Add(words, {"--mca", "btl_tcp_if_include", plan.interface});

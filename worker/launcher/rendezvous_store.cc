@@ -29,7 +29,7 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
   const auto node = waiting_by_key_.extract(set.key);
   if (node.empty()) return answers;
   for (const AskerKey& key : node.mapped()) {
-    const Asker& asker = waiting_.at(key);
+    Asker& asker = waiting_.at(key);
     if (Complete(asker.get)) {
       answers.push_back(AnswerTo(asker));
       bytes_ -= BytesOf(asker.get);
@@ -38,6 +38,7 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
       const auto missing =
           std::find_if(asker.get.keys.begin(), asker.get.keys.end(),
                        [this](const std::string& name) { return !values_.contains(name); });
+      asker.lacks = *missing;
       waiting_by_key_[*missing].insert(key);
     }
   }
@@ -47,11 +48,11 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
 Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::string& pod_uid,
                                                                   const control::StoreGet& get) {
   if (get.epoch != epoch_) return std::vector<Answer>{};
-  const Asker asker{pod_uid, get};
+  Asker asker{pod_uid, get};
   const AskerKey key{pod_uid, {get.rank, get.id}};
   if (const auto before = waiting_.extract(key); !before.empty()) {
     bytes_ -= BytesOf(before.mapped().get);
-    for (auto& [name, askers] : waiting_by_key_) askers.erase(key);
+    waiting_by_key_.at(before.mapped().lacks).erase(key);
   }
   if (Complete(get)) return std::vector<Answer>{AnswerTo(asker)};
   if (waiting_.size() >= kMaxWaiting) {
@@ -66,7 +67,8 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::str
       std::find_if(get.keys.begin(), get.keys.end(),
                    [this](const std::string& name) { return !values_.contains(name); });
   waiting_by_key_[*missing].insert(key);
-  waiting_.emplace(key, asker);
+  asker.lacks = *missing;
+  waiting_.emplace(key, std::move(asker));
   return std::vector<Answer>{};
 }
 

@@ -42,6 +42,7 @@ class RendezvousStore {
   struct Asker {
     std::string pod_uid;
     control::StoreGet get;
+    std::string lacks{};  // the key under which it waits
   };
   using AskerKey = std::pair<std::string, std::pair<int, int64_t>>;
 

@@ -40,6 +40,7 @@ class StallWatch {
   // `floor`: F above; 0 judges nobody, ever. `fresh`: how old a rank's word may be.
   StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
 
+  void set_fresh(Millis fresh) { fresh_ = fresh; }
   // A new world of so many ranks. Step times of earlier ones still count.
   void Begin(Time now, int ranks);
   // Our own time was late: nobody is judged by what was before.
@@ -70,7 +71,7 @@ class StallWatch {
   std::vector<int> Hindmost(const std::vector<int>& ranks) const;
 
   const Millis floor_;
-  const Millis fresh_;
+  Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
   std::vector<Time> heard_at_;                                   // by rank
   Time moved_at_{};                                              // anybody, last

@@ -6,6 +6,8 @@ namespace ringmaster::launcher {
 namespace {
 
 constexpr double kNewest = 0.2;  // its weight in the smoothed time
+constexpr std::size_t kFewRanks = 64;
+constexpr std::chrono::milliseconds kMedianHolds{200};
 
 }  // namespace
 
@@ -16,6 +18,7 @@ void StragglerWatch::Begin(const std::vector<control::Member>& members) {
     next[IdOf(member)] = known == ranks_.end() ? State{} : known->second;
   }
   ranks_ = std::move(next);
+  median_.reset();
 }
 
 void StragglerWatch::Report(Time now, const MemberId& id, int64_t step, int64_t own_micros) {
@@ -25,7 +28,7 @@ void StragglerWatch::Report(Time now, const MemberId& id, int64_t step, int64_t 
   const auto newest = static_cast<double>(own_micros);
   rank.own_micros =
       rank.own_micros ? *rank.own_micros + kNewest * (newest - *rank.own_micros) : newest;
-  const std::optional<double> median = Median();
+  const std::optional<double> median = RecentMedian(now);
   if (!median) return;
   const bool slow = *rank.own_micros > kSlow * *median && *rank.own_micros - *median > kNoiseMicros;
   const bool known = rank.slow_since && now - *rank.slow_since >= kFor;
@@ -49,6 +52,16 @@ std::vector<StragglerWatch::Slow> StragglerWatch::Stragglers(Time now) const {
 std::optional<double> StragglerWatch::OwnMicros(const MemberId& id) const {
   const auto rank = ranks_.find(id);
   return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
+}
+
+// Of a large world the median moves little within a part of a second, and takes a while to find.
+std::optional<double> StragglerWatch::RecentMedian(Time now) {
+  if (ranks_.size() <= kFewRanks) return Median();
+  if (!median_ || now - median_at_ >= kMedianHolds) {
+    median_ = Median();
+    median_at_ = now;
+  }
+  return median_;
 }
 
 std::optional<double> StragglerWatch::Median() const {

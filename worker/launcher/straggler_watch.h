@@ -50,8 +50,11 @@ class StragglerWatch {
 
   // Of all that are known; the lower one of two. Nothing for fewer than two.
   std::optional<double> Median() const;
+  std::optional<double> RecentMedian(Time now);
 
   std::map<MemberId, State> ranks_;
+  std::optional<double> median_;
+  Time median_at_{};
 };
 
 }  // namespace ringmaster::launcher

@@ -1,24 +1,54 @@
 #include "worker/launcher/world_change.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 
 namespace ringmaster::launcher {
 namespace {
 
-using Pairs = std::set<std::pair<int, int>>;
+using Pair = std::pair<int, int>;
 
-bool Covers(const Pairs& pairs, int first, int second) {
-  return std::all_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
-    return pair.first == first || pair.second == first || pair.first == second ||
-           pair.second == second;
-  });
+bool Touches(const Pair& pair, int rank) { return pair.first == rank || pair.second == rank; }
+
+// Those that have neither rank.
+std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second) {
+  std::vector<Pair> rest;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(rest),
+               [&](const Pair& pair) { return !Touches(pair, first) && !Touches(pair, second); });
+  return rest;
 }
 
-std::vector<int> RanksOf(const Pairs& pairs) {  // youngest first
-  std::set<int, std::greater<>> ranks;
-  for (const auto& [one, other] : pairs) ranks.insert({one, other});
-  return {ranks.begin(), ranks.end()};
+// Of one rank or two, younger ones first where there is a choice; empty: it takes more. Whatever
+// covers all pairs covers the first of them, and the first that is left then.
+std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
+  const auto [low, high] = pairs.front();
+  for (const int rank : {high, low}) {
+    if (Without(pairs, rank, rank).empty()) return {rank};
+  }
+  Pair best{-1, -1};
+  for (const int rank : {high, low}) {
+    const std::vector<Pair> left = Without(pairs, rank, rank);
+    for (const int other : {left.front().first, left.front().second}) {
+      if (!Without(left, other, other).empty()) continue;
+      best = std::max(best, Pair{std::max(rank, other), std::min(rank, other)});
+    }
+  }
+  if (best.first < 0) return {};
+  return {best.first, best.second};
+}
+
+// The rank of the most pairs; the youngest of those.
+int MostPaired(const std::vector<Pair>& pairs) {
+  std::map<int, int, std::greater<>> degrees;
+  for (const auto& [one, other] : pairs) {
+    ++degrees[one];
+    ++degrees[other];
+  }
+  return std::max_element(degrees.begin(), degrees.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 }  // namespace
@@ -60,37 +90,21 @@ bool Proposal::AllAccepted() const {
   return std::includes(accepted_.begin(), accepted_.end(), pods_.begin(), pods_.end());
 }
 
-std::vector<int> SmallestCover(const Pairs& pairs) {
-  if (pairs.empty()) return {};
-  const std::vector<int> ranks = RanksOf(pairs);
-  for (const int rank : ranks) {
-    if (Covers(pairs, rank, rank)) return {rank};
+std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs) {
+  std::vector<Pair> left(pairs.begin(), pairs.end());
+  std::vector<int> cover;
+  while (!left.empty()) {
+    const std::vector<int> rest = SmallCover(left);
+    cover.insert(cover.end(), rest.begin(), rest.end());
+    if (!rest.empty()) break;
+    cover.push_back(MostPaired(left));
+    left = Without(left, cover.back(), cover.back());
   }
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    for (std::size_t j = i + 1; j < ranks.size(); ++j) {
-      if (Covers(pairs, ranks[i], ranks[j])) return {ranks[i], ranks[j]};
-    }
-  }
-  std::map<int, int, std::greater<>> degrees;
-  for (const auto& [one, other] : pairs) {
-    ++degrees[one];
-    ++degrees[other];
-  }
-  const int most =
-      std::max_element(degrees.begin(), degrees.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-      })->first;
-  Pairs rest;
-  for (const auto& pair : pairs) {
-    if (pair.first != most && pair.second != most) rest.insert(pair);
-  }
-  std::vector<int> cover = SmallestCover(rest);
-  cover.insert(cover.begin(), most);
   return cover;
 }
 
 Blame WhoHoldsUp(int world_size, const std::map<int, int>& peers, const std::set<int>& done) {
-  Pairs pairs;
+  std::set<Pair> pairs;
   for (const auto& [rank, peer] : peers) {
     if (peer >= 0 && peer < world_size && peer != rank) {
       pairs.insert({std::min(rank, peer), std::max(rank, peer)});

@@ -13,6 +13,7 @@ namespace ringmaster::agent {
 
 class FakeSlotActions final : public SlotActions {
  public:
+  void DialLauncherAgain(const std::string& reason) override { Note("dial:" + reason); }
   void SendToLauncher(const control::Message& message) override {
     Note("launcher:" + Text(message));
     to_launcher.push_back(message);

@@ -85,6 +85,35 @@ TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
   EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
 }
 
+TEST_F(ManagedWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain) {
+  Run({1, 1});
+  slots.OnChangeEpoch({{1, 2}, 1, {1, 1}, {{0, 1}}, {{"new", "w-3", "n3", "10.0.0.3", 0, "a", 0}}});
+
+  ASSERT_EQ(Epochs().size(), 2U);
+  EXPECT_EQ(Epochs()[1].rank, 0);
+  ASSERT_EQ(Epochs()[1].members.size(), 2U);
+  EXPECT_EQ(Epochs()[1].members[0].pod_uid, "uid");
+  EXPECT_EQ(Epochs()[1].members[1].pod_uid, "new");
+
+  actions.Done();
+  slots.OnChangeEpoch({{1, 5}, 1, {1, 4}, {{0, 1}}, {}});
+  EXPECT_EQ(actions.Done(), "dial:epoch 1.5 builds on epoch 1.4, which this agent does not have");
+  EXPECT_EQ(Epochs().size(), 2U);
+}
+
+TEST_F(ManagedWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
+  Run({1, 1});
+  ASSERT_TRUE(slots.OnWelcome(1));
+  slots.OnTellWorld({{1, 7}});
+  slots.OnTellWorld({{1, 1}});
+
+  const auto reports = actions.Told<control::WorldReport>();
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_THAT(reports[0].members, IsEmpty());
+  EXPECT_EQ(reports[1].members.size(), 2U);
+  EXPECT_THAT(reports[1].running, ElementsAre("n-1"));
+}
+
 TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   Run({1, 1});
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));

@@ -117,6 +117,45 @@ TEST_F(LineConnections, CarryLinesAlmostAsLongAsTheLimit) {
   EXPECT_EQ(std::get<RankOutput>(server.messages[0]).data.size(), 700U << 10);
 }
 
+TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
+  ConnectUnix();
+  const SharedLine shared(Welcome{3, 250});
+  const SharedLine large(Refused{std::string(100 << 10, 'x')});
+  client.connection->Send(RankDone{{1, 1}, 1});
+  client.connection->SendShared(shared);
+  client.connection->SendShared(large);
+  client.connection->Send(RankDone{{1, 1}, 2});
+
+  ASSERT_TRUE(Until([this] { return server.messages.size() == 4; }));
+  EXPECT_EQ(std::get<RankDone>(server.messages[0]).rank, 1);
+  EXPECT_EQ(std::get<Welcome>(server.messages[1]).heartbeat_millis, 250);
+  EXPECT_EQ(std::get<Refused>(server.messages[2]).reason.size(), 100U << 10);
+  EXPECT_EQ(std::get<RankDone>(server.messages[3]).rank, 2);
+}
+
+// Whoever says nothing for longest makes room for a peer that does.
+TEST_F(LineConnections, StrangersKeepNobodyOut) {
+  const TestCertificate certificate = MakeTestCertificate(kName);
+  server_tls = *TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
+  client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
+  listener = *ListenTls(io, "127.0.0.1", 0, *server_tls,
+                        {.handshake_timeout = 60s, .max_handshakes = 50, .limits = {}},
+                        [this](Connection accepted) { server.Take(std::move(accepted)); });
+  std::vector<boost::asio::ip::tcp::socket> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.emplace_back(io).connect({boost::asio::ip::make_address("127.0.0.1"),
+                                        static_cast<unsigned short>(listener->port())});
+  }
+  DialTls(io, "127.0.0.1", listener->port(), *client_tls,
+          {.connect_timeout = 5s, .handshake_timeout = 5s, .limits = {}},
+          [this](Result<Connection> dialled) {
+            ASSERT_TRUE(dialled.ok()) << dialled.error().message;
+            client.Take(*dialled);
+          });
+
+  EXPECT_TRUE(Until([this] { return server.connection && client.connection; }));
+}
+
 TEST_F(LineConnections, CloseRatherThanSendALineThatIsTooLong) {
   ConnectUnix();
   client.connection->Send(RankOutput{false, std::string(kMaxLineBytes, 'x')});

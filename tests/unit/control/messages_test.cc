@@ -32,16 +32,16 @@ TEST(Messages, ComeBackAsTheyWent) {
 }
 
 TEST(Messages, KeepFieldsApart) {
-  const auto start = Decode(Encode(StartEpoch{kEpoch, 7, {kMember}}));
+  const auto start = Decode(Encode(StartEpoch{kEpoch, 7, {kFirst, kMember}}));
   ASSERT_TRUE(start.ok());
-  const auto& member = std::get<StartEpoch>(*start).members.at(0);
+  const auto& member = std::get<StartEpoch>(*start).members.at(1);
   EXPECT_EQ(member.pod_uid, "uid");
   EXPECT_EQ(member.pod, "digits-worker-1");
   EXPECT_EQ(member.node, "node2");
   EXPECT_EQ(member.address, "10.0.0.3");
   EXPECT_EQ(member.slot, 1);
   EXPECT_EQ(member.start, "nonce-3");
-  EXPECT_EQ(member.rank, 5);
+  EXPECT_EQ(member.rank, 1);
   const auto report = Decode(Encode(WorldReport{kEpoch, {kMember}, {"nonce-3", "nonce-4"}}));
   EXPECT_EQ(std::get<WorldReport>(*report).running,
             (std::vector<std::string>{"nonce-3", "nonce-4"}));
@@ -110,11 +110,11 @@ TEST(Messages, NameWhatIsWrong) {
       {R"({"type":"RankOutput","isStderr":true,"data":"A"})", "field 'data': is no base64"},
       {R"({"type":"Release","epoch":{"term":1}})", "field 'epoch.number': is missing"},
       {R"({"type":"Release","epoch":[]})", "field 'epoch': expected an object"},
-      {R"({"type":"StartEpoch","epoch":{"term":1,"number":1},"cohort":1,"members":[{"podUid":"a"}]})",
-       "field 'members[0].pod': is missing"},
+      {R"({"type":"StartEpoch","epoch":{"term":1,"number":1},"cohort":1,"members":[]})",
+       "field 'members': expected hosts and their order"},
       {R"({"type":"RankReady","slot":1})", "field 'start': is missing"},
       {R"({"type":"RankLeave","below":7})", "field 'below': expected an object"},
-      {R"({"type":"WorldReport","epoch":{"term":1,"number":1},"members":[],"running":[1]})",
+      {R"({"type":"WorldReport","epoch":{"term":1,"number":1},"members":{"hosts":[],"order":[]},"running":[1]})",
        "field 'running[0]': expected text"},
       {R"({"type":"SlotOutput","slot":0,"rank":0,"isStderr":false,"data":"?"})",
        "field 'data': is no base64"},

@@ -11,7 +11,8 @@
 namespace ringmaster::control {
 
 inline const Epoch kEpoch{2, 41};
-inline const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, "nonce-3", 5};
+inline const Member kFirst{"uid0", "digits-worker-0", "node1", "10.0.0.2", 0, "other-é1", 0};
+inline const Member kMember{"uid", "digits-worker-1", "node2", "10.0.0.3", 1, "nonce-3", 1};
 inline const RankExit kExit{
     5, "uid", "digits-worker-1", "node2", 1, "nonce-3", 3, 0, {"first", "last \"line\" \\ \t é"}};
 
@@ -31,7 +32,7 @@ inline const RankPosition kPosition{.rank = 5,
 inline std::vector<Message> OneOfEach() {
   return {AgentHello{1, "token", "job", "uid", "digits-worker-1", "node2", 1, 8, "nonce", kEpoch},
           AgentReady{"10.0.0.3", 2222, {{"gpu", "none"}}, {{"openmpi", "5.0.7"}}},
-          Heartbeat{},
+          Heartbeat{250},
           SlotAttached{7, 1, 5, 16},
           RankExited{kEpoch, kExit},
           RankProgress{kEpoch, {100, 500, 41000.5, 0.031, 0.97}},
@@ -39,7 +40,7 @@ inline std::vector<Message> OneOfEach() {
           AgentLeaving{"SIGTERM"},
           Welcome{2, 100},
           Refused{"wrong token"},
-          StartEpoch{kEpoch, 7, {kMember, kMember}},
+          StartEpoch{kEpoch, 7, {kFirst, kMember}},
           StopEpoch{kEpoch, 500},
           Release{kEpoch},
           Shutdown{},
@@ -51,10 +52,10 @@ inline std::vector<Message> OneOfEach() {
           RankOutput{true, "half a line \xe2\x82"},
           AttachExit{kExit},
           RankHello{1, 4711},
-          RankEpoch{kEpoch, 5, {kMember}},
+          RankEpoch{kEpoch, 5, {kFirst}},
           RankReady{1, "nonce-3"},
           EpochAccepted{kEpoch},
-          WorldReport{kEpoch, {kMember, kMember}, {"nonce-3", ""}},
+          WorldReport{kEpoch, {kFirst, kMember}, {"nonce-3", ""}},
           RankBroken{kEpoch, 5, -1, "reset by peer"},
           RankAtBoundary{kEpoch, 5, 1'000'000'000'000},
           SlotOutput{1, -1, true, std::string("line\n\xff\0\n", 8)},
@@ -71,7 +72,9 @@ inline std::vector<Message> OneOfEach() {
           CheckpointGrant{kEpoch, 1, 500, 0},
           DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30},
           TakeCheckpoint{kEpoch},
-          RankBegan{kEpoch, 0, {500, "it began with step 500 of another job"}}};
+          RankBegan{kEpoch, 0, {500, "it began with step 500 of another job"}},
+          TellWorld{kEpoch},
+          ChangeEpoch{kEpoch, 7, {2, 40}, {{0, 2}, {5, 1}}, {kFirst, kMember}}};
 }
 
 }  // namespace ringmaster::control

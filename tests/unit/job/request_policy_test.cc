@@ -245,6 +245,22 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
 }
 
+// Slots that come from GPUs, which the API server does not count.
+TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
+  const char* eight =
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})";
+  api::TrainingJobSpec grows = Spec(eight, 1);
+  grows.worker.max_replicas = 2049;
+
+  EXPECT_TRUE(CheckRequests(Spec(eight, 2048), {}).empty());
+  EXPECT_NE(Only(CheckRequests(Spec(eight, 2049), {}))
+                .find("spec.worker.replicas: asks for 16392 ranks (8 on each of 2049 workers), and "
+                      "a job has at most 16384"),
+            std::string::npos);
+  EXPECT_NE(Only(CheckRequests(grows, {})).find("lower spec.worker.maxReplicas"),
+            std::string::npos);
+}
+
 TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
   const NamespaceRules rules{.max_gpus = 17};
   api::TrainingJobSpec spec = Spec();

@@ -4,12 +4,14 @@
 #include "worker/launcher/api_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <thread>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
@@ -147,6 +149,58 @@ TEST(LauncherApi, RefusesAStrangerBeforeItReadsABody) {
       "1000\r\n\r\n");
 
   EXPECT_EQ(reply.find("HTTP/1.1 401"), 0U) << reply;
+}
+
+// Whoever has the token gets in past any number of those who say nothing, and stays.
+TEST(LauncherApi, StrangersKeepNobodyOut) {
+  constexpr int kStrangers = 2000;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  ASSERT_GT(files.rlim_cur, 2U * kStrangers + 100);
+  const control::TestCertificate certificate =
+      control::MakeTestCertificate("launcher.u.ringmaster.dev");
+  auto server_tls = control::TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
+  auto client_tls =
+      control::TlsContext::Client(certificate.certificate_pem, "launcher.u.ringmaster.dev");
+  asio::io_context io;
+  Server handlers;
+  auto server =
+      StartApiServer(io, "127.0.0.1", 0, **server_tls, handlers.options, handlers.handlers);
+  ASSERT_TRUE(server.ok());
+  const asio::ip::tcp::endpoint endpoint(asio::ip::make_address("127.0.0.1"),
+                                         static_cast<unsigned short>((*server)->port()));
+  std::jthread serving([&] { io.run(); });
+
+  asio::io_context client_io;
+  std::vector<asio::ip::tcp::socket> strangers;
+  const auto come = [&](int count) {
+    for (int i = 0; i < count; ++i) strangers.emplace_back(client_io).connect(endpoint);
+  };
+  const auto answered = [&](asio::ssl::stream<asio::ip::tcp::socket>& stream) {
+    const std::string request =
+        "GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n";
+    boost::system::error_code error;
+    asio::write(stream, asio::buffer(request), error);
+    std::string reply;
+    asio::read_until(stream, asio::dynamic_buffer(reply), "WaitingForOrder", error);
+    return !error && reply.starts_with("HTTP/1.1 200");
+  };
+  asio::ssl::stream<asio::ip::tcp::socket> early(client_io, (*client_tls)->asio());
+  asio::ssl::stream<asio::ip::tcp::socket> late(client_io, (*client_tls)->asio());
+  early.next_layer().connect(endpoint);
+  early.handshake(asio::ssl::stream_base::client);
+  EXPECT_TRUE(answered(early));
+  come(kStrangers);
+  boost::system::error_code error;
+  late.next_layer().connect(endpoint);
+  late.handshake(asio::ssl::stream_base::client, error);
+
+  EXPECT_FALSE(error) << error.message();
+  EXPECT_TRUE(answered(late));
+  EXPECT_TRUE(answered(early));
+  io.stop();
 }
 
 TEST(LauncherApi, ClosesOnWhatIsNoHttp) { EXPECT_EQ(Exchange("hello\r\n\r\n"), ""); }

@@ -203,6 +203,25 @@ TEST_F(ElasticWorld, AFailureThatCostOneStartDoesNotHauntTheNext) {
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
 }
 
+TEST_F(ElasticWorld, TellsTheDifferenceToWhoHasTheWorldBefore) {
+  Run(3);
+  world->Exit(1, 0, 9);
+  world->Accept({0, 2});
+  EXPECT_EQ(world->Sent<control::ChangeEpoch>(0), 1);
+  EXPECT_EQ(world->Sent<control::ChangeEpoch>(2), 1);
+
+  world->Reload(1, "second");
+  world->Pass(2s, {0, 1, 2});
+  world->AllAtBoundary(7);
+  world->Accept({0, 1, 2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2, 1));
+  EXPECT_EQ(world->Sent<control::ChangeEpoch>(0), 2);
+  EXPECT_EQ(world->Sent<control::ChangeEpoch>(1), 0);  // it has an earlier one
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);
+}
+
 TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
   Run(3);
   const control::Epoch before = world->membership.epoch();

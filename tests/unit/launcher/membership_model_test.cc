@@ -89,6 +89,7 @@ TEST_F(MembershipModel, HoldsAlongRandomWalks) {
     const int wanted = 1 + static_cast<int>(random() % static_cast<std::uint64_t>(workers));
     Story story{Model(workers, wanted, 1 + static_cast<int>(random() % 2)), {}};
     story.model.faults_left = 1 + static_cast<int>(random() % 5);
+    story.model.settles_late = seed % 2 == 0;
     for (int i = 0; i < 80 && story.model.broken.empty(); ++i) {
       story.choices.push_back(Pick(story.model.Choices(), random));
       story.model.Do(story.choices.back());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/control/world_difference.h"
+
 namespace ringmaster::launcher::model {
 namespace {
 
@@ -94,7 +96,14 @@ void Model::SendOrders() {
 void Model::Apply(int launcher, Actions actions) {
   Launcher& self = *launchers_[static_cast<std::size_t>(launcher)];
   for (const Action& action : actions) {
-    if (const auto* send = std::get_if<SendTo>(&action)) {
+    if (const auto* all = std::get_if<SendToAll>(&action)) {
+      for (const ConnectionId connection : all->connections) {
+        const auto found = connections_.find(connection);
+        if (found != connections_.end()) {
+          ChannelOf(found->second).to_agent.push_back(all->message);
+        }
+      }
+    } else if (const auto* send = std::get_if<SendTo>(&action)) {
       const auto found = connections_.find(send->connection);
       if (found == connections_.end()) continue;
       ChannelOf(found->second).to_agent.push_back(send->message);
@@ -122,6 +131,14 @@ void Model::Apply(int launcher, Actions actions) {
       broken = "a verdict: " + finish->verdict.message;
     }
   }
+  if (!settles_late) Settle(launcher);
+}
+
+void Model::Settle(int launcher) {
+  auto& one = launchers_[static_cast<std::size_t>(launcher)];
+  if (!one || !one->alive) return;
+  Actions following = one->membership.Settle(now_);
+  if (!following.empty()) Apply(launcher, std::move(following));
 }
 
 void Model::Dial(int worker, int launcher) {
@@ -195,9 +212,7 @@ void Model::Welcomed(int worker, int64_t term) {
   if (agent.attached) Say(worker, *agent.attached);
   Say(worker, control::RankReady{0, agent.start()});
   if (!agent.world.members.empty()) {
-    control::WorldReport report{agent.world.epoch, agent.world.members, {}};
-    if (agent.given == agent.world.epoch) report.running.push_back(agent.start());
-    Say(worker, report);
+    Say(worker, ReportOf(worker));
   }
   if (agent.prepared.number != 0 && agent.prepared.term == term) {
     Say(worker, control::EpochAccepted{agent.prepared});
@@ -208,6 +223,13 @@ void Model::Welcomed(int worker, int64_t term) {
     }
   }
   if (agent.exit_report) Say(worker, *agent.exit_report);
+}
+
+control::WorldReport Model::ReportOf(int worker) const {
+  const Agent& agent = At(worker);
+  control::WorldReport report{agent.world.epoch, {}, {}};
+  if (agent.given == agent.world.epoch) report.running.push_back(agent.start());
+  return report;
 }
 
 void Model::Hear(int worker, const control::Message& message) {
@@ -232,6 +254,20 @@ void Model::Hear(int worker, const control::Message& message) {
       agent.members = start->members;
       agent.left = agent.adopted = agent.switching = agent.at_boundary = false;
     }
+  } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
+    if (change->epoch < agent.highest) return;
+    if (change->base != agent.world.epoch) return Hangup(worker, true);
+    const auto members = control::MembersAfter(agent.world.members, *change);
+    if (!members) {
+      broken = "a world that does not fit the one it builds on";
+      return;
+    }
+    Hear(worker, control::StartEpoch{change->epoch, change->cohort, *members});
+  } else if (const auto* tell = std::get_if<control::TellWorld>(&message)) {
+    if (tell->epoch != agent.world.epoch) return;
+    control::WorldReport report = ReportOf(worker);
+    report.members = agent.world.members;
+    Say(worker, report);
   } else if (const auto* switching = std::get_if<control::SwitchEpoch>(&message)) {
     if (switching->epoch == agent.given) agent.switching = true;
   } else if (const auto* stop = std::get_if<control::StopEpoch>(&message)) {
@@ -359,6 +395,7 @@ void Model::Tick() {
       }
       for (int i = 0; i < 50 && !ChannelOf(worker).to_agent.empty(); ++i) DeliverToAgent(worker);
     }
+    for (int launcher = 0; launcher < kLaunchers; ++launcher) Settle(launcher);
   }
   while (!probes_.empty()) {
     const PendingProbe probe = probes_.front();

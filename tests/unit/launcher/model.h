@@ -102,7 +102,8 @@ class Model {
 
   std::string broken;
   int faults_left = 3;
-  int64_t steps = 0;  // committed since the beginning
+  bool settles_late = false;  // launchers think about what they hear with each tick only
+  int64_t steps = 0;          // committed since the beginning
 
  private:
   struct Launcher {
@@ -132,10 +133,12 @@ class Model {
   void SendOrders();
   control::Order OrderNow() const;
   void Apply(int launcher, Actions actions);
+  void Settle(int launcher);
   void Dial(int worker, int launcher);
   void Hangup(int worker, bool tell_launcher);
   void Say(int worker, control::Message message);
   void Hear(int worker, const control::Message& message);
+  control::WorldReport ReportOf(int worker) const;
   void Welcomed(int worker, int64_t term);
   void DeliverToLauncher(int worker);
   void DeliverToAgent(int worker);

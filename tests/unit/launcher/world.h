@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -198,8 +199,18 @@ struct World {
     for (const Action& action : more) {
       if (const auto* start = std::get_if<StartMpirun>(&action)) last_start = *start;
     }
-    actions.insert(actions.end(), std::make_move_iterator(more.begin()),
-                   std::make_move_iterator(more.end()));
+    for (Action& action : more) {
+      const auto* all = std::get_if<SendToAll>(&action);
+      if (all == nullptr) {
+        actions.push_back(std::move(action));
+        continue;
+      }
+      for (const ConnectionId connection : all->connections) {
+        actions.push_back(SendTo{connection, all->message});
+      }
+    }
+    // What each event says is thought about at once.
+    if (Actions following = membership.Settle(now); !following.empty()) Take(std::move(following));
   }
 
   template <typename T>
@@ -210,13 +221,18 @@ struct World {
     }
     return found;
   }
+  // A world is started by all that it is, or by what differs.
+  template <typename T>
+  static bool Is(const control::Message& message) {
+    return std::holds_alternative<T>(message) ||
+           (std::is_same_v<T, control::StartEpoch> &&
+            std::holds_alternative<control::ChangeEpoch>(message));
+  }
   template <typename T>
   int Sent(int worker = -1) const {
     int count = 0;
     for (const SendTo& send : All<SendTo>()) {
-      if (std::holds_alternative<T>(send.message) &&
-          (worker < 0 || send.connection == connections.at(worker)))
-        ++count;
+      if (Is<T>(send.message) && (worker < 0 || send.connection == connections.at(worker))) ++count;
     }
     return count;
   }

@@ -134,7 +134,8 @@ TEST(Adoption, TakesTheHighestEpochReported) {
   adoption.Report("a", {{1, 4}, {Of("a"), Of("b")}, {"1"}});
   adoption.Report("c", {{1, 3}, {Of("a"), Of("b"), Of("c")}, {"1"}});
 
-  EXPECT_EQ(adoption.Newest().epoch, (control::Epoch{1, 4}));
+  EXPECT_EQ(adoption.newest(), (control::Epoch{1, 4}));
+  EXPECT_EQ(adoption.epoch(), (control::Epoch{1, 4}));
   EXPECT_EQ(adoption.Runs(Of("a")), true);
   EXPECT_EQ(adoption.Runs(Of("a", 0, "2")), false);
   EXPECT_EQ(adoption.Runs(Of("b")), std::nullopt);

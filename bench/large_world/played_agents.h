@@ -1,0 +1,98 @@
+#pragma once
+
+// Agents of many workers, played in one process: each has its own TLS connection to the launcher
+// and says on it, byte for byte, what an agent of our own trainer says that loads, attaches, runs
+// ranks and loses them. Where ranks stand goes with each heartbeat. Single-threaded, on its
+// io_context.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/control/messages.h"
+#include "common/control/tls.h"
+
+namespace ringmaster::bench {
+
+inline constexpr int kSlots = 8;
+
+class PlayedAgents {
+ public:
+  struct Options {
+    std::string token;
+    std::string job_uid;
+    int port = 0;
+    int agents = 0;
+  };
+
+  PlayedAgents(boost::asio::io_context& io, control::TlsContext& tls, Options options);
+  ~PlayedAgents();
+
+  static std::string Uid(int agent);
+  static std::string Pod(int agent) { return "large-worker-" + std::to_string(agent); }
+  static std::string Node(int agent) { return "node-" + std::to_string(agent); }
+
+  void Dial();
+  // mpirun's processes, one for each slot.
+  void AttachAll(int64_t cohort);
+
+  // A rank ends by SIGKILL, as its agent says.
+  void LoseRank(int agent, int slot);
+  // Its agent has started it again, and it has loaded.
+  void RestartRank(int agent, int slot);
+  // The agent is gone, with its ranks; it never comes back.
+  void LoseAgent(int agent);
+
+  int Welcomed() const { return welcomed_; }
+  // The newest epoch, and whether every agent that lives and has a member in it has been told.
+  const control::Epoch& epoch() const { return epoch_; }
+  bool AllTold() const;
+  std::size_t ranks() const { return world_.size(); }
+  // Connections that ended although nobody was lost; each agent dials again.
+  int Dropped() const { return dropped_; }
+
+ private:
+  class Line;
+  struct Agent {
+    std::shared_ptr<Line> line;
+    control::Epoch told;
+    std::vector<std::string> starts;
+    std::vector<int> ranks;  // by slot; -1: none in the newest world
+    bool welcomed = false;
+    bool lost = false;
+  };
+
+  void Dial(int agent);
+  void OnClosed(int agent);
+  void OnLine(int agent, const std::string& text);
+  void OnMessage(int agent, const control::Message& message);
+  void Told(int agent, const control::Epoch& epoch);
+  void Change(const control::ChangeEpoch& change);
+  void PlaceRanks();
+  void Send(int agent, const control::Message& message);
+  void Beat();
+  std::string Positions(const Agent& agent) const;
+
+  boost::asio::io_context& io_;
+  control::TlsContext& tls_;
+  const Options options_;
+  std::vector<Agent> agents_;
+  std::vector<std::pair<int, int>> world_;  // agent and slot, by rank
+  std::map<std::string, int> by_uid_;
+  control::Epoch epoch_;
+  int welcomed_ = 0;
+  int dropped_ = 0;
+  boost::asio::steady_timer beat_;
+  std::chrono::milliseconds every_{100};
+  std::size_t next_beat_ = 0;
+  int64_t step_ = 0;
+};
+
+}  // namespace ringmaster::bench

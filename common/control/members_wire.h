@@ -1,0 +1,26 @@
+#pragma once
+
+// A world's members on the wire, at the price of its workers and not of its ranks:
+//
+//   {"hosts": [{"podUid": "…", "pod": "…", "node": "…", "address": "…",
+//               "slots": [0, 1, 2], "start": "3f6c-", "starts": ["1", "1", "4"]}, …],
+//    "order": [0, 2, 1, 3, 0, 1]}
+//
+// A host's slots stand in the order of its ranks; what their starts begin with is said once.
+// "order" is pairs: the next so many of that host's members have the next ranks. So ranks count
+// from 0 without being named. Private to the codecs of this folder, like wire.h.
+
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::control::wire {
+
+nlohmann::json MembersToJson(const std::vector<Member>& members);
+
+// Null, or what is wrong. At most kMaxRanks members. Safe on any JSON.
+const char* MembersFromJson(const nlohmann::json& json, std::vector<Member>& members);
+
+}  // namespace ringmaster::control::wire

@@ -1,0 +1,93 @@
+#include "common/control/workers_wire.h"
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ringmaster::control::wire {
+namespace {
+
+using nlohmann::json;
+
+// What a Pod's name is before its index; all of it where it does not end so.
+std::string_view BeforeIndex(const DesiredWorker& worker) {
+  std::string_view name = worker.pod;
+  const std::string index = std::to_string(worker.index);
+  if (name.ends_with(index)) name.remove_suffix(index.size());
+  return name;
+}
+
+std::optional<int> SmallNumber(const json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  constexpr int kLimit = std::numeric_limits<int>::max();
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kLimit) return std::nullopt;
+  const auto wide = value.get<std::int64_t>();
+  if (wide < -1 || wide > kLimit) return std::nullopt;
+  return static_cast<int>(wide);
+}
+
+bool ReadRow(const json& row, const std::string& pods, const json& nodes, DesiredWorker& worker) {
+  if (!row.is_array() || row.size() < 3) return false;
+  const auto* pod_uid = row[0].get_ptr<const std::string*>();
+  const std::optional<int> index = SmallNumber(row[1]);
+  const std::optional<int> node = SmallNumber(row[2]);
+  if (pod_uid == nullptr || !index || !node || *node >= std::ssize(nodes)) return false;
+  worker.pod_uid = *pod_uid;
+  worker.index = *index;
+  worker.pod = pods + std::to_string(*index);
+  if (*node >= 0) {
+    const auto* name = nodes[static_cast<std::size_t>(*node)].get_ptr<const std::string*>();
+    if (name == nullptr) return false;
+    worker.node = *name;
+  }
+  if (row.size() == 3) return true;
+  const auto* pod = row[3].get_ptr<const std::string*>();
+  if (pod != nullptr) worker.pod = *pod;
+  return pod != nullptr;
+}
+
+}  // namespace
+
+json WorkersToJson(const std::vector<DesiredWorker>& workers) {
+  const std::string pods(workers.empty() ? std::string_view() : BeforeIndex(workers.front()));
+  json nodes = json::array();
+  json rows = json::array();
+  std::map<std::string_view, std::size_t> places;
+  for (const DesiredWorker& worker : workers) {
+    json row = {worker.pod_uid, worker.index, -1};
+    if (!worker.node.empty()) {
+      const auto [place, fresh] = places.try_emplace(worker.node, nodes.size());
+      if (fresh) nodes.push_back(worker.node);
+      row[2] = place->second;
+    }
+    if (worker.pod != pods + std::to_string(worker.index)) row.push_back(worker.pod);
+    rows.push_back(std::move(row));
+  }
+  return {{"pods", pods}, {"nodes", std::move(nodes)}, {"rows", std::move(rows)}};
+}
+
+const char* WorkersFromJson(const json& value, std::vector<DesiredWorker>& workers) {
+  workers.clear();
+  if (!value.is_object()) return "expected an object";
+  const auto pods = value.find("pods");
+  const auto nodes = value.find("nodes");
+  const auto rows = value.find("rows");
+  if (pods == value.end() || !pods->is_string() || nodes == value.end() || !nodes->is_array() ||
+      rows == value.end() || !rows->is_array()) {
+    return "expected pods, nodes and rows";
+  }
+  if (rows->size() > static_cast<std::size_t>(kMaxRanks)) return "has too many rows";
+  workers.resize(rows->size());
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    if (!ReadRow((*rows)[i], pods->get_ref<const std::string&>(), *nodes, workers[i])) {
+      return "has a row that is none";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ringmaster::control::wire
