@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The local cluster itself (deploy/local): two at once, NetworkPolicy, a silent node, users' rights, images, a clean stop.
+# The local cluster itself (deploy/local): two at once, NetworkPolicy, a silent node, users' rights, images, a clean stop beside a
+# bridge and rules that are not ours.
 # Needs root, and the programs of deploy/local/build.sh. Usage: cluster_test.sh [CHECK...] (default: all, in order).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export RINGMASTER_STATE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}
-one=test-one two=test-two
+one=test-one two=test-two stranger=foreign0
 work=$(mktemp -d "${TMPDIR:-/tmp}/cluster-test.XXXXXX")
 passed=0 listener='' patience=${RINGMASTER_PATIENCE:-1}
 
@@ -52,35 +53,68 @@ clean_up() {
   cluster down --name $two || true
   cluster down --name test-three || true
   ip netns del test-three-node1 2>/dev/null || true
+  remove_strangers
   rm -rf "$work"
 }
 
 # --- The machine before and after ----------------------------------------------------------------------------------
 
-# Everything that a cluster could leave behind or change. Clusters of other people on this machine are theirs to compare.
+# What else a machine in use has: a bridge and rules that are not ours, with counters that the test's own packets move.
+make_strangers() {
+  remove_strangers
+  ip link add $stranger type bridge
+  ip addr add 192.0.2.1/24 dev $stranger
+  ip link set $stranger up
+  nft -f - <<N
+table inet $stranger {
+  set seen { type ipv4_addr; size 64; flags dynamic; }
+  chain out { type filter hook output priority 0; policy accept; ip daddr 127.0.0.0/8 add @seen { ip daddr } counter; }
+  chain forward { type filter hook forward priority 0; policy accept; iifname "$stranger" counter accept; }
+}
+N
+}
+
+remove_strangers() {
+  nft delete table inet $stranger 2>/dev/null || true
+  ip link del $stranger 2>/dev/null || true
+}
+
+strangers_counted() { nft list chain inet $stranger out | grep -E 'counter packets [1-9]' >/dev/null; }
+
+# Everything that a cluster could leave behind or change, without what counts or comes and goes by itself: packets, the contents
+# of sets, links without a carrier, the sockets of containers that run.
 machine() {
   ip -o link show | awk -F': ' '{print "link", $2}' | sed 's/@.*//'
-  ip -4 route show table all | sed 's/^/route /'
+  ip -4 route show table all | sed -E 's/ (linkdown|dead)\b//g; s/^/route /'
   ip netns list | awk '{print "netns", $1}'
   find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
-  nft list ruleset | sed 's/^/nft /'
-  awk '$2 !~ "/storage/overlay" {print "mount", $2}' /proc/mounts  # image builds come and go
+  nft --stateless --terse list ruleset | sed 's/^/nft /'
+  awk '{print "mount", $2}' /proc/mounts
   sysctl -a 2>/dev/null | grep -E '^(net\.ipv4\.(ip_forward|conf)|net\.bridge|kernel\.(panic|keys)|vm\.(overcommit|panic))' | sed 's/^/sysctl /'
-  find /run/containerd/s /var/lib/cni /var/log/containers /run/netns -mindepth 1 2>/dev/null | sed 's/^/file /' || true
+  find /run/containerd/s -mindepth 1 2>/dev/null | grep -vxFf <(ss -Hxl | awk '{print $5}') | sed 's/^/file /' || true
+  find /var/lib/cni /var/log/containers -mindepth 1 2>/dev/null | sed 's/^/file /' || true
   { pgrep -af "$(state test-)" || true; } | sed 's/^[0-9]* /process /'
   find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' 2>/dev/null | sed 's/^/state /' || true
 }
 
+# Nothing that bears the test's names may have come. What others have made (links, namespaces, cgroups and mounts of their
+# containers) may come and go; rules, routes and settings may not, unless other clusters run, which have routes of their own.
 unchanged() {
-  local others
+  local came others
   machine | LC_ALL=C sort >"$work/after"
+  came=$(grep -E 'test-|tes[0-9a-f]{4}' "$work/after" | grep -vxFf "$work/before" || true)
+  [ -z "$came" ] || { echo "$came" >&2; return 1; }
   others=$(cluster list | awk '{print $1}' | grep -v '^test-' || true)
   if [ -n "$others" ]; then
-    echo "# other clusters run here ($(tr '\n' ' ' <<<"$others")): comparing what bears the names of this test only"
-    [ -z "$(grep -E 'test-|tes[0-9a-f]{4}' "$work/after" | grep -vxFf "$work/before" | tee /dev/stderr)" ]
+    echo "# other clusters run here ($(tr '\n' ' ' <<<"$others")): rules, routes and settings are not compared"
   else
-    diff "$work/before" "$work/after"
+    diff <(grep -vE '^(link|netns|cgroup|mount) ' "$work/before") <(grep -vE '^(link|netns|cgroup|mount) ' "$work/after")
   fi
+}
+
+strangers_stay() { # the foreign bridge, its address and its rules
+  ip -4 -o addr show dev $stranger | grep '192\.0\.2\.1/24' >/dev/null &&
+    diff "$work/rules" <(nft --stateless --terse list table inet $stranger)
 }
 
 # --- Pods without any program: their network is used from outside, through their namespace --------------------------
@@ -265,6 +299,8 @@ test_clean_stop() {
   kill "$listener"
   wait "$listener" 2>/dev/null || true
   listener=''
+  check "a foreign rule counted packets meanwhile" strangers_counted
+  check "a foreign bridge and foreign rules are untouched" strangers_stay
   check "stopping leaves the machine as it was" unchanged
   check "stopping twice succeeds" cluster down --name $one
 }
@@ -273,6 +309,8 @@ test_clean_stop() {
 trap clean_up EXIT
 cluster down --name $one
 cluster down --name $two
+make_strangers
+nft --stateless --terse list table inet $stranger >"$work/rules"
 machine | LC_ALL=C sort >"$work/before"
 checks=("$@")
 [ $# -gt 0 ] || mapfile -t checks < <(sed -n 's/^test_\([a-z_]*\)() {$/\1/p' "${BASH_SOURCE[0]}")
