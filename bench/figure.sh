@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|backlog|partial-fc [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
-# {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running.
+# {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running. The object becomes a line of results.jsonl,
+# with the options, and the pages are rendered from it; RINGMASTER_RESULTS=FILE keeps the line elsewhere and no page changes.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 here=$root/bench
 cluster=bench-$$
 
-usage() { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
 die() { echo "figure ${figure:-}: $*" >&2; exit 1; }
 
 # A control plane with a scheduler and simulated nodes: 16 of them hold 3,200 Pods.
@@ -18,35 +19,53 @@ simulated_cluster() {
   KUBECONFIG=$("$root/deploy/local/cluster.sh" --name "$cluster" env | sed -n 's/^export KUBECONFIG=//p')
 }
 
+measure() { # options of the figure...
+  case $figure in
+    B1 | B2)
+      operator_programs ringmaster-operator "figure-${figure,,}"
+      simulated_cluster
+      "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
+    B3 | B4 | backlog)
+      "$root/deploy/local/build.sh" >&2
+      operator_programs ringmaster-operator "figure-${figure,,}"
+      "$operator_build/bench/figure-${figure,,}" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
+    B5) "$here/first_step.sh" "$@" ;;
+    B6 | B7 | B8 | B9 | B10) "$here/recovery.sh" "$figure" "$@" ;;
+    B11)
+      worker_programs figure-b11
+      "$worker_build/tests/overhead/figure-b11" "$@" ;; # --ranks=2 --global-batch=64 --steps=50 --rounds=60
+    B12)
+      trainer_programs ringmaster-bench
+      "$trainer_bench" communicator --json=- "$@" ;; # --ranks=2 -b 1M -e 32M -f 2 --buckets=4 --rounds=30
+    B13)
+      trainer_programs ringmaster-bench
+      "$trainer_bench" throughput --ddp="$here/ddp/throughput.sh" --json=- "$@" ;; # --ranks=2 --global-batch=256 --steps=150 --rounds=5
+    partial-fc)
+      worker_programs figure-partial-fc
+      "$worker_build/tests/partial_fc/figure-partial-fc" "$@" ;; # --help
+    B14) "$here/sizes.sh" "$@" ;;
+    B15)
+      worker_programs figure-b15 ringmaster-launcher
+      "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
+    *) die "no such figure here; bench/README.md lists them" ;;
+  esac
+}
+
 [ $# -ge 1 ] || usage
 figure=$1
 shift
-case $figure in
-  B1 | B2)
-    operator_programs ringmaster-operator "figure-${figure,,}"
-    simulated_cluster
-    "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
-  B3 | B4 | backlog)
-    "$root/deploy/local/build.sh" >&2
-    operator_programs ringmaster-operator "figure-${figure,,}"
-    "$operator_build/bench/figure-${figure,,}" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
-  B5) exec "$here/first_step.sh" "$@" ;;
-  B6 | B7 | B8 | B9 | B10) exec "$here/recovery.sh" "$figure" "$@" ;;
-  B11)
-    worker_programs figure-b11
-    "$worker_build/tests/overhead/figure-b11" "$@" ;; # --ranks=2 --global-batch=64 --steps=50 --rounds=60
-  B12)
-    trainer_programs ringmaster-bench
-    "$trainer_bench" communicator --json=- "$@" ;; # --ranks=2 -b 1M -e 32M -f 2 --buckets=4 --rounds=30
-  B13)
-    trainer_programs ringmaster-bench
-    "$trainer_bench" throughput --ddp="$here/ddp/throughput.sh" --json=- "$@" ;; # --ranks=2 --global-batch=256 --steps=150 --rounds=5
-  partial-fc)
-    worker_programs figure-partial-fc
-    "$worker_build/tests/partial_fc/figure-partial-fc" "$@" ;; # --help
-  B14) exec "$here/sizes.sh" "$@" ;;
-  B15)
-    worker_programs figure-b15 ringmaster-launcher
-    "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
-  *) die "no such figure here; bench/README.md lists them" ;;
-esac
+options=("$@")
+for variable in RUNS COUNT; do [ -z "${!variable:-}" ] || options+=("$variable=${!variable}"); done
+LOAD_BEFORE=$(cut -d' ' -f1 /proc/loadavg)
+export LOAD_BEFORE
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+set +e
+(set -e; measure "$@") | tee "$said"
+code=${PIPESTATUS[0]}
+set -e
+last=$(tail -n 1 "$said")
+[[ $last == '{'*'"figure"'*'}' ]] || { [ "$code" -eq 0 ] || exit "$code"; die "the last line is no figure: $last"; }
+"$here/results.py" record "${options[@]}" <<<"$last"
+[ -n "${RINGMASTER_RESULTS:-}" ] || "$here/results.py" render
+exit "$code"

@@ -14,7 +14,7 @@ missing=$(comm -23 <(echo "$named") <(echo "$written"))
 for path in $(grep -oE '`tests/[a-z0-9_/]+(\.sh)?`' "$page" | tr -d '`' | sort -u); do
   [ -e "$path" ] || fail "no $path"
 done
-for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//' | grep -v '^https://' | sort -u); do
+for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//; s/ ".*"$//' | grep -v '^https://' | sort -u); do
   [ -e "docs/$link" ] || fail "no docs/$link"
 done
 for figure in $(grep -oE '\bB[0-9]+\b' "$page" | sort -u); do

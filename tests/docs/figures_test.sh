@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Numbers that pages take from figures are those of bench/results.jsonl: here, and in a small tree where lines come and go.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+fail() { echo "FAILED: $*" >&2; exit 1; }
+unset RINGMASTER_RESULTS RUNS COUNT
+
+bench/results.py check || fail "run bench/results.py render, or measure what a page names"
+
+# A line that names a figure has no number with a unit beside those that say where they come from; nor has our column of what
+# was measured side by side.
+unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
+for page in README.md docs/comparison.md; do
+  bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
+    NF < 5 {print; next}  # in a table: our column, not the other systems
+    {print $(NF - 2) " |" $(NF - 1)}' | grep -E '\bB[0-9]+\b' | grep -E "[0-9] ?$unit( |[,.;)|]|$)" || true)
+  [ -z "$bare" ] || fail "$page has numbers of figures without their origin: $bare"
+done
+
+# The small tree. Its figure B5 says what the file `says` has, and ends with the code in `ends`.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bench"
+cp bench/figure.sh bench/results.py bench/lib.sh "$work/bench"
+cat >"$work/bench/first_step.sh" <<'S'
+#!/usr/bin/env bash
+echo "for people"
+cat "$(dirname "$0")/says"
+exit "$(cat "$(dirname "$0")/ends")"
+S
+chmod +x "$work/bench/first_step.sh"
+cat >"$work/bench/RESULTS.md" <<'M'
+# Results
+<!-- rendered from results.jsonl: begin -->
+<!-- rendered from results.jsonl: end -->
+<!-- earlier results -->
+| Recorded | Machine | Figure | Value | Goal | Holds |
+|---|---|---|---|---|---|
+| a day | a machine | B5 | 1.71 s (5 runs) | ≤ 3 s | yes |
+| a day | a machine | B7 | 2.08 s | ≤ 3 s | yes |
+M
+echo '[1.71 s](bench/RESULTS.md "B5.value"), [2.08 s](bench/RESULTS.md "B7.value")' >"$work/README.md"
+results() { "$work/bench/results.py" "$@"; }
+refused() { # what it says, command...
+  local said
+  ! said=$("${@:2}" 2>&1) || fail "${*:2} succeeded"
+  grep -F -- "$1" <<<"$said" >/dev/null || fail "${*:2} was to say '$1', not: $said"
+}
+figure() { # seconds [exit code [options...]]
+  echo "{\"figure\": \"B5\", \"value\": $1, \"unit\": \"s\", \"reference\": null, \"goal\": \"<= 3\", \"holds\": true, \"parts\": [{\"n\": 2}]}" >"$work/bench/says"
+  echo "${2:-0}" >"$work/bench/ends"
+  "$work/bench/figure.sh" B5 "${@:3}" >"$work/said" 2>&1
+}
+
+results render
+results check || fail "numbers of earlier results are refused"
+sed -i 's/2.08 s/2.09 s/' "$work/README.md"
+refused 'its earlier result no 2.09' results check
+sed -i 's/2.09 s/2.08 s/' "$work/README.md"
+
+echo '[+1,710 ms](bench/RESULTS.md "B5.value*1000")' >>"$work/README.md"
+figure 1.234 || fail "the figure was not measured: $(cat "$work/said")"
+diff "$work/README.md" - <<'M' || fail "not rendered"
+[1.23 s](bench/RESULTS.md "B5.value"), [2.08 s](bench/RESULTS.md "B7.value")
+[+1,234 ms](bench/RESULTS.md "B5.value*1000")
+M
+grep -E '^\| B5 \| 1.23 s \| – \| <= 3 \| yes \| parts n 2 \|' "$work/bench/RESULTS.md" >/dev/null || fail "no row: $(cat "$work/bench/RESULTS.md")"
+! grep '5 runs' "$work/bench/RESULTS.md" >/dev/null || fail "an earlier result stands beside a newer line"
+grep '| B7 |' "$work/bench/RESULTS.md" >/dev/null || fail "the earlier result of another figure is gone"
+jq -e '.result.value == 1.234 and .options == [] and (.machine | test("GiB")) and (.date | test("^20.*Z$")) and has("commit") and has("load_before")' \
+  "$work/bench/results.jsonl" >/dev/null || fail "the line is wrong: $(cat "$work/bench/results.jsonl")"
+results check || fail "what was rendered is refused"
+
+sed -i 's/1.23 s/1.24 s/' "$work/README.md"
+refused 'README.md' results check
+results render
+grep '1.23 s' "$work/README.md" >/dev/null || fail "the number was not put right"
+
+# Measured otherwise than its definition says, a figure changes no page; one that fails keeps its code, and its line if it has one.
+RUNS=1 figure 9 0 --fast || fail "options are refused"
+[ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "options are not in the line"
+grep '1.23 s' "$work/README.md" >/dev/null || fail "a run with options changed a page"
+refused "" figure 2.5 3
+grep '2.50 s' "$work/README.md" >/dev/null || fail "a figure that does not hold is not shown"
+before=$(cat "$work/bench/results.jsonl")
+echo 'died' >"$work/bench/says"
+refused "" "$work/bench/figure.sh" B5
+[ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "what is no figure became a line"
+
+sed -i 's/B5.value"/B5.speed"/' "$work/README.md"
+refused 'has no such number' results check
+echo '{"date": "today"}' >>"$work/bench/results.jsonl"
+refused "line 4 of $work/bench/results.jsonl" results check
