@@ -151,7 +151,8 @@ TEST_F(LauncherLinkTest, ALauncherOfANewerReleaseIsJoinedAndOneThatIsTooOldIsNot
   answer = control::Welcome{3, 10, control::kFirstProtocol - 1};
   accepteds[0]->connection->Close("cut");
 
-  EXPECT_TRUE(Until([this] { return refused.find("protocol 1") != std::string::npos; }));
+  const std::string said = "protocol " + std::to_string(control::kFirstProtocol - 1);
+  EXPECT_TRUE(Until([&] { return refused.find(said) != std::string::npos; }));
 }
 
 TEST_F(LauncherLinkTest, FinishSendsWhatIsQueuedAndDialsNoMore) {

@@ -267,12 +267,9 @@ TEST_F(AgentMembershipTest, DoesNotEnterAWorldThatWasGivenUpMeanwhile) {
 
 TEST_F(AgentMembershipTest, IgnoresAWorldThatDoesNotHoldTogether) {
   Enter();
-  std::vector<control::Member> twice = Members();
-  twice[1].rank = 0;
 
   agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 2, .members = Members()});
   agent_.Send(control::RankEpoch{.epoch = kNext, .rank = -1, .members = Members()});
-  agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 0, .members = twice});
   agent_.Send(control::RankEpoch{.epoch = {.term = 2, .number = 9}, .members = Members()});
 
   const Result<World> next = membership_->AwaitWorld(kEpoch);
