@@ -215,9 +215,7 @@ Result<void> CreationBench::StartOperator(bool through_proxy) {
   options.api.ca_file =
       through_proxy ? (directory_.path() / "proxy.crt").string() : endpoint_.ca_file;
   options.log_level = "info";
-  // A machine that is busy with this very figure must not cost the lead.
-  options.flags = {"--lease-duration=30s", "--renew-deadline=20s", "--retry-period=2s"};
-  options.flags.insert(options.flags.end(), options_.flags.begin(), options_.flags.end());
+  options.flags = options_.flags;
   auto started = testing::OperatorProcess::Start(options);
   if (!started.ok()) return started.error();
   operator_ = std::move(*started);

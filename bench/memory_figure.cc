@@ -64,9 +64,7 @@ Result<void> Measure(const std::string& program, int foreign, int jobs, int work
   for (const char* ns : {"foreign", "jobs"}) {
     if (auto made = (*plane)->MakeNamespace(ns); !made.ok()) return made;
   }
-  // A machine that is busy with this very figure must not cost the lead.
-  auto op = StartOperator(**plane, program, "operator",
-                          {"--lease-duration=30s", "--renew-deadline=20s", "--retry-period=2s"});
+  auto op = StartOperator(**plane, program, "operator");
   if (!op.ok()) return op.error();
   const int pid = (*op)->process().pid();
   testing::ApiClient admin((*plane)->AdminEndpoint());
