@@ -15,7 +15,7 @@ namespace {
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 // What agents say in a second by themselves is bounded: with more of them each says it more seldom.
-constexpr int kBeatsASecond = 5000;
+constexpr int kBeatsASecond = 2500;
 // Of which so many pass before silence is one.
 constexpr int kBeatsBeforeLoss = 4;
 

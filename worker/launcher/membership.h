@@ -355,9 +355,9 @@ class Membership {
   // Changes of a world of our own trainer.
   control::Epoch known_epoch_;        // the highest that ever started, as far as we know
   bool formed_here_ = false;          // the newest world, by us
-  std::set<MemberId> stateful_;       // members that hold the training's state, or may
+  MemberIds stateful_;                // members that hold the training's state, or may
   bool all_stateful_ = false;         // all of them
-  std::set<MemberId> ended_;          // members whose end is certain
+  MemberIds ended_;                   // members whose end is certain
   std::optional<Proposal> proposal_;  // while kForming, and while kPaused below min_replicas
   Time prepared_at_{};
   std::string pause_reason_;

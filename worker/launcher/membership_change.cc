@@ -76,7 +76,7 @@ void Membership::AdvanceForming(Time now) {
 // A member is gone by evidence, or because its Pod has been given up.
 bool Membership::Gone(const Member& member) const {
   const Worker& worker = workers_.at(member.pod_uid);
-  return worker.lost || worker.dead || worker.silent || ended_.contains(IdOf(member));
+  return worker.lost || worker.dead || worker.silent || ended_.contains(KeyOf(member));
 }
 
 // By evidence: nobody of this Pod's members can take part in any world.
@@ -84,7 +84,7 @@ bool Membership::KnownDead(const std::string& pod_uid) const {
   if (workers_.at(pod_uid).dead) return true;
   const std::vector<int>& ranks = RanksOf(pod_uid);
   return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
-    return ended_.contains(IdOf(members_[static_cast<std::size_t>(rank)]));
+    return ended_.contains(KeyOf(members_[static_cast<std::size_t>(rank)]));
   });
 }
 
@@ -333,7 +333,7 @@ bool Membership::QuorumOf(WithUs with_us) const {
 // Somebody in the next world has the training's state, or nobody who may be alive has.
 bool Membership::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
-    return stateful_.contains(IdOf(member));
+    return stateful_.contains(KeyOf(member));
   });
   return carried || std::all_of(stateful_.begin(), stateful_.end(), [&](const MemberId& id) {
            return ended_.contains(id) || workers_.at(std::get<0>(id)).dead;
@@ -425,7 +425,7 @@ void Membership::StartProposal(Time now) {
   formed_here_ = true;
   ++epochs_run_;
   started_at_ = now;
-  std::set<MemberId> ids;
+  MemberIds ids;
   seniority_.clear();
   for (const Member& member : members_) {
     ids.insert(IdOf(member));

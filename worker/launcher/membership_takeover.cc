@@ -87,7 +87,7 @@ void Membership::AdvanceAdopting(Time now) {
     // How a rank ended is said after who runs.
     const bool more_to_come = worker.connection && !worker.repeated;
     if (more_to_come) waits = true;
-    if (ended_.contains(IdOf(member))) continue;
+    if (ended_.contains(KeyOf(member))) continue;
     if (runs.has_value() ? !*runs : worker.connection && worker.repeated) {
       gone.push_back(member);
     } else if (!runs.has_value()) {

@@ -301,7 +301,7 @@ void Membership::FinishStopping(Time now) {
   bool reported = true;
   for (const control::Member& member : members_) {
     const Worker& worker = workers_.at(member.pod_uid);
-    if (worker.connection && !worker.lost && !ended_.contains(IdOf(member)) &&
+    if (worker.connection && !worker.lost && !ended_.contains(KeyOf(member)) &&
         !exits_.contains({member.pod_uid, member.slot})) {
       reported = false;
     }

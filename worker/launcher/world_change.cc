@@ -68,7 +68,7 @@ std::vector<control::Member> NextWorld(const NextWorldInput& input) {
     if (!input.leavers.contains(member.pod_uid)) next.push_back(member);
   }
   const bool state_stays = std::any_of(next.begin(), next.end(), [&](const auto& member) {
-    return input.stateful.contains(IdOf(member));
+    return input.stateful.contains(KeyOf(member));
   });
   if (!state_stays) next = input.survivors;
   next.insert(next.end(), input.joiners.begin(), input.joiners.end());

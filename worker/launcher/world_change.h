@@ -4,6 +4,7 @@
 // member, who is in the next world, whether enough Pods of the last one agree, which members
 // cannot reach each other. Membership asks; nothing here knows of connections or time.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,11 @@ namespace ringmaster::launcher {
 // Who a member is: Pod UID, slot, start.
 using MemberId = std::tuple<std::string, int, std::string>;
 MemberId IdOf(const control::Member& member);
+// To look one up without a copy; a view of the member.
+inline auto KeyOf(const control::Member& member) {
+  return std::tie(member.pod_uid, member.slot, member.start);
+}
+using MemberIds = std::set<MemberId, std::less<>>;
 
 // The Pods of these members, each once.
 std::set<std::string> PodsOf(const std::vector<control::Member>& members);
@@ -25,7 +31,7 @@ std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 struct NextWorldInput {
   std::vector<control::Member> survivors;  // of the last world, in its order
   std::set<std::string> leavers;           // Pods that are to go
-  std::set<MemberId> stateful;             // members that certainly hold the training's state
+  MemberIds stateful;                      // members that certainly hold the training's state
   std::vector<control::Member> joiners;    // in their order
 };
 

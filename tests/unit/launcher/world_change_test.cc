@@ -41,7 +41,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
   struct Case {
     const char* what;
     std::set<std::string> leavers;
-    std::set<MemberId> stateful;
+    MemberIds stateful;
     std::vector<std::string> next;  // of survivors a, b and joiner j
   };
   const Case cases[] = {
