@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests, with progress; the last line is "N passed, N failed, N skipped".
+# Builds everything and runs the tests, with progress; the last line is "N passed, N failed, N skipped",
+# of test cases.
 #
 #   tests/run.sh unit     the dev build's unit tests
 #   tests/run.sh all      unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
@@ -15,28 +16,13 @@ what=${1:-all}
 export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on machines that others keep busy
 export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
-reports=$(mktemp -d)
-started=$SECONDS
-failed_steps=()
+. tests/steps.sh
 declare -A background=()  # process by name
 trap clean_up EXIT
 
 clean_up() {
   [ ${#background[@]} -eq 0 ] || kill "${background[@]}" 2>/dev/null || true
   rm -rf "$reports"
-}
-
-step() { # what command...: runs the command, says how long it took, remembers a failure
-  local title=$1 begin=$SECONDS
-  shift
-  echo "=== [$((SECONDS - started)) s] $title"
-  if "$@"; then
-    echo "=== $title took $((SECONDS - begin)) s"
-  else
-    echo "=== $title FAILED after $((SECONDS - begin)) s"
-    failed_steps+=("$title")
-    return 1
-  fi
 }
 
 meanwhile() { # name command...: begins it in the background, for `outcome`
@@ -59,28 +45,6 @@ build() { # preset cmake-arguments...
 install_cuda() {
   local found
   found=$(deploy/local/cuda.sh) && eval "$found"
-}
-
-run_tests() { # preset report-name ctest-arguments...
-  local preset=$1 report=$reports/$2.xml
-  shift 2
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-junit "$report" "$@"
-}
-
-count() { awk -v word="$1" '{n += gsub(word, "")} END {print n + 0}' "$2"; }
-
-summary() {
-  local passed=0 failed=0 skipped=0 file tests failures ignored
-  for file in "$reports"/*.xml; do
-    [ -e "$file" ] || continue
-    tests=$(count '<testcase' "$file") failures=$(count '<failure' "$file") ignored=$(count '<skipped' "$file")
-    passed=$((passed + tests - failures - ignored)) failed=$((failed + failures)) skipped=$((skipped + ignored))
-  done
-  failed=$((failed + ${#failed_steps[@]}))
-  [ ${#failed_steps[@]} -eq 0 ] || printf 'failed step: %s\n' "${failed_steps[@]}"
-  echo "everything took $((SECONDS - started)) s"
-  echo "$passed passed, $failed failed, $skipped skipped"
-  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
 step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }

@@ -1,0 +1,47 @@
+"""Counts the test cases in ctest's JUnit reports: count.py REPORT... prints "PASSED FAILED SKIPPED".
+
+A GoogleTest program counts by its cases, as its last lines (with GTEST_BRIEF=1) say; anything else as one. What a failed
+fixture kept from running is skipped, and the fixture's failure counts.
+"""
+
+import os
+import re
+import sys
+import xml.etree.ElementTree
+
+RAN = re.compile(r"^\[={10}\] (\d+) tests? from \d+ test suites? ran\.", re.MULTILINE)
+PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
+SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) tests?[.,]", re.MULTILINE)
+
+
+def last(pattern, text):
+    found = pattern.findall(text)
+    return int(found[-1]) if found else 0
+
+
+def count(case):
+    """(passed, failed, skipped) of one ctest entry."""
+    status = case.get("status")
+    if status in ("notrun", "disabled"):
+        return 0, 0, 1
+    said = case.findtext("system-out") or ""
+    if not RAN.search(said):
+        return (1, 0, 0) if status == "run" else (0, 1, 0)
+    passed, skipped = last(PASSED, said), last(SKIPPED, said)
+    failed = last(RAN, said) - passed - skipped
+    if status == "fail":
+        failed = max(failed, 1)  # all passed, and the program failed nevertheless
+    return passed, failed, skipped
+
+
+def main():
+    totals = [0, 0, 0]
+    for report in sys.argv[1:]:
+        if not os.path.exists(report):
+            continue  # a glob that matched nothing
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            totals = [total + one for total, one in zip(totals, count(case))]
+    print(*totals)
+
+
+main()

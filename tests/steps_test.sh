@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The closing line of run.sh: test cases, each failure once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tree=$PWD
+fail() { echo "FAILED: $*" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work" "${reports:-}"' EXIT
+mkdir -p "$work/build/dev"
+ln -s "$tree/tests" "$work/tests"
+cd "$work"
+cat >program <<'P'
+#!/bin/sh
+# As a GoogleTest program ends: program PASSED FAILED SKIPPED CODE
+head -c 5000 /dev/zero | tr '\0' '.'; echo
+[ "$2" = 0 ] || echo '[  FAILED  ] Suite.Case (0 ms)'
+echo "[==========] $(($1 + $2 + $3)) tests from 2 test suites ran. (4 ms total)"
+echo "[  PASSED  ] $1 tests."
+[ "$3" = 0 ] || echo "[  SKIPPED ] $3 tests."
+exit $4
+P
+chmod +x program
+cat >build/dev/CTestTestfile.cmake <<C
+add_test(unit "$work/program" 12 0 2 0)
+add_test(script true)
+add_test(without_root sh -c "exit 77")
+set_tests_properties(without_root PROPERTIES SKIP_RETURN_CODE 77)
+add_test(broken_unit "$work/program" 8 2 0 1)
+add_test(leak "$work/program" 3 0 0 1)
+add_test(broken_script false)
+add_test(fixture_up false)
+set_tests_properties(fixture_up PROPERTIES FIXTURES_SETUP fixture)
+add_test(needs_fixture true)
+set_tests_properties(needs_fixture PROPERTIES FIXTURES_REQUIRED fixture)
+add_test(not_built "$work/nowhere")
+C
+closing() { # ctest-arguments...: the last line after a step with these tests
+  . tests/steps.sh
+  step "some tests" run_tests dev some "$@" >/dev/null 2>&1 || true
+  summary | tail -n 1 || true
+  rm -rf "$reports"
+}
+expect() { # line ctest-arguments...
+  local line
+  line=$(closing "${@:2}")
+  [ "$line" = "$1" ] || fail "ctest ${*:2}: '$line' instead of '$1'"
+}
+expect '13 passed, 0 failed, 3 skipped' -R '^(unit|script|without_root)$'
+expect '0 passed, 1 failed, 0 skipped' -R '^broken_script$'
+expect '8 passed, 2 failed, 0 skipped' -R '^broken_unit$'
+expect '3 passed, 1 failed, 0 skipped' -R '^leak$'
+expect '0 passed, 1 failed, 1 skipped' -R '^(fixture_up|needs_fixture)$'
+expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
+expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
+expect '24 passed, 5 failed, 5 skipped'
+
+# A step without tests counts, too.
+. tests/steps.sh
+step "a build" false >/dev/null || true
+line=$(summary | tail -n 1 || true)
+[ "$line" = '0 passed, 1 failed, 0 skipped' ] || fail "a failed build: $line"
