@@ -13,8 +13,8 @@ wait_condition digits Succeeded True 240
 assert_equal "world size" 3 "$(status_field digits worldSize)"
 awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.97)}' ||
   fail "held-out accuracy $(status_field digits progress.accuracy) is below 0.97"
-nodes=$(as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort -u | wc -l)
-[ "$nodes" -ge 1 ] || fail "no completed worker Pod is kept"
+nodes=$(as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Succeeded -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort)
+assert_equal "nodes of the completed workers" "node1 node2 node3" "$(xargs <<<"$nodes")"
 log=$(as_user logs "$(launcher_pod digits)")
 assert_contains "the mpirun line" 'mpirun .*--hostfile' "$log"
 assert_contains "the step log's summary" '"summary"' "$log"

@@ -29,10 +29,10 @@ end_namespace() {
   exit $code
 }
 
-# shared_volume NAME: a claim of this name in the test's namespace, backed by the new directory $volume of this machine, which
-# all nodes see. A test that fails leaves the directory behind.
+# volume_for CLAIM: the new directory $volume of this machine, which all nodes see, for a claim of this name in the test's namespace.
+# A test that fails leaves the directory behind.
 declare -A volumes=()
-shared_volume() {
+volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"
   volumes[$namespace-$1]=$volume
@@ -48,7 +48,13 @@ spec:
   storageClassName: ""
   hostPath: {path: $volume}
   claimRef: {namespace: $namespace, name: $1}
----
+Y
+}
+
+# shared_volume CLAIM: the same, and the claim.
+shared_volume() {
+  volume_for "$1"
+  kubectl apply -f - >/dev/null <<Y
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: $1, namespace: $namespace}

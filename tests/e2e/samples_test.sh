@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Every sample of deploy/samples does what its first lines say, with this tree's image; digits.yaml does so in digits_test.sh.
+# rdma.yaml asks for what no node here has: its Pods get it where nodes advertise it, and the job says that there are no GPUs.
+. "$(dirname "$0")/lib.sh"
+new_namespace samples
+samples=$repository/deploy/samples
+
+apply_sample() { # file: sets `job`
+  sed -E "s|image: [a-z./]+/ringmaster-worker:[^ ]*|image: $WORKER_IMAGE|" "$samples/$1" | as_user apply -f - >/dev/null
+  job=$(sed -n '/^kind: TrainingJob/,$ s/^  name: //p' "$samples/$1")
+}
+succeeds() { wait_condition "$job" Succeeded True "$1"; } # seconds
+printed() { # jq-expression: holds for what --json=- printed
+  local figure
+  figure=$(as_user logs "$(launcher_pod "$job")" | grep -oE '\{"[a-z]+":.*\}$' | tail -n 1)
+  jq -e "$1" <<<"$figure" >/dev/null || fail "$job: $1 does not hold for: $figure"
+}
+accurate() { # at least
+  awk -v a="$(status_field "$job" progress.accuracy)" -v least="$1" 'BEGIN {exit !(a >= least)}' ||
+    fail "$job: held-out accuracy $(status_field "$job" progress.accuracy) is below $1"
+}
+
+sample_bench_allreduce() {
+  succeeds 120
+  printed '[.rows[] | .out_of_place.wrong, .in_place.wrong] | length >= 20 and all(. == 0)'
+}
+sample_bench_compression() {
+  succeeds 240
+  printed '[.table.rows[].compression] | unique | length >= 3'
+}
+sample_bench_throughput() {
+  succeeds 240
+  printed '.samples_per_second > 0 and .of_independent > 0'
+}
+before_checkpoints() { volume_for mnist-kept; }
+sample_checkpoints() { # loses all its workers after its first checkpoint; from the beginning, it would lose 100 steps and more
+  kept() { [ -n "$(status_field "$job" checkpoint.step)" ]; }
+  wait_for "a checkpoint" 120 kept
+  as_user delete pod -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" --force --grace-period=0 >/dev/null 2>&1
+  succeeds 300
+  assert_equal "its last step" 1600 "$(status_field "$job" progress.step)"
+  [ "$(status_field "$job" lastRecovery.stepsLost)" -lt 100 ] || fail "it did not resume from its checkpoint: $(status_field "$job" lastRecovery)"
+}
+before_data_cache() {
+  digits_config_map "$user" "$namespace"
+  shared_volume datasets
+  mkdir "$volume/mnist"
+  cp "$RINGMASTER_CACHE"/digits/*ubyte "$volume/mnist"
+}
+sample_data_cache() {
+  succeeds 120
+  [ -n "$(status_field "$job" progress.accuracy)" ] || fail "it was not trained on the claim's digits"
+}
+sample_mnist_generated() {
+  succeeds 120
+  accurate 0.9
+}
+sample_partial_fc() {
+  succeeds 240
+  assert_equal "its last step" 200 "$(status_field "$job" progress.step)"
+}
+# Who installs the operator allows what the sample's comment says.
+before_rdma() {
+  kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
+  sed -n '/^#   namespacePolicy/,/^#$/s/^#   //p' "$samples/rdma.yaml" | sed "s/team-a/$namespace/" >"$values"
+  install_chart --values "$values"
+  local node resources='{"nvidia.com/gpu": "8", "rdma/hca": "1"}'
+  for node in node1 node2 node3; do
+    kubectl patch node "$node" --subresource=status --type=merge --patch "{\"status\": {\"capacity\": $resources, \"allocatable\": $resources}}" >/dev/null
+  done
+}
+sample_rdma() {
+  local pod
+  refused() { condition "$job" Failed message | grep -i gpu >/dev/null; }
+  worker_asks() {
+    pod=$(as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json)
+    jq -e '[.items[] | select(.spec.nodeName and .spec.hostNetwork and .spec.containers[0].resources.limits["nvidia.com/gpu"] == "8"
+      and .spec.containers[0].resources.limits["rdma/hca"] == "1"
+      and (.spec.containers[0].securityContext.capabilities.add // [] | index("IPC_LOCK")))] | length >= 2' <<<"$pod"
+  }
+  wait_for "two workers of $job with GPUs, RDMA devices and IPC_LOCK on the nodes' network" 60 worker_asks
+  wait_for "$job to say that its workers have no GPUs" 120 refused
+}
+values=$(mktemp)
+clean_up() {
+  rm -f "$values"
+  install_chart --reset-values
+  for node in node1 node2 node3; do
+    kubectl patch node "$node" --subresource=status --type=json --patch '[
+      {"op": "remove", "path": "/status/capacity/nvidia.com~1gpu"}, {"op": "remove", "path": "/status/allocatable/nvidia.com~1gpu"},
+      {"op": "remove", "path": "/status/capacity/rdma~1hca"}, {"op": "remove", "path": "/status/allocatable/rdma~1hca"}]' >/dev/null 2>&1
+  done
+}
+
+grep -F 'deploy/samples/digits.yaml' "$repository/tests/e2e/digits_test.sh" >/dev/null || fail "no test runs digits.yaml"
+for sample in "$samples"/*.yaml; do
+  sample=$(basename "$sample" .yaml)
+  [ "$sample" != digits ] || continue
+  [ $# -eq 0 ] || [[ " $* " == *" $sample "* ]] || continue
+  declare -F "sample_${sample//-/_}" >/dev/null || fail "no test runs $sample.yaml"
+  begun=$SECONDS
+  ! declare -F "before_${sample//-/_}" >/dev/null || "before_${sample//-/_}"
+  apply_sample "$sample.yaml"
+  "sample_${sample//-/_}"
+  as_user delete trainingjob "$job" --cascade=foreground >/dev/null
+  echo "$sample.yaml: $((SECONDS - begun)) s"
+done
