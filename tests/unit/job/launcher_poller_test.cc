@@ -10,6 +10,7 @@
 
 #include "common/control/tls.h"
 #include "tests/builders/job_builder.h"
+#include "tests/fakes/eventually.h"
 #include "worker/launcher/api_server.h"
 
 namespace ringmaster::job {
@@ -200,7 +201,7 @@ TEST_F(LauncherPollerTest, SilenceIsNewsAndCounted) {
   launcher.End();
 
   ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid)->unheard_since.has_value(); }));
-  while (poller.Latest(kJobUid)->unheard_times < 3) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return poller.Latest(kJobUid)->unheard_times >= 3; }));
   EXPECT_TRUE(poller.Latest(kJobUid)->status.has_value()) << "its last words stay";
 }
 
@@ -227,10 +228,7 @@ TEST(LauncherPoller, TrustsNoOtherJobsLauncher) {
   poller.Watch(Target(Keys("a"), 3));
 
   std::optional<LauncherView> view;
-  while (!view) {
-    view = poller.Latest(kJobUid);
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(Eventually([&] { return (view = poller.Latest(kJobUid)).has_value(); }));
   EXPECT_FALSE(view->status.has_value());
   EXPECT_TRUE(view->silent_since.has_value());
   EXPECT_TRUE(impostor.Orders().empty());
@@ -241,7 +239,7 @@ TEST_F(LauncherPollerTest, ForgottenJobsHaveNoView) {
 
   poller.Forget(kJobUid);
 
-  while (poller.Latest(kJobUid)) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return !poller.Latest(kJobUid); }));
 }
 
 }  // namespace

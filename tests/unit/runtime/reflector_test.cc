@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/runtime/store.h"
+#include "tests/fakes/eventually.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_http_client.h"
 
@@ -395,11 +396,11 @@ TEST_F(ReflectorTest, GoesOnFromTheLastVersionOverAnotherStreamWhenItIsTold) {
   http_.AnswerStream({.chunks = {EventLine("ADDED", Pod("c", 12))}, .until_stopped = true});
   reflector_.Reconnect();  // nothing to end yet
   reflector_.Start();
-  while (!reflector_.Synced()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return reflector_.Synced(); }));
 
   reflector_.Reconnect();
 
-  while (store_.LastSeenVersion() != "12") std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return store_.LastSeenVersion() == "12"; }));
   EXPECT_TRUE(LastPathHas("resourceVersion=10"));
   EXPECT_FALSE(LastPathHas("sendInitialEvents"));
   EXPECT_EQ(reflector_.Problem(), "");
@@ -409,7 +410,7 @@ TEST_F(ReflectorTest, GoesOnFromTheLastVersionOverAnotherStreamWhenItIsTold) {
 TEST_F(ReflectorTest, StopsAtOnceInTheMiddleOfAWatch) {
   http_.AnswerStream({.chunks = {Bookmark(10, true)}, .until_stopped = true});
   reflector_.Start();
-  while (!reflector_.Synced()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return reflector_.Synced(); }));
   EXPECT_TRUE(reflector_.Healthy(seconds(1)));
   clock_.Advance(seconds(2));
   EXPECT_FALSE(reflector_.Healthy(seconds(1))) << "nothing moved for two seconds";

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/fake_nccl.h"
 #include "tests/unit/trainer/memory_store.h"
 
@@ -21,7 +22,7 @@ using ::testing::HasSubstr;
 WorkHandle UnderWay(FakeRank& rank, NcclCommunicator& communicator, std::vector<float>& values) {
   rank.nccl.hold_operations = true;
   WorkHandle work = communicator.AllReduce(values, In(kSoon));
-  while (!rank.nccl.Called("all_reduce")) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return rank.nccl.Called("all_reduce"); }));
   return work;
 }
 
@@ -254,7 +255,7 @@ TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevo
 
   communicator->Abort("the world is over");
 
-  while (rank.device->looks_at_computing() < 3 && !work->ended()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return rank.device->looks_at_computing() >= 3 || work->ended(); }));
   EXPECT_FALSE(rank.nccl.Called("revoke"));
   rank.nccl.hold_computing = false;
   EXPECT_FALSE(work->Wait().ok());
@@ -266,7 +267,7 @@ TEST_F(NcclCommunicatorTest, AnOperationsTimeCountsFromTheEndOfItsComputing) {
   rank.device->Own(values.data());
   const auto communicator = Connect();
   const WorkHandle work = communicator->AllReduce(values, In(kSoon));
-  while (rank.device->looks_at_computing() == 0) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return rank.device->looks_at_computing() > 0; }));
 
   const auto computed = std::chrono::steady_clock::now();
   rank.nccl.hold_computing = false;
@@ -326,9 +327,8 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
   auto second = Connect();
   const WorkHandle one = first->AllReduce(values, In(kSoon));
   const WorkHandle two = second->Barrier(In(kSoon));
-  while (std::ranges::count(rank.nccl.calls(), std::string("all_reduce")) < 2) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return std::ranges::count(rank.nccl.calls(), std::string("all_reduce")) >= 2; }));
   std::atomic<int> unmarked = 0;
   rank.nccl.on_abort = [&] {
     // A communicator that knows takes no operation any more.

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <thread>
 
+#include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
@@ -61,7 +62,7 @@ class ResumeTest : public ::testing::Test {
   // Nobody dies while another one is still in the step before.
   void AwaitAll(std::size_t ranks) {
     ++dying_;
-    while (dying_ < ranks) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return dying_ >= ranks; }));
   }
   void AwaitDone(int64_t step) const {
     const auto limit = std::chrono::steady_clock::now() + FakeLauncher::kLimit;

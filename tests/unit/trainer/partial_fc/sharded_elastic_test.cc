@@ -16,6 +16,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
@@ -435,7 +436,7 @@ class DeathAfterACheckpoint {
   void DieThere(int64_t step) {
     Pass(step);
     if (step != death_) return;
-    while (arrived_ < ranks_) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return arrived_ >= ranks_; }));
     throw std::runtime_error("killed");
   }
 
