@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/job/gpu_resources.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -69,6 +70,7 @@ class PodChecker {
       const json* host_port = kube::Find(port, {"hostPort"});
       if (host_port != nullptr && *host_port != json(0)) Add(path + ".ports.hostPort");
     }
+    if (rules_.max_gpus) Environment(container, path);
     const json* context = kube::Find(container, {"securityContext"});
     if (context == nullptr) return;
     const std::string at = path + ".securityContext";
@@ -86,6 +88,19 @@ class PodChecker {
         Add(at + ".capabilities.add");
       }
     }
+  }
+  // GPUs that are counted come by limits alone.
+  void Environment(const json& container, const std::string& path) {
+    bool hidden = TakesDevices(container);
+    for (const json& source : kube::GetArray(container, {"envFrom"})) {
+      if (hidden && MayNameGpus(source)) Add(path + ".envFrom");
+    }
+    for (const json& variable : kube::GetArray(container, {"env"})) {
+      if (kube::GetString(variable, {"name"}) != kVisibleGpus) continue;
+      if (!HidesGpus(variable)) return Add(path + ".env[" + kVisibleGpus + "]");
+      hidden = true;
+    }
+    if (!hidden) Add(path + ".env[" + kVisibleGpus + "]");
   }
   // Absent, null and false are what a Pod has anyway.
   void Truth(const json& object, const char* field, const std::string& path = {}) {

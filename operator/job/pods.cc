@@ -272,6 +272,21 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
+// GPUs are what a container asks for, whatever its image says of itself. One that takes devices is
+// told by what hands them out; what the template says, the namespace policy has let through.
+void HideGpus(json& spec) {
+  for (const char* list : {"initContainers", "containers"}) {
+    if (!spec.contains(list) || !spec[list].is_array()) continue;
+    for (json& container : spec[list]) {
+      const json& variables = kube::GetArray(container, {"env"});
+      const bool said = std::any_of(variables.begin(), variables.end(), [](const json& variable) {
+        return kube::GetString(variable, {"name"}) == kVisibleGpus;
+      });
+      if (!said && !TakesDevices(container)) AddVariable(container, kVisibleGpus, kNoVisibleGpus);
+    }
+  }
+}
+
 int64_t GpusIn(const json& amount) {
   return std::clamp<int64_t>(kube::ReadWholeQuantity(amount).value_or(0), 0, kMostGpus);
 }
@@ -327,6 +342,7 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   }
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
+  HideGpus(pod["spec"]);
   return pod;
 }
 
@@ -346,8 +362,6 @@ json LauncherPod(const PodContext& context, int64_t term) {
   Default(container, "resources",
           {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
            {"limits", {{"cpu", "1"}, {"memory", "512Mi"}}}});
-  // Images for GPUs ask the container runtime for all of them unless told otherwise.
-  AddVariable(container, "NVIDIA_VISIBLE_DEVICES", "void");
   AddVariable(container, control::kEnvTerm, std::to_string(term));
   if (const auto& restart = context.job().spec.run_policy.restart) {
     AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
@@ -361,6 +375,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       AddVariable(container, control::kEnvIgnoreExitCodes, codes);
     }
   }
+  HideGpus(pod["spec"]);
   return pod;
 }
 

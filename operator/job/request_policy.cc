@@ -24,21 +24,6 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-// Kubernetes' own resources have no domain, or one of kubernetes.io's; but under this one they are
-// devices of a DeviceClass (KEP-5004, extended resources backed by dynamic allocation).
-constexpr std::string_view kDeviceClassDomain = "deviceclass.resource.kubernetes.io";
-
-bool IsDevice(std::string_view resource) {
-  const std::size_t slash = resource.find('/');
-  if (slash == std::string_view::npos) return false;
-  const std::string_view domain = resource.substr(0, slash);
-  return domain == kDeviceClassDomain || !EndsWith(domain, "kubernetes.io");
-}
-
 // What keeps the workers' container from running as root, as the template says it; empty: nothing.
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
@@ -80,6 +65,7 @@ class Requests {
              const std::optional<std::vector<std::string>>& allowed, const std::string& path,
              const char* item);
   void Device(const std::string& resource, const std::string& path);
+  void Environment(const json& container, const std::string& path, bool takes_devices);
   void Numbers();
 
   void Add(const std::string& path, const std::string& why, const std::string& item) {
@@ -183,6 +169,31 @@ void Requests::Container(const json& container, const std::string& path, bool wo
     gpus = std::max(gpus, of_kind);
   }
   (worker ? gpus_per_worker_ : gpus_of_launcher_) += gpus;
+  const bool rdma = worker && kube::GetString(container, {"name"}) == control::kWorkerContainer &&
+                    !spec_.rdma_devices.empty();
+  if (rules_.max_gpus) Environment(container, path, rdma || TakesDevices(container));
+}
+
+// Of a container without devices pods.h says that it sees no GPU, which overrules envFrom.
+void Requests::Environment(const json& container, const std::string& path, bool takes_devices) {
+  const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
+    Add(path + "." + list + "[" + std::to_string(i) + "]",
+        "GPUs are counted, and " + std::string(what) + " " + kVisibleGpus +
+            ", by which NVIDIA's container runtime hands out GPUs that no limit counts: " + instead,
+        "maxGPUs");
+  };
+  const json& variables = kube::GetArray(container, {"env"});
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (kube::GetString(variables[i], {"name"}) != kVisibleGpus || HidesGpus(variables[i]))
+      continue;
+    refuse("env", i, "this sets", "remove it and ask for GPUs in resources.limits");
+  }
+  const json& sources = kube::GetArray(container, {"envFrom"});
+  for (std::size_t i = 0; takes_devices && i < sources.size(); ++i) {
+    if (!MayNameGpus(sources[i])) continue;
+    refuse("envFrom", i, "this may hold",
+           "give it a prefix, or take single keys by env[].valueFrom");
+  }
 }
 
 void Requests::Template(const std::string& text, const std::string& path, bool worker) {

@@ -60,5 +60,34 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsNamespace) {
   }
 }
 
+TEST(PodPolicy, WhereGpusAreCountedEachContainerSaysThatItSeesNoneOrAsksForThem) {
+  const NamespaceRules counted{.max_gpus = 8};
+  const struct {
+    const char* fields;
+    bool allowed;
+  } table[] = {
+      {R"({})", false},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]})", true},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})", false},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+                   {"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}]})",
+       false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}})", true},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 0}}})", false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}},
+           "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})",
+       false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{}]})", false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "A"}]})", true},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], "envFrom": [{}]})", true},
+  };
+  for (const auto& [fields, allowed] : table) {
+    json pod = Pod();
+    pod["spec"]["containers"][0].update(json::parse(fields));
+    EXPECT_EQ(CheckPod(pod, counted).empty(), allowed) << fields;
+    EXPECT_TRUE(CheckPod(pod, {}).empty()) << fields;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::job

@@ -53,7 +53,7 @@ const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
 
 std::string Variable(const json& container, const char* name) {
   std::string value;  // the last one counts
-  for (const json& variable : container["env"]) {
+  for (const json& variable : kube::GetArray(container, {"env"})) {
     if (variable["name"] == name && variable.contains("value"))
       value = variable["value"].get<std::string>();
   }
@@ -302,7 +302,47 @@ TEST(Pods, LauncherHasDefaultResourcesUnlessTheTemplateSaysOtherwise) {
 
   EXPECT_EQ(Managed(standard)["resources"]["limits"]["memory"], "512Mi");
   EXPECT_EQ(Managed(chosen)["resources"], (json{{"requests", {{"cpu", "2"}}}}));
-  EXPECT_EQ(Variable(Managed(standard), "NVIDIA_VISIBLE_DEVICES"), "void");
+}
+
+// Images for CUDA ask NVIDIA's container runtime for all of a node's GPUs.
+TEST(Pods, AContainerThatAsksForNoDeviceSeesNoGpu) {
+  const auto visible = [](const json& container) {
+    return Variable(container, "NVIDIA_VISIBLE_DEVICES");
+  };
+  const struct {
+    const char* container;
+    const char* visible;  // empty: nothing is said
+  } table[] = {
+      {R"({})", "void"},
+      {R"({"resources": {"limits": {"cpu": 4, "hugepages-2Mi": "1Gi"}}})", "void"},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 0}}})", "void"},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": "0k"}}})", "void"},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": "1"}}})", ""},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": "1e0"}}})", ""},
+      {R"({"resources": {"limits": {"nvidia.com/mig-1g.5gb": 2}}})", ""},
+      {R"({"resources": {"limits": {"rdma/hca": 1}}})", ""},
+      {R"({"resources": {"claims": [{"name": "gpu"}]}})", ""},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})", "all"},
+  };
+  for (const auto& [text, expected] : table) {
+    json worker = json::parse(text);
+    worker["name"] = "worker";
+    json other = json::parse(text);
+    other["name"] = "other";
+    const json pod_template{{"spec",
+                             {{"initContainers", json::array({other})},
+                              {"containers", json::array({worker, {{"name", "side"}}})}}}};
+
+    const json pod = Worker(JobBuilder().WorkerTemplate(pod_template.dump()).Build());
+
+    EXPECT_EQ(visible(Managed(pod)), expected) << text;
+    EXPECT_EQ(visible(pod["spec"]["initContainers"][0]), expected) << text;
+    EXPECT_EQ(visible(pod["spec"]["containers"][1]), "void") << text;
+  }
+  api::TrainingJob rdma = JobBuilder().Build();
+  rdma.spec.rdma_devices["rdma/hca"] = 1;
+  EXPECT_EQ(visible(Managed(Worker(rdma))), "");
+  EXPECT_EQ(visible(Managed(Launcher(rdma))), "void");
 }
 
 TEST(Pods, CheckpointsAreMountedWhereWorkersLookForThem) {

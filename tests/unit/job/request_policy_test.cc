@@ -275,6 +275,65 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
       std::string::npos);
 }
 
+TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
+  const struct {
+    const char* fields;
+    const char* refused;  // the path within the container; empty: nothing is
+  } table[] = {
+      {R"("env": [{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])",
+       ".env[1]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])",
+       ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])",
+       ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all,$(A) "}])", ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])", ""},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}])", ""},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "W_", "secretRef": {"name": "s"}}, {"configMapRef": {"name": "c"}}])",
+       ".envFrom[1]: "},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}])",
+       ".envFrom[0]: "},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 0}}, "envFrom": [{"configMapRef": {"name": "c"}}])",
+       ""},
+      {R"("envFrom": [{"configMapRef": {"name": "c"}}])", ""},
+  };
+  const struct {
+    const char* head;
+    const char* path;
+  } places[] = {
+      {R"({"spec": {"containers": [{"name": "worker", )", "spec.containers[0]"},
+      {R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", )", "spec.containers[1]"},
+      {R"({"spec": {"initContainers": [{"name": "first", )", "spec.initContainers[0]"},
+  };
+  for (const auto& [head, path] : places) {
+    for (const auto& [fields, refused] : table) {
+      const std::string text = std::string(head) + fields + "}]}}";
+      api::TrainingJobSpec of_launcher = Spec();
+      of_launcher.launcher_template_json = text;
+
+      for (const auto& [spec, root] : {std::pair(Spec(text.c_str()), "spec.worker.template."),
+                                       std::pair(of_launcher, "spec.launcher.template.")}) {
+        EXPECT_TRUE(CheckRequests(spec, {}).empty()) << text;
+        const auto found = CheckRequests(spec, {.max_gpus = 100});
+        if (*refused == '\0') {
+          EXPECT_TRUE(found.empty()) << text;
+        } else {
+          EXPECT_EQ(Only(found).rfind(std::string(root) + path + refused, 0), 0U) << text;
+        }
+      }
+    }
+  }
+}
+
+TEST(RequestPolicy, AWorkerWithRdmaDevicesTakesNoGpusFromAConfigMapEither) {
+  api::TrainingJobSpec spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "envFrom": [{"configMapRef": {"name": "c"}}]}]}})");
+  spec.rdma_devices["rdma/hca"] = 1;
+
+  EXPECT_EQ(CheckRequests(spec, {.device_resources = {"rdma/hca"}, .max_gpus = 8}).size(), 1U);
+  EXPECT_TRUE(CheckRequests(spec, {.device_resources = {"rdma/hca"}}).empty());
+}
+
 TEST(RequestPolicy, NetworkDevicesOfNvidiaAreNoGpus) {
   const auto spec = Spec(
       R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "nvidia.com/hostdev": 8}}}]}})",
