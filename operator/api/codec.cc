@@ -484,7 +484,7 @@ std::size_t BytesOf(const std::vector<std::string>& texts) {
 
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   TrainingJobSpec rest;
-  rest.image = std::move(spec.image);
+  if (spec.image.size() <= kMaxTextBytes) rest.image = std::move(spec.image);
   rest.slots_per_worker = spec.slots_per_worker;
   rest.worker.replicas = spec.worker.replicas;
   rest.worker.min_replicas = spec.worker.min_replicas;
@@ -496,8 +496,17 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
 }
 
 void BoundTexts(TrainingJobSpec& spec) {
+  std::size_t names = spec.network_interface.size();
+  for (const auto& [name, count] : spec.rdma_devices) names += name.size();
   const std::pair<const char*, std::size_t> fields[] = {
+      {"spec.image", spec.image.size()},
       {"spec.command", BytesOf(spec.command)},
+      {"spec.network", names},
+      {"spec.checkpoint.restoreFrom",
+       spec.checkpoint ? spec.checkpoint->restore_job.size() + spec.checkpoint->restore_path.size()
+                       : 0},
+      {"spec.dataCache",
+       spec.data_cache ? spec.data_cache->sub_path.size() + spec.data_cache->size_limit.size() : 0},
       {"spec.worker.template", spec.worker.template_json.size()},
       {"spec.launcher.template", spec.launcher_template_json.size()},
       {"spec.checkpoint.volume", spec.checkpoint ? spec.checkpoint->volume_json.size() : 0},
@@ -572,7 +581,9 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(&run_spec);
-  if (spec.ok()) BoundTexts(*spec);
+  if (!spec.ok()) return spec;
+  spec->run_policy.managed_by.clear();  // no part of a run; nobody has bounded it
+  BoundTexts(*spec);
   return spec;
 }
 

@@ -120,6 +120,7 @@ inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 inline constexpr char kReasonKept[] = "Kept";
 inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
 inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
+inline constexpr char kReasonCopyFailing[] = "CopyFailing";
 inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";
 
 // Reasons of Restored.

@@ -425,8 +425,9 @@ std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const s
     NoteWrite(resource, *stored);
     return *std::move(stored);
   }
-  const bool leftover =
-      meta.ok() && meta->owner_kind == api::kKind && meta->owner_name == job_.name;
+  // The name of a pin has the job's UID in it: no earlier job made one of that name.
+  const bool leftover = resource != kube::kControllerRevisions && meta.ok() &&
+                        meta->owner_kind == api::kKind && meta->owner_name == job_.name;
   const std::string what = std::string(resource.kind) + " " + name;
   if (leftover && resource == kube::kPods) {
     const std::lock_guard lock(mutex_);

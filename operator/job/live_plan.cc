@@ -95,7 +95,11 @@ class LivePlanner {
 };
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
-  return launcher_ok_ && worker.container.finished_at > seen_.launcher->created_at;
+  if (!launcher_ok_) return false;
+  const control::WorkerReport* report = reports_.Find(worker.uid);
+  // The kubelet's clock against the API server's: what the launcher itself says comes first.
+  return (report != nullptr && report->member) ||
+         worker.container.finished_at > seen_.launcher->created_at;
 }
 
 bool LivePlanner::LeftEarly(const PodView& worker) const {

@@ -273,7 +273,7 @@ void DescribeAnswer(const PlanInput& input, const control::LauncherStatus& answe
 
 // The one with which most is at stake. REQUIRES: there is one.
 const control::ProtectionFault& WorstOf(const std::vector<control::ProtectionFault>& faults) {
-  for (const char* what : {"restore", "checkpoint"}) {
+  for (const char* what : {"restore", "checkpoint", "copy"}) {
     const auto found = std::find_if(faults.begin(), faults.end(),
                                     [&](const auto& fault) { return fault.what == what; });
     if (found != faults.end()) return *found;
@@ -304,6 +304,11 @@ void DescribeProtection(const PlanInput& input, const control::LauncherStatus& a
       condition.message =
           "training goes on, but no new checkpoints are complete, so a loss of all workers goes "
           "back to the last one; ";
+    } else if (fault.what == "copy") {
+      condition.reason = api::kReasonCopyFailing;
+      condition.message =
+          "training goes on, but no other worker holds a copy of a rank's share of the state, so "
+          "its loss goes back to the last checkpoint; ";
     } else {
       condition.reason = api::kReasonSnapshotFailing;
       condition.message =

@@ -268,6 +268,27 @@ TEST(Codec, ManyTextsAreCountedTogether) {
   EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kTooLong);
 }
 
+TEST(Codec, NothingOfAPinnedRunIsKeptWithoutABound) {
+  const std::string much(300 << 10, 'x');
+  const json runs[] = {
+      {{"image", much}},
+      {{"network", {{"interface", much}}}},
+      {{"network", {{"rdmaDevices", json::object({{much, 1}})}}}},
+      {{"checkpoint", {{"volume", json::object()}, {"restoreFrom", {{"path", much}}}}}},
+      {{"dataCache", {{"from", json::object()}, {"sizeLimit", much}}}},
+      {{"runPolicy", {{"managedBy", much}}}}};
+  for (json run : runs) {
+    const std::string field = run.begin().key();
+    run["command"] = {"x"};
+    run.emplace("image", "i");
+    const auto spec = DecodeRunSpec(run);
+
+    ASSERT_TRUE(spec.ok()) << field << ": " << spec.error().message;
+    EXPECT_LT(EncodeRunSpec(*spec).dump().size() + spec->run_policy.managed_by.size(), 1000U)
+        << field;
+  }
+}
+
 TEST(Codec, NoTextsAreKeptOfAJobThatHasEndedOrThatAnotherControllerRuns) {
   json ended = JobWithTemplate(1000);
   ended["status"]["conditions"] = {{{"type", "Succeeded"}, {"status", "True"}}};

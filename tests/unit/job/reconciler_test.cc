@@ -533,7 +533,10 @@ TEST(Reconciler, AForgedPinWithWhatIsAllowedGetsAWorldOfItsOwnText) {
 TEST(Reconciler, WhatIsNoPinStandsInTheWayOfItsJobAloneAndIsNamed) {
   json of_nobody = ForgedPin(json::object());
   of_nobody["metadata"].erase("ownerReferences");
-  for (const json& foreign : {of_nobody, ForgedPin("none"), ForgedPin({{"command", 7}})}) {
+  // Its name has this job's UID in it, so nothing will come and remove one of a namesake.
+  const json of_namesake = ForgedPin(json::object(), "earlier-uid");
+  for (const json& foreign :
+       {of_nobody, of_namesake, ForgedPin("none"), ForgedPin({{"command", 7}})}) {
     FakeApi api;
     api.objects[kPinPath] = foreign;
     Operator op(api);

@@ -254,6 +254,9 @@ TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
   situation.launcher->status->unprotected = {{"snapshot", "digits-worker-0", "no memory"}};
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonSnapshotFailing);
 
+  situation.launcher->status->unprotected = {{"copy", "digits-worker-0", "no memory"}};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonCopyFailing);
+
   situation.launcher->status->unprotected.push_back(
       {"checkpoint", "digits-worker-1", "no space left on device"});
   situation.job.status = situation.Describe();

@@ -23,6 +23,18 @@ std::vector<Violation> Check(const char* text, const char* managed = "worker",
   return CheckTemplate(*parsed, "t", managed, rules);
 }
 
+// As deep as the API server's own reader goes.
+TEST(TemplatePolicy, ATemplateOfTenThousandLevelsIsJudgedLikeAnyOther) {
+  constexpr int kLevels = 10'000;
+  std::string deep = "1";
+  for (int level = 0; level < kLevels; ++level) deep = R"({"a":)" + std::move(deep) + "}";
+
+  const auto found = Check((R"({"spec": {"affinity": )" + deep + R"(, "hostPID": true}})").c_str());
+
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].path, "t.spec.hostPID");
+}
+
 TEST(TemplatePolicy, RefusesEveryRightBeyondRestrictedByItsPath) {
   const Row table[] = {
       {R"({"spec": {"hostNetwork": true}})", "t.spec.hostNetwork"},
