@@ -72,7 +72,7 @@ int TrainMember(Trained what, int orders, int reports) {
   AuditLog audit;
   const auto workload = MakeOn(what, (*gpu)->device());
   workload->WarmUp();
-  Buckets buckets(workload->parameters(), {},
+  Buckets buckets(workload->parameters(), {.averages = workload->averages()},
                   [&](std::size_t bytes) { return (*gpu)->ReducedInPlace(bytes); });
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                 {.total_steps = kSteps, .averages = workload->averages()});

@@ -15,6 +15,7 @@ struct Buckets::State {
   at::Tensor memory;     // gradients, then scalars
   at::Tensor gradients;  // the view of `memory` without the scalars
   at::Tensor scalars;    // the rest of it
+  int64_t averages = 0;  // values at the end of `gradients`
 
   std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // parameters in each bucket
@@ -52,8 +53,8 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 
 namespace {
 
-// Where each parameter goes: reverse order, a bucket closed once it is big enough. The offsets do
-// not depend on the buckets.
+// Where each parameter goes: reverse order, a bucket closed once it is big enough, but all averages
+// in the last one. The offsets do not depend on the buckets.
 struct Layout {
   std::vector<int64_t> offsets;  // by parameter
   std::vector<int> bucket_of;    // by parameter
@@ -69,6 +70,8 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
                 .sizes = {}};
   int64_t begin = 0;
   int members = 0;
+  int64_t left = 0;  // values still to be laid out
+  for (const at::Tensor& parameter : parameters) left += parameter.numel();
   const auto close = [&] {
     layout.ends.push_back(layout.total);
     layout.sizes.push_back(members);
@@ -79,9 +82,11 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
     layout.offsets[i] = layout.total;
     layout.bucket_of[i] = static_cast<int>(layout.ends.size());
     layout.total += parameters[i].numel();
+    left -= parameters[i].numel();
     ++members;
     const int64_t limit = layout.ends.empty() ? options.first_bytes : options.bytes;
-    if ((layout.total - begin) * static_cast<int64_t>(sizeof(float)) >= limit) close();
+    const bool full = (layout.total - begin) * static_cast<int64_t>(sizeof(float)) >= limit;
+    if (full && left > options.averages) close();
   }
   if (members > 0) close();
   return layout;
@@ -123,6 +128,7 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     // What points to it differs between versions of LibTorch: a box holds either.
     accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
   }
+  state_->averages = options.averages;
   state_->parameters = std::move(parameters);
   state_->ends = std::move(layout.ends);
   state_->sizes = std::move(layout.sizes);
@@ -131,7 +137,8 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
 
 Buckets::~Buckets() = default;
 
-void Buckets::Recut(const BucketOptions& options) {
+void Buckets::Recut(BucketOptions options) {
+  options.averages = state_->averages;
   Layout layout = LayOut(state_->parameters, options);
   state_->ends = std::move(layout.ends);
   state_->sizes = std::move(layout.sizes);
@@ -146,6 +153,10 @@ Elements Buckets::Bucket(int index) {
   const int64_t end = state_->ends[i] + (index + 1 == count() ? state_->scalars.numel() : 0);
   return std::span<float>(state_->memory.data_ptr<float>() + begin,
                           static_cast<std::size_t>(end - begin));
+}
+
+std::size_t Buckets::exact_count() const {
+  return static_cast<std::size_t>(state_->averages + state_->scalars.numel());
 }
 
 Elements Buckets::Gradients() {
@@ -165,10 +176,6 @@ void Buckets::SetScalar(int64_t index, const at::Tensor& value) {
   state_->scalars.narrow(0, index, 1).copy_(value.detach().view({1}), /*non_blocking=*/true);
 }
 
-std::size_t Buckets::scalar_count() const {
-  return static_cast<std::size_t>(state_->scalars.numel());
-}
-
 std::vector<float> Buckets::ReadScalars() const {
   const at::Tensor host = state_->scalars.cpu();
   const auto* values = host.data_ptr<float>();
@@ -178,6 +185,10 @@ std::vector<float> Buckets::ReadScalars() const {
 const at::Tensor& Buckets::flat_parameters() const { return state_->flat_parameters; }
 
 const at::Tensor& Buckets::flat_gradients() const { return state_->gradients; }
+
+at::Tensor Buckets::weight_gradients() const {
+  return state_->gradients.narrow(0, 0, state_->gradients.numel() - state_->averages);
+}
 
 void Buckets::Arm(std::function<void(int index)> on_ready) {
   state_->memory.zero_();

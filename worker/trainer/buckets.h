@@ -7,7 +7,8 @@
 // makes them), cut into buckets: the first is small so that communication starts early. Hooks in
 // autograd count; when the last gradient of a bucket is there, and all buckets before it are out,
 // the bucket is handed to the caller, who reduces it while backward goes on. A few scalars travel
-// with the last bucket. Depends on LibTorch and nothing else of the trainer's but elements.h.
+// with the last bucket, and so do running averages, whose "gradients" are values to keep exact.
+// Depends on LibTorch and nothing else of the trainer's but elements.h.
 
 #include <ATen/core/Tensor.h>
 #include <algorithm>
@@ -25,6 +26,7 @@ struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
   int64_t bytes = 16 << 20;        // the same for all after the first
   int64_t scalars = 4;             // how many travel with the last bucket
+  int64_t averages = 0;  // values of the first parameters that are no weights but averages
 
   // A bucket that is smaller than the first one's usual size is no larger as the first.
   static BucketOptions Of(int64_t bytes) {
@@ -51,13 +53,17 @@ class Buckets {
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
-  // Cuts the same memory elsewhere. REQUIRES: not between Arm() and the end of a backward.
-  void Recut(const BucketOptions& options);
+  // Cuts the same memory elsewhere; scalars and averages stay. REQUIRES: not between Arm() and the
+  // end of a backward.
+  void Recut(BucketOptions options);
 
   int count() const;
 
-  // The memory to reduce for bucket `index`; with the scalars at its end if it is the last.
+  // The memory to reduce for bucket `index`; at the end of the last one are the averages'
+  // gradients, then the scalars.
   Elements Bucket(int index);
+  // How many values at the end of the last bucket must arrive as they are.
+  std::size_t exact_count() const;
   // All of it, without the scalars.
   Elements Gradients();
 
@@ -66,11 +72,12 @@ class Buckets {
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // of one element
   std::vector<float> ReadScalars() const;
-  std::size_t scalar_count() const;
 
   // All of them, in bucket order; gradients without the scalars.
   const at::Tensor& flat_parameters() const;
   const at::Tensor& flat_gradients() const;
+  // Those before the averages'.
+  at::Tensor weight_gradients() const;
 
   // Sets gradients and scalars to zero, and calls `on_ready` with 0, 1, … count() - 1 as backward
   // completes buckets.

@@ -77,9 +77,13 @@ Result<void> WarmUp(Workload& workload, const TrainOptions& options) {
   return {};
 }
 
-BucketOptions BucketsOf(const TrainOptions& options) {
-  if (options.tune_buckets) return {};
-  return BucketOptions::Of(std::llround(options.bucket_mib * (1 << 20)));
+BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {
+  BucketOptions buckets;
+  if (!options.tune_buckets) {
+    buckets = BucketOptions::Of(std::llround(options.bucket_mib * (1 << 20)));
+  }
+  buckets.averages = workload.averages();
+  return buckets;
 }
 
 }  // namespace
@@ -98,7 +102,8 @@ Result<Prepared> Prepare(const TrainOptions& options) {
   if (!made.ok()) return made.error();
   if (auto enough = CheckRows(*made->workload, options); !enough.ok()) return enough.error();
   if (auto warm = WarmUp(*made->workload, options); !warm.ok()) return warm.error();
-  return Prepared{.gpu = *std::move(gpu), .made = *std::move(made), .buckets = BucketsOf(options)};
+  const BucketOptions buckets = BucketsOf(options, *made->workload);
+  return Prepared{.gpu = *std::move(gpu), .made = *std::move(made), .buckets = buckets};
 }
 
 Result<std::string> Describe(const TrainOptions& options) {

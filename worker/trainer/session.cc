@@ -22,18 +22,18 @@ constexpr std::size_t kSwitchScalar = 1;
 constexpr std::size_t kPartsScalar = 2;  // how many have written their part of a checkpoint
 constexpr std::size_t kCheckpointScalar = 3;
 
-// A bucket: its gradients, and the scalars that travel with the last one.
+// A bucket: its gradients, and what travels exactly with the last one.
 struct BucketParts {
   std::span<float> gradients;
-  std::span<float> scalars;
+  std::span<float> exact;
 };
 
 BucketParts PartsOf(Buckets& buckets, int index) {
   const Elements bucket = buckets.Bucket(index);
   const std::span<float> all(reinterpret_cast<float*>(bucket.data), bucket.count);
   const bool last = index + 1 == buckets.count();
-  const std::size_t scalars = last ? buckets.scalar_count() : 0;
-  return {.gradients = all.first(all.size() - scalars), .scalars = all.last(scalars)};
+  const std::size_t exact = last ? buckets.exact_count() : 0;
+  return {.gradients = all.first(all.size() - exact), .exact = all.last(exact)};
 }
 
 std::vector<std::size_t> SizesOf(Buckets& buckets) {
@@ -94,7 +94,7 @@ WorkHandle Session::ReduceBucket(int index) {
     return communicator_->AllReduce(buckets_.Bucket(index), ReduceOp::kSum, deadline_);
   }
   const BucketParts bucket = PartsOf(buckets_, index);
-  return reducer_->Reduce(index, bucket.gradients, bucket.scalars, deadline_);
+  return reducer_->Reduce(index, bucket.gradients, bucket.exact, deadline_);
 }
 
 void Session::SetLoss(double sum) { buckets_.SetScalar(kLossScalar, sum); }
@@ -119,7 +119,7 @@ Result<std::optional<StepResult>> Session::Reduce() {
   Committed(RankPhase::kUpdate);
   StepResult result{.waited = waited_, .networked = networked_};
   const auto batch = static_cast<double>(options_.global_batch);
-  buckets_.flat_gradients().mul_(1.0 / batch);
+  buckets_.weight_gradients().mul_(1.0 / batch);
   const std::vector<float> scalars = buckets_.ReadScalars();
   result.loss = scalars[kLossScalar] / batch;
   // A sum is not finite where one of its terms is not.

@@ -65,7 +65,7 @@ struct SessionOptions {
   ShardedState* sharded = nullptr;  // outlives the session; null: all state is replicated
   // Outlives the session; null: no timeline. On all ranks or on none, since it costs collectives.
   Timeline* timeline = nullptr;
-  // Outlives the session; null: gradients travel as they are, as the scalars always do.
+  // Outlives the session; null: gradients travel as they are, as averages and scalars always do.
   RowCodec* codec = nullptr;
   StateMirror* mirror = nullptr;  // outlives the session; null: the state is in host memory
   // Outlives the session, and its number is part of `state`; null: buckets stay as they are. Not

@@ -82,6 +82,20 @@ TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
   EXPECT_EQ(model.parameters[0].view(-1)[3].item<float>(), 5);
 }
 
+TEST(Buckets, AveragesStayTogetherBesideTheScalars) {
+  Model model;  // the first parameter, of 6 values, and the second, of 12, are averages
+  Buckets buckets(model.parameters, {.first_bytes = 4, .bytes = 4, .scalars = 3, .averages = 18});
+
+  EXPECT_EQ(buckets.count(), 1) << "a bucket of nothing but averages is none";
+  EXPECT_EQ(buckets.Bucket(0).count, 25U);
+  EXPECT_EQ(buckets.exact_count(), 21U);
+  EXPECT_EQ(buckets.weight_gradients().numel(), 4);
+  EXPECT_EQ(buckets.weight_gradients().data_ptr(), buckets.flat_gradients().data_ptr());
+
+  buckets.Recut({.first_bytes = 1000, .bytes = 1000});
+  EXPECT_EQ(buckets.exact_count(), 21U);
+}
+
 TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
   Model model;
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 2});

@@ -172,14 +172,17 @@ TEST(Codec, WhatACodeLeavesOutIsHandedBack) {
 }
 
 TEST(Codec, AChunkIsScaledByItsOwnLargestNumber) {
-  for (const Compression compression : {Compression::kFloat8E4M3, Compression::kFloat8E5M2}) {
-    for (const float large : {1.0F, 1.75F, 1.8F, 3e-30F, 2e38F, 1e-40F}) {
+  for (const Compression compression :
+       {Compression::kFloat16, Compression::kFloat8E4M3, Compression::kFloat8E5M2}) {
+    for (const float large : {1.0F, 1.75F, 1.8F, 3e-30F, 1e6F, 2e38F, 1e-40F}) {
       std::vector<float> values(2 * kScaleChunk, 1e-3F);
       values[3] = large;
 
       const std::vector<float> decoded = Through(compression, values).decoded;
 
-      const float step = compression == Compression::kFloat8E4M3 ? 0x1p-4F : 0x1p-3F;
+      const float step = compression == Compression::kFloat16      ? 0x1p-11F
+                         : compression == Compression::kFloat8E4M3 ? 0x1p-4F
+                                                                   : 0x1p-3F;
       EXPECT_NEAR(decoded[3], large, std::max(1e-3F, large) * step) << NameOf(compression);
       EXPECT_NEAR(decoded.back(), 1e-3F, 1e-3F * step) << "another chunk";
     }

@@ -149,6 +149,54 @@ TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   });
 }
 
+// What a rank owes of the piece that it reduced is in its next gradients where it reduces another
+// one.
+TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
+  constexpr std::size_t kCount = 600;
+  constexpr int kRanks = 2;
+  const std::array codecs{MakeHostRowCodec(GetParam()), MakeHostRowCodec(GetParam())};
+  std::array<ErrorFeedback, kRanks> feedback{ErrorFeedback(*codecs[0], {kCount}),
+                                             ErrorFeedback(*codecs[1], {kCount})};
+  std::array<std::vector<double>, kRanks> sums{std::vector<double>(kCount),
+                                               std::vector<double>(kCount)};
+  int64_t step = 0;
+  const auto reduce = [&](Communicator& communicator, int member, int64_t as_step, float scale) {
+    const auto at = static_cast<std::size_t>(member);
+    ErrorFeedback& owed = feedback[at];
+    CompressedReducer reducer(communicator, *codecs[at], owed);
+    std::vector<float> values(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) values[i] = scale * GradientAt(member, i);
+    owed.Begin({.epoch = {.term = 1, .number = 1}, .step = as_step}, communicator.rank(),
+               communicator.size());
+    ASSERT_TRUE(reducer.Reduce(0, values, {}, In(kReduceLimit))->Wait().ok());
+    owed.Applied();
+    for (std::size_t i = 0; i < kCount; ++i) sums[at][i] += values[i];
+  };
+  const auto train_together = [&](int first, int steps) {
+    RunRanks(kRanks, [&](const World& world) {
+      GlooCommunicator communicator(world, In(kReduceLimit), left_behind_);
+      for (int i = 1; i <= steps; ++i) reduce(communicator, (first + world.rank) % 2, step + i, 1);
+    });
+    step += steps;
+  };
+
+  train_together(0, 3);
+  train_together(1, 2);  // the members have each other's ranks
+  const std::vector<double> together = sums[0];
+  EXPECT_EQ(together, sums[1]);
+  for (int member = 0; member < kRanks;
+       ++member) {  // each pays what it owes, in a world of its own
+    LoopbackCommunicator alone;
+    reduce(alone, member, step + 1, 0);
+  }
+
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const double paid = sums[0][i] + sums[1][i] - together[i];
+    const double expected = 5 * (double{GradientAt(0, i)} + GradientAt(1, i));
+    ASSERT_NEAR(paid, expected, 1e-7) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, CompressedReducerTest, ::testing::ValuesIn(kReducedAs),
                          [](const auto& param) {
                            std::string name = NameOf(param.param);

@@ -254,12 +254,14 @@ class ElasticRank {
     };
     const std::unique_ptr<Workload> workload =
         script.workload ? script.workload(script) : std::make_unique<ExactWorkload>(script);
-    Buckets buckets(workload->parameters(), {.first_bytes = 32, .bytes = 64});
+    Buckets buckets(workload->parameters(),
+                    {.first_bytes = 32, .bytes = 64, .averages = workload->averages()});
     Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                   {.learning_rate = 0.01,
                    .momentum = 0.9,
                    .schedule = RateSchedule::kCosine,
                    .total_steps = steps,
+                   .averages = workload->averages(),
                    .loss_scale = script.scale_loss ? std::make_shared<LossScale>(at::kCPU)
                                                    : std::shared_ptr<LossScale>()});
     auto audit = AuditLog::Open(folder_);

@@ -30,9 +30,14 @@ class ErrorFeedbackTest : public ::testing::Test {
     feedback_.Applied();
   }
 
-  // What the next step starts from.
-  void ExpectOwed(float own, float piece, int rank = 1, int size = 2) {
+  // What the next step starts from; `moved` of it was owed of the piece of another world.
+  void ExpectOwed(float own, float piece, int rank = 1, int size = 2, float moved = 0) {
     feedback_.Begin(Version(99, 99), rank, size);
+    if (moved == 0) {
+      EXPECT_THAT(feedback_.Bucket(1).moved, IsEmpty());
+    } else {
+      EXPECT_THAT(feedback_.Bucket(1).moved, Each(moved));
+    }
     EXPECT_THAT(feedback_.Bucket(0).own_before, Each(own));
     EXPECT_THAT(feedback_.Bucket(1).own_before, Each(own));
     if (piece == 0) {
@@ -95,13 +100,20 @@ TEST_F(ErrorFeedbackTest, AStateTrainedWithoutThisRankOwesItNothing) {
   ExpectOwed(0, 0);
 }
 
-TEST_F(ErrorFeedbackTest, PiecesAreOwedOnlyByWhoReducesTheSameOnes) {
-  Apply(Version(1, 1), 0.5F, 1, 2);
+TEST_F(ErrorFeedbackTest, WhatIsOwedOfAPieceMovesIntoTheOwnGradientsWhereAnotherOneIsReduced) {
+  Apply(Version(1, 1), 0.5F, 1, 3);
 
-  ExpectOwed(0.5F, 5, 1, 2);
-  ExpectOwed(0.5F, 0, 0, 2);
-  ExpectOwed(0.5F, 0, 1, 3);
-  ExpectOwed(0.5F, 5, 1, 2);  // no step was applied in the worlds between
+  ExpectOwed(0.5F, 5, 1, 3);
+  ExpectOwed(0.5F, 0, 0, 3, 5);
+  EXPECT_EQ(feedback_.Bucket(0).moved.size(), 2U);  // of 5: 1, 2, 2
+  EXPECT_EQ(feedback_.Bucket(0).moved_begin, 1U);
+  EXPECT_EQ(feedback_.Bucket(1).moved.size(), 3U);  // of 8: 2, 3, 3
+  EXPECT_EQ(feedback_.Bucket(1).moved_begin, 2U);
+  ExpectOwed(0.5F, 0, 0, 1, 5);
+  ExpectOwed(0.5F, 5, 1, 3);  // no step was applied in the worlds between
+
+  Apply(Version(2, 2), 0.25F, 0, 1);  // alone, where nothing is encoded again
+  ExpectOwed(0.25F, 0, 1, 3);
 }
 
 TEST_F(ErrorFeedbackTest, MoreBrokenWorldsThanAreKeptForgetTheOldest) {

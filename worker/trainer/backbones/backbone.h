@@ -5,9 +5,9 @@
 //
 // Batch normalisation trains on the statistics of the rank's own samples. Its running statistics
 // are state like parameters: they are tensors whose "gradient" is the batch's statistic times the
-// number of samples, which is summed over ranks and divided by the global batch with the gradients,
-// and the optimizer moves them towards it (SgdOptions::averages). So they are the same on every
-// rank, and part of what is compared, sent and checkpointed.
+// rank's share of the global batch. Summed over ranks, beside the gradients and never compressed,
+// that is their mean, and the optimizer moves them towards it (SgdOptions::averages). So they are
+// the same on every rank, and part of what is compared, sent and checkpointed.
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
@@ -44,6 +44,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
+  int64_t global_batch = 1;  // of which Forward() sees a rank's share
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

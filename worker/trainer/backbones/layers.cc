@@ -15,10 +15,11 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-// What the running statistic shall move towards: summed over ranks, then divided by the batch.
-void Contribute(const at::Tensor& average, const at::Tensor& statistic, int64_t samples) {
+// What the running statistic shall move towards: the mean over the samples of all ranks, once those
+// have been added up, of which these make up `share`.
+void Contribute(const at::Tensor& average, const at::Tensor& statistic, double share) {
   at::Tensor gradient = average.grad();
-  if (gradient.defined()) gradient.add_(statistic, static_cast<double>(samples));
+  if (gradient.defined()) gradient.add_(statistic, share);
 }
 
 }  // namespace
@@ -35,13 +36,14 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
   const int64_t values = x.numel() / x.size(1);  // of a channel
+  const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
   // One value has no variance: a lone sample without pixels is normalised by the running
   // statistics.
   if (!training || values < 2) {
     if (training) {
       const c10::AutoGradMode no_gradients(false);
-      Contribute(mean, mean, x.size(0));
-      Contribute(variance, variance, x.size(0));
+      Contribute(mean, mean, share);
+      Contribute(variance, variance, share);
     }
     return std::get<0>(at::native_batch_norm(x, weight, bias, mean.detach(), variance.detach(),
                                              false, 0, kEpsilon));
@@ -52,8 +54,8 @@ at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
   const auto count = static_cast<double>(values);
   const at::Tensor unbiased =
       (inverse_deviation.detach().pow(-2) - kEpsilon).mul_(count / (count - 1));
-  Contribute(mean, batch_mean.detach(), x.size(0));
-  Contribute(variance, unbiased, x.size(0));
+  Contribute(mean, batch_mean.detach(), share);
+  Contribute(variance, unbiased, share);
   return normalised;
 }
 
@@ -103,7 +105,8 @@ BatchNorm Layers::MakeBatchNorm(const std::string& name, int64_t channels) {
   return {.weight = Add(name + ".weight", at::ones({channels}, at::kFloat)),
           .bias = Add(name + ".bias", at::zeros({channels}, at::kFloat)),
           .mean = AddAverage(name + ".running_mean", at::zeros({channels}, at::kFloat)),
-          .variance = AddAverage(name + ".running_var", at::ones({channels}, at::kFloat))};
+          .variance = AddAverage(name + ".running_var", at::ones({channels}, at::kFloat)),
+          .global_batch = global_batch_};
 }
 
 Prelu Layers::MakePrelu(const std::string& name, int64_t channels) {

@@ -26,6 +26,7 @@ struct Convolution {
 struct BatchNorm {
   at::Tensor weight, bias;
   at::Tensor mean, variance;  // running
+  int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
 };
@@ -46,7 +47,10 @@ struct Linear {
 class Layers {
  public:
   explicit Layers(const BackboneOptions& options)
-      : seed_(options.seed), type_(TypeOf(options.precision)), device_(options.device) {}
+      : seed_(options.seed),
+        global_batch_(options.global_batch),
+        type_(TypeOf(options.precision)),
+        device_(options.device) {}
 
   // A square kernel, without bias; normal with deviation 0.1, as arcface_torch starts.
   Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
@@ -68,6 +72,7 @@ class Layers {
   at::Tensor Random(at::IntArrayRef sizes, Draw draw) const;
 
   const uint64_t seed_;
+  const int64_t global_batch_;
   const at::ScalarType type_;
   const at::Device device_;
   std::vector<NamedTensor> parameters_;

@@ -22,10 +22,6 @@ namespace {
 
 using Chunk = std::array<float, kScaleChunk>;
 
-// Whether numbers of the format share scales.
-template <typename Format>
-constexpr bool kScaled = sizeof(typename Format::Code) == 1;
-
 std::size_t ChunksOf(std::size_t count) { return (count + kScaleChunk - 1) / kScaleChunk; }
 
 RINGMASTER_INLINE void Add(const float* values, const float* carried, float* sums,
@@ -54,7 +50,7 @@ RINGMASTER_INLINE void EncodeChunk(const float* __restrict values, float* __rest
                                    std::size_t count) {
   float down = 1;
   float up = 1;
-  if constexpr (kScaled<Format>) {
+  if constexpr (Format::kScaled) {
     *scale = ScaleFor<Format>(LargestSize(values, count));
     down = InverseOf(*scale);
     up = ScaleOf(*scale);
@@ -78,6 +74,7 @@ RINGMASTER_INLINE void EncodeRow(const float* values, const float* carried, floa
     EncodeChunk<Format>(sums.data(), left + begin, codes + begin, scale, size);
     ++scale;
   }
+  if (Format::kScaled && ChunksOf(count) % sizeof(typename Format::Code) != 0) *scale = 0;
 }
 
 template <typename Format, bool add>
@@ -88,7 +85,7 @@ RINGMASTER_INLINE void DecodeRow(const std::byte* __restrict encoded, float* __r
   for (std::size_t begin = 0; begin < count; begin += kScaleChunk) {
     const std::size_t size = std::min(kScaleChunk, count - begin);
     float up = 1;
-    if constexpr (kScaled<Format>) up = ScaleOf(*scale++);
+    if constexpr (Format::kScaled) up = ScaleOf(*scale++);
     for (std::size_t i = begin; i < begin + size; ++i) {
       const float value = Format::ToFloat(codes[i]) * up;
       values[i] = add ? values[i] + value : value;
@@ -129,7 +126,7 @@ struct Codec {
 // In the order of Compression.
 constexpr std::array<Codec, 5> kCodecs{{
     {"none", sizeof(float), false, nullptr, nullptr, nullptr},
-    {"fp16", 2, false, &EncodeFloat16, &DecodeFloat16, &DecodeAddFloat16},
+    {"fp16", 2, true, &EncodeFloat16, &DecodeFloat16, &DecodeAddFloat16},
     {"bf16", 2, false, &EncodeBFloat16, &DecodeBFloat16, &DecodeAddBFloat16},
     {"fp8-e4m3", 1, true, &EncodeFloat8E4M3, &DecodeFloat8E4M3, &DecodeAddFloat8E4M3},
     {"fp8-e5m2", 1, true, &EncodeFloat8E5M2, &DecodeFloat8E5M2, &DecodeAddFloat8E5M2},
@@ -152,7 +149,9 @@ std::optional<Compression> CompressionNamed(std::string_view name) {
 
 std::size_t EncodedBytes(Compression compression, std::size_t count) {
   const Codec& codec = CodecOf(compression);
-  return count * codec.code_bytes + (codec.scaled ? ChunksOf(count) * sizeof(ScaleCode) : 0);
+  const std::size_t scales = codec.scaled ? ChunksOf(count) * sizeof(ScaleCode) : 0;
+  return count * codec.code_bytes +
+         (scales + codec.code_bytes - 1) / codec.code_bytes * codec.code_bytes;
 }
 
 void Encode(Compression compression, std::span<const float> values, std::span<const float> carried,

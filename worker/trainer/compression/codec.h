@@ -1,8 +1,9 @@
 #pragma once
 
-// Rows of floats as narrow codes, on a host: what compressed_reducer.cc puts on the wire. The 8-bit
-// formats carry a scale for every chunk of kScaleChunk numbers (codes.h), so that a layer with
-// small gradients does not drown beside one with large ones in the same bucket.
+// Rows of floats as narrow codes, on a host: what compressed_reducer.cc puts on the wire. All
+// formats but bf16, which has float's range, carry a scale for every chunk of kScaleChunk numbers
+// (codes.h), so that nothing saturates, and a layer with small gradients does not drown beside one
+// with large ones in the same bucket.
 
 #include <cstddef>
 #include <optional>
@@ -17,7 +18,8 @@ namespace ringmaster::trainer {
 const char* NameOf(Compression compression);
 std::optional<Compression> CompressionNamed(std::string_view name);
 
-// Bytes of `count` encoded numbers: their codes, then the scales of their chunks.
+// Bytes of `count` encoded numbers: their codes, then the scales of their chunks, filled up to a
+// whole code so that rows of codes can follow each other.
 // REQUIRES, here and below: not kNone.
 std::size_t EncodedBytes(Compression compression, std::size_t count);
 

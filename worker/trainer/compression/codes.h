@@ -36,6 +36,7 @@ template <typename CodeType, int mantissa_bits, int bias, uint32_t largest, uint
 struct NarrowFloat {
   using Code = CodeType;
 
+  static constexpr bool kScaled = true;  // its range is narrower than that of gradients
   static constexpr int kDropped = 23 - mantissa_bits;  // bits of a float's mantissa
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Code));
   static constexpr uint32_t kSign = 1U << (8 * sizeof(Code) - 1);
@@ -80,6 +81,8 @@ using Float8E5M2Code = NarrowFloat<uint8_t, 2, 15, 0x7b, 0x7c, 0x7f>;
 // The upper half of a float.
 struct BFloat16Code {
   using Code = uint16_t;
+
+  static constexpr bool kScaled = false;  // it has float's exponents
 
   RINGMASTER_HOST_DEVICE static Code Of(float value) {
     const uint32_t bits = BitsOf(value);

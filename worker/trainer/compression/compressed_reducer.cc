@@ -95,13 +95,23 @@ Result<void> CompressedReducer::PayOff(const Task& task) {
   // The communicator knows whether the world still stands.
   const WorkHandle reduced = communicator_.AllReduce(task.values, task.work->deadline());
   if (Result<void> stands = reduced->Wait(); !stands.ok()) return stands;
+  if (Result<void> moved = AddMoved(task); !moved.ok()) return moved;
   const BucketResiduals residuals = feedback_.Bucket(task.bucket);
   if (Result<void> paid = codec_.Add(residuals.own_before, task.values); !paid.ok()) return paid;
   if (Result<void> even = codec_.Zero(residuals.own_after); !even.ok()) return even;
   return Finish(task);
 }
 
+// What was owed of the piece that this rank reduced in another world.
+Result<void> CompressedReducer::AddMoved(const Task& task) {
+  const BucketResiduals residuals = feedback_.Bucket(task.bucket);
+  if (residuals.moved.empty()) return {};
+  return codec_.Add(residuals.moved,
+                    task.values.subspan(residuals.moved_begin, residuals.moved.size()));
+}
+
 Result<CompressedReducer::Travelling> CompressedReducer::Send(const Task& task) {
+  if (Result<void> moved = AddMoved(task); !moved.ok()) return moved.error();
   Travelling sent{.task = task,
                   .wire = &wires_[static_cast<std::size_t>(task.bucket) % wires_.size()],
                   .exchange = {},

@@ -79,6 +79,7 @@ class CompressedReducer {
   std::optional<Task> Next();
   Result<void> Advance(const Task& task);
   Result<void> PayOff(const Task& task);
+  Result<void> AddMoved(const Task& task);
   Result<Travelling> Send(const Task& task);
   Result<void> SumAndGather(Travelling& bucket);
   Result<void> Receive(const Travelling& bucket);

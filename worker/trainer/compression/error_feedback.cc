@@ -57,23 +57,32 @@ void ErrorFeedback::Begin(const StateVersion& version, int rank, int size) {
   same_pieces_ = any_ && owed_.rank == rank && owed_.size == size;
 }
 
+std::span<float> ErrorFeedback::PieceIn(Residuals& residuals, int bucket) {
+  std::size_t begin = 0;
+  for (int i = 0; i < bucket; ++i) {
+    begin += LargestPiece(bucket_sizes_[static_cast<std::size_t>(i)], residuals.size);
+  }
+  return residuals.pieces.Floats(codec_, AllPieces(residuals.size))
+      .subspan(begin,
+               LargestPiece(bucket_sizes_[static_cast<std::size_t>(bucket)], residuals.size));
+}
+
 BucketResiduals ErrorFeedback::Bucket(int index) {
   Residuals& left = attempts_.back().left;
-  std::size_t own = 0;
-  std::size_t piece = 0;
-  for (int i = 0; i < index; ++i) {
-    own += bucket_sizes_[static_cast<std::size_t>(i)];
-    piece += LargestPiece(bucket_sizes_[static_cast<std::size_t>(i)], left.size);
-  }
-  const std::size_t count = bucket_sizes_[static_cast<std::size_t>(index)];
-  const std::size_t most = LargestPiece(count, left.size);
-  const std::size_t pieces = AllPieces(left.size);
+  const auto first = bucket_sizes_.begin();
+  const std::size_t own = std::accumulate(first, first + index, std::size_t{0});
+  const std::size_t count = first[index];
   BucketResiduals residuals{.own_before = owed_.own.Floats(codec_, gradients_).subspan(own, count),
                             .own_after = left.own.Floats(codec_, gradients_).subspan(own, count),
                             .piece_before = {},
-                            .piece_after = left.pieces.Floats(codec_, pieces).subspan(piece, most)};
+                            .piece_after = PieceIn(left, index),
+                            .moved = {}};
   if (same_pieces_) {
-    residuals.piece_before = owed_.pieces.Floats(codec_, pieces).subspan(piece, most);
+    residuals.piece_before = PieceIn(owed_, index);
+  } else if (any_ && owed_.size > 1) {
+    const Piece piece = PieceOf(count, owed_.rank, owed_.size);
+    residuals.moved = PieceIn(owed_, index).first(piece.size());
+    residuals.moved_begin = piece.begin;
   }
   return residuals;
 }

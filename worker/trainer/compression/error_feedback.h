@@ -6,10 +6,11 @@
 // A rank owes twice: of its own contribution, and of the pieces that it reduced and encoded again.
 //
 // Part of a rank's elastic state, by the session's rules: what a step leaves counts only once the
-// step is applied. A rank owes its own share in any world; of pieces only where it reduces the same
-// ones, that is, as the same rank of a world of the same size. What a rank owes is known to nobody
-// else, so it goes with the rank. Which residuals a step starts from is a function of the steps
-// that this rank applied: a replay of its memberships finds the same.
+// step is applied. What it owes of a piece stays with the piece where it reduces the same one, that
+// is, as the same rank of a world of the same size; in any other world it becomes part of the
+// rank's own contribution. What a rank owes is known to nobody else, so it goes with the rank.
+// Which residuals a step starts from is a function of the steps that this rank applied: a replay of
+// its memberships finds the same.
 
 #include <cstddef>
 #include <span>
@@ -26,6 +27,9 @@ struct BucketResiduals {
   std::span<float> own_after;
   std::span<const float> piece_before;  // as many as a piece at most; empty: nothing is owed
   std::span<float> piece_after;
+  // Owed of the piece of another world: to be added to the gradients from `moved_begin` on.
+  std::span<const float> moved;
+  std::size_t moved_begin = 0;
 };
 
 // What became of the residuals on entering a world.
@@ -81,6 +85,7 @@ class ErrorFeedback {
   static constexpr std::size_t kMostAttempts = 4;
 
   std::size_t AllPieces(int size) const;
+  std::span<float> PieceIn(Residuals& residuals, int bucket);
 
   RowCodec& codec_;
   const std::vector<std::size_t> bucket_sizes_;

@@ -13,9 +13,6 @@ constexpr int64_t kMostBlocks = 4096;  // more only wait for each other: the loo
 
 static_assert(kScaleChunk == kThreads, "a block encodes a chunk at a time, a thread a number");
 
-template <typename Format>
-constexpr bool kScaled = sizeof(typename Format::Code) == 1;
-
 // The largest of the block's values, for all its threads.
 __device__ uint32_t LargestOfBlock(uint32_t value) {
   __shared__ uint32_t of_warp[kThreads / kWarp];
@@ -41,10 +38,14 @@ __global__ void EncodeRow(const float* __restrict__ values, const float* carried
     if (here && carried != nullptr) value += carried[i];
     float down = 1;
     float up = 1;
-    if constexpr (kScaled<Format>) {
+    if constexpr (Format::kScaled) {
       const uint32_t size = BitsOf(value) & kFloatSize;
       const ScaleCode scale = ScaleFor<Format>(LargestOfBlock(size < kFloatInfinity ? size : 0));
-      if (threadIdx.x == 0) scales[chunk] = scale;
+      if (threadIdx.x == 0) {
+        scales[chunk] = scale;
+        const bool last = chunk + 1 == chunks;
+        if (last && chunks % sizeof(typename Format::Code) != 0) scales[chunks] = 0;
+      }
       down = InverseOf(scale);
       up = ScaleOf(scale);
     }
@@ -64,7 +65,7 @@ __global__ void DecodeRow(const std::byte* __restrict__ encoded, float* __restri
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {
     float value = Format::ToFloat(codes[i]);
-    if constexpr (kScaled<Format>) value *= ScaleOf(scales[i / kThreads]);
+    if constexpr (Format::kScaled) value *= ScaleOf(scales[i / kThreads]);
     values[i] = add ? values[i] + value : value;
   }
 }

@@ -58,6 +58,7 @@ class PartialFc final : public Workload {
         backbone_(MakeBackbone(options_.backbone, {.shape = data_.training->shape(),
                                                    .dimension = options_.table.head.dimension,
                                                    .seed = options_.seed,
+                                                   .global_batch = options_.global_batch,
                                                    .precision = options_.precision,
                                                    .device = device_})),
         table_(options_.table),

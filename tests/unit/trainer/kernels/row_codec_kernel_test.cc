@@ -70,8 +70,8 @@ void CompareEncode(Compression format, std::size_t count, Carried kind) {
   std::vector<float> left = other;
   left.resize(count);
   std::vector<float> expected_left = left;
-  std::vector<std::byte> encoded(EncodedBytes(format, count));
-  std::vector<std::byte> expected(encoded.size());
+  std::vector<std::byte> encoded(EncodedBytes(format, count), std::byte{0x55});
+  std::vector<std::byte> expected(encoded.size(), std::byte{0xaa});
   const bool in_place = kind == Carried::kLeft;
   const float* const carried = in_place ? left.data() : other.empty() ? nullptr : other.data();
 

@@ -78,7 +78,7 @@ TEST(Backbone, InBFloat16ItsEmbeddingsAreThoseOfFloatsNearly) {
 }
 
 TEST(BatchNorm, GivesItsStatisticsForTheOptimizerToMove) {
-  Layers layers(BackboneOptions{.shape = {}, .seed = 1});
+  Layers layers(BackboneOptions{.shape = {}, .seed = 1, .global_batch = 6});
   const BatchNorm normal = layers.MakeBatchNorm("bn", 2);
   for (const NamedTensor& average : layers.averages()) {
     at::Tensor tensor = average.tensor;
@@ -88,15 +88,16 @@ TEST(BatchNorm, GivesItsStatisticsForTheOptimizerToMove) {
 
   const at::Tensor y = normal(x, true);
 
-  // Three samples' worth, as the session divides by the batch.
-  EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({9.0F, 60.0F})));
-  EXPECT_TRUE(at::allclose(normal.variance.grad(), at::tensor({12.0F, 300.0F}), 1e-3));
+  // Three samples of six.
+  EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F, 10.0F})));
+  EXPECT_TRUE(at::allclose(normal.variance.grad(), at::tensor({2.0F, 50.0F}), 1e-3));
   EXPECT_NEAR(y.select(1, 0).sum().item<float>(), 0, 1e-5);
   // A lone sample has no variance: it is normalised by the running statistics, and leaves them.
   const at::Tensor lone = normal(x.narrow(0, 0, 1), true);
   EXPECT_NEAR(lone[0][1].item<float>(), 10, 1e-3);
-  EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({9.0F, 60.0F})));
-  EXPECT_TRUE(at::allclose(normal.variance.grad(), at::tensor({13.0F, 301.0F}), 1e-3));
+  EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F, 10.0F})));
+  EXPECT_TRUE(
+      at::allclose(normal.variance.grad(), at::tensor({2.0F + 1.0F / 6, 50.0F + 1.0F / 6}), 1e-3));
 }
 
 TEST(Sgd, MovesAveragesInsteadOfDescendingAlongThem) {

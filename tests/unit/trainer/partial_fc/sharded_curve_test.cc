@@ -54,7 +54,8 @@ ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backb
     LeftBehind left_behind;
     AuditLog audit;
     const auto membership = MakeStaticMembership(world, world.store);
-    Buckets buckets(workload->parameters(), {.first_bytes = 1 << 10, .bytes = 4 << 10});
+    Buckets buckets(workload->parameters(),
+                    {.first_bytes = 1 << 10, .bytes = 4 << 10, .averages = workload->averages()});
     Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), sgd);
     Session session(*membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit,
                     clock,
