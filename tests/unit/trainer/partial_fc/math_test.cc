@@ -128,6 +128,37 @@ TEST(Softmax, PartsOfTheClassesGiveTheSumsOfTheWhole) {
   }
 }
 
+// One chain of floats would be 2e-3 off at a million, and the loss another one on fewer ranks.
+TEST(Softmax, TheSumOverAMillionClassesIsThatOfTheExactOnes) {
+  constexpr std::size_t kSamples = 3;
+  constexpr std::size_t kClasses = 1'000'000;
+  std::vector<float> logits(kClasses * kSamples);
+  std::vector<double> exact(kSamples);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double part = static_cast<double>(i) * 0.6180339887498949;
+    logits[i] = static_cast<float>(8 * (part - std::floor(part)));
+    exact[i % kSamples] += std::exp(static_cast<double>(logits[i]) - 8);
+  }
+  std::vector<float> maximum(kSamples, kNoMaximum);
+  std::vector<float> sum(kSamples);
+
+  AddTile(logits, {.maximum = maximum, .sum = sum});
+
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    EXPECT_NEAR(sum[i] * std::exp(static_cast<double>(maximum[i]) - 8) / exact[i], 1, 2e-6);
+  }
+}
+
+TEST(Softmax, TwentyMillionEqualLogitsAreAllCounted) {
+  const std::vector<float> logits(100'000, 3);
+  std::vector<float> maximum{kNoMaximum};
+  std::vector<float> sum{0};
+
+  for (int part = 0; part < 200; ++part) AddTile(logits, {.maximum = maximum, .sum = sum});
+
+  EXPECT_EQ(sum[0], 2e7F);  // a chain of ones ends at 2^24
+}
+
 TEST(ClassSampling, DependsOnNeitherShardsNorOtherClasses) {
   const std::vector<int64_t> labels{7, 999, 7, 500};
   const SamplingOptions options{.seed = 3, .rate = 0.1};
