@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <span>
 #include <vector>
 
 namespace ringmaster::bench {
@@ -35,13 +36,63 @@ CheckedCall CallOn(std::vector<std::byte>& memory, ElementType type, ReduceOp op
 TEST(CheckData, TheReducedDataOfAllRanksIsRightForEveryTypeAndOperation) {
   for (const ElementType type : trainer::kElementTypes) {
     for (const ReduceOp op : trainer::kReduceOps) {
-      for (const int ranks : {1, 2, 3, 16}) {
+      for (const int ranks : {1, 2, 3, 16, 40, 256}) {
         std::vector<std::byte> result = Reduced(type, op, ranks);
         EXPECT_EQ(CountWrong(CallOn(result, type, op, ranks)), 0)
             << NameOf(type) << " " << NameOf(op) << " of " << ranks;
       }
     }
   }
+}
+
+// What rank `rank` of `ranks` sends.
+std::vector<float> SentBy(int rank, int ranks, ReduceOp op, std::size_t count) {
+  std::vector<float> sent(count);
+  const Elements elements = std::span(sent);
+  Fill({.call = {.op = op, .send = elements, .receive = elements}, .rank = rank, .ranks = ranks});
+  return sent;
+}
+
+double EqualPart(std::span<const float> a, std::span<const float> b) {
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) equal += a[i] == b[i] ? 1 : 0;
+  return static_cast<double>(equal) / static_cast<double>(a.size());
+}
+
+TEST(CheckData, TellsRanksAndPlacesApart) {
+  constexpr std::size_t kSent = 12'000;
+  for (const int ranks : {8, 40}) {
+    std::vector<std::vector<float>> sent;
+    for (int rank = 0; rank < ranks; ++rank) {
+      sent.push_back(SentBy(rank, ranks, ReduceOp::kSum, kSent));
+    }
+    for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+      for (std::size_t other = 0; other < rank; ++other) {
+        EXPECT_LT(EqualPart(sent[rank], sent[other]), 0.25) << rank << " and " << other;
+      }
+      const std::span<const float> all(sent[rank]);
+      for (const std::size_t shift : {1U, 9973U}) {
+        EXPECT_LT(EqualPart(all.first(kSent - shift), all.subspan(shift)), 0.25) << "by " << shift;
+      }
+    }
+  }
+}
+
+TEST(CheckData, FindsAPieceOfAnotherRank) {
+  constexpr int kRanks = 8;
+  std::vector<float> gathered;
+  for (const int rank : {7, 1, 2, 3, 4, 5, 6, 0}) {  // the ends changed places
+    const std::vector<float> piece = SentBy(rank, kRanks, ReduceOp::kSum, kCount);
+    gathered.insert(gathered.end(), piece.begin(), piece.end());
+  }
+
+  const int64_t wrong = CountWrong({.call = {.collective = Collective::kAllGather,
+                                             .send = std::span(gathered).first(kCount),
+                                             .receive = std::span(gathered)},
+                                    .rank = 0,
+                                    .ranks = kRanks});
+
+  EXPECT_GT(wrong, kCount);
 }
 
 TEST(CheckData, FindsWhatWasNeverReducedAndWhatIsWrong) {

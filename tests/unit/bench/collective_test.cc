@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <vector>
 
+#include "tests/fakes/fake_clock.h"
+#include "worker/bench/collectives/measurement.h"
 #include "worker/bench/collectives/report.h"
 #include "worker/bench/collectives/size_text.h"
 #include "worker/bench/median.h"
@@ -29,6 +32,8 @@ TEST(SizeText, SweepsByAFactorOrByAStep) {
   EXPECT_THAT(Sweep(8, 100, 1, 2), ElementsAre(8, 16, 32, 64));
   EXPECT_THAT(Sweep(10, 30, 10, 1), ElementsAre(10, 20, 30));
   EXPECT_THAT(Sweep(5, 5, 1, 1), ElementsAre(5));
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_THAT(Sweep(16 * kGiB, 32 * kGiB, 1, kGiB), ElementsAre(16 * kGiB)) << "the next is 2^64";
 }
 
 TEST(Collective, HasTheBusFactorsOfNcclTests) {
@@ -47,6 +52,50 @@ TEST(Collective, TheSizeIsThatOfTheLargerBuffer) {
   EXPECT_EQ(CountsOf(Collective::kAllGather, 100, 4, 3).receive, 24U);
   EXPECT_EQ(CountsOf(Collective::kAllReduce, 100, 8, 3).most(), 12U);
   EXPECT_EQ(CountsOf(Collective::kAllToAll, 8, 4, 3).most(), 0U) << "less than one for each rank";
+}
+
+TEST(Collective, ACallCountsWhatItsOperationCounts) {
+  std::vector<float> memory(12);
+  Call call{.send = std::span(memory), .receive = std::span(memory)};
+  EXPECT_EQ(call.count(3), 12U);
+  call.collective = Collective::kAllToAll;
+  EXPECT_EQ(call.count(3), 4U);
+}
+
+// Each operation takes 10 us, to meet takes a second.
+class SlowBarriers final : public Backend {
+ public:
+  explicit SlowBarriers(FakeClock& clock) : clock_(clock) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  bool Supports(trainer::ElementType, trainer::ReduceOp) const override { return true; }
+  Result<void> Run(const Call&) override {
+    clock_.Advance(std::chrono::microseconds(10));
+    return {};
+  }
+  Result<void> Barrier() override {
+    clock_.Advance(std::chrono::seconds(1));
+    return {};
+  }
+
+ private:
+  FakeClock& clock_;
+};
+
+TEST(Measurement, TimesTheOperationAndNotTheBarrierBeforeIt) {
+  FakeClock clock;
+  SlowBarriers backend(clock);
+  const Sweepings sweep{.sizes = {1024},
+                        .types = {trainer::ElementType::kFloat32},
+                        .ops = {trainer::ReduceOp::kSum},
+                        .iterations = 4,
+                        .check = false};
+
+  const auto rows = Measure(backend, sweep, clock, [](const Row&) {});
+
+  ASSERT_TRUE(rows.ok() && rows->size() == 1);
+  EXPECT_NEAR(rows->front().out_of_place.micros, 10, 1e-6);
+  EXPECT_NEAR(rows->front().in_place.micros, 10, 1e-6);
 }
 
 TEST(Report, AddsUpWrongElementsAndAveragesBusBandwidth) {

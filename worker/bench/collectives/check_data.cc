@@ -48,14 +48,31 @@ bool Holds(const Elements& elements, std::size_t index, int64_t value) {
   return std::memcmp(&expected, elements.data + index * bytes, bytes) == 0;
 }
 
+// A number of [0, most) for each rank and index (SplitMix64's finaliser; Steele, Lea and Flood,
+// 2014).
+int64_t Hashed(int rank, std::size_t index, uint64_t most) {
+  uint64_t hash = (uint64_t{index} << 20) + static_cast<uint64_t>(rank) + 0x9e3779b97f4a7c15ULL;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebULL;
+  return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
+}
+
 // What rank `rank` of `ranks` has at `index`. In a product one rank has a factor 2, rank 0 up to 3.
 int64_t ValueOf(ReduceOp op, int rank, int ranks, std::size_t index) {
-  const auto mixed = static_cast<int64_t>(index % 9973);
-  if (op == ReduceOp::kProduct) {
-    const int64_t factor = rank == 0 ? 1 + mixed % 3 : 1;
-    return (mixed + rank) % ranks == 0 ? 2 * factor : factor;
+  constexpr uint64_t kSmall = 128;  // what every type holds
+  constexpr int kNobody = (1 << 20) - 1;
+  switch (op) {
+    case ReduceOp::kSum:
+      return Hashed(rank, index, static_cast<uint64_t>(std::clamp(256 / ranks, 2, 128)));
+    case ReduceOp::kProduct: {
+      const bool doubles = Hashed(kNobody, index, static_cast<uint64_t>(ranks)) == rank;
+      return (doubles ? 2 : 1) * (rank == 0 ? 1 + Hashed(rank, index, 3) : 1);
+    }
+    case ReduceOp::kMin:
+    case ReduceOp::kMax:
+      return Hashed(rank, index, kSmall);
   }
-  return (mixed + 3 * rank) % std::max(2, std::min(7, 256 / ranks));
+  return 0;
 }
 
 int64_t Combined(ReduceOp op, int64_t a, int64_t b) {

@@ -2,7 +2,8 @@
 
 // What the ranks put into an operation, and what must come out. Small integers, so that every type
 // holds every intermediate result exactly, in whatever order it is reduced, for worlds of up to 256
-// ranks (8-bit integers wrap as they should).
+// ranks (8-bit integers wrap as they should). Each is a hash of (rank, index): data of another
+// rank, or of another place, are other data.
 
 #include <cstdint>
 

@@ -55,4 +55,9 @@ Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_by
   return {};
 }
 
+std::size_t Call::count(int ranks) const {
+  const bool pieces = collective == Collective::kAllGather || collective == Collective::kAllToAll;
+  return pieces ? receive.count / static_cast<std::size_t>(ranks) : receive.count;
+}
+
 }  // namespace ringmaster::bench

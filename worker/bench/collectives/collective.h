@@ -40,6 +40,9 @@ struct Call {
   int root = 0;  // of broadcast
   trainer::Elements send{};
   trainer::Elements receive{};
+
+  // The operation's own count, for `ranks`: of a piece where there is one for each.
+  std::size_t count(int ranks) const;
 };
 
 }  // namespace ringmaster::bench

@@ -136,8 +136,9 @@ Result<int64_t> RunSweep(Backend& backend, const Sweepings& sweep, const Collect
                                           std::to_string(backend.size()) + " ranks, from 0"};
   }
   say(Header(sweep, flags.backend, backend.size()));
+  const SystemClock clock;
   const Result<std::vector<Row>> rows =
-      Measure(backend, sweep, [&](const Row& row) { say(LineOf(row, sweep)); });
+      Measure(backend, sweep, clock, [&](const Row& row) { say(LineOf(row, sweep)); });
   if (!rows.ok()) return rows.error();
   if (rows->empty()) {
     return Error{ErrorKind::kInvalid, "nothing to measure: -e " + flags.end +

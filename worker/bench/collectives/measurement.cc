@@ -11,7 +11,6 @@
 namespace ringmaster::bench {
 namespace {
 
-using std::chrono::steady_clock;
 using trainer::Elements;
 
 // What the ranks have, added up over them.
@@ -86,9 +85,10 @@ class Memory {
 
 class Measuring {
  public:
-  Measuring(Backend& backend, const Sweepings& sweep)
+  Measuring(Backend& backend, const Sweepings& sweep, const Clock& clock)
       : backend_(backend),
         sweep_(sweep),
+        clock_(clock),
         memory_(static_cast<std::size_t>(*std::ranges::max_element(sweep.sizes)),
                 backend.device()) {}
 
@@ -122,9 +122,10 @@ class Measuring {
     Fill(checked);
     memory_.Push();
     if (Result<void> warm = Repeat(call, sweep_.warm_up); !warm.ok()) return warm.error();
-    const auto begin = steady_clock::now();
+    if (Result<void> met = backend_.Barrier(); !met.ok()) return met.error();
+    const auto begin = clock_.Now();
     if (Result<void> run = Repeat(call, sweep_.iterations); !run.ok()) return run.error();
-    const std::chrono::duration<double, std::micro> took = steady_clock::now() - begin;
+    const std::chrono::duration<double, std::micro> took = clock_.Now() - begin;
     const Result<double> total =
         SumOverRanks(backend_, took.count(), trainer::ElementType::kFloat64);
     if (!total.ok()) return total.error();
@@ -146,7 +147,6 @@ class Measuring {
   }
 
   Result<void> Repeat(const Call& call, int times) {
-    if (Result<void> met = backend_.Barrier(); !met.ok()) return met;
     for (int i = 0; i < times; ++i) {
       if (Result<void> done = backend_.Run(call); !done.ok()) return done;
     }
@@ -155,15 +155,16 @@ class Measuring {
 
   Backend& backend_;
   const Sweepings& sweep_;
+  const Clock& clock_;
   Memory memory_;
 };
 
 }  // namespace
 
-Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep,
+Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep, const Clock& clock,
                                  const std::function<void(const Row&)>& report) {
   std::vector<Row> rows;
-  Measuring measuring(backend, sweep);
+  Measuring measuring(backend, sweep, clock);
   for (const trainer::ElementType type : sweep.types) {
     for (const trainer::ReduceOp op : sweep.ops) {
       if (!backend.Supports(type, op)) continue;

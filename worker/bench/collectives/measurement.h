@@ -1,11 +1,14 @@
 #pragma once
 
-// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does.
+// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does. Ranks
+// meet before the timed operations, outside of their time. Unlike nccl-tests, which queues a
+// round's operations on the device and waits once, each operation is waited for before the next.
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "worker/bench/collectives/backend.h"
 
 namespace ringmaster::bench {
@@ -40,7 +43,7 @@ struct Row {
 
 // Calls `report` after each row, on every rank. Combinations that the backend does not support, and
 // sizes that hold no element, are left out.
-Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep,
+Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep, const Clock& clock,
                                  const std::function<void(const Row&)>& report);
 
 }  // namespace ringmaster::bench

@@ -1,7 +1,9 @@
 // The bench's operations as MPI's own, for comparison with jobs of direct programs.
 
 #include <algorithm>
+#include <climits>
 #include <mpi.h>
+#include <string>
 
 #include "worker/bench/collectives/backend.h"
 #include "worker/trainer/comm/mpi/mpi_types.h"
@@ -32,21 +34,27 @@ class MpiBackend final : public Backend {
     const bool in_place = Within(call.send, call.receive) || Within(call.receive, call.send);
     const void* send = in_place ? MPI_IN_PLACE : call.send.data;
     void* receive = call.receive.data;
-    const auto count = static_cast<int>(call.receive.count);
+    const std::size_t each = call.count(size_);
+    if (each > INT_MAX) {
+      return Error{ErrorKind::kInvalid,
+                   "MPI counts to 2147483647 elements, and this operation has " +
+                       std::to_string(each) + ": lower -e, or use a wider -d"};
+    }
+    const auto count = static_cast<int>(each);
     switch (call.collective) {
       case Collective::kAllReduce:
         return MpiChecked(MPI_Allreduce(send, receive, count, by.type, by.op, MPI_COMM_WORLD),
                           "MPI_Allreduce");
       case Collective::kReduceScatter:
-        return ReduceScatter(call, by, in_place);
+        return ReduceScatter(call, count, by, in_place);
       case Collective::kAllGather:
-        return MpiChecked(MPI_Allgather(send, count / size_, by.type, receive, count / size_,
-                                        by.type, MPI_COMM_WORLD),
-                          "MPI_Allgather");
+        return MpiChecked(
+            MPI_Allgather(send, count, by.type, receive, count, by.type, MPI_COMM_WORLD),
+            "MPI_Allgather");
       case Collective::kAllToAll:
-        return MpiChecked(MPI_Alltoall(send, count / size_, by.type, receive, count / size_,
-                                       by.type, MPI_COMM_WORLD),
-                          "MPI_Alltoall");
+        return MpiChecked(
+            MPI_Alltoall(send, count, by.type, receive, count, by.type, MPI_COMM_WORLD),
+            "MPI_Alltoall");
       case Collective::kBroadcast:
         if (rank_ == call.root && !in_place) {
           std::copy_n(call.send.data, call.send.bytes(), call.receive.data);
@@ -65,8 +73,7 @@ class MpiBackend final : public Backend {
   }
 
   // MPI's in-place form leaves the piece at the front of the whole; nccl's where it belongs.
-  Result<void> ReduceScatter(const Call& call, trainer::MpiReduction by, bool in_place) {
-    const auto count = static_cast<int>(call.receive.count);
+  Result<void> ReduceScatter(const Call& call, int count, trainer::MpiReduction by, bool in_place) {
     if (!in_place) {
       return MpiChecked(MPI_Reduce_scatter_block(call.send.data, call.receive.data, count, by.type,
                                                  by.op, MPI_COMM_WORLD),

@@ -36,10 +36,11 @@ Result<int64_t> ParseSize(const std::string& text) {
 
 std::vector<int64_t> Sweep(int64_t begin, int64_t end, int64_t step, int64_t factor) {
   std::vector<int64_t> sizes;
-  for (int64_t size = begin; size <= end; size = factor > 1 ? size * factor : size + step) {
+  for (int64_t size = begin;; size = factor > 1 ? size * factor : size + step) {
     sizes.push_back(size);
+    const bool last = factor > 1 ? size > end / factor : size > end - step;
+    if (last) return sizes;
   }
-  return sizes;
 }
 
 }  // namespace ringmaster::bench
