@@ -1,11 +1,16 @@
 #pragma once
 
 // Folds what must be the same on every rank into one number (FNV-1a, Fowler, Noll and Vo, over
-// words or characters). Equal inputs have equal fingerprints; it finds mistakes, and guards against
-// no attacker.
+// words or characters; the mixing of checksum_words.h over data). Equal inputs have equal
+// fingerprints; it finds mistakes, and guards against no attacker.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string_view>
+
+#include "worker/trainer/checksum_words.h"
 
 namespace ringmaster::trainer {
 
@@ -19,11 +24,16 @@ class Fingerprint {
   void Add(std::string_view text) {
     for (const char c : text) Add(static_cast<uint64_t>(static_cast<unsigned char>(c)));
   }
-  // Of a set of labelled images: size() and Label(index).
-  template <typename Images>
-  void AddLabels(const Images& images) {
-    Add(static_cast<uint64_t>(images.size()));
-    for (int64_t i = 0; i < images.size(); ++i) Add(static_cast<uint64_t>(images.Label(i)));
+  // Many bytes, eight at once.
+  void Add(std::span<const uint8_t> bytes) {
+    Add(uint64_t{bytes.size()});
+    std::size_t at = 0;
+    for (; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, sizeof(word));
+      value_ = MixChecksum(value_, word);
+    }
+    for (; at < bytes.size(); ++at) value_ = MixChecksum(value_, bytes[at]);
   }
 
   uint64_t value() const { return value_; }

@@ -1,5 +1,6 @@
 #include "worker/trainer/data/data_order.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <set>
 #include <vector>
@@ -64,6 +65,29 @@ TEST(DataOrder, ShufflesAndDependsOnSeedAndEpoch) {
   EXPECT_EQ(one, first_epoch(1, 0));
   EXPECT_NE(one, first_epoch(2, 0));
   EXPECT_NE(one, first_epoch(1, 1000));
+}
+
+// Of tiny sets, too, every sample is as likely at every place.
+TEST(DataOrder, HasEverySampleAtEveryPlaceAlikeOften) {
+  constexpr int64_t kEach = 300;  // times that a sample is expected at a place
+  for (const int64_t samples : {2, 3, 5, 7, 16, 60, 99, 128, 129, 200}) {
+    const DataOrder order(42, samples, 1);
+    for (const int64_t place : {int64_t{0}, samples / 2, samples - 1}) {
+      std::vector<int64_t> seen(static_cast<std::size_t>(samples));
+      for (int64_t epoch = 0; epoch < kEach * samples; ++epoch) {
+        ++seen[static_cast<std::size_t>(order.SampleAt(epoch * samples + place, 0))];
+      }
+
+      double chi_squared = 0;
+      for (const int64_t times : seen) {
+        const auto off = static_cast<double>(times - kEach);
+        chi_squared += off * off / kEach;
+      }
+      const auto freedom = static_cast<double>(samples - 1);
+      EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom) + 5)
+          << "place " << place << " of " << samples;
+    }
+  }
 }
 
 TEST(DataOrder, CountsStepsAndEpochs) {

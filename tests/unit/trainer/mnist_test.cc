@@ -1,9 +1,15 @@
 #include "worker/trainer/workloads/mnist.h"
 
 #include <ATen/ATen.h>
+#include <array>
 #include <gtest/gtest.h>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include "tests/unit/trainer/idx_files.h"
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/workloads/partial_fc.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -43,6 +49,34 @@ TEST(Mnist, IsTheNetworkOfTheExamples) {
   for (const at::Tensor& parameter : Make()->parameters()) count += parameter.numel();
 
   EXPECT_EQ(count, 21'840);
+}
+
+// Ranks, and checkpoints, are of the same data only where the pixels are the same.
+TEST(Workload, ItsFingerprintTellsOneOtherPixel) {
+  const auto fingerprints = [](char pixel) {
+    const TemporaryFolder folder;
+    const std::string other(kImagePixels, '\x09');
+    for (const char* half : {"train", "t10k"}) {
+      std::string pixels = half == std::string("train") ? other + other : other;
+      if (half == std::string("train")) pixels[kImagePixels + 3] = pixel;
+      const auto count = static_cast<uint32_t>(pixels.size() / kImagePixels);
+      folder.Write(std::string(half) + "-images-idx3-ubyte",
+                   IdxImageBytes(count, kImageSide, kImageSide, pixels));
+      folder.Write(std::string(half) + "-labels-idx1-ubyte",
+                   IdxLabelBytes(count, std::string(count, '\3')));
+    }
+    auto digits = LoadIdxFolder(folder.path());
+    auto labelled = LoadIdxFolder(folder.path());
+    EXPECT_TRUE(digits.ok() && labelled.ok());
+    PartialFcOptions options;
+    options.backbone = "small";
+    return std::array{MakeMnist(*std::move(digits), {})->fingerprint(),
+                      MakePartialFc(LabelledDigits(*std::move(labelled)), options)->fingerprint()};
+  };
+
+  EXPECT_EQ(fingerprints('\x07'), fingerprints('\x07'));
+  EXPECT_NE(fingerprints('\x07')[0], fingerprints('\x17')[0]);
+  EXPECT_NE(fingerprints('\x07')[1], fingerprints('\x17')[1]);
 }
 
 TEST(Mnist, StartsFromTheSeedAlone) {

@@ -9,8 +9,9 @@ namespace ringmaster::bench {
 struct Digits::Images {
   std::vector<uint8_t> pixels;
   std::vector<uint8_t> labels;
+  uint64_t fingerprint;
 
-  explicit Images(trainer::ImageSet& set) {
+  explicit Images(trainer::ImageSet& set) : fingerprint(set.fingerprint()) {
     const auto count = static_cast<std::size_t>(set.size());
     pixels.reserve(count * trainer::kImagePixels);
     labels.reserve(count);
@@ -33,6 +34,7 @@ class Digits::View final : public trainer::ImageSet {
   uint8_t Label(int64_t index) const override {
     return images_->labels[static_cast<std::size_t>(index)];
   }
+  uint64_t fingerprint() const override { return images_->fingerprint; }
 
  private:
   const std::shared_ptr<const Images> images_;

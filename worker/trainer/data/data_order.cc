@@ -1,11 +1,18 @@
 #include "worker/trainer/data/data_order.h"
 
+#include <array>
+#include <numeric>
+#include <utility>
+
 #include "worker/trainer/philox.h"
 
 namespace ringmaster::trainer {
 namespace {
 
 constexpr uint32_t kRounds = 4;
+// Sets of at most this many samples are shuffled card by card: the few values of so small a Feistel
+// network would not make all orders alike likely.
+constexpr int64_t kShuffled = 128;
 
 uint32_t HalfBits(int64_t samples) {
   uint32_t bits = 1;
@@ -29,6 +36,18 @@ uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t val
   return (left << half_bits) | right;
 }
 
+// Where Fisher and Yates' shuffle of `samples` puts what begins at `place`.
+int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) {
+  std::array<int64_t, kShuffled> order{};
+  std::iota(order.begin(), order.begin() + samples, int64_t{0});
+  for (auto left = static_cast<std::size_t>(samples); left > 1; --left) {
+    const PhiloxBlock random =
+        RandomBlock(seed, RandomPurpose::kDataOrder, epoch, static_cast<uint32_t>(left), kRounds);
+    std::swap(order[left - 1], order[uint64_t{random.words[0]} * left >> 32]);
+  }
+  return order[static_cast<std::size_t>(place)];
+}
+
 }  // namespace
 
 Share ShareOf(int rank, int world_size, int64_t total) {
@@ -41,6 +60,7 @@ DataOrder::DataOrder(uint64_t seed, int64_t samples, int64_t global_batch)
 int64_t DataOrder::SampleAt(int64_t step, int64_t position) const {
   const int64_t place = step * global_batch_ + position;
   const auto epoch = static_cast<uint64_t>(place / samples_);
+  if (samples_ <= kShuffled) return Shuffled(seed_, epoch, samples_, place % samples_);
   auto value = static_cast<uint64_t>(place % samples_);
   // Walks the cycle until it is back within the data set: still a bijection, after fewer than four
   // tries on average.

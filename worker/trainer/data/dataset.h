@@ -22,6 +22,8 @@ class ImageSet {
   // kImagePixels bytes, row by row, that live as long as the set. REQUIRES: index in [0, size()).
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
+  // Of all pixels and labels, or of what they are drawn from: equal sets have equal fingerprints.
+  virtual uint64_t fingerprint() const = 0;
 };
 
 struct Dataset {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "worker/trainer/data/dataset.h"
+#include "worker/trainer/fingerprint.h"
 #include "worker/trainer/philox.h"
 
 namespace ringmaster::trainer {
@@ -164,6 +165,13 @@ class GeneratedImageSet final : public ImageSet {
   int64_t size() const override { return static_cast<int64_t>(drawn_.size()); }
   uint8_t Label(int64_t index) const override {
     return static_cast<uint8_t>(Draws(seed_, half_ + 2, index).Between(0, kClasses));
+  }
+
+  uint64_t fingerprint() const override {
+    Fingerprint fingerprint;
+    fingerprint.Add("generated digits");
+    for (const uint64_t number : {seed_, half_, uint64_t{drawn_.size()}}) fingerprint.Add(number);
+    return fingerprint.value();
   }
 
   const uint8_t* Image(int64_t index) override {

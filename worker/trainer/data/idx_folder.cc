@@ -7,6 +7,7 @@
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/data/file_bytes.h"
 #include "worker/trainer/data/idx.h"
+#include "worker/trainer/fingerprint.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -19,6 +20,12 @@ class MemoryImageSet final : public ImageSet {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const uint8_t* Image(int64_t index) override { return pixels_.data() + index * kImagePixels; }
   uint8_t Label(int64_t index) const override { return labels_[static_cast<std::size_t>(index)]; }
+  uint64_t fingerprint() const override {
+    Fingerprint fingerprint;
+    fingerprint.Add(pixels_);
+    fingerprint.Add(labels_);
+    return fingerprint.value();
+  }
 
  private:
   const std::vector<uint8_t> pixels_;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/trainer/fingerprint.h"
 #include "worker/trainer/philox.h"
 
 namespace ringmaster::trainer {
@@ -20,6 +21,7 @@ class Digits final : public LabelledImages {
     const uint8_t* pixels = images_->Image(index);
     for (int i = 0; i < kImagePixels; ++i) values[i] = static_cast<float>(pixels[i]) / 127.5F - 1;
   }
+  uint64_t fingerprint() const override { return images_->fingerprint(); }
 
  private:
   const std::unique_ptr<ImageSet> images_;
@@ -54,6 +56,16 @@ class Identities final : public LabelledImages {
       values[i] = kPatternWeight * pattern[static_cast<std::size_t>(cell)] +
                   (1 - kPatternWeight) * (2 * UnitFloat(noise.words[i % 4]) - 1);
     }
+  }
+  uint64_t fingerprint() const override {
+    Fingerprint fingerprint;
+    fingerprint.Add("synthetic identities");
+    fingerprint.Add(options_.seed);
+    for (const int64_t number :
+         {options_.classes, size_, options_.shape.channels, options_.shape.side}) {
+      fingerprint.Add(static_cast<uint64_t>(number));
+    }
+    return fingerprint.value();
   }
 
  private:

@@ -27,6 +27,8 @@ class LabelledImages {
   // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. By any thread,
   // and several at once.
   virtual void Fill(int64_t index, float* values) const = 0;
+  // As ImageSet's.
+  virtual uint64_t fingerprint() const = 0;
 };
 
 struct LabelledData {

@@ -167,8 +167,8 @@ std::string Mnist::model() const {
 
 uint64_t Mnist::fingerprint() const {
   Fingerprint fingerprint;
-  fingerprint.AddLabels(*dataset_.training);
-  fingerprint.AddLabels(*dataset_.held_out);
+  fingerprint.Add(dataset_.training->fingerprint());
+  fingerprint.Add(dataset_.held_out->fingerprint());
   return fingerprint.value();
 }
 

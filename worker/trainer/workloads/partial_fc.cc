@@ -127,8 +127,8 @@ std::string PartialFc::model() const {
 
 uint64_t PartialFc::fingerprint() const {
   Fingerprint fingerprint;
-  fingerprint.AddLabels(*data_.training);
-  fingerprint.AddLabels(*data_.held_out);
+  fingerprint.Add(data_.training->fingerprint());
+  fingerprint.Add(data_.held_out->fingerprint());
   return fingerprint.value();
 }
 
