@@ -4,7 +4,7 @@ set -euo pipefail
 program=$1
 table=$("$program" compression --generated-samples=256 --epochs=1 --ranks=2,3 --json=- | tee /dev/stderr | tail -n 1)
 jq -e '.table.rows | length == 7' <<<"$table" >/dev/null
-jq -e '[.table.rows[] | select(.accuracy < 0 or .seconds <= 0)] == []' <<<"$table" >/dev/null
+jq -e '[.table.rows[] | select(.accuracy < 0 or .seconds <= 0 or .accuracy_standard_error <= 0)] == []' <<<"$table" >/dev/null
 jq -e '[.table.rows[] | [.compression, .ranks]] == [["none",1],["none",2],["none",3],["fp8-e4m3",2],["fp8-e4m3",3],["fp16",2],["fp16",3]]' \
   <<<"$table" >/dev/null
 

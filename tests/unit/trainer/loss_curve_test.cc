@@ -22,14 +22,15 @@ struct Curve {
 };
 
 // Trains a world of `size` and reads the step log that rank 0 left.
-Curve TrainWorld(int size) {
+Curve TrainWorld(int size, Compression compression = Compression::kNone) {
   const TemporaryFolder folder;
   RunRanks(size, [&](const World& world) {
     TestRank rank(world, kBatch, 3,
                   {.learning_rate = 0.05,
                    .momentum = 0.9,
                    .schedule = RateSchedule::kCosine,
-                   .total_steps = kSteps});
+                   .total_steps = kSteps},
+                  /*fingerprint=*/0, compression);
     auto log = StepLog::Open(world.rank == 0 ? folder.path() + "/log" : "none");
     ASSERT_TRUE(log.ok());
     const Result<void> joined = rank.session.Join();
@@ -58,12 +59,15 @@ Curve TrainWorld(int size) {
   return curve;
 }
 
+double EndOf(const Curve& curve) {
+  return std::accumulate(curve.losses.end() - 10, curve.losses.end(), 0.0) / 10;
+}
+
 TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
   at::set_num_threads(1);
   const Curve alone = TrainWorld(1);
   ASSERT_EQ(alone.losses.size(), static_cast<std::size_t>(kSteps));
-  const double end = std::accumulate(alone.losses.end() - 10, alone.losses.end(), 0.0) / 10;
-  EXPECT_LT(end, 0.7 * alone.losses.front()) << "it does not learn";
+  EXPECT_LT(EndOf(alone), 0.7 * alone.losses.front()) << "it does not learn";
 
   for (const int size : {2, 3}) {
     const Curve together = TrainWorld(size);
@@ -74,6 +78,21 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
           << "step " << i + 1 << " with " << size << " ranks";
     }
     EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101
+  }
+}
+
+// Not that it is as accurate, which a test of this size cannot tell: that it trains.
+TEST(LossCurve, FallsUnderEveryCompressionAsWithoutIt) {
+  at::set_num_threads(1);
+  const Curve plain = TrainWorld(2);
+  for (const Compression compression : {Compression::kFloat16, Compression::kBFloat16,
+                                        Compression::kFloat8E4M3, Compression::kFloat8E5M2}) {
+    const Curve narrow = TrainWorld(2, compression);
+
+    EXPECT_NE(narrow.losses, plain.losses) << NameOf(compression) << ": nothing was compressed";
+    EXPECT_EQ(narrow.losses.front(), plain.losses.front()) << NameOf(compression);
+    EXPECT_NEAR(EndOf(narrow) / EndOf(plain), 1, 0.1) << NameOf(compression);
+    EXPECT_NEAR(narrow.accuracy, plain.accuracy, 0.15) << NameOf(compression);  // of 101 samples
   }
 }
 

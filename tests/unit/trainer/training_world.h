@@ -29,17 +29,19 @@ inline CommunicatorFactory TestCommunicators(LeftBehind& left_behind) {
 // joined.
 struct TestRank {
   TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
-           uint64_t fingerprint = 0)
+           uint64_t fingerprint = 0, Compression compression = Compression::kNone)
       : membership(MakeStaticMembership(world, world.store)),
         workload(MakeMnist(GeneratedDigits(seed, 512, 101),
                            {.seed = seed, .global_batch = global_batch})),
         buckets(workload->parameters(), {.first_bytes = 64 << 10, .bytes = 16 << 10}),
         optimizer(buckets.flat_parameters(), buckets.flat_gradients(), sgd),
+        codec(MakeHostRowCodec(compression)),
         session(*membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit,
                 clock,
                 {.global_batch = global_batch,
                  .timeout = std::chrono::seconds(60),
-                 .fingerprint = fingerprint}) {}
+                 .fingerprint = fingerprint,
+                 .codec = codec.get()}) {}
 
   SystemClock clock;
   LeftBehind left_behind;
@@ -48,6 +50,7 @@ struct TestRank {
   std::unique_ptr<Workload> workload;
   Buckets buckets;
   Sgd optimizer;
+  std::unique_ptr<RowCodec> codec;
   Session session;
 };
 
