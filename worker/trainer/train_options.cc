@@ -239,11 +239,14 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
   app.add_option("--sample-rate", flags.sample_rate,
                  "part of the classes that takes part in a step, above 0 and up to 1; those of its "
-                 "samples always do")
+                 "samples always do. Below 1, centres that a step leaves out stay as they are: no "
+                 "momentum, no weight decay, unlike arcface_torch")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--margin", flags.margin,
-                 "arcface, cosface, or combined(m1,m2,m3): cos(m1 θ + m2) - m3")
+  app.add_option(
+         "--margin", flags.margin,
+         "arcface, cosface, or combined(m1,m2,m3): cos(m1 θ + m2) - m3, with its true slope "
+         "and falling beyond a half turn, unlike arcface_torch")
       ->capture_default_str()
       ->group(kGroup);
   app.add_option("--scale", flags.scale, "of the cosines, before the softmax")
