@@ -78,10 +78,10 @@ echo; echo "\$ kubectl get pods -o wide"; as_user get pods -o wide | awk '{print
 echo; echo "the line that started the ranks:"; grep -o 'mpirun --.*' <<<"$log" | head -1 | fold -s -w 160 | sed 's/^/    /'
 echo; echo "the step log's summary:"; grep -o '{"summary".*}' <<<"$log" | tail -1 | sed 's/^/    /'
 accuracy=$(as_user get trainingjob $job -o jsonpath='{.status.progress.accuracy}')
-awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.97)}' || die "held-out accuracy is ${accuracy:-unknown}, below 0.97"
+awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.92)}' || die "accuracy on writers not seen is ${accuracy:-unknown}, below 0.92"
 cat <<EOF
 
-held-out accuracy of the real handwriting: $accuracy
+accuracy on handwriting of writers whom the network has not seen (382 of scikit-learn's 1,797 digits): $accuracy
 
 where things are
     the job            deploy/samples/digits.yaml

@@ -46,10 +46,11 @@ restricted_namespace() { # name
   kubectl label --overwrite namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null
 }
 
-# The real handwriting: 1,797 digits of 8×8 pixels, as IDX files in a ConfigMap (binaryData, about 115 kB).
+# The real handwriting: scikit-learn's 1,797 digits of 8×8 pixels, writers apart, as IDX files in a ConfigMap (binaryData,
+# about 115 kB).
 digits_config_map() { # kubeconfig namespace
-  local data=$RINGMASTER_CACHE/digits
-  [ -s "$data/train-images-idx3-ubyte" ] || python3 "$repository/tests/data/digits_to_idx.py" "$data" || return
+  local data=$RINGMASTER_CACHE/digits/idx
+  python3 "$repository/tests/data/digits_to_idx.py" "$data" || return
   kubectl --kubeconfig "$1" -n "$2" create configmap digits-idx --from-file="$data" --dry-run=client -o yaml |
     kubectl --kubeconfig "$1" -n "$2" apply -f - >/dev/null
 }

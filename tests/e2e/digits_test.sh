@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Trains on real handwriting with three workers on three nodes, to an accuracy. Argument: debian13 (Open MPI 5) or debian12
-# (Open MPI 4).
+# Trains on real handwriting with three workers on three nodes, to an accuracy on writers whom the network has not seen.
+# Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
 . "$(dirname "$0")/lib.sh"
 distribution=${1:?debian13 or debian12}
 image=localhost/ringmaster-worker:0.1.0-$distribution
 new_namespace "digits-$distribution"
 digits_config_map "$user" "$namespace"
+labels=$(od -An -v -tu1 -j8 -N30 "$RINGMASTER_CACHE/digits/idx/t10k-labels-idx1-ubyte" | tr -d ' \n')
+assert_equal "the first labels held out, with which each writer's form begins" 012345678901234567890123456789 "$labels"
 
 sed "s|image: localhost/ringmaster-worker:.*|image: $image|" "$repository/deploy/samples/digits.yaml" | as_user apply -f -
 wait_condition digits Succeeded True 240
 
 assert_equal "world size" 3 "$(status_field digits worldSize)"
-awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.97)}' ||
-  fail "held-out accuracy $(status_field digits progress.accuracy) is below 0.97"
+awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.92)}' ||
+  fail "accuracy on writers not seen, $(status_field digits progress.accuracy), is below 0.92"
 nodes=$(as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Succeeded -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort)
 assert_equal "nodes of the completed workers" "node1 node2 node3" "$(xargs <<<"$nodes")"
 log=$(as_user logs "$(launcher_pod digits)")

@@ -131,7 +131,7 @@ fi
 
 wait_condition digits Succeeded True 300
 accuracy=$(status_field digits progress.accuracy)
-awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.97)}' || fail "held-out accuracy $accuracy is below 0.97"
+awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.97)}' || fail "accuracy on held-out generated digits, $accuracy, is below 0.97"
 "$audit" "$logs" --expect-steps="$steps"
 leftovers() { as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Running -o name; }
 none_left() { [ -z "$(leftovers)" ]; }

@@ -45,7 +45,7 @@ before_data_cache() {
   digits_config_map "$user" "$namespace"
   shared_volume datasets
   mkdir "$volume/mnist"
-  cp "$RINGMASTER_CACHE"/digits/*ubyte "$volume/mnist"
+  cp "$RINGMASTER_CACHE"/digits/idx/*ubyte "$volume/mnist"
 }
 sample_data_cache() {
   succeeds 120
