@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|backlog|partial-fc [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|backlog|partial-fc|mpi-operator [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running. The object becomes a line of results.jsonl,
 # with the options, and the pages are rendered from it; RINGMASTER_RESULTS=FILE keeps the line elsewhere and no page changes.
@@ -37,12 +37,11 @@ measure() { # options of the figure...
     B12)
       trainer_programs ringmaster-bench
       "$trainer_bench" communicator --json=- "$@" ;; # --ranks=2 -b 1M -e 32M -f 2 --buckets=4 --rounds=30
-    B13)
-      trainer_programs ringmaster-bench
-      "$trainer_bench" throughput --ddp="$here/ddp/throughput.sh" --json=- "$@" ;; # --ranks=2 --global-batch=256 --steps=150 --rounds=5
+    B13) "$here/throughput.sh" "$@" ;;
     partial-fc)
       worker_programs figure-partial-fc
       "$worker_build/tests/partial_fc/figure-partial-fc" "$@" ;; # --help
+    mpi-operator) "$here/peers/mpi_operator.sh" "$@" ;;
     B14) "$here/sizes.sh" "$@" ;;
     B15)
       worker_programs figure-b15 ringmaster-launcher
@@ -55,7 +54,7 @@ measure() { # options of the figure...
 figure=$1
 shift
 options=("$@")
-for variable in RUNS COUNT; do [ -z "${!variable:-}" ] || options+=("$variable=${!variable}"); done
+for variable in RUNS COUNT ROUNDS NETWORKS PODS; do [ -z "${!variable:-}" ] || options+=("$variable=${!variable}"); done
 LOAD_BEFORE=$(cut -d' ' -f1 /proc/loadavg)
 export LOAD_BEFORE
 said=$(mktemp)

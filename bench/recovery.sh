@@ -61,12 +61,19 @@ case $figure in
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
   B10)
     # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
-    ours=$("$ringmaster_bench" chaos --replicas=8 --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
-    ddp=$("$root/bench/ddp/run.sh" --replicas=8 --every=29)
-    jq -cn --argjson ours "$ours" --argjson ddp "$ddp" '
+    # Nine tenths of the machine are the workers', an equal part each; the rest is for what strikes and measures.
+    cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
+    ours=$("$ringmaster_bench" chaos --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
+    ddp=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29)
+    best=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29 --tuned --checkpoint-every=10)
+    jq -cn --argjson ours "$ours" --argjson ddp "$ddp" --argjson best "$best" --argjson cpus "$cpus" '
+      def peer: {kept: (100 * .throughput_kept), undisturbed_steps_per_second, recovery_seconds: .restart_seconds,
+        worst_recovery_seconds: .worst_restart_seconds, faults, seconds, checkpoint_every};
       {figure: "B10", value: (100 * $ours.throughput_kept), unit: "% of the undisturbed steps per second",
-       reference: (100 * $ddp.throughput_kept), reference_is: "PyTorch DDP under torchrun, ranks killed as often, the same run", goal: ">= 98",
-       holds: ($ours.throughput_kept >= 0.98 and $ours.audit == "clean"), faults: $ours.faults, seconds: $ours.seconds,
-       reference_faults: $ddp.faults, reference_seconds: $ddp.seconds, reference_restart_seconds: $ddp.restart_seconds,
-       torchft_reported: 97.7}' ;;
+       reference: (100 * ([$ddp, $best] | map(.throughput_kept) | max)),
+       reference_is: "PyTorch DDP under torchrun at its better setting, ranks killed as often, the same quotas, the same run", goal: ">= 98",
+       holds: ($ours.throughput_kept >= 0.98 and $ours.audit == "clean"), cpus_of_a_worker: $cpus, faults: $ours.faults, seconds: $ours.seconds,
+       undisturbed_steps_per_second: $ours.undisturbed_steps_per_second, recovery_seconds: ($ours.median_first_step_ms / 1000),
+       worst_recovery_seconds: ($ours.worst_first_step_ms / 1000), whole_again_seconds: ($ours.median_whole_ms / 1000),
+       peer_equal: ($ddp | peer), peer_best: ($best | peer), torchft_reported: 97.7}' ;;
 esac

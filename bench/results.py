@@ -5,8 +5,8 @@
   results.py render              writes the tables of RESULTS.md and the numbers that pages take from figures
   results.py check               writes nothing, and fails where a page differs
 
-A page names the origin of a number as the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms"), or with
-a factor "B6.value*1000". The number keeps its decimals and the text around it. It is that of the newest line without
+A page names the origin of a number as the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms"), with
+a factor "B6.value*1000", or of a part "B13.resnet18.over_peer". The number keeps its decimals and the text around it. It is that of the newest line without
 options. For a figure that has no such line it has to stand in the earlier results of RESULTS.md.
 
 RINGMASTER_RESULTS names another file than results.jsonl.
@@ -25,7 +25,7 @@ LINES = pathlib.Path(os.environ.get("RINGMASTER_RESULTS") or ROOT / "bench/resul
 RESULTS = ROOT / "bench/RESULTS.md"
 BEGIN, END = "<!-- rendered from results.jsonl: begin -->", "<!-- rendered from results.jsonl: end -->"
 EARLIER = "<!-- earlier results -->"
-MARK = re.compile(r'\[([^\]]*)\]\(([\w./]*RESULTS\.md) "([\w-]+)\.(\w+)(?:\*([\d.]+))?"\)')
+MARK = re.compile(r'\[([^\]]*)\]\(([\w./]*RESULTS\.md) "([\w-]+)\.([\w.-]+)(?:\*([\d.]+))?"\)')
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 SHOWN = {"figure", "value", "unit", "reference", "reference_is", "goal", "holds"}
 
@@ -170,7 +170,9 @@ def with_numbers(path, page, chosen, earlier):
             if written[0] not in NUMBER.findall(earlier.get(name, "")):
                 raise SystemExit(f"results.py: {where}, but {LINES.name} has no line of {name} without options, and its earlier result no {written[0]}")
             return mark[0]
-        value = line["result"].get(key)
+        value = line["result"]
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise SystemExit(f"results.py: {where}, and the line of {line['date']} has no such number: {json.dumps(line['result'])}")
         value *= float(factor or 1)

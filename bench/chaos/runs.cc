@@ -17,6 +17,8 @@ using std::chrono::duration;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr milliseconds kSettles{2000};
+
 std::string LogsIn(const std::string& folder) {
   const std::string logs = folder + "/audit";
   std::filesystem::create_directory(logs);
@@ -47,17 +49,18 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   Stage stage(options.stage, LogsIn(folder));
   if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
 
-  // What the job does while nobody strikes: as long as between two faults before the first, and the
-  // second half of every time between two, where the world is whole again by then. One window alone
-  // would be measured against the machine's drift over the run.
+  // What the job does while nobody strikes: as long as between two faults before the first, and in
+  // every time between two what is left once the world is whole and has settled. One window alone
+  // would be measured against the machine's drift over the run. bench/peers/torchrun measures so
+  // too.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
   const Time begin = steady_clock::now();
   std::this_thread::sleep_for(pause);
   const Time strikes_begin = steady_clock::now();
-  const Window before{begin, strikes_begin};
-  std::vector<Window> calm{before};
+  std::vector<Window> calm{{begin, strikes_begin}};
 
   std::vector<double> first_steps;
+  std::vector<double> wholes;
   int silent = 0;
   for (const Fault& fault :
        MakeSchedule(options.kinds, options.stage.workers, options.count, options.seed)) {
@@ -74,13 +77,16 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
         outcome->first_step, outcome->whole, outcome->longest_gap,
         static_cast<int>(outcome->steps_lost));
     std::fflush(stdout);
-    if (steady_clock::now() < struck + pause / 2) calm.push_back({struck + pause / 2, next});
+    wholes.push_back(outcome->whole);
+    const Time settled = steady_clock::now() + kSettles;
+    if (settled < next) calm.push_back({settled, next});
     std::this_thread::sleep_until(next);
   }
   const Time end = steady_clock::now();
   const auto steps = stage.trail().steps();
   const double kept = RateOf(steps, {{strikes_begin, end}});
   std::sort(first_steps.begin(), first_steps.end());
+  std::sort(wholes.begin(), wholes.end());
   const double seconds = duration<double>(end - strikes_begin).count();
   return Conclude(
       seed, stage, folder,
@@ -89,8 +95,9 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
        {"steps", steps.back().step},
        {"seconds", seconds},
        {"median_step_ms", MedianStepMillis(steps)},
+       {"undisturbed_steps_per_second", RateOf(steps, calm)},
+       {"median_whole_ms", wholes.empty() ? -1 : wholes[wholes.size() / 2]},
        {"throughput_kept", kept / RateOf(steps, calm)},
-       {"throughput_kept_of_first_window", kept / RateOf(steps, {before})},
        {"silent_cost", static_cast<double>(silent) *
                            static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
        {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},

@@ -60,6 +60,9 @@ Stage::Stage(const StageOptions& options, std::string folder)
 }
 
 Result<void> Stage::Begin() {
+  for (int worker = 0; options_.cpus > 0 && worker < options_.workers; ++worker) {
+    job_.LimitCpu(worker, options_.cpus);
+  }
   job_.StartLauncher(term_);
   StartWorkers(0, wanted_);
   Order(wanted_);

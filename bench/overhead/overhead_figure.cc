@@ -1,9 +1,10 @@
 // Figure B11: what fault tolerance costs a step when nothing fails. A world of ranks over Gloo, one
 // process each, trains in alternating blocks of steps: through a session whose agent could change
-// its world at any time, through another one that also writes the audit log, and through a bare
-// loop that only reduces and updates. Model, buckets, communicator and optimizer are the same
-// objects, so that nothing but the session differs. The figure is the median, over the rounds, of
-// the session's block against the bare one.
+// its world at any time and which takes snapshots into shared memory, as a job's does, through
+// another one that also writes the audit log, and through a bare loop that only reduces and
+// updates. Model, buckets, communicator and optimizer are the same objects, so that nothing but the
+// session differs. The figure is the median, over the rounds, of the session's block against the
+// bare one.
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -30,8 +31,10 @@
 
 #include "bench/overhead/quiet_agent.h"
 #include "common/base/log.h"
+#include "common/control/pod_contract.h"
 #include "worker/bench/median.h"
 #include "worker/trainer/agent_membership.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/communicator_wrapper.h"
 #include "worker/trainer/comm/gloo_communicator.h"
 #include "worker/trainer/file_store.h"
@@ -92,14 +95,37 @@ std::shared_ptr<Position> PositionAt(const std::string& path) {
   return position;
 }
 
-// A session with an agent of its own.
+// A folder in shared memory, where a job's snapshots are.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    std::string path = std::string(control::kSnapshotDir) + "/ringmaster-b11-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) {
+      Must(Result<void>(Error{ErrorKind::kUnavailable, "cannot make a folder in /dev/shm"}));
+    }
+    path_ = path;
+  }
+  ~SharedFolder() { std::filesystem::remove_all(path_); }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A session with an agent of its own, and snapshots.
 class Elastic {
  public:
-  Elastic(const std::string& name, const std::string& audit_log, Communicator& communicator,
-          Buckets& buckets, Sgd& optimizer, const Options& options)
+  Elastic(const std::string& name, const std::string& audit_log, const std::string& model,
+          Communicator& communicator, Buckets& buckets, Sgd& optimizer, const Options& options)
       : agent_(name + ".socket", WorldOf(communicator.rank(), communicator.size())),
         membership_(Must(AgentMembership::Connect(name + ".socket", 0, clock_))),
         audit_(Must(AuditLog::Open(audit_log))),
+        keeper_(Must(StateKeeper::Open({.checkpoints = {},
+                                        .snapshot_folder = snapshots_.path(),
+                                        .identity = {.run = "b11", .model = model, .shaping = {}}},
+                                       optimizer.state(), *membership_, clock_))),
         session_(*membership_,
                  [&communicator](const World&, Deadline) -> Result<std::unique_ptr<Communicator>> {
                    return std::unique_ptr<Communicator>(new Lent(communicator));
@@ -107,7 +133,8 @@ class Elastic {
                  buckets, optimizer.state(), audit_, clock_,
                  {.global_batch = options.global_batch,
                   .timeout = kTimeout,
-                  .position = PositionAt(name + ".page")}) {
+                  .position = PositionAt(name + ".page"),
+                  .keeper = keeper_.get()}) {
     Must(session_.Join());
   }
 
@@ -132,6 +159,8 @@ class Elastic {
   QuietAgent agent_;
   const std::unique_ptr<AgentMembership> membership_;
   AuditLog audit_;
+  SharedFolder snapshots_;
+  const std::unique_ptr<StateKeeper> keeper_;
   Session session_;
 };
 
@@ -184,8 +213,10 @@ Blocks RunRank(int rank, const Options& options, const std::string& folder) {
   GlooCommunicator communicator(world, steady_clock::now() + kTimeout, left_behind);
   const std::string name = folder + "/" + std::to_string(rank);
   Bare bare(communicator, buckets, options);
-  Elastic plain(name + "-plain", "", communicator, buckets, optimizer, options);
-  Elastic audited(name + "-audited", folder + "/audit", communicator, buckets, optimizer, options);
+  const std::string model = workload->model();
+  Elastic plain(name + "-plain", "", model, communicator, buckets, optimizer, options);
+  Elastic audited(name + "-audited", folder + "/audit", model, communicator, buckets, optimizer,
+                  options);
   const std::array<std::function<void(int64_t)>, 3> kinds{
       [&](int64_t step) { bare.Step(*workload, optimizer, step); },
       [&](int64_t step) { plain.Step(*workload, optimizer, step); },
@@ -229,7 +260,8 @@ void Print(const Blocks& blocks, const Options& options) {
       {"figure", "B11"},
       {"value", session},
       {"unit",
-       "% longer steps through a session than in a bare loop, median of alternating blocks"},
+       "% longer steps through a session with snapshots than in a bare loop, median of alternating "
+       "blocks"},
       {"reference", bare_ms},
       {"reference_is", "ms of a step of the bare loop, the same run"},
       {"goal", "<= 1"},

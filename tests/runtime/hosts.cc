@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -47,6 +48,12 @@ std::string OwnMemoryGroup() {
     if (found != std::string::npos) return "/sys/fs/cgroup/memory" + line.substr(found + 8);
   }
   return "";
+}
+
+// The folder of a control group below the root, of the version that this machine has.
+std::string CpuGroup(const std::string& name) {
+  const bool unified = std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers");
+  return std::string("/sys/fs/cgroup") + (unified ? "/" : "/cpu/") + name;
 }
 
 // Chains of nftables that swallow packets without a word.
@@ -100,6 +107,24 @@ void Hosts::LimitMemory(int host, int64_t bytes) {
   memory_groups_[host] = group;
 }
 
+void Hosts::LimitCpu(int host, double cpus) {
+  constexpr int kPeriodMicros = 10000;
+  const std::string group = CpuGroup(Namespace(host));
+  const std::string quota = std::to_string(std::lround(cpus * kPeriodMicros));
+  const std::string period = std::to_string(kPeriodMicros);
+  std::filesystem::create_directory(group);
+  if (std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers")) {
+    WriteFile("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
+    WriteFile(group + "/cpu.max", quota + " " + period);
+    EXPECT_EQ(ReadFile(group + "/cpu.max"), quota + " " + period + "\n");
+  } else {
+    WriteFile(group + "/cpu.cfs_period_us", period);
+    WriteFile(group + "/cpu.cfs_quota_us", quota);
+    EXPECT_EQ(ReadFile(group + "/cpu.cfs_quota_us"), quota + "\n");
+  }
+  cpu_groups_[host] = group;
+}
+
 Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid())) {
   RemoveLeftovers();
   StartRemover();
@@ -125,9 +150,11 @@ void Hosts::StartRemover() {
   script += "ip link del " + prefix_ + "b; ";
   for (int host = 0; host < count_; ++host) {
     // A group goes when its last process has.
-    const std::string group = OwnMemoryGroup() + "/" + Namespace(host);
-    script += "for i in 1 2 3 4 5; do [ -d " + group + " ] || break; rmdir " + group +
-              " || sleep 1; done; ";
+    for (const std::string& group :
+         {OwnMemoryGroup() + "/" + Namespace(host), CpuGroup(Namespace(host))}) {
+      script += "for i in 1 2 3 4 5; do [ -d " + group + " ] || break; rmdir " + group +
+                " || sleep 1; done; ";
+    }
   }
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
@@ -152,9 +179,11 @@ Hosts::~Hosts() {
     Ip("netns del " + Namespace(host));
   }
   Ip("link del " + prefix_ + "b");
-  for (const auto& limited : memory_groups_) {
-    const std::string& group = limited.second;
-    EXPECT_TRUE(WaitUntil(Seconds(10), [&] { return rmdir(group.c_str()) == 0; })) << group;
+  for (const auto* groups : {&memory_groups_, &cpu_groups_}) {
+    for (const auto& limited : *groups) {
+      const std::string& group = limited.second;
+      EXPECT_TRUE(WaitUntil(Seconds(10), [&] { return rmdir(group.c_str()) == 0; })) << group;
+    }
   }
   EXPECT_EQ(write(remover_pipe_, "\n", 1), 1);
   close(remover_pipe_);
@@ -177,6 +206,9 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
   const std::string enter = (limited ? kMountGroups : "") + MountOwnFolders(argv.front()) + kEnter;
   std::vector<std::string> command;
   if (limited) command = {"sh", "-c", kJoinGroup, group->second};
+  if (const auto cpu_group = cpu_groups_.find(host); cpu_group != cpu_groups_.end()) {
+    command.insert(command.end(), {"sh", "-c", kJoinGroup, cpu_group->second});
+  }
   const std::vector<std::string> start = {
       "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
       "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",

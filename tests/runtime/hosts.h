@@ -33,6 +33,10 @@ class Hosts {
   // sees it as a container does. REQUIRES: CanLimitMemory().
   void LimitMemory(int host, int64_t bytes);
 
+  // What starts on this host from here on has so many CPUs, in periods of 10 ms, by a control group
+  // of either version. REQUIRES: root.
+  void LimitCpu(int host, double cpus);
+
   std::string Address(int host) const;
   std::string Namespace(int host) const;
 
@@ -64,6 +68,7 @@ class Hosts {
   int remover_pipe_ = -1;
   pid_t remover_ = -1;
   std::map<int, std::string> memory_groups_;  // their folders, by host
+  std::map<int, std::string> cpu_groups_;
 };
 
 }  // namespace ringmaster::runtime_test

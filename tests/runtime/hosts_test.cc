@@ -3,7 +3,10 @@
 #include "tests/runtime/hosts.h"
 
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +19,16 @@ bool Left(pid_t owner) {
   const std::string prefix = "rmt" + std::to_string(owner);
   return RunCommand({"ip", "netns", "list"}).output.find(prefix + "h") != std::string::npos ||
          RunCommand({"ip", "-o", "link"}).output.find(prefix) != std::string::npos;
+}
+
+// In how many periods the processes of a control group had to wait for the next one.
+int Throttled(const std::string& group) {
+  std::istringstream words(ReadFile(group + "/cpu.stat"));
+  std::string name;
+  for (int64_t value = 0; words >> name >> value;) {
+    if (name == "nr_throttled") return static_cast<int>(value);
+  }
+  return 0;
 }
 
 class HostsTest : public testing::TestWithParam<int> {};
@@ -55,6 +68,23 @@ TEST(Hosts, OfOneProgramFollowEachOther) {
   const Hosts second(1);
 
   EXPECT_EQ(RunCommand({"ip", "netns", "exec", second.Namespace(0), "true"}).exit_code, 0);
+}
+
+TEST(Hosts, HaveNoMoreOfTheProcessorThanTheirQuota) {
+  if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
+  std::string group;
+  {
+    Hosts hosts(1);
+    hosts.LimitCpu(0, 0.1);
+    for (const char* root : {"/sys/fs/cgroup/", "/sys/fs/cgroup/cpu/"}) {
+      if (std::filesystem::exists(root + hosts.Namespace(0))) group = root + hosts.Namespace(0);
+    }
+    const auto busy =
+        hosts.Start(0, "host-0", {}, {"/bin/sh", "-c", "while :; do :; done"}, "/dev/null");
+
+    EXPECT_TRUE(WaitUntil(Seconds(60), [&] { return Throttled(group) >= 5; })) << group;
+  }
+  EXPECT_FALSE(std::filesystem::exists(group)) << group << " was left behind";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ refused "avg" allreduce -o avg
 refused "-r 7" broadcast -b 8 -e 8 -r 7
 refused "no element" all-gather -b 4 -e 4 -d double
 refused "no NCCL" allreduce --backend=nccl
-refused "--transport" throughput --transport=tcp
+refused "--network" throughput --network=vgg
 refused "mpi" allreduce --backend=mpi
 refused "'none'" communicator -b none
 refused "/no/such/folder" compression --data=/no/such/folder

@@ -37,10 +37,9 @@ trainer::CommunicatorFactory Communicators(trainer::LeftBehind& left_behind,
 
 }  // namespace
 
-RankGroup::RankGroup(const World& world, trainer::HostTransport transport)
-    : world_(world), transport_(transport) {
+RankGroup::RankGroup(const World& world, int threads) : world_(world) {
   trainer::KeepFreedMemory();
-  at::set_num_threads(1);
+  at::set_num_threads(threads);
 }
 
 Result<std::optional<RunSummary>> RankGroup::Together(const Training& training, int ranks) {
@@ -89,18 +88,20 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   trainer::AuditLog audit;
   const std::unique_ptr<trainer::Workload> workload = training.workload(training.global_batch);
   workload->WarmUp();
-  trainer::Buckets buckets(workload->parameters(), {});
+  trainer::Buckets buckets(workload->parameters(), {.averages = workload->averages()});
   trainer::Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                          {.learning_rate = training.learning_rate,
                           .momentum = training.momentum,
                           .schedule = trainer::RateSchedule::kCosine,
-                          .total_steps = training.steps});
+                          .total_steps = training.steps,
+                          .averages = workload->averages()});
   const auto codec = trainer::MakeHostRowCodec(training.compression);
   world.members.clear();
   const std::shared_ptr<trainer::Store> store = world.store;
   const auto membership = trainer::MakeStaticMembership(std::move(world), store);
   trainer::Session session(
-      *membership, Communicators(left_behind, transport_), buckets, optimizer.state(), audit, clock,
+      *membership, Communicators(left_behind, training.transport), buckets, optimizer.state(),
+      audit, clock,
       {.global_batch = training.global_batch, .timeout = kStepTimeout, .codec = codec.get()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined.error();
   Result<trainer::StepLog> log = trainer::StepLog::Open("none");

@@ -26,14 +26,14 @@ struct Training {
   double learning_rate = 0.03;
   double momentum = 0.9;
   trainer::Compression compression = trainer::Compression::kNone;
+  trainer::HostTransport transport = trainer::HostTransport::kAuto;
 };
 
 // Thread-safety: one thread.
 class RankGroup {
  public:
-  // `world` is that of RunOnRanks().
-  explicit RankGroup(const trainer::World& world,
-                     trainer::HostTransport transport = trainer::HostTransport::kAuto);
+  // `world` is that of RunOnRanks(). Each rank computes with so many threads.
+  explicit RankGroup(const trainer::World& world, int threads = 1);
 
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
@@ -51,7 +51,6 @@ class RankGroup {
   Result<std::vector<std::string>> Gather(const std::string& mine);
 
   const trainer::World world_;
-  const trainer::HostTransport transport_;
   int runs_ = 0;
   int gathered_ = 0;
 };

@@ -10,56 +10,85 @@
 #include "worker/bench/median.h"
 #include "worker/bench/ranks.h"
 #include "worker/bench/training/digits.h"
+#include "worker/bench/training/image_classifier.h"
 #include "worker/bench/training/rank_group.h"
 #include "worker/trainer/workloads/mnist.h"
 
 namespace ringmaster::bench {
 namespace {
 
-constexpr double kGoalOverDdp = 1.25;
-constexpr double kGoalOfApart = 0.95;
+constexpr char kMnist[] = "mnist";
+constexpr int64_t kMnistBatch = 256;
+constexpr int64_t kMnistSteps = 150;
+constexpr int kWays = 4;
 
 struct ThroughputFlags {
+  std::string network = kMnist;
   int ranks = 2;
-  int64_t global_batch = 256;
-  int64_t steps = 150;
+  int threads = 1;           // of a rank that compute, on both sides
+  int64_t global_batch = 0;  // 0, and below: the network's own
+  int64_t steps = 0;
   int rounds = 5;
-  int64_t samples = 8192;
-  int loader_threads = 1;
-  std::string transport = trainer::NameOf(trainer::HostTransport::kAuto);
-  std::string ddp;  // a command; empty: PyTorch is not measured
+  int64_t samples = 0;
+  int loader_threads = 0;
+  std::string peer;  // a command; empty: PyTorch is not measured
   std::string json;
 };
+
+const ImageNetwork* NetworkOf(const ThroughputFlags& flags) {
+  for (const ImageNetwork& network : ImageNetworks()) {
+    if (flags.network == network.name) return &network;
+  }
+  return nullptr;
+}
+
+// Zeros replaced by what the network is measured with.
+ThroughputFlags Completed(ThroughputFlags flags) {
+  const ImageNetwork* const network = NetworkOf(flags);
+  const auto complete = [](int64_t& value, int64_t usual) {
+    if (value == 0) value = usual;
+  };
+  complete(flags.global_batch, network == nullptr ? kMnistBatch : network->global_batch);
+  complete(flags.steps, network == nullptr ? kMnistSteps : network->steps);
+  complete(flags.samples, network == nullptr ? 8192 : 8 * flags.global_batch);
+  return flags;
+}
 
 // Samples a second, a value a round.
 struct Rates {
   std::vector<double> together;
+  std::vector<double> gloo;
   std::vector<double> apart;
-  std::vector<double> ddp;
+  std::vector<double> peer;
+  nlohmann::json settings;  // of the peer: {"setting": the best, "tried": {setting: samples/s}}
 };
 
-// What the command prints last is {"samples_per_second": …}; 0 where it is not.
-double RunDdp(const ThroughputFlags& flags) {
-  const std::string command = flags.ddp + " --ranks=" + std::to_string(flags.ranks) +
+// The object that the command prints last; null where there is none.
+nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
+  const std::string command = flags.peer + " --network=" + flags.network +
+                              " --ranks=" + std::to_string(flags.ranks) +
+                              " --threads=" + std::to_string(flags.threads) +
                               " --global-batch=" + std::to_string(flags.global_batch) +
-                              " --steps=" + std::to_string(flags.steps);
+                              " --steps=" + std::to_string(flags.steps) + more;
   std::FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return 0;
+  if (pipe == nullptr) return nullptr;
   std::array<char, 4096> line{};
   std::string last;
   while (std::fgets(line.data(), line.size(), pipe) != nullptr) last = line.data();
-  const bool succeeded = ::pclose(pipe) == 0;
-  const auto json = nlohmann::json::parse(last, nullptr, false);
-  if (!succeeded || !json.is_object() || !json.contains("samples_per_second")) return 0;
-  return json["samples_per_second"].get<double>();
+  auto said = nlohmann::json::parse(last, nullptr, false);
+  const bool succeeded = ::pclose(pipe) == 0 && said.is_object();
+  return succeeded ? std::move(said) : nullptr;
 }
 
-// The three, in an order that turns from round to round.
+// All ways to train, in an order that turns from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)
       : group_(group), flags_(flags) {
-    training_.workload = [&](int64_t global_batch) {
+    const ImageNetwork* const network = NetworkOf(flags);
+    training_.workload = [&flags, &digits,
+                          network](int64_t global_batch) -> std::unique_ptr<trainer::Workload> {
+      if (network != nullptr) return MakeImageClassifier(*network, global_batch, flags.samples);
       return trainer::MakeMnist(
           digits.dataset(),
           {.seed = 1, .global_batch = global_batch, .loader_threads = flags.loader_threads});
@@ -71,16 +100,22 @@ class Throughput {
 
   Result<Rates> Run() {
     Rates rates;
+    if (!flags_.peer.empty()) {
+      const Result<nlohmann::json> chosen = Peer(" --choose", "setting");
+      if (!chosen.ok()) return chosen.error();
+      rates.settings = *chosen;
+      setting_ = " --setting=" + rates.settings["setting"].get<std::string>();
+    }
     for (int round = 0; round < flags_.rounds; ++round) {
-      for (int turn = 0; turn < 3; ++turn) {
-        const int which = (turn + round) % 3;
-        const Result<double> rate = which == 0 ? Together() : which == 1 ? Apart() : Ddp();
-        if (!rate.ok()) return rate.error();
-        (which == 0 ? rates.together : which == 1 ? rates.apart : rates.ddp).push_back(*rate);
+      for (int turn = 0; turn < kWays; ++turn) {
+        const Result<void> measured = Measure((turn + round) % kWays, rates);
+        if (!measured.ok()) return measured.error();
       }
       if (group_.rank() == 0) {
-        std::printf("round %d: together %.0f, apart %.0f, PyTorch DDP %.0f samples/s\n", round + 1,
-                    rates.together.back(), rates.apart.back(), rates.ddp.back());
+        std::printf(
+            "round %d: together %.1f, over Gloo %.1f, apart %.1f, PyTorch DDP %.1f samples/s\n",
+            round + 1, rates.together.back(), rates.gloo.back(), rates.apart.back(),
+            rates.peer.back());
         std::fflush(stdout);
       }
     }
@@ -88,8 +123,21 @@ class Throughput {
   }
 
  private:
-  Result<double> Together() {
-    const auto summary = group_.Together(training_, flags_.ranks);
+  Result<void> Measure(int way, Rates& rates) {
+    const Result<double> rate = way == 0   ? Together(trainer::HostTransport::kAuto)
+                                : way == 1 ? Together(trainer::HostTransport::kGloo)
+                                : way == 2 ? Apart()
+                                           : PeersRate();
+    if (!rate.ok()) return rate.error();
+    const std::array<std::vector<double>*, kWays> into{&rates.together, &rates.gloo, &rates.apart,
+                                                       &rates.peer};
+    into[static_cast<std::size_t>(way)]->push_back(*rate);
+    return {};
+  }
+  Result<double> Together(trainer::HostTransport transport) {
+    Training training = training_;
+    training.transport = transport;
+    const auto summary = group_.Together(training, flags_.ranks);
     if (!summary.ok()) return summary.error();
     return summary->has_value() ? (*summary)->samples_per_second : 0;
   }
@@ -103,48 +151,53 @@ class Throughput {
                              return sum + summary.samples_per_second;
                            });
   }
-  Result<double> Ddp() {
-    if (flags_.ddp.empty()) return 0.0;
-    const Result<std::string> rate =
-        group_.OnRankZero([this] { return std::to_string(RunDdp(flags_)); });
-    if (!rate.ok()) return rate.error();
-    const double samples = std::strtod(rate->c_str(), nullptr);
-    if (samples > 0) return samples;
+  Result<double> PeersRate() {
+    if (flags_.peer.empty()) return 0.0;
+    const Result<nlohmann::json> said = Peer(setting_, "samples_per_second");
+    if (!said.ok()) return said.error();
+    return (*said)["samples_per_second"].get<double>();
+  }
+  // What the peer's command says, asked by rank 0 while the others wait.
+  Result<nlohmann::json> Peer(const std::string& more, const char* key) {
+    const Result<std::string> said =
+        group_.OnRankZero([&] { return AskPeer(flags_, more).dump(); });
+    if (!said.ok()) return said.error();
+    auto json = nlohmann::json::parse(*said, nullptr, false);
+    if (json.is_object() && json.contains(key)) return json;
     return Error{ErrorKind::kUnavailable,
-                 "PyTorch's training did not end well; its own message is above: " + flags_.ddp};
+                 "PyTorch's training did not end well; its own message is above: " + flags_.peer};
   }
 
   RankGroup& group_;
   const ThroughputFlags& flags_;
   Training training_;
+  std::string setting_;  // the peer's, as a flag
 };
 
-nlohmann::ordered_json FigureOf(const Rates& rates, const ThroughputFlags& flags) {
+nlohmann::ordered_json ResultOf(const Rates& rates, const ThroughputFlags& flags) {
   const double together = Median(rates.together);
+  const double gloo = Median(rates.gloo);
   const double apart = Median(rates.apart);
-  const double ddp = Median(rates.ddp);
-  const bool compared = ddp > 0;
-  const double over_ddp = compared ? together / ddp : 0;
-  nlohmann::ordered_json figure{
-      {"figure", "B13"},
-      {"value", nullptr},
-      {"unit", "samples/s over those of PyTorch DDP, medians of alternating rounds"},
-      {"reference", nullptr},
-      {"reference_is", "samples/s of PyTorch DDP over Gloo, the same run"},
-      {"goal", ">= 1.25; and >= 0.95 of as many ranks that do not communicate"},
-      {"holds", compared && over_ddp >= kGoalOverDdp && together / apart >= kGoalOfApart},
-      {"of_independent", together / apart},
-      {"samples_per_second", together},
-      {"independent_samples_per_second", apart},
-      {"ranks", flags.ranks},
-      {"global_batch", flags.global_batch},
-      {"steps", flags.steps},
-      {"rounds", flags.rounds}};
-  if (compared) {
-    figure["value"] = over_ddp;
-    figure["reference"] = ddp;
+  nlohmann::ordered_json result{{"bench", "throughput"},
+                                {"network", flags.network},
+                                {"samples_per_second", together},
+                                {"gloo_samples_per_second", gloo},
+                                {"independent_samples_per_second", apart},
+                                {"of_independent", together / apart},
+                                {"ranks", flags.ranks},
+                                {"threads", flags.threads},
+                                {"global_batch", flags.global_batch},
+                                {"steps", flags.steps},
+                                {"rounds", flags.rounds}};
+  if (!flags.peer.empty()) {
+    const double peer = Median(rates.peer);
+    result["peer_samples_per_second"] = peer;
+    result["over_peer"] = together / peer;
+    result["gloo_over_peer"] = gloo / peer;
+    result["peer_setting"] = rates.settings["setting"];
+    result["peer_tried"] = rates.settings.value("tried", nlohmann::json::object());
   }
-  return figure;
+  return result;
 }
 
 int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
@@ -154,28 +207,38 @@ int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
   }
   const Result<Digits> digits = Digits::Load("generated", flags.samples);
   if (!digits.ok()) return Refuse(digits.error().message);
-  RankGroup group(world, *trainer::HostTransportOf(flags.transport));
+  RankGroup group(world, flags.threads);
   const Result<Rates> rates = Throughput(group, flags, *digits).Run();
   if (!rates.ok()) return Refuse(rates.error().message, 1);
   if (world.rank != 0) return 0;
-  const nlohmann::ordered_json figure = FigureOf(*rates, flags);
-  std::printf("together %.0f samples/s, %.3f of independent ranks\n",
-              figure["samples_per_second"].get<double>(), figure["of_independent"].get<double>());
-  if (flags.ddp.empty()) {
-    std::printf("PyTorch was not measured: --ddp names the command that trains with it\n");
+  const nlohmann::ordered_json result = ResultOf(*rates, flags);
+  std::printf("%s: together %.1f samples/s (over Gloo %.1f), %.3f of independent ranks\n",
+              flags.network.c_str(), result["samples_per_second"].get<double>(),
+              result["gloo_samples_per_second"].get<double>(),
+              result["of_independent"].get<double>());
+  if (flags.peer.empty()) {
+    std::printf("PyTorch was not measured: --peer names the command that trains with it\n");
   } else {
-    std::printf("PyTorch DDP %.0f samples/s: %.3f times as fast\n",
-                figure["reference"].get<double>(), figure["value"].get<double>());
+    std::printf("PyTorch DDP %.1f samples/s (%s): %.3f times as fast, over Gloo %.3f\n",
+                result["peer_samples_per_second"].get<double>(),
+                result["peer_setting"].get<std::string>().c_str(),
+                result["over_peer"].get<double>(), result["gloo_over_peer"].get<double>());
   }
-  const Result<void> written = WriteJson(flags.json, figure);
+  const Result<void> written = WriteJson(flags.json, result);
   return written.ok() ? 0 : Refuse(written.error().message, 1);
 }
 
-int Run(const ThroughputFlags& flags) {
+int Run(const ThroughputFlags& given) {
+  const ThroughputFlags flags = Completed(given);
   if (flags.global_batch < flags.ranks) {
     return Refuse("--global-batch=" + std::to_string(flags.global_batch) +
                   " leaves ranks without samples: at least one for each of --ranks=" +
                   std::to_string(flags.ranks));
+  }
+  if (flags.samples < flags.global_batch) {
+    return Refuse(
+        "--generated-samples=" + std::to_string(flags.samples) +
+        " is less than a batch: at least --global-batch=" + std::to_string(flags.global_batch));
   }
   return RunOnRanks({.ranks = flags.ranks},
                     [&](const trainer::World& world) { return RunRank(world, flags); });
@@ -187,6 +250,12 @@ Command AddThroughput(CLI::App& app) {
   const auto flags = std::make_shared<ThroughputFlags>();
   CLI::App& command = *app.add_subcommand(
       "throughput", "samples/s of ranks together, each for itself, and of PyTorch (figure B13)");
+  command
+      .add_option("--network", flags->network,
+                  "mnist: that of the examples; the others' time is arithmetic")
+      ->check(CLI::IsMember({kMnist, "resnet18", "iresnet18"}));
+  command.add_option("--threads", flags->threads, "of a rank that compute, and of PyTorch's")
+      ->check(CLI::Range(1, 256));
   command.add_option("--ranks", flags->ranks, "that train")->check(CLI::Range(2, 64));
   command.add_option("--global-batch", flags->global_batch, "samples of a step, over all ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
@@ -197,10 +266,9 @@ Command AddThroughput(CLI::App& app) {
       ->check(CLI::Range(int64_t{64}, int64_t{1} << 24));
   command.add_option("--loader-threads", flags->loader_threads, "of a rank; 0: none")
       ->check(CLI::Range(0, 256));
-  command.add_option("--transport", flags->transport, "what the ranks reduce over")
-      ->check(CLI::IsMember({"auto", "gloo", "shared-memory"}));
-  command.add_option("--ddp", flags->ddp,
-                     "a command that trains the same with PyTorch (bench/ddp/throughput.sh)");
+  command.add_option(
+      "--peer", flags->peer,
+      "a command that trains the same with PyTorch (bench/peers/torchrun/throughput.sh)");
   command.add_option("--json", flags->json, "a file for the figure; '-': standard output");
   return {.app = &command, .run = [flags] { return Run(*flags); }};
 }

@@ -4,6 +4,10 @@ Starts torchrun with one agent for all ranks (what restarts them fastest: no oth
 undisturbed as long as between two faults, then kills a rank every so many seconds, and prints one JSON object. A step
 that is repeated after a restart counts once. A rank is killed only in a group that trains: restarts slower than the
 time between two faults stretch the schedule, and fewer faults fit into the limit.
+
+The undisturbed rate is that of the time before the first fault and, between two, of what is left once the group trains
+again and has settled: as bench/chaos measures ours. With --cpus each rank has so much of a CPU, by a control group, so
+that the others cannot use what a dead one left.
 """
 
 import argparse
@@ -21,6 +25,8 @@ import time
 import typing
 
 PR_SET_PDEATHSIG = 1
+SETTLES = 2.0  # seconds
+PERIOD = 10000  # microseconds
 
 
 class Step(typing.NamedTuple):
@@ -28,17 +34,53 @@ class Step(typing.NamedTuple):
     step: int
 
 
+class CpuGroups:
+    """A control group a rank, of version 1 or 2, that allows it so many CPUs."""
+
+    def __init__(self, ranks, cpus):
+        unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+        self.prefix = f"/sys/fs/cgroup/{'' if unified else 'cpu/'}ringmaster-ddp-{os.getpid()}-"
+        self.folders = [f"{self.prefix}{rank}" for rank in range(ranks)]
+        quota = str(round(cpus * PERIOD))
+        if unified:
+            self.write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu")
+        for folder in self.folders:
+            os.mkdir(folder)
+            if unified:
+                self.write(f"{folder}/cpu.max", f"{quota} {PERIOD}")
+            else:
+                self.write(f"{folder}/cpu.cfs_period_us", str(PERIOD))
+                self.write(f"{folder}/cpu.cfs_quota_us", quota)
+
+    @staticmethod
+    def write(path, text):
+        with open(path, "w") as file:
+            file.write(text)
+
+    def remove(self):
+        for folder in self.folders:
+            deadline = time.monotonic() + 10
+            while True:
+                try:
+                    os.rmdir(folder)
+                    break
+                except OSError:  # a rank is still ending in it
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.05)
+
+
 class Job:
     """torchrun and what its ranks write."""
 
-    def __init__(self, folder, options):
+    def __init__(self, folder, options, groups):
         self.folder = folder
         self.deadline = time.monotonic() + options.limit
         command = [
             sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.replicas}",
             "--max-restarts=1000", os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py"),
             f"--folder={folder}", f"--global-batch={options.global_batch}",
-            f"--checkpoint-every={options.checkpoint_every}",
+            f"--checkpoint-every={options.checkpoint_every}", *(["--tuned"] if options.tuned else []),
         ]  # fmt: skip
         environment = os.environ | {
             "OMP_NUM_THREADS": "1",
@@ -48,6 +90,8 @@ class Job:
             # 135712): a rank that is early reads the killed group's addresses, and connectFullMesh fails.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
+        if groups:
+            environment["CPU_GROUPS"] = groups.prefix
         with open(f"{folder}/log", "w") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env=environment,
@@ -111,8 +155,9 @@ def committed(steps, seconds):
     return max((step.step for step in steps if step.at <= seconds), default=0)
 
 
-def rate(steps, begin, end):
-    return (committed(steps, end) - committed(steps, begin)) / (end - begin)
+def rate(steps, windows):
+    done = sum(committed(steps, end) - committed(steps, begin) for begin, end in windows)
+    return done / sum(end - begin for begin, end in windows)
 
 
 def measure(job, options):
@@ -124,7 +169,7 @@ def measure(job, options):
     if job.process.poll() is not None or job.newest_group() != group:
         raise SystemExit("the group did not stay up before the first fault")
 
-    restart_seconds = []
+    windows, restart_seconds = [(calm, begin)], []
     while len(restart_seconds) < options.count and time.monotonic() + options.every <= job.deadline:
         victim = chooser.randrange(options.replicas)
         group, struck = job.newest_group(), time.monotonic()
@@ -136,15 +181,18 @@ def measure(job, options):
             f"kill-rank  rank {victim}: first step {restart_seconds[-1]:5.1f} s, steps to repeat {repeated}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
-        time.sleep(max(0, struck + options.every - time.monotonic()))
+        settled, following = first.at + SETTLES, max(struck + options.every, time.monotonic())
+        if settled < following:
+            windows.append((settled, following))
+        time.sleep(max(0, following - time.monotonic()))
     end = time.monotonic()
     if not restart_seconds:
         raise SystemExit("no fault fits into the --limit of the run: a longer limit or a shorter --every is needed")
 
     steps = job.steps()
-    undisturbed = rate(steps, calm, begin)
+    undisturbed = rate(steps, windows)
     return {
-        "throughput_kept": rate(steps, begin, end) / undisturbed,
+        "throughput_kept": rate(steps, [(begin, end)]) / undisturbed,
         "restart_seconds": statistics.median(restart_seconds),
         "faults": len(restart_seconds),
         "ranks": options.replicas,
@@ -154,6 +202,8 @@ def measure(job, options):
         "every": options.every,
         "undisturbed_steps_per_second": undisturbed,
         "checkpoint_every": options.checkpoint_every,
+        "tuned": options.tuned,
+        "cpus": options.cpus,
     }
 
 
@@ -164,13 +214,16 @@ def main():
     parser.add_argument("--count", type=int, default=8, help="faults, if as many fit into the limit")
     parser.add_argument("--every", type=float, default=29, help="seconds from one to the next")
     parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
+    parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--cpus", type=float, help="of each rank; without it all of the machine is anybody's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300, help="seconds of the whole run")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
 
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(folder, options)
+        groups = CpuGroups(options.replicas, options.cpus) if options.cpus else None
+        job = Job(folder, options, groups)
         try:
             result = measure(job, options)
         except SystemExit:
@@ -178,6 +231,8 @@ def main():
             raise
         finally:
             job.end()
+            if groups:
+                groups.remove()
     print(json.dumps(result))
 
 

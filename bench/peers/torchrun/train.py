@@ -13,30 +13,15 @@ import time
 
 PR_SET_PDEATHSIG = 1
 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # before torch, whose import takes seconds
+if "CPU_GROUPS" in os.environ:  # control groups, one a rank; its import counts, too
+    with open(f"{os.environ['CPU_GROUPS']}{os.environ['LOCAL_RANK']}/cgroup.procs", "w") as procs:
+        procs.write(str(os.getpid()))
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from torch import nn  # noqa: E402
+from networks import Mnist  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-
-class Net(nn.Module):
-    """The network of the MNIST examples, which worker/trainer/workloads/mnist.cc builds too."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 10, kernel_size=5)
-        self.conv2 = nn.Conv2d(10, 20, kernel_size=5)
-        self.drop = nn.Dropout2d()
-        self.linear1 = nn.Linear(320, 50)
-        self.linear2 = nn.Linear(50, 10)
-
-    def forward(self, x):
-        x = F.relu(F.max_pool2d(self.conv1(x), 2))
-        x = F.relu(F.max_pool2d(self.drop(self.conv2(x)), 2)).view(-1, 320)
-        x = F.dropout(F.relu(self.linear1(x)), training=self.training)
-        return F.log_softmax(self.linear2(x), dim=1)
 
 
 def main():
@@ -45,6 +30,7 @@ def main():
     parser.add_argument("--global-batch", type=int, required=True)
     parser.add_argument("--samples", type=int, default=2048)
     parser.add_argument("--checkpoint-every", type=int, required=True)
+    parser.add_argument("--tuned", action="store_true", help="what costs a user nothing: as throughput.py's")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -57,8 +43,9 @@ def main():
     torch.manual_seed(7)
     images = torch.randint(0, 256, (options.samples, 1, 28, 28), dtype=torch.uint8)
     labels = torch.randint(0, 10, (options.samples,))
-    model = DistributedDataParallel(Net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    tuning = {"gradient_as_bucket_view": True, "static_graph": True, "forward_sync_buffers": False} if options.tuned else {}
+    model = DistributedDataParallel(Mnist(), **tuning)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused=options.tuned)
 
     checkpoint = f"{options.folder}/checkpoint"
     step = 0

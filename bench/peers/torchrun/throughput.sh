@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The reference of B13: samples a second of PyTorch DDP. throughput.sh [--ranks=2] [--global-batch=256] [--steps=150]
+# The reference of B13: samples a second of PyTorch DDP. throughput.sh --network=mnist|resnet18|iresnet18 [--choose] …, as throughput.py
 # Prints one JSON line; what happens meanwhile goes to standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-PYTHONPATH=$("$here/install.sh")
+PYTHONPATH=$("$here/../../ddp/install.sh")
 export PYTHONPATH
 exec python3 -B "$here/throughput.py" "$@"

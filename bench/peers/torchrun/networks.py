@@ -1,0 +1,138 @@
+"""The networks that both sides of the figures train: as worker/trainer/workloads/mnist.cc and
+worker/bench/training/image_classifier.cc build them."""
+
+import typing
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Mnist(nn.Module):
+    """The network of the MNIST examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 10, kernel_size=5)
+        self.conv2 = nn.Conv2d(10, 20, kernel_size=5)
+        self.drop = nn.Dropout2d()
+        self.linear1 = nn.Linear(320, 50)
+        self.linear2 = nn.Linear(50, 10)
+
+    def forward(self, x):
+        x = F.relu(F.max_pool2d(self.conv1(x), 2))
+        x = F.relu(F.max_pool2d(self.drop(self.conv2(x)), 2)).view(-1, 320)
+        x = F.dropout(F.relu(self.linear1(x)), training=self.training)
+        return F.log_softmax(self.linear2(x), dim=1)
+
+
+def convolution(inputs, outputs, kernel, stride):
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """ResNet's (He et al., arXiv 1512.03385)."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1, self.bn1 = convolution(inputs, outputs, 3, stride), nn.BatchNorm2d(outputs)
+        self.conv2, self.bn2 = convolution(outputs, outputs, 3, 1), nn.BatchNorm2d(outputs)
+        self.shortcut = (
+            nn.Sequential(convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)) if stride != 1 else nn.Identity()
+        )
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + self.shortcut(x), inplace=True)
+
+
+class ImprovedBlock(nn.Module):
+    """IResNet's, as in insightface's arcface_torch."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), convolution(inputs, outputs, 3, 1)
+        self.bn2, self.prelu = nn.BatchNorm2d(outputs), nn.PReLU(outputs)
+        self.conv2, self.bn3 = convolution(outputs, outputs, 3, stride), nn.BatchNorm2d(outputs)
+        self.shortcut = (
+            nn.Sequential(convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)) if stride != 1 else nn.Identity()
+        )
+
+    def forward(self, x):
+        y = self.conv1(self.bn1(x))
+        y = self.conv2(self.prelu(self.bn2(y)))
+        return self.bn3(y) + self.shortcut(x)
+
+
+def stages(block, strides):
+    channels, blocks = 64, []
+    for outputs, stride in zip((64, 128, 256, 512), strides):
+        blocks += [block(channels, outputs, stride), block(outputs, outputs, 1)]
+        channels = outputs
+    return nn.Sequential(*blocks)
+
+
+class ResNet18(nn.Module):
+    """On 32×32."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        self.begin = nn.Sequential(convolution(3, 64, 3, 1), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
+        self.stages = stages(BasicBlock, (1, 2, 2, 2))
+        self.head = nn.Linear(512, classes)
+
+    def forward(self, x):
+        return self.head(F.adaptive_avg_pool2d(self.stages(self.begin(x)), 1).flatten(1))
+
+
+class IResNet18(nn.Module):
+    """On 56×56, with a linear layer in the place of partial-fc."""
+
+    def __init__(self, classes=1000, side=56):
+        super().__init__()
+        self.begin = nn.Sequential(convolution(3, 64, 3, 1), nn.BatchNorm2d(64), nn.PReLU(64))
+        self.stages = stages(ImprovedBlock, (2, 2, 2, 2))
+        self.bn = nn.BatchNorm2d(512)
+        for _ in range(4):
+            side = (side + 1) // 2
+        self.fc = nn.Linear(512 * side * side, 512)
+        self.features = nn.BatchNorm1d(512)
+        self.head = nn.Linear(512, classes)
+
+    def forward(self, x):
+        x = self.bn(self.stages(self.begin(x))).flatten(1)
+        return self.head(self.features(self.fc(x)))
+
+
+class Network(typing.NamedTuple):
+    make: typing.Callable[[], nn.Module]
+    channels: int
+    side: int
+    classes: int
+    samples: int
+    loss: typing.Callable
+
+
+NETWORKS = {
+    "mnist": Network(Mnist, 1, 28, 10, 8192, F.nll_loss),
+    "resnet18": Network(ResNet18, 3, 32, 10, 256, F.cross_entropy),
+    "iresnet18": Network(IResNet18, 3, 56, 1000, 256, F.cross_entropy),
+}
+
+
+def data(network, samples):
+    """Made-up images as they lie in memory, and their labels: bytes for mnist, numbers for the others."""
+    generator = torch.Generator().manual_seed(7)
+    shape = (samples, network.channels, network.side, network.side)
+    images = (
+        torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+        if network.channels == 1
+        else torch.randn(shape, generator=generator)
+    )
+    return images, torch.randint(0, network.classes, (samples,), generator=generator)
+
+
+def pixels(batch):
+    """What the network takes."""
+    return (batch.float() / 255 - 0.1307) / 0.3081 if batch.dtype == torch.uint8 else batch

@@ -1,0 +1,136 @@
+"""Samples a second of PyTorch DistributedDataParallel: the reference of figure B13.
+
+Starts torchrun, trains a few steps to warm up and then so many, and prints one JSON object. With --choose it tries every
+setting and prints {"setting": the fastest, "tried": {setting: samples a second}}.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+# plain: as PyTorch's tutorials write it. tuned: what costs a user nothing. compiled: torch.compile, whose own time is warm-up.
+SETTINGS = {
+    "plain": set(),
+    "tuned": {"tuned"},
+    "channels-last": {"tuned", "channels_last"},
+    "compiled": {"tuned", "compile"},
+    "compiled-channels-last": {"tuned", "compile", "channels_last"},
+}
+WARM_UP = 5
+LIMIT = 300  # seconds of a setting, compilation included
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--network", choices=["mnist", "resnet18", "iresnet18"], default="mnist")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="that compute, of each rank")
+    parser.add_argument("--global-batch", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--setting", choices=SETTINGS, default="plain")
+    parser.add_argument("--choose", action="store_true")
+    return parser.parse_args()
+
+
+def start_ranks(options, setting):
+    """torchrun's last line, as an object."""
+    command = [
+        sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}",
+        os.path.abspath(__file__), f"--network={options.network}", f"--ranks={options.ranks}", f"--threads={options.threads}",
+        f"--global-batch={options.global_batch}", f"--steps={options.steps}", f"--setting={setting}",
+    ]  # fmt: skip
+    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    if include := python_headers():
+        environment["CPLUS_INCLUDE_PATH"] = include
+    try:
+        ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:  # the ranks end with torchrun
+        raise SystemExit(f"it took more than {LIMIT} s") from None
+    if ran.returncode != 0:
+        raise SystemExit(ran.returncode)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def python_headers():
+    """Where torch.compile's programs find Python.h, if it is not where the compiler looks."""
+    import sysconfig
+
+    folder = pathlib.Path(sysconfig.get_paths()["include"])
+    return str(folder) if (folder / "Python.h").exists() else ""
+
+
+def choose(options):
+    tried = {}
+    for setting in SETTINGS:
+        try:
+            tried[setting] = start_ranks(options, setting)["samples_per_second"]
+        except SystemExit as ended:
+            if setting == "plain":
+                raise
+            print(f"PyTorch's setting {setting} did not train ({ended}); it is left out", file=sys.stderr)
+            tried[setting] = None
+    best = max((setting for setting in tried if tried[setting]), key=tried.get)
+    print(json.dumps({"setting": best, "tried": tried}), flush=True)
+
+
+def train(options):
+    import train as example  # noqa: F401  sets the process up to end with its parent, before it imports torch
+    import torch
+    import torch.distributed as dist
+    from networks import NETWORKS, data, pixels
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.set_num_threads(options.threads)
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(7)
+    network, chosen = NETWORKS[options.network], SETTINGS[options.setting]
+    samples = max(network.samples, options.global_batch)
+    images, labels = data(network, samples)
+    model, layout = network.make(), torch.contiguous_format
+    if "channels_last" in chosen:
+        layout = torch.channels_last
+        model = model.to(memory_format=layout)
+    if "compile" in chosen:
+        model = torch.compile(model)
+    if "tuned" in chosen:
+        model = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, forward_sync_buffers=False)
+    else:
+        model = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused="tuned" in chosen)
+    share = slice(rank * options.global_batch // size, (rank + 1) * options.global_batch // size)
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(1))
+    for step in range(WARM_UP + options.steps):
+        if step == WARM_UP:
+            dist.barrier()
+            begin = time.monotonic()
+        first = step * options.global_batch % (samples - options.global_batch + 1)
+        batch = order[first : first + options.global_batch][share]
+        inputs = pixels(images[batch]).contiguous(memory_format=layout)
+        optimizer.zero_grad()
+        network.loss(model(inputs), labels[batch]).backward()
+        optimizer.step()
+    seconds = time.monotonic() - begin
+    if rank == 0:
+        print(json.dumps({"samples_per_second": options.steps * options.global_batch / seconds}), flush=True)
+    dist.destroy_process_group()
+    sys.stderr.flush()
+    os._exit(0)  # torn down in order, the process aborts now and then: "terminate called without an active exception"
+
+
+def main():
+    options = parse()
+    if "LOCAL_RANK" in os.environ:
+        train(options)
+    elif options.choose:
+        choose(options)
+    else:
+        print(json.dumps(start_ranks(options, options.setting)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

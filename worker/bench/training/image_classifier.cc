@@ -1,0 +1,110 @@
+#include "worker/bench/training/image_classifier.h"
+
+#include <ATen/ATen.h>
+
+#include <c10/core/GradMode.h>
+
+#include "worker/bench/training/resnet.h"
+#include "worker/trainer/backbones/backbone.h"
+#include "worker/trainer/backbones/layers.h"
+
+namespace ringmaster::bench {
+namespace {
+
+using trainer::Backbone;
+using trainer::NamedTensor;
+using trainer::Share;
+
+constexpr uint64_t kClassifierSeed = 1;
+constexpr int64_t kFeatures = 512;
+
+std::unique_ptr<Backbone> BackboneOf(const ImageNetwork& network) {
+  const trainer::BackboneOptions options{.shape = {.channels = 3, .side = network.side},
+                                         .dimension = kFeatures,
+                                         .seed = kClassifierSeed};
+  if (std::string(network.name) == "iresnet18") return trainer::MakeBackbone("r18", options);
+  return MakeResNet18(options);
+}
+
+class ImageClassifier final : public trainer::Workload {
+ public:
+  ImageClassifier(const ImageNetwork& network, int64_t global_batch, int64_t samples)
+      : order_(kClassifierSeed, samples, global_batch), backbone_(BackboneOf(network)) {
+    head_ = layers_.MakeLinear("head", kFeatures, network.classes);
+    at::manual_seed(kClassifierSeed);
+    images_ = at::randn({samples, 3, network.side, network.side});
+    labels_ = at::randint(network.classes, {samples}, at::kLong);
+  }
+
+  std::vector<at::Tensor> parameters() override {
+    std::vector<at::Tensor> all;
+    for (const NamedTensor& average : backbone_->averages()) all.push_back(average.tensor);
+    for (const NamedTensor& parameter : backbone_->parameters()) all.push_back(parameter.tensor);
+    for (const NamedTensor& parameter : layers_.parameters()) all.push_back(parameter.tensor);
+    return all;
+  }
+  int64_t averages() const override {
+    int64_t values = 0;
+    for (const NamedTensor& average : backbone_->averages()) values += average.tensor.numel();
+    return values;
+  }
+  std::string model() const override { return "image-classifier float32\n"; }
+  const trainer::DataOrder& order() const override { return order_; }
+  int64_t held_out_size() const override { return 0; }
+  uint64_t fingerprint() const override { return 1; }
+
+  void WarmUp() override {
+    trainer::LoneCollectives alone;
+    Load(0, {.begin = 0, .end = 2});
+    static_cast<void>(Forward(alone));
+    static_cast<void>(Backward(alone));
+  }
+
+  void Load(int64_t step, Share share) override {
+    at::Tensor chosen = at::empty({share.size()}, at::kLong);
+    auto* const indices = chosen.data_ptr<int64_t>();
+    for (int64_t i = 0; i < share.size(); ++i) indices[i] = order_.SampleAt(step, share.begin + i);
+    batch_ = images_.index_select(0, chosen);
+    target_ = labels_.index_select(0, chosen);
+  }
+
+  Result<double> Forward(trainer::StepCollectives&) override {
+    if (target_.size(0) == 0) return 0.0;
+    const at::Tensor scores = head_(backbone_->Forward(batch_, true));
+    loss_ = at::cross_entropy_loss(scores, target_, {}, at::Reduction::Sum);
+    return loss_.item<float>();
+  }
+  Result<void> Backward(trainer::StepCollectives&) override {
+    if (target_.size(0) > 0) loss_.backward();
+    return {};
+  }
+
+  trainer::Evaluation Evaluate(Share) override { return {}; }
+
+ private:
+  const trainer::DataOrder order_;
+  const std::unique_ptr<Backbone> backbone_;
+  trainer::Layers layers_{{.shape = {}, .seed = kClassifierSeed + 1}};
+  trainer::Linear head_;
+  at::Tensor images_;
+  at::Tensor labels_;
+  at::Tensor batch_;
+  at::Tensor target_;
+  at::Tensor loss_;
+};
+
+}  // namespace
+
+const std::vector<ImageNetwork>& ImageNetworks() {
+  static const std::vector<ImageNetwork> networks{
+      {.name = "resnet18", .side = 32, .classes = 10, .global_batch = 32, .steps = 12},
+      {.name = "iresnet18", .side = 56, .classes = 1000, .global_batch = 32, .steps = 12}};
+  return networks;
+}
+
+std::unique_ptr<trainer::Workload> MakeImageClassifier(const ImageNetwork& network,
+                                                       int64_t global_batch, int64_t samples) {
+  return std::make_unique<ImageClassifier>(network, global_batch, samples);
+}
+
+}  // namespace ringmaster::bench
