@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <gmock/gmock.h>
+#include <set>
 #include <sstream>
 
 #include "tests/integration/cluster_test.h"
@@ -95,6 +96,23 @@ TEST_F(RightsTest, ReadsNoSecretButItsKeyring) {
     keyring_reads += keyring ? 1 : 0;
   }
   EXPECT_GE(keyring_reads, 1);
+}
+
+TEST_F(RightsTest, WatchesPodsAndServicesByItsLabelBesideJobsAndNodes) {
+  StartOperator();
+  RunJob("digits", 1);
+
+  std::set<std::string> watched;
+  for (const ProxiedRequest& request : proxy().Requests()) {
+    if (request.target.find("watch=") == std::string::npos) continue;
+    const std::string path = request.Path();
+    const std::string resource = path.substr(path.rfind('/') + 1);
+    watched.insert(resource);
+    if (resource != "pods" && resource != "services") continue;
+    EXPECT_THAT(request.target,
+                HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
+  }
+  EXPECT_THAT(watched, ::testing::ElementsAre("nodes", "pods", "services", "trainingjobs"));
 }
 
 TEST_F(RightsTest, ItsRolesGrantNoWildcardAndNoSecretRead) {
