@@ -31,7 +31,7 @@ jq -e '.network == "mnist" and .peer_samples_per_second == 2 and .over_peer == .
 [ "$(grep -c -- --choose "$work/peer.asked")" = 1 ]
 [ "$(grep -c -- '--network=mnist --ranks=2 --threads=1 --global-batch=16 --steps=4 --setting=tuned' "$work/peer.asked")" = 2 ]
 for network in resnet18 iresnet18; do
-  rates=$(throughput --network=$network --generated-samples=4 --steps=1 --rounds=1 --global-batch=4)
+  rates=$(throughput --network=$network --generated-samples=64 --steps=1 --rounds=1 --global-batch=4)
   jq -e --arg network $network '.network == $network and .samples_per_second > 0 and .gloo_samples_per_second > 0' <<<"$rates" >/dev/null
 done
 
