@@ -113,21 +113,30 @@ wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
 # A node falls silent: one that holds one worker (the silence of most would rightly pause the training, NoQuorum), but neither
-# the launcher nor the operator.
-nodes_of_workers=$(as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Running -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}')
+# the launcher nor the operator. They are moved until it is so.
+workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase=Running,spec.nodeName=$1" -o name; }
+other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }
 launcher_node=$(node_of "$(launcher_pod digits)")
-operator_node=$(kubectl -n ringmaster-system get pods -o jsonpath='{.items[0].spec.nodeName}')
-for pod in $(worker_pods digits); do
-  node=$(node_of "$pod")
-  [ "$node" = "$launcher_node" ] || [ "$node" = "$operator_node" ] ||
-    [ "$(grep -cx "$node" <<<"$nodes_of_workers")" != 1 ] || silent=$node
-done
-if [ -n "${silent:-}" ]; then
-  survives "a cut node" 3 cluster cut "$silent"
-  cluster heal "$silent" >/dev/null
-else
-  echo "a cut node: skipped, no node holds one worker alone and nothing else that matters"
+silent=$(other_nodes "$launcher_node" | head -1)
+kubectl cordon "$silent" >/dev/null
+if kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}' | grep -w "$silent" >/dev/null; then
+  kubectl -n ringmaster-system delete pods --all --wait >/dev/null
+  kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null
 fi
+while [ "$(workers_on "$silent" | wc -l)" -gt 1 ]; do
+  survives "a worker that leaves $silent" 3 as_user delete "$(workers_on "$silent" | tail -1)" --wait
+done
+kubectl uncordon "$silent" >/dev/null
+if [ -z "$(workers_on "$silent")" ]; then
+  for node in $(other_nodes "$silent"); do kubectl cordon "$node" >/dev/null; done
+  survives "a worker that comes to $silent" 3 as_user delete "$(last_worker)" --wait
+  for node in $(other_nodes "$silent"); do kubectl uncordon "$node" >/dev/null; done
+fi
+assert_equal "workers on the node that will fall silent" 1 "$(workers_on "$silent" | wc -l)"
+lone=$(workers_on "$silent")
+survives "a cut node" 3 cluster cut "$silent"
+assert_equal "who was lost with the cut node" "${lone#pod/}" "$(status_field digits lastRecovery.worker)"
+cluster heal "$silent" >/dev/null
 
 wait_condition digits Succeeded True 300
 accuracy=$(status_field digits progress.accuracy)
