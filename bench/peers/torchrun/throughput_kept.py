@@ -176,7 +176,7 @@ def measure(job, options):
         job.kill(victim)
         group, first = job.await_group(group, f"after rank {victim} was killed")
         restart_seconds.append(first.at - struck)
-        repeated = committed(job.steps(), struck) - first.step + 1
+        repeated = max(0, committed(job.steps(), struck) - first.step + 1)  # it trains on until the signal arrives
         print(
             f"kill-rank  rank {victim}: first step {restart_seconds[-1]:5.1f} s, steps to repeat {repeated}",
             file=sys.stderr, flush=True,
