@@ -12,6 +12,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/http/http_client.h"
+#include "operator/job/finalizer.h"
 #include "operator/kube/resource.h"
 #include "operator/runtime/leader_elector.h"
 
@@ -39,11 +40,10 @@ api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock)
   return status;
 }
 
-bool ToBeReleased(const api::TrainingJob& job, const std::string& installation) {
+bool ToBeDescribed(const api::TrainingJob& job) {
   const api::Condition* managed = api::FindCondition(job.status.conditions, api::kManaged);
   const bool released = managed != nullptr && managed->status == api::ConditionStatus::kFalse;
-  return job.status.installation == installation && !api::IsTerminal(job.status) && !job.deleting &&
-         !released;
+  return !api::IsTerminal(job.status) && !job.deleting && !released;
 }
 
 class JobReleaser {
@@ -80,12 +80,26 @@ class JobReleaser {
   // False when somebody else changed the job first.
   Result<bool> Release(const nlohmann::json& object) {
     const Result<api::TrainingJob> job = api::DecodeTrainingJob(object);
-    if (!job.ok() || !ToBeReleased(*job, config_.Installation())) return true;
+    if (!job.ok() || job->status.installation != config_.Installation()) return true;
+    const Result<bool> described = Describe(*job);
+    return described.ok() && *described && job->held ? LetGo(*job) : described;
+  }
+
+  // Nobody is there any more who would remove its checkpoints, and it could not be deleted.
+  Result<bool> LetGo(const api::TrainingJob& job) {
+    const Result<job::FinalizerWrite> written = job::WriteFinalizer(client_, job, false);
+    if (written.ok()) return true;
+    if (written.error().kind == ErrorKind::kConflict) return false;
+    return written.error();
+  }
+
+  Result<bool> Describe(const api::TrainingJob& job) {
+    if (!ToBeDescribed(job)) return true;
     const nlohmann::json patch{
-        {"metadata", {{"resourceVersion", job->resource_version}}},
-        {"status", api::MakeMergePatch(api::EncodeStatus(job->status),
-                                       api::EncodeStatus(Released(*job, clock_)))}};
-    const auto stored = client_.PatchStatus(kube::kTrainingJobs, job->ns, job->name, patch);
+        {"metadata", {{"resourceVersion", job.resource_version}}},
+        {"status", api::MakeMergePatch(api::EncodeStatus(job.status),
+                                       api::EncodeStatus(Released(job, clock_)))}};
+    const auto stored = client_.PatchStatus(kube::kTrainingJobs, job.ns, job.name, patch);
     if (stored.ok()) {
       ++written_;
       return true;

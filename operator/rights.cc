@@ -19,7 +19,8 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
                        .ns = config.watch_namespace});
     }
   };
-  add(kube::kTrainingJobs, {"list", "watch", "delete"});  // delete: spec.runPolicy's times to live
+  // delete: spec.runPolicy's times to live; get, patch: the finalizer of spec.checkpoint.onDelete.
+  add(kube::kTrainingJobs, {"get", "list", "watch", "patch", "delete"});
   add(kube::kTrainingJobs, {"patch"}, "status");
   add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion
   add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});

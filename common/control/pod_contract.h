@@ -132,6 +132,8 @@ inline constexpr char kAgentProgram[] = "ringmaster-agent";
 inline constexpr char kAttachProgram[] = "ringmaster-attach";
 inline constexpr char kLauncherProgram[] = "ringmaster-launcher";
 inline constexpr char kTrainProgram[] = "ringmaster-train";
+// The agent's flag in the Pod that removes a deleted job's checkpoints.
+inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
 // Exit codes of our programs and their meaning to the launcher: the user's error is never retried.
 inline constexpr int kExitUserError = 2;

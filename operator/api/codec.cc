@@ -130,6 +130,11 @@ Result<void> ReadCheckpoint(const json& spec, std::optional<CheckpointSpec>& out
   const auto keep = ReadInt(*object, "keep", "spec.checkpoint.keep");
   if (!keep.ok()) return keep.error();
   checkpoint.keep = keep->value_or(checkpoint.keep);
+  const std::string on_delete = kube::GetString(*object, {"onDelete"}, "Retain");
+  if (on_delete != "Retain" && on_delete != "Delete") {
+    return WrongType("spec.checkpoint.onDelete", "one of Retain and Delete");
+  }
+  checkpoint.delete_with_job = on_delete == "Delete";
   if (const json* from = kube::Find(*object, {"restoreFrom"})) {
     if (!from->is_object()) return WrongType("spec.checkpoint.restoreFrom", "an object");
     checkpoint.restore_job = kube::GetString(*from, {"job"});
@@ -412,7 +417,9 @@ json EncodeRestart(const RestartLimit& restart) {
 }
 
 json EncodeCheckpoint(const CheckpointSpec& checkpoint) {
-  const auto& [volume, every_steps, keep, restore_job, restore_path] = checkpoint;
+  // onDelete is no matter of a run: it may change at any time.
+  const auto& [volume, every_steps, keep, delete_with_job, restore_job, restore_path] = checkpoint;
+  (void)delete_with_job;
   json out{{"everySteps", every_steps}, {"keep", keep}};
   SetDocument(out, "volume", volume);
   if (!restore_job.empty()) out["restoreFrom"]["job"] = restore_job;
@@ -489,6 +496,11 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.worker.replicas = spec.worker.replicas;
   rest.worker.min_replicas = spec.worker.min_replicas;
   rest.worker.max_replicas = spec.worker.max_replicas;
+  if (spec.checkpoint) {
+    rest.checkpoint = CheckpointSpec{.every_steps = spec.checkpoint->every_steps,
+                                     .keep = spec.checkpoint->keep,
+                                     .delete_with_job = spec.checkpoint->delete_with_job};
+  }
   rest.run_policy = std::move(spec.run_policy);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
@@ -525,7 +537,13 @@ void BoundTexts(TrainingJobSpec& spec) {
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.run_policy.managed_by;
-  return !IsTerminal(job.status) && (manager.empty() || manager == kManagedByOperator);
+  const bool makes_pods = !IsTerminal(job.status) || (job.deleting && job.held);
+  return makes_pods && (manager.empty() || manager == kManagedByOperator);
+}
+
+bool HasFinalizer(const json& object) {
+  const json& finalizers = kube::GetArray(object, {"metadata", "finalizers"});
+  return std::find(finalizers.begin(), finalizers.end(), json(kFinalizer)) != finalizers.end();
 }
 
 }  // namespace
@@ -539,6 +557,7 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   job.created_at = kube::GetString(object, {"metadata", "creationTimestamp"});
   job.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
   job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
+  job.held = HasFinalizer(object);
   if (job.name.empty() || job.uid.empty()) return WrongType("metadata", "complete");
   auto spec = ReadSpec(kube::Find(object, {"spec"}));
   if (!spec.ok()) return spec.error();

@@ -22,6 +22,7 @@ inline constexpr char kLabelJobUid[] = "ringmaster.dev/job-uid";
 inline constexpr char kLabelRole[] = "ringmaster.dev/role";
 inline constexpr char kRoleWorker[] = "worker";
 inline constexpr char kRoleLauncher[] = "launcher";
+inline constexpr char kRoleCleanUp[] = "clean-up";  // removes the checkpoints of a deleted job
 inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
 inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 
@@ -38,6 +39,9 @@ inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 // drained. A person may set it too: the worker leaves and another takes its place.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
+// On a job whose checkpoints are removed before it goes (job/removal_plan.h).
+inline constexpr char kFinalizer[] = "ringmaster.dev/checkpoints";
+
 // spec.runPolicy.managedBy of the jobs that are this operator's; so are those without one.
 inline constexpr char kManagedByOperator[] = "ringmaster.dev/operator";
 
@@ -52,9 +56,10 @@ inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kProtected[] = "Protected";  // only once something could not be kept
 inline constexpr char kRestored[] = "Restored";    // only where there is something to say of it
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
-inline constexpr char kSuspended[] = "Suspended";  // only of a job that was suspended
-inline constexpr char kManaged[] = "Managed";  // only once nobody ran the job
+inline constexpr char kSuspended[] = "Suspended";          // only of a job that was suspended
+inline constexpr char kManaged[] = "Managed";              // only once nobody ran the job
 inline constexpr char kChangeRefused[] = "ChangeRefused";  // only once a change was refused
+inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";  // only of a deleted job
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
@@ -111,6 +116,9 @@ inline constexpr char kReasonAdopted[] = "Adopted";
 inline constexpr char kReasonChangedWhileRunning[] = "ChangedWhileRunning";
 inline constexpr char kReasonSpecInUse[] = "SpecInUse";
 
+// Reasons of CheckpointsRemoved.
+inline constexpr char kReasonRemoving[] = "Removing";
+
 // Reasons of NetworkIsolated.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
 inline constexpr char kReasonHostNetwork[] = "HostNetwork";
@@ -157,6 +165,8 @@ inline constexpr char kEventChangeRefused[] = "ChangeRefused";
 inline constexpr char kEventSuspended[] = "Suspended";
 inline constexpr char kEventResumed[] = "Resumed";
 inline constexpr char kEventSucceeded[] = "Succeeded";
+inline constexpr char kEventCheckpointsRemoved[] = "CheckpointsRemoved";
+inline constexpr char kEventCheckpointsLeft[] = "CheckpointsLeft";
 inline constexpr char kActionCreate[] = "Create";
 inline constexpr char kActionReplace[] = "Replace";
 inline constexpr char kActionDrain[] = "Drain";
@@ -165,6 +175,7 @@ inline constexpr char kActionTrain[] = "Train";
 inline constexpr char kActionFinish[] = "Finish";
 inline constexpr char kActionSuspend[] = "Suspend";
 inline constexpr char kActionResume[] = "Resume";
+inline constexpr char kActionDelete[] = "Delete";
 
 // Names of a job's objects.
 inline std::string WorkerPodName(const std::string& job, int index) {
@@ -187,6 +198,12 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
 // Where the spec of a job's run is kept, with a part of the UID for the same reason.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
+}
+
+// The Pod that removes a deleted job's checkpoints; the job of that name that comes next has
+// another.
+inline std::string CleanUpPodName(const std::string& job, const std::string& job_uid) {
+  return job + "-clean-up-" + job_uid.substr(0, 8);
 }
 
 // status.selector: the job's worker Pods, of this UID alone.

@@ -26,6 +26,7 @@ struct CheckpointSpec {
   std::string volume_json{};  // one volume source, without a name
   int64_t every_steps = 500;
   int keep = 3;
+  bool delete_with_job = false;  // onDelete: the job's own folder goes when the job is deleted
   // At most one: what the job begins with while it has no checkpoint of its own.
   std::string restore_job{};
   std::string restore_path{};
@@ -94,11 +95,13 @@ struct TrainingJobSpec {
   std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
   RunPolicy run_policy{};
   // Why none of the texts above is here: in an ended job and one that another controller runs
-  // nobody needs them, and too long ones are not kept. Of such a spec no Pod is made.
+  // nobody needs them, and too long ones are not kept. Of such a spec no Pod is made. How a
+  // checkpoint is kept stays.
   enum class Texts { kAll, kNotNeeded, kTooLong };
   Texts texts = Texts::kAll;
   std::string longest_text{};  // kTooLong: the field that is the longest, for people
 
+  bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
   int MinReplicas() const {
     const int least = worker.min_replicas.value_or(worker.replicas);
     return least < worker.replicas ? least : worker.replicas;
@@ -239,6 +242,7 @@ struct TrainingJob {
   std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
+  bool held = false;  // its finalizers have kFinalizer: it stays until its checkpoints are removed
   TrainingJobSpec spec;
   TrainingJobStatus status;
 

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
+#include "operator/job/finalizer.h"
 #include "operator/job/job_log.h"
 #include "operator/job/manifests.h"
 #include "operator/job/network_policies.h"
@@ -40,7 +41,8 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, std::string r
       rules_(std::move(rules)),
       credentials_(std::move(credentials)),
       memory_(memory),
-      failures_before_(memory.refusal ? memory.refusal->failures : 0) {
+      failures_before_(memory.refusal ? memory.refusal->failures : 0),
+      job_version_(job.resource_version) {
   if (observed.launcher_service != nullptr) {
     launcher_address_ = observed.launcher_service->cluster_ip;
   }
@@ -71,6 +73,7 @@ Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
     NoteAgain();  // the condition does not speak of it yet
   }
   if (plan.admit_nodes && CleanSoFar()) AdmitNodes(*plan.admit_nodes);
+  if ((plan.hold || plan.let_go) && CleanSoFar()) WriteHold(plan.hold);
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);
   if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
@@ -189,12 +192,28 @@ void Actor::Mark(const std::vector<PodMark>& pods) {
   if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
 }
 
+void Actor::WriteHold(bool held) {
+  const Result<FinalizerWrite> written = WriteFinalizer(tools_.client, job_, held);
+  if (!written.ok()) {
+    if (written.error().kind == ErrorKind::kConflict) return NoteAgain();
+    return NoteError(written.error(), false);
+  }
+  const std::lock_guard lock(mutex_);
+  if (written->after.empty()) {
+    job_gone_ = true;
+    return;
+  }
+  tools_.freshness.Wrote(key_, kube::kTrainingJobs, written->after);
+  // What somebody else has written meanwhile is not written over.
+  if (written->before == job_version_) job_version_ = written->after;
+}
+
 void Actor::WriteStatus(const Plan& plan) {
   if (plan.confirm_claim && !IsStillOurs()) return NoteAgain();
   // A job without a status has no zeros yet either: all of the first one is written.
   const bool first = job_.status == api::TrainingJobStatus{};
   const json old = first ? json::object() : api::EncodeStatus(job_.status);
-  const json patch{{"metadata", {{"resourceVersion", job_.resource_version}}},
+  const json patch{{"metadata", {{"resourceVersion", job_version_}}},
                    {"status", api::MakeMergePatch(old, api::EncodeStatus(plan.status))}};
   const Result<json> stored =
       tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);

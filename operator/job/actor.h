@@ -88,6 +88,8 @@ class Actor {
   void DeleteJob();
   void Record(const std::vector<PlannedEvent>& events);
 
+  // Puts the finalizer on the job, or takes it off.
+  void WriteHold(bool held);
   void WriteStatus(const Plan& plan);
   // False where another installation has the job by its launcher's Service, or that is not known.
   bool IsStillOurs();
@@ -131,6 +133,7 @@ class Actor {
 
   std::mutex mutex_;
   // Guarded by mutex_: what the requests of this plan met.
+  std::string job_version_;  // that the status is written upon
   std::string launcher_address_;
   std::string launcher_uid_;  // of the launcher Pod that this plan created
   bool other_owner_ = false;  // the job has another seed, or another installation has the job

@@ -56,6 +56,14 @@ struct SuspensionMemory {
   std::optional<Clock::Time> ending_since;  // since when the ranks are told to end
 };
 
+// The removal of a deleted job's checkpoints (removal_plan.h).
+struct RemovalMemory {
+  std::optional<Clock::Time> since;  // since when the job is seen to be deleted
+  std::string pod_uid;               // of the Pod that was made for it last
+  std::optional<Refusal> refusal;    // of such a Pod
+  bool for_good = false;             // trying again cannot help
+};
+
 struct JobMemory {
   std::optional<Refusal> refusal;
   std::optional<RunPin> pin;  // that keeps the run's text; unset: there is none, or
@@ -75,6 +83,7 @@ struct JobMemory {
   std::vector<GoneWorker> gone;                      // oldest first
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
+  RemovalMemory removal;
   bool isolated = false;              // the job's NetworkPolicies exist
   std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
   // What was said about the present trouble, so that it is said once.

@@ -1,7 +1,7 @@
 #pragma once
 
-// What all objects of a job have in common: owner, labels, and the words for both. Used by pods,
-// services and the reconciler's Secret.
+// What all objects of a job have in common: owner, labels, and the words for both; and what all its
+// Pods have. Used by pods, services and the reconciler's Secret.
 
 #include <string>
 
@@ -14,5 +14,13 @@ namespace ringmaster::job {
 // Sets metadata's owner reference (controller, blockOwnerDeletion) and the labels of every object
 // of the job. Labels already there stay; ours win.
 void Own(nlohmann::json& object, const api::TrainingJob& job);
+
+// A template or volume of the spec; an empty object where there is none.
+nlohmann::json ParseTemplate(const std::string& text);
+
+// Completes a Pod's spec to the profile "restricted", for every container alike: the namespace may
+// enforce it on sidecars too. What the namespace policy let through stays: a privileged container
+// cannot be kept from gaining privileges, and one that runs as root cannot be kept from that.
+void RestrictPod(nlohmann::json& spec);
 
 }  // namespace ringmaster::job

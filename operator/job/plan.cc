@@ -124,6 +124,14 @@ void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
       FormatTime(input.wall_now));
 }
 
+// Only workers write checkpoints. A job of before, or one that has ended, may want it later.
+void PlanHold(const api::TrainingJob& job, Plan& plan) {
+  const bool wanted = job.spec.DeletesCheckpoints();
+  const bool may_have_some = job.status.launcher_term > 0 || !plan.create_workers.empty();
+  plan.hold = wanted && may_have_some && !job.held;
+  plan.let_go = job.held && !wanted;
+}
+
 }  // namespace
 
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs) {
@@ -151,6 +159,7 @@ Plan MakePlan(const PlanInput& input) {
   }
   if (!api::IsTerminal(input.job.status)) DescribeChange(input, plan);
   DescribeManaged(input, plan.status);
+  PlanHold(input.job, plan);
   DecideStatusWrite(input, plan);
   if (unclaimed && plan.write_status && !plan.create_services) {
     plan.status.installation = input.installation;

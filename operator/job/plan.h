@@ -106,7 +106,11 @@ struct Plan {
   bool write_status = false;
   bool of_reports = false;         // that write brings only what the launcher reports
   std::vector<PodDelete> deletes;  // after the status, which names what they are about
-  bool delete_job = false;         // it has ended, and its time to live is over
+  // The job gets its finalizer before its first worker, or as soon as it wants one, and loses it
+  // when it does not want one any more (removal_plan.h).
+  bool hold = false;
+  bool let_go = false;
+  bool delete_job = false;  // it has ended, and its time to live is over
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
       order;  // for the launcher; unset when there is none to ask. The stamp is the reconciler's

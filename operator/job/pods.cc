@@ -36,12 +36,6 @@ std::string WithCommas(const std::vector<int>& numbers) {
   return text;
 }
 
-json ParseTemplate(const std::string& text) {
-  if (text.empty()) return json::object();
-  Result<json> parsed = kube::ParseJson(text);
-  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::object();
-}
-
 // The object at `field`, made if absent or null.
 json& ObjectAt(json& parent, const char* field) {
   json& value = parent[field];
@@ -79,26 +73,11 @@ bool RunsAsRoot(const json& spec, const json& container_context) {
   return of_pod != nullptr && IsRoot(*of_pod);
 }
 
-// The profile "restricted", for every container alike: the namespace may enforce it on sidecars
-// too.
-// What the namespace policy let through stays: a privileged container cannot be kept from gaining
-// privileges, and one that runs as root cannot be kept from that.
 void RestrictContainer(json& container) {
   json& context = ObjectAt(container, "securityContext");
   if (!kube::GetBool(context, {"privileged"})) Default(context, "allowPrivilegeEscalation", false);
   if (IsRoot(context)) Default(context, "runAsNonRoot", false);
   ObjectAt(context, "capabilities")["drop"] = json::array({"ALL"});
-}
-
-void RestrictPod(json& spec) {
-  json& context = ObjectAt(spec, "securityContext");
-  Default(context, "runAsNonRoot", !IsRoot(context));
-  Default(context, "fsGroup", kDefaultFsGroup);
-  Default(context, "seccompProfile", json{{"type", "RuntimeDefault"}});
-  for (const char* list : {"containers", "initContainers"}) {
-    if (!spec.contains(list) || !spec[list].is_array()) continue;
-    for (json& container : spec[list]) RestrictContainer(container);
-  }
 }
 
 bool MountsPath(const json& container, const std::string& path) {
@@ -311,6 +290,23 @@ int GpuLimit(const std::string& template_json) {
 }
 
 }  // namespace
+
+json ParseTemplate(const std::string& text) {
+  if (text.empty()) return json::object();
+  Result<json> parsed = kube::ParseJson(text);
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::object();
+}
+
+void RestrictPod(json& spec) {
+  json& context = ObjectAt(spec, "securityContext");
+  Default(context, "runAsNonRoot", !IsRoot(context));
+  Default(context, "fsGroup", kDefaultFsGroup);
+  Default(context, "seccompProfile", json{{"type", "RuntimeDefault"}});
+  for (const char* list : {"containers", "initContainers"}) {
+    if (!spec.contains(list) || !spec[list].is_array()) continue;
+    for (json& container : spec[list]) RestrictContainer(container);
+  }
+}
 
 json WorkerPod(const PodContext& context, int index, const std::string& launcher_address) {
   const PodKind kind{.template_json = context.job().spec.worker.template_json,

@@ -13,6 +13,7 @@
 #include "operator/job/judgement.h"
 #include "operator/job/pod_events.h"
 #include "operator/job/refusal.h"
+#include "operator/job/removal_actor.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/object_meta.h"
 #include "operator/kube/resource.h"
@@ -65,7 +66,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   }
   if (stored->deleting) {  // owner references do the rest
     parts_.launchers.Forget(stored->uid);
-    return runtime::ReconcileResult{};
+    return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
   }
   Known& known = KnownOf(*stored);
   const Result<Run> run = RunOf(stored, known);
@@ -109,6 +110,35 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   return runtime::ReconcileResult{.requeue_after = std::min(latest, again->value_or(latest))};
 }
 
+Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& stored) {
+  Known& known = KnownOf(*stored);
+  RemovalMemory& memory = known.memory.removal;
+  const Clock::Time now = parts_.tools.clock.Now();
+  if (!memory.since) memory.since = now;
+  Result<Run> run = RunOf(stored, known);
+  if (!run.ok()) {
+    if (now - *memory.since < kRemovalLimit) {
+      return run.error().WithContext("removing the checkpoints of the TrainingJob " +
+                                     stored->Key());
+    }
+    run = Run{.job = stored, .revision = "", .changed = {}};
+  }
+  const NamespaceRules rules = parts_.policy.Of(stored->ns);
+  const Judgement judgement = Judge(*run->job, rules);
+  const RemovalPlan plan =
+      PlanRemoval({.job = *run->job,
+                   .violations = judgement.violations,
+                   .pods = parts_.pods.ByOwner(stored->ns, stored->uid),
+                   .remover = parts_.pods.Get(
+                       kube::ObjectKey(stored->ns, api::CleanUpPodName(stored->name, stored->uid))),
+                   .memory = memory,
+                   .now = now});
+  const auto again =
+      RemovalActor(parts_.tools, *stored, judgement.allowed, rules, memory).Act(plan);
+  if (again.ok()) return runtime::ReconcileResult{.requeue_after = *again};
+  return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
+}
+
 // Events are not indexed: the API server reads through those of the whole namespace for each list,
 // whose other users decide how many there are, and how long.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
@@ -144,7 +174,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   }
   known.seen = job;
   std::optional<RunPin>& pin = known.memory.pin;
-  if (api::IsTerminal(job->status)) {  // no more Pods are made
+  if (api::IsTerminal(job->status) && !job->deleting) {  // no more Pods are made
     return Run{.job = job, .revision = pin ? pin->revision : std::string(), .changed = {}};
   }
   if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();

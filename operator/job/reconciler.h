@@ -69,6 +69,8 @@ class Reconciler {
     std::vector<std::string> changed;  // where the job's own spec is another one
   };
 
+  // A deleted job that is held until its checkpoints are removed.
+  Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored);
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
   Result<Run> RunOf(const JobPtr& job, Known& known);

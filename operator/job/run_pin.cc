@@ -74,6 +74,7 @@ api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
   spec.worker.max_replicas = today.worker.max_replicas;
   spec.run_policy = today.run_policy;
   spec.run_policy.restart = pinned.run_policy.restart;
+  if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();
   return spec;
 }
 

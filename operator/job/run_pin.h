@@ -32,8 +32,8 @@ nlohmann::json RunPinManifest(const api::TrainingJob& job, const nlohmann::json&
 // kInvalid when the object holds no run spec.
 Result<RunPin> ReadRunPin(const nlohmann::json& object);
 
-// `today` with the run's text in place of its own: numbers of workers, suspension and clocks are
-// today's.
+// `today` with the run's text in place of its own: numbers of workers, suspension, clocks and what
+// becomes of checkpoints are today's.
 api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
                                const api::TrainingJobSpec& today);
 

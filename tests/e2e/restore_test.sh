@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A job's checkpoints are its own: deleted, corrected and applied again it trains from its first step and says how to go on; with restoreFrom it goes on,
-# and where nothing is left to train it says that.
+# and where nothing is left to train it says that. With onDelete: Delete its own folder goes with it, and nothing else does.
 . "$(dirname "$0")/lib.sh"
 new_namespace restore
 shared_volume states
@@ -35,3 +35,37 @@ assert_contains "condition Restored" "step 100 of .*restore/digits/.*--steps=100
 kept nothing 100 0.02 "restoreFrom: {path: restore/digits/$first}"
 wait_condition nothing Succeeded True
 assert_equal "the reason of a job that trained nothing" AlreadyComplete "$(condition nothing Succeeded reason)"
+
+# Deleted while it trains, with its finalizer and as another user than root.
+folders() { find "$volume" -mindepth 3 -maxdepth 3 -type d | sort; }
+has_checkpoint() { [ -n "$(find "$volume/restore/gone" -name DONE 2>/dev/null)" ]; }
+before=$(folders)
+kept gone 100000 0.02 "onDelete: Delete"
+wait_for "a checkpoint of the job that will be deleted" 90 has_checkpoint
+assert_equal "finalizers" '["ringmaster.dev/checkpoints"]' "$(as_user get trainingjob gone -o jsonpath='{.metadata.finalizers}')"
+as_user delete trainingjob gone --wait --timeout=$((120 * patience))s >/dev/null
+assert_equal "folders of jobs after one was deleted with its checkpoints" "$before" "$(folders)"
+removed() { events gone | grep -F "CheckpointsRemoved: Removed restore/gone/" >/dev/null; }
+wait_for "an event that says what was removed" 30 removed
+assert_equal "Pods that are left" "" "$(as_user get pods -l ringmaster.dev/job-name=gone -o name)"
+
+# The same in the foreground, of a job that has ended.
+kept gone 100 0.02 "onDelete: Delete"
+wait_condition gone Succeeded True
+as_user delete trainingjob gone --cascade=foreground --wait --timeout=$((120 * patience))s >/dev/null
+assert_equal "folders after a deletion in the foreground" "$before" "$(folders)"
+
+# A link where the folder should be is not followed, and holds nothing up.
+kept linked 100 0.02 "onDelete: Delete"
+wait_condition linked Succeeded True
+uid=$(as_user get trainingjob linked -o jsonpath='{.metadata.uid}')
+mv "$volume/restore/linked/$uid" "$volume/moved" && ln -s ../../moved "$volume/restore/linked/$uid"
+as_user delete trainingjob linked --wait --timeout=$((120 * patience))s >/dev/null
+[ -f "$volume/moved/1.1-100/DONE" ] || fail "what a link leads to was removed"
+left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*a link is not followed" >/dev/null; }
+wait_for "an event that says what was left" 30 left
+
+# A namespace that is deleted is not held.
+kept last 100000 0.02 "onDelete: Delete"
+wait_for "the first step" 60 at_step last 1
+kubectl delete namespace "$namespace" --wait --timeout=$((120 * patience))s >/dev/null || fail "the namespace is held by a job's checkpoints"

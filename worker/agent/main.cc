@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -17,11 +18,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include "common/base/byte_text.h"
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/own_checkpoints.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -29,6 +32,9 @@ namespace {
 constexpr int kExitFailed = 1;
 constexpr int kExitTerminated = 128 + SIGTERM;  // the job was not over
 constexpr std::chrono::milliseconds kKillLimit{1000};
+// How long a volume that fails for a moment is asked again.
+constexpr int kMostTries = 30;
+constexpr std::chrono::seconds kBetweenTries{1};
 
 Result<std::unique_ptr<Agent>> MakeAgent(boost::asio::io_context& io, Config config,
                                          std::function<void(int)> on_end) {
@@ -103,6 +109,40 @@ int Run(std::chrono::milliseconds grace) {
   return exit_code;
 }
 
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
+  if (!removed.existed) return "there was nothing to remove";
+  return "removed " + std::to_string(removed.files) + " files of " + BytesText(removed.bytes);
+}
+
+// What is removed stays removed, so each try goes on where the one before failed.
+int RemoveCheckpoints() {
+  const CheckpointOwner owner{.volume = Variable(control::kEnvCheckpointDir),
+                              .ns = Variable(control::kEnvNamespace),
+                              .job = Variable(control::kEnvJobName),
+                              .job_uid = Variable(control::kEnvJobUid)};
+  Result<RemovedCheckpoints> removed = RemoveOwnCheckpoints(owner);
+  for (int tries = 1;
+       tries < kMostTries && !removed.ok() && removed.error().kind == ErrorKind::kUnavailable;
+       ++tries) {
+    LogWarn("Could not remove the checkpoints yet", {{"reason", removed.error().message}});
+    std::this_thread::sleep_for(kBetweenTries);
+    removed = RemoveOwnCheckpoints(owner);
+  }
+  if (!removed.ok()) {
+    LogError("Could not remove the checkpoints", {{"reason", removed.error().message}});
+    WriteTerminationMessage(removed.error().message);
+    return kExitFailed;
+  }
+  LogInfo("Removed the checkpoints", {{"what", WhatWasRemoved(*removed)}});
+  WriteTerminationMessage(WhatWasRemoved(*removed));
+  return 0;
+}
+
 }  // namespace
 }  // namespace ringmaster::agent
 
@@ -118,10 +158,14 @@ int main(int argc, char** argv) {
   app.add_option("--log-format", format, "text or json")->capture_default_str();
   app.add_option("--grace-seconds", grace_seconds, "what ranks get to end after SIGTERM")
       ->capture_default_str();
+  bool remove_checkpoints = false;
+  app.add_flag(ringmaster::control::kRemoveCheckpointsFlag, remove_checkpoints,
+               "remove the job's own folder on its checkpoint volume, and end");
   CLI11_PARSE(app, argc, argv);
   ringmaster::InitLog(
       "agent", level,
       format == "json" ? ringmaster::LogFormat::kJson : ringmaster::LogFormat::kText);
+  if (remove_checkpoints) return ringmaster::agent::RemoveCheckpoints();
   signal(SIGPIPE, SIG_IGN);
   umask(077);
   int exit_code = 1;

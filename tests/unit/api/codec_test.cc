@@ -306,6 +306,31 @@ TEST(Codec, NoTextsAreKeptOfAJobThatHasEndedOrThatAnotherControllerRuns) {
   EXPECT_EQ(DecodeTrainingJob(ours)->spec.texts, TrainingJobSpec::Texts::kAll);
 }
 
+TEST(Codec, WhatBecomesOfCheckpointsIsNoPartOfARunAndKeptOfAnEndedJob) {
+  json object = JobWithTemplate(1000);
+  object["spec"]["checkpoint"] = {{"volume", {{"persistentVolumeClaim", {{"claimName", "c"}}}}},
+                                  {"onDelete", "Delete"}};
+  object["metadata"]["finalizers"] = {"example.com/other", kFinalizer};
+  const TrainingJob running = *DecodeTrainingJob(object);
+  EXPECT_TRUE(running.spec.DeletesCheckpoints());
+  EXPECT_TRUE(running.held);
+  object["spec"]["checkpoint"]["onDelete"] = "Retain";
+  EXPECT_EQ(EncodeRunSpec(DecodeTrainingJob(object)->spec), EncodeRunSpec(running.spec));
+  EXPECT_FALSE(DecodeRunSpec(EncodeRunSpec(running.spec))->DeletesCheckpoints());
+
+  object["spec"]["checkpoint"]["onDelete"] = "Delete";
+  object["status"]["conditions"] = {{{"type", "Succeeded"}, {"status", "True"}}};
+  const TrainingJobSpec ended = DecodeTrainingJob(object)->spec;
+  EXPECT_TRUE(ended.DeletesCheckpoints());
+  EXPECT_EQ(ended.checkpoint->volume_json, "");
+
+  object["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z";
+  EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
+      << "a Pod is made of it once more";
+  object["spec"]["checkpoint"]["onDelete"] = "Perhaps";
+  EXPECT_FALSE(DecodeTrainingJob(object).ok());
+}
+
 TEST(Codec, AStatusThatSomebodyFilledIsNotKeptWhole) {
   json object = JobWithTemplate(10);
   const std::string long_text(100'000, 'x');

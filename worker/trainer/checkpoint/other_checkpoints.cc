@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <system_error>
 
+#include "common/control/checkpoint_path.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -73,7 +75,7 @@ Result<fs::path> Below(const CheckpointPlace& place) {
 }  // namespace
 
 std::string CheckpointPlace::Own() const {
-  return uid.empty() ? volume : volume + "/" + ns + "/" + name + "/" + uid;
+  return uid.empty() ? volume : control::OwnCheckpoints(volume, ns, name, uid);
 }
 
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
