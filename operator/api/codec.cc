@@ -489,9 +489,17 @@ std::size_t BytesOf(const std::vector<std::string>& texts) {
   return bytes;
 }
 
+constexpr std::size_t kShortCommandBytes = 4096;
+
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   TrainingJobSpec rest;
   if (spec.image.size() <= kMaxTextBytes) rest.image = std::move(spec.image);
+  // What a suspended job goes on from depends on its program.
+  if (BytesOf(spec.command) <= kShortCommandBytes) {
+    rest.command = std::move(spec.command);
+  } else if (!spec.command.empty()) {
+    rest.command = {CutText(std::move(spec.command.front()), kShortCommandBytes)};
+  }
   rest.slots_per_worker = spec.slots_per_worker;
   rest.worker.replicas = spec.worker.replicas;
   rest.worker.min_replicas = spec.worker.min_replicas;
@@ -537,7 +545,10 @@ void BoundTexts(TrainingJobSpec& spec) {
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.run_policy.managed_by;
-  const bool makes_pods = !IsTerminal(job.status) || (job.deleting && job.held);
+  // A suspended job comes whole again with the change that resumes it.
+  const bool suspended = job.spec.run_policy.suspend && IsTrue(job.status.conditions, kSuspended);
+  const bool ended = IsTerminal(job.status);
+  const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);
   return makes_pods && (manager.empty() || manager == kManagedByOperator);
 }
 

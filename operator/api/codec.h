@@ -11,8 +11,8 @@
 
 namespace ringmaster::api {
 
-// kInvalid names the field that is wrong. Texts of the spec that nobody needs, or that are longer
-// than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
+// kInvalid names the field that is wrong. Texts of the spec that nobody needs at present, or that
+// are longer than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 
 // What of a spec a run keeps from its first Pod to its last, in the TrainingJob's own form: all

@@ -94,9 +94,9 @@ struct TrainingJobSpec {
   bool ipc_lock = false;                    // they have the capability IPC_LOCK
   std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
   RunPolicy run_policy{};
-  // Why none of the texts above is here: in an ended job and one that another controller runs
-  // nobody needs them, and too long ones are not kept. Of such a spec no Pod is made. How a
-  // checkpoint is kept stays.
+  // Why none of the texts above is here: of a job that has ended, is suspended or is run by another
+  // controller nobody needs them, and too long ones are not kept. Of such a spec no Pod is made. A
+  // short command stays, of a longer one its program, and how a checkpoint is kept.
   enum class Texts { kAll, kNotNeeded, kTooLong };
   Texts texts = Texts::kAll;
   std::string longest_text{};  // kTooLong: the field that is the longest, for people

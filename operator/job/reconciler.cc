@@ -174,7 +174,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   }
   known.seen = job;
   std::optional<RunPin>& pin = known.memory.pin;
-  if (api::IsTerminal(job->status) && !job->deleting) {  // no more Pods are made
+  if (job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pods are made
     return Run{.job = job, .revision = pin ? pin->revision : std::string(), .changed = {}};
   }
   if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();
@@ -218,7 +218,7 @@ Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
 std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
                                              Clock::Time now) const {
   std::optional<Refusal>& refusal = known.memory.refusal;
-  if (api::IsTerminal(run.job->status)) {  // no Pod is made any more: its texts need not be kept
+  if (run.job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pod is made
     known.judged.reset();
     known.violations.clear();
     return {};

@@ -257,7 +257,6 @@ TEST(Codec, TextsThatAreTooLongAreNotKeptAndTheLongestIsNamed) {
   EXPECT_EQ(too_long->spec.texts, TrainingJobSpec::Texts::kTooLong);
   EXPECT_EQ(too_long->spec.longest_text, "spec.worker.template");
   EXPECT_EQ(too_long->spec.worker.template_json, "");
-  EXPECT_TRUE(too_long->spec.command.empty());
   EXPECT_EQ(too_long->spec.worker.replicas, 4);
 }
 
@@ -287,6 +286,30 @@ TEST(Codec, NothingOfAPinnedRunIsKeptWithoutABound) {
     EXPECT_LT(EncodeRunSpec(*spec).dump().size() + spec->run_policy.managed_by.size(), 1000U)
         << field;
   }
+}
+
+TEST(Codec, OfASuspendedJobOnlyWhatItsStatusSpeaksOfIsKept) {
+  json object = JobWithTemplate(1000);
+  object["spec"]["command"] = {"ringmaster-train", std::string(3000, 'x'), std::string(3000, 'y')};
+  object["spec"]["checkpoint"] = {{"volume", {{"persistentVolumeClaim", {{"claimName", "c"}}}}},
+                                  {"onDelete", "Delete"}};
+  object["spec"]["runPolicy"] = {{"suspend", true}};
+  EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
+      << "its Pods may be there";
+  object["status"]["conditions"] = {{{"type", "Suspended"}, {"status", "True"}}};
+
+  const TrainingJobSpec spec = DecodeTrainingJob(object)->spec;
+
+  EXPECT_EQ(spec.texts, TrainingJobSpec::Texts::kNotNeeded);
+  EXPECT_EQ(spec.worker.template_json, "");
+  EXPECT_EQ(spec.command, std::vector<std::string>{"ringmaster-train"});
+  ASSERT_TRUE(spec.checkpoint.has_value());
+  EXPECT_EQ(spec.checkpoint->volume_json, "");
+  EXPECT_TRUE(spec.DeletesCheckpoints());
+
+  object["spec"]["runPolicy"] = {{"suspend", false}};
+  EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
+      << "the change that resumes it";
 }
 
 TEST(Codec, NoTextsAreKeptOfAJobThatHasEndedOrThatAnotherControllerRuns) {

@@ -1278,6 +1278,36 @@ TEST(Reconciler, JobOfTheSameNameIsANewJob) {
   EXPECT_EQ(api.Count("/api/v1/namespaces/team-a/secrets"), 2u);
 }
 
+TEST(Reconciler, ASuspendedJobIsRemadeFromTheTextsThatItsResumptionBrings) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["command"] = {"ringmaster-train"};
+  TemplateOf(api) = kHarmless;
+  Operator op(api);
+  op.Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = true;
+  op.clock.Advance(std::chrono::minutes(3));
+  op.Settle();
+  op.clock.Advance(std::chrono::minutes(3));
+  op.Settle();
+  ASSERT_TRUE(api::IsTrue(StatusOf(api).conditions, api::kSuspended));
+  EXPECT_EQ(op.jobs.Get("team-a/digits")->spec.worker.template_json, "");
+  const std::string said = ConditionOf(api, api::kSuspended).message;
+
+  // A new operator has never seen them.
+  Operator next(api);
+  next.Settle();
+  EXPECT_EQ(next.jobs.Get("team-a/digits")->spec.worker.template_json, "");
+  EXPECT_EQ(ConditionOf(api, api::kSuspended).message, said);
+  EXPECT_EQ(ConditionOf(api, api::kChangeRefused).type, "");
+  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = false;
+  next.Settle();
+
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-worker-0"]["metadata"]["labels"]["a"],
+            "b");
+}
+
 // Of a job whose checkpoints go with it.
 struct HeldJob {
   explicit HeldJob(const char* on_delete = "Delete") {
