@@ -16,7 +16,7 @@ start_local_cluster() {
   deploy/local/prerequisites.sh
   say "Kubernetes, built once into the cache"
   deploy/local/build.sh
-  say "images: operator and worker (Debian 13: Open MPI 5, LibTorch 2.6)"
+  say "images: operator and worker (Debian 13: Open MPI 5, LibTorch 2.15)"
   images/build.sh operator worker-debian13
   say "a cluster of $NODES nodes"
   deploy/local/cluster.sh --name "$NAME" up "$NODES"

@@ -11,11 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Whole folders of /usr/include; of Boost, which is too large, only what our sources reach.
-headers=(nlohmann CLI spdlog fmt gtest gmock gloo openssl x86_64-linux-gnu/openssl zlib.h zconf.h
+headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
-libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main libgloo)
+libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
 cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_headers-1.74.0}
-  share/cmake/{CLI11,Gloo,nlohmann_json})
+  share/cmake/{CLI11,nlohmann_json})
 
 boost_headers() {
   local source
@@ -54,7 +54,7 @@ build() { # folder
   }
   cmake -S . -B "$build_folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_CUDA=ON -DRINGMASTER_OPERATOR=OFF \
     -DRINGMASTER_TRAINER_ONLY=ON -DRINGMASTER_TESTS=ON -DRINGMASTER_GLOO="${RINGMASTER_GLOO:-ON}" \
-    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_CARRIED="$folder" -DCMAKE_PREFIX_PATH="$torch"
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_CARRIED="$folder" -DRINGMASTER_LIBTORCH="$torch"
   cmake --build "$build_folder" --target gpu_trainer
   LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu \
     ctest --test-dir "$build_folder" --output-on-failure -R '^(trainer_|gpu_)'

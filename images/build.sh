@@ -106,17 +106,18 @@ base_image() {
 }
 
 build() { # TARGET
-  local target=$1 name archive id
+  local target=$1 name archive id wheels=()
   name=$(name_of "$target")
   archive=$(archive_of "$target")
   case $target in
     worker-debian13) base_image 13 trixie ;;
     *) base_image 12 bookworm ;;
   esac
+  case $target in worker-*) wheels=(--build-context "wheels=$("$tree/deploy/local/libtorch.sh")") ;; esac
   step "$name"
   run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --format oci --tag "$name" \
     --file "$tree/images/${target%-*}.Dockerfile" --ignorefile "$tree/images/dockerignore" \
-    --build-arg "BASE_IMAGE=$base" "$tree"
+    --build-arg "BASE_IMAGE=$base" "${wheels[@]}" "$tree"
   id=$("${buildah[@]}" inspect --type image --format '{{.FromImageID}}' "$name")
   if [ ! -f "$archive" ] || [ "$(cat "$archive.id" 2>/dev/null)" != "$id-$compression" ]; then
     step "  writing $archive"

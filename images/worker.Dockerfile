@@ -6,14 +6,20 @@
 # images/build.sh builds this same file on Debian root file systems.
 ARG BASE_IMAGE=nvidia/cuda:13.0.1-runtime-ubuntu24.04
 
+# Filled by images/build.sh with the wheels that this machine has already: --build-context wheels=…
+FROM scratch AS wheels
+
 FROM ${BASE_IMAGE} AS build
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
-# The wheels are those that the `gpu` preset is tested with (bench/ddp/install.sh, deploy/local/cuda.sh).
-COPY images/worker/packages.sh images/worker/install-build.sh images/worker/install-torch.sh /opt/ringmaster/images/
-COPY images/worker/torch.requirements images/worker/cuda.requirements /opt/ringmaster/images/
-RUN /opt/ringmaster/images/install-build.sh && /opt/ringmaster/images/install-torch.sh
+COPY images/worker/packages.sh images/worker/install-build.sh /opt/ringmaster/images/
+RUN /opt/ringmaster/images/install-build.sh
+# The wheels that every build and test uses (deploy/local/libtorch.sh, deploy/local/cuda.sh).
+COPY images/worker/fetch-wheels.sh images/worker/install-torch.sh images/worker/*.requirements /opt/ringmaster/images/
+COPY images/worker/licences /opt/ringmaster/images/licences
+RUN --mount=type=bind,from=wheels,target=/opt/wheels /opt/ringmaster/images/install-torch.sh
 COPY images/worker/build.sh /opt/ringmaster/images/
 COPY CMakeLists.txt /src/
+COPY third_party /src/third_party
 COPY common /src/common
 COPY worker /src/worker
 RUN --mount=type=cache,target=/var/cache/ccache /opt/ringmaster/images/build.sh /src /out
@@ -24,7 +30,9 @@ COPY images/worker/packages.sh images/worker/install-runtime.sh images/worker/sl
 RUN /opt/ringmaster/images/install-runtime.sh
 
 FROM runtime
-COPY --from=build /opt/torch/ /opt/torch/
+COPY --from=build /opt/torch/lib/ /opt/torch/lib/
+COPY --from=build /opt/torch/licences/ /usr/share/doc/libtorch/
+COPY third_party/gloo/LICENSE /usr/share/doc/gloo/
 COPY --from=build /out/ /usr/local/bin/
 COPY images/worker/check.sh /opt/ringmaster/images/
 RUN /opt/ringmaster/images/check.sh

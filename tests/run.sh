@@ -6,8 +6,8 @@
 #   tests/run.sh all      unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
 # One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
-# trainer with CUDA, against the LibTorch of PyTorch's wheel, which needs no GPU; libFuzzer targets with clang. What is slow
-# to make (Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
+# trainer with CUDA, which needs no GPU; libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
+# Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
 # images are made beside the builds, with what those leave of the processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."

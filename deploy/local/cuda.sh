@@ -5,7 +5,7 @@
 #   eval "$(deploy/local/cuda.sh)" && cmake --preset gpu && cmake --build --preset gpu --target gpu_trainer
 #
 # No GPU or driver is needed to build. RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache: 6 GB for PyTorch,
-# which bench/ddp shares, and 0.3 GB for the compiler.
+# which bench/ddp and, in part, all other builds share, and 0.3 GB for the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 requirements=images/worker/cuda.requirements # by SHA-256

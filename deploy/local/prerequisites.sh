@@ -7,7 +7,7 @@ build=(
   g++ cmake ninja-build ccache lld clang clang-format clang-tidy libclang-rt-14-dev python3 python3-pip
   libcpprest-dev nlohmann-json3-dev libyaml-cpp-dev libssl-dev zlib1g-dev libboost-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev
-  libgloo-dev libtorch-dev libopenblas0-openmp libopenmpi-dev openmpi-bin openssh-server openssh-client
+  libopenmpi-dev openmpi-bin openssh-server openssh-client
 )
 cluster=(containerd runc containernetworking-plugins iptables nftables iproute2 conntrack openssl curl jq pigz shellcheck)
 images=(buildah mmdebstrap debian-archive-keyring uidmap zstd)

@@ -9,7 +9,7 @@ gpu=()
 if [ -x "${nvcc[0]}" ]; then gpu=(-DRINGMASTER_CUDA=ON -DCMAKE_CUDA_COMPILER="${nvcc[0]}"); fi
 
 cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_OPERATOR=OFF \
-  -DCMAKE_PREFIX_PATH=/opt/torch "${gpu[@]}"
+  -DRINGMASTER_LIBTORCH=/opt/torch "${gpu[@]}"
 ninja -C /build -j "$(nproc)" "${programs[@]}"
 
 mkdir -p "$out"

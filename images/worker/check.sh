@@ -1,7 +1,11 @@
 #!/bin/bash
-# The last step of worker.Dockerfile: every program of ours finds its libraries and starts, in the image as shipped.
+# The last step of worker.Dockerfile: every program of ours finds its libraries and starts, in the image as shipped, and the
+# licences that ask for it are there.
 set -euo pipefail
 status=0
+for licence in libtorch/torch-*/LICENSE libtorch/nvidia_cuda_{runtime,cupti}-*/License.txt libtorch/mkl.txt gloo/LICENSE; do
+  compgen -G "/usr/share/doc/$licence" >/dev/null || { echo "check.sh: /usr/share/doc/$licence is missing from the image" >&2 && status=1; }
+done
 for program in /usr/local/bin/ringmaster-{agent,attach,launcher,train,audit,bench}; do
   if [ ! -x "$program" ]; then
     echo "check.sh: $program is missing from the image" >&2 && status=1

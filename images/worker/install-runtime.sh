@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes a worker's root file system out of a distribution's: sshd, mpirun, LibTorch and what lets any uid use them.
+# Makes a worker's root file system out of a distribution's: sshd, mpirun and what lets any uid use them.
 # Run by worker.Dockerfile as one step, so that what slim.sh removes again is in no layer.
 set -euo pipefail
 here=$(dirname "$0")
@@ -34,7 +34,6 @@ rm -f /etc/ssh/ssh_host_*
 mkdir -p /run/sshd /etc/ringmaster
 
 rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /usr/share/{man,info,locale,lintian,bash-completion,zsh} /etc/*- "$before"
-echo /opt/torch/lib >/etc/ld.so.conf.d/ringmaster-torch.conf
 
 find /usr/share/doc -type f ! -name copyright -delete
 find /usr/share/doc -type d -empty -delete

@@ -1,18 +1,39 @@
 #!/bin/bash
-# Puts LibTorch under /opt/torch where the distribution has no package of it: PyTorch's CUDA wheel without its Python; and
-# CUDA's compiler under /opt/cuda. The versions, and the SHA-256 of each wheel, are in the *.requirements beside this script.
-# On Debian LibTorch is a package, for CPUs, and both stay empty.
+# Puts LibTorch under /opt/torch: PyTorch's wheel without its Python, of CUDA the two libraries that its CPU half needs, on a CUDA
+# base all of them, with CUDA's compiler under /opt/cuda; and everybody's licence. /opt/wheels holds the wheels, unpacked, where
+# images/build.sh shares this machine's; elsewhere they are fetched, by the SHA-256 in the *.requirements beside this script.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . /etc/os-release
-mkdir -p /opt/torch /opt/cuda
-[ "$ID" = ubuntu ] || exit 0
+wheels=/opt/wheels libraries=/opt/torch/lib licences=/opt/torch/licences
+mkdir -p $libraries $licences /opt/cuda
 
-wheels=$(mktemp -d)
-python3 -m pip install --no-cache-dir --target "$wheels" --no-deps --require-hashes --only-binary=:all: -r "$here/torch.requirements"
-mv "$wheels"/torch/{lib,include,share} /opt/torch/
-# The wheel of LibTorch finds CUDA's libraries beside itself: its run path is that of Python's site-packages.
-find "$wheels/nvidia" -name '*.so*' -type f -exec mv -t /opt/torch/lib {} +
-rm -rf "$wheels" /opt/torch/lib/libtorch_python.so
+requirements=("$here/libtorch.requirements")
+[ "$ID" = debian ] || requirements+=("$here/torch.requirements")
+if [ ! -e $wheels/torch ]; then
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -q
+  apt-get install -y -q --no-install-recommends python3-pip
+  rm -rf /var/lib/apt/lists/*
+  wheels=$(mktemp -d)
+  trap 'rm -rf "$wheels"' EXIT
+  "$here/fetch-wheels.sh" "$wheels" "${requirements[@]}"
+  [ "$ID" = debian ] || "$here/fetch-wheels.sh" /opt/cuda "$here/cuda.requirements"
+fi
 
-python3 -m pip install --no-cache-dir --no-deps --target /opt/cuda --require-hashes --only-binary=:all: -r "$here/cuda.requirements"
+cp -r "$wheels/torch/include" /opt/torch/
+if [ "$ID" = debian ]; then
+  cp "$wheels"/torch/lib/{libtorch_cpu.so,libc10.so,libgomp.so.1} "$wheels"/nvidia/cu13/lib/{libcudart.so.13,libcupti.so.13} $libraries/
+else
+  cp "$wheels"/torch/lib/*.so* $libraries/
+  rm $libraries/libtorch_python.so
+  find "$wheels/nvidia" -name '*.so*' -type f -exec cp -t $libraries {} +
+fi
+# Its symbol table is a fifth of it. NVIDIA's libraries stay as they are: their licence allows no change.
+strip $libraries/libtorch_cpu.so $libraries/libc10.so
+
+for folder in "$wheels"/*.dist-info/licenses; do
+  name=$(basename "$(dirname "$folder")" .dist-info)
+  cp -r "$folder" "$licences/$name"
+done
+cp "$here/licences/mkl.txt" $licences/ # which is inside libtorch_cpu.so

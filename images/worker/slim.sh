@@ -2,8 +2,8 @@
 # Removes from the root file system it runs in what a worker's programs cannot reach.
 # Usage: slim.sh BEFORE   (a file with the names of the packages that were there first: those stay)
 #
-# Distributions link LibTorch and Open MPI with everything (GPU run times, X11, shader compilers). What is needed is the
-# closure of shared libraries of a few roots: LibTorch and Gloo, sshd and ssh, mpirun and its daemons, Open MPI's plugins.
+# Distributions link Open MPI with everything (GPU run times, X11). What is needed is the closure of shared libraries of a
+# few roots: what our programs are linked with, sshd and ssh, mpirun and its daemons, Open MPI's plugins.
 # A package that owns nothing of this closure is purged even if others depend on it. dpkg's list then says what is really
 # there; who wants to install packages into the image runs `apt-get --fix-broken install` first.
 set -euo pipefail
@@ -12,12 +12,11 @@ before=$1
 libraries=/usr/lib/$(uname -m)-linux-gnu
 
 # Plugins for devices that a CPU worker has not; their packages' other files are needed.
-rm -f "$libraries"/ucx/libu*_{rocm,cuda,ze}* "$libraries"/openmpi/lib/openmpi3/mca_btl_openib.so \
-  "$libraries"/libtorch_python.so* "$libraries"/libshm.so*
+rm -f "$libraries"/ucx/libu*_{rocm,cuda,ze}* "$libraries"/openmpi/lib/openmpi3/mca_btl_openib.so
 
 roots=(
-  "$libraries"/{libtorch,libtorch_cpu,libc10,libmpi,libspdlog,libfmt,libssl,libprometheus-cpp-core}.so*
-  {/usr/lib,"$libraries"}/{libgloo,libnss_extrausers}.so*
+  "$libraries"/{libmpi,libspdlog,libfmt,libssl,libprometheus-cpp-core}.so*
+  {/usr/lib,"$libraries"}/libnss_extrausers.so*
   /usr/sbin/sshd /usr/lib/openssh/* /usr/bin/{ssh,ssh-keygen,ssh-keyscan,ssh-add,ssh-agent,scp,sftp,ps,top,pgrep}
   /usr/bin/{mpirun,mpirun.openmpi,orterun,orted,prterun,prte,prted,ompi_info,prte_info,pmix_info}
   "$libraries"/openmpi/lib/*.so* "$libraries"/openmpi/lib/openmpi*/*.so "$libraries"/pmix2/lib/pmix/*.so

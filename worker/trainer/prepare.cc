@@ -8,8 +8,6 @@
 #include <span>
 #include <string>
 
-#include <c10/util/Exception.h>
-
 #include "common/control/pod_contract.h"
 #include "worker/trainer/dry_run.h"
 #include "worker/trainer/sgd.h"
@@ -58,25 +56,6 @@ Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
   return OpenGpu(number->value());
 }
 
-// Runs the model once: older versions of LibTorch do not have every layer in fp16 on CPUs.
-Result<void> WarmUp(Workload& workload, const TrainOptions& options) {
-  if (options.precision == Precision::kFloat32) {
-    workload.WarmUp();
-    return {};
-  }
-  try {
-    workload.WarmUp();
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
-  } catch (const c10::Error& error) {
-    return Error{ErrorKind::kInvalid, std::string("--precision=") + NameOf(options.precision) +
-                                          ": this LibTorch does not compute it on this device (" +
-                                          error.what_without_backtrace() +
-                                          "); choose another precision, or a GPU"};
-  }
-  return {};
-}
-
 BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {
   BucketOptions buckets;
   if (!options.tune_buckets) {
@@ -101,7 +80,7 @@ Result<Prepared> Prepare(const TrainOptions& options) {
   Result<MadeWorkload> made = MakeWorkload(options, *gpu == nullptr ? "cpu" : (*gpu)->device());
   if (!made.ok()) return made.error();
   if (auto enough = CheckRows(*made->workload, options); !enough.ok()) return enough.error();
-  if (auto warm = WarmUp(*made->workload, options); !warm.ok()) return warm.error();
+  made->workload->WarmUp();
   const BucketOptions buckets = BucketsOf(options, *made->workload);
   return Prepared{.gpu = *std::move(gpu), .made = *std::move(made), .buckets = buckets};
 }

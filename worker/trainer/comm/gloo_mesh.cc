@@ -53,14 +53,6 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
   return false;
 }
 
-// Newer releases of Gloo accept all of a device's connections at one listening socket, and end the
-// process when that fails; in older ones each pair listens by itself, and waits for its peer there.
-#if __has_include(<gloo/transport/tcp/listener.h>)
-constexpr bool kSharedListener = true;
-#else
-constexpr bool kSharedListener = false;
-#endif
-
 // While it lives, threads started by this one run under SCHED_BATCH: a wake-up preempts nobody. For
 // the thread that serves a Gloo device's sockets. It does not wait for a connection's lock but asks
 // epoll again and again (tcp/pair.cc, Pair::handleEvents tries the lock): woken on the core where
@@ -92,12 +84,6 @@ std::shared_ptr<gloo::transport::Device> MakeDevice(const std::string& address) 
   return gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
 }
 
-bool IsListening(int fd) {
-  int listening = 0;
-  socklen_t size = sizeof(listening);
-  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
-}
-
 bool EndsAt(int socket, const std::vector<sockaddr_storage>& addresses) {
   sockaddr_storage local{};
   sockaddr_storage remote{};
@@ -123,16 +109,14 @@ std::vector<int> OpenDescriptors() {
   return found;
 }
 
-// The sockets of this process with a local or remote end among `addresses`, but no listener that
-// all pairs share. Each is held by a descriptor of our own while it is looked at: Gloo may close
-// its own at any moment, and its number may belong to a socket of the next world by then.
+// The sockets of this process with a local or remote end among `addresses`. Each is held by a
+// descriptor of our own while it is looked at: Gloo may close its own at any moment, and its number
+// may belong to a socket of the next world by then.
 void ShutDownSocketsAt(const std::vector<sockaddr_storage>& addresses) {
   for (const int fd : OpenDescriptors()) {
     const int held = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (held < 0) continue;
-    if (EndsAt(held, addresses) && !(kSharedListener && IsListening(held))) {
-      ::shutdown(held, SHUT_RDWR);
-    }
+    if (EndsAt(held, addresses)) ::shutdown(held, SHUT_RDWR);
     ::close(held);
   }
 }

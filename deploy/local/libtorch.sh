@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs LibTorch once, into a cache outside the tree, and prints its folder: PyTorch's wheel unpacked (torch/), and beside it
+# the two libraries of CUDA that its CPU half needs. CMake, images/build.sh and bench/ddp all take it from here.
+#
+#
+# The wheels are those of images/worker/libtorch.requirements, by SHA-256. RINGMASTER_CACHE (default ~/.cache/ringmaster) is
+# the cache: 0.6 GB to fetch, 1.2 GB on disk.
+set -euo pipefail
+images=$(cd "$(dirname "$0")/../.." && pwd)/images/worker
+version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$images/libtorch.requirements")
+cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+folder=$cache/libtorch-$version
+if [ ! -e "$folder" ]; then
+  mkdir -p "$cache"
+  exec 9>"$folder.lock"
+  flock -n 9 || { echo "libtorch.sh: another one fetches LibTorch $version; waiting for it" >&2 && flock 9; }
+fi
+if [ ! -e "$folder" ]; then
+  aside=$folder.installing
+  rm -rf "$aside"
+  echo "libtorch.sh: fetching LibTorch $version (0.6 GB, once) into $folder" >&2
+  "$images/fetch-wheels.sh" "$aside" "$images/libtorch.requirements" >&2 || {
+    echo "libtorch.sh: pip could not fetch LibTorch $version into $cache; its own message is above" >&2
+    exit 1
+  }
+  mv "$aside" "$folder"
+  echo "libtorch.sh: LibTorch $version is ready after $SECONDS s" >&2
+fi
+echo "$folder"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Our Gloo and the one inside LibTorch do not meet: two_gloos_test.sh PROGRAM
+#
+# libtorch_cpu.so exports a Gloo of another version. Had the two a name in common, the loader would give both libraries
+# whichever it finds first, and one would run on the other's objects. So: the program exports no name of theirs, and of all
+# bindings that the loader makes, each of Gloo's functions is bound within one library.
+set -euo pipefail
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "two_gloos_test.sh: $1" >&2; exit 1; }
+
+libtorch=$(ldd "$program" | sed -n 's|.*libtorch_cpu\.so => \(/[^ ]*\).*|\1|p')
+[ -n "$libtorch" ] || fail "$program is not linked with libtorch_cpu.so"
+
+# Names of namespace gloo, also where they are only a part: std::shared_ptr<gloo::Context>.
+theirs='(^|[^_[:alnum:]])gloo::'
+named() { grep -cE "$1" || true; }
+exported() { nm --dynamic --defined-only "$1" | cut -d' ' -f3- | c++filt; }
+inside=$(exported "$libtorch" | named "$theirs")
+[ "$inside" -ge 100 ] || fail "libtorch_cpu.so exports only $inside names of Gloo: this test looks for the wrong ones"
+exported "$program" | grep -E "$theirs" >"$work/exported" && { head -n 5 "$work/exported"; fail "$program exports names of LibTorch's Gloo"; }
+ours=$(nm --defined-only "$program" | c++filt | named 'ringmaster_gloo::')
+[ "$ours" -ge 100 ] || fail "$program has only $ours names of our Gloo inside"
+
+# The loader tells every binding, before the program starts. What it says of names is mangled: 4gloo is the namespace.
+LD_DEBUG=bindings LD_DEBUG_OUTPUT=$work/loader LD_BIND_NOW=1 "$program" --version >/dev/null
+cat "$work"/loader.* >"$work/bindings"
+grep -q "binding file $libtorch .* to $libtorch .*N4gloo" "$work/bindings" || fail "the loader bound nothing of LibTorch's Gloo: this test reads it wrongly"
+# sed turns a line into: FROM TO SYMBOL
+sed -n 's|.*binding file \([^ ]*\) .* to \([^ ]*\) .* symbol `\([^'"'"']*\).*|\1 \2 \3|p' "$work/bindings" |
+  grep -E '[^0-9](4gloo|15ringmaster_gloo)[0-9A-Z]' | awk '$1 != $2' >"$work/crossing" || true
+[ ! -s "$work/crossing" ] || { c++filt <"$work/crossing" | head -n 5; fail "names of a Gloo are bound from one file to another"; }
+echo "$inside names of Gloo in LibTorch, $ours in the program, none between them"
