@@ -5,44 +5,12 @@
 #include <fstream>
 #include <thread>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
-
+#include "tests/fakes/byte_peer.h"
 #include "tests/integration/cluster_test.h"
 #include "tests/integration/harness/plain_http.h"
 
 namespace ringmaster::testing {
 namespace {
-
-namespace asio = boost::asio;
-using boost::system::error_code;
-
-// A peer of the port that sends bytes as it likes.
-class Peer {
- public:
-  explicit Peer(int port) {
-    error_code error;
-    socket_.connect({asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)}, error);
-    EXPECT_FALSE(error) << error.message();
-  }
-  bool Send(const std::string& bytes) {
-    error_code error;
-    asio::write(socket_, asio::buffer(bytes), error);
-    return !error;
-  }
-  std::string ReadToEnd() {
-    std::string text;
-    error_code end;
-    asio::read(socket_, asio::dynamic_buffer(text), end);
-    return text;
-  }
-
- private:
-  asio::io_context io_;
-  asio::ip::tcp::socket socket_{io_};
-};
 
 class PortsTest : public ClusterTest {};
 
@@ -68,7 +36,7 @@ TEST_F(PortsTest, NothingThatAStrangerSendsEndsTheOperator) {
   };
   for (const int port : {op().admin_port(), op().metrics_port()}) {
     for (const std::string& request : requests) {
-      Peer peer(port);
+      BytePeer peer(port);
       peer.Send(request);
       EXPECT_EQ(peer.ReadToEnd().find("HTTP/1.1 200"), std::string::npos) << request.substr(0, 90);
       ASSERT_EQ(op().Probe("/healthz"), 200) << request.substr(0, 90);
@@ -77,7 +45,7 @@ TEST_F(PortsTest, NothingThatAStrangerSendsEndsTheOperator) {
 
   std::string many;
   for (int i = 0; i < 100; ++i) many += get;
-  Peer pipelined(op().admin_port());
+  BytePeer pipelined(op().admin_port());
   pipelined.Send(many + "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
   const std::string answers = pipelined.ReadToEnd();
   std::size_t answered = 0;
@@ -93,10 +61,10 @@ TEST_F(PortsTest, ProbesAndScrapesGetThroughAThousandIdleStrangers) {
   const std::string reader = TokenOf("reader", true);
   WaitFor("the reader's right",
           [&] { return TlsGet(op().metrics_port(), "/metrics", reader).status == 200; });
-  std::vector<std::unique_ptr<Peer>> strangers;
+  std::vector<std::unique_ptr<BytePeer>> strangers;
   for (const int port : {op().admin_port(), op().metrics_port()}) {
     for (int i = 0; i < 1000; ++i) {
-      strangers.push_back(std::make_unique<Peer>(port));
+      strangers.push_back(std::make_unique<BytePeer>(port));
       strangers.back()->Send("GET /healthz HTTP/1.1\r\nX: ");
     }
   }

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-#include "data_cache_folders.h"
+#include "fake_kernel_files.h"
 #include "worker/agent/oom_watch.h"
 
 namespace ringmaster::agent {
@@ -14,12 +14,8 @@ using namespace std::chrono_literals;
 
 constexpr ProcessEnd kBySigkill{-1, SIGKILL};
 
-class FakeGroups {
+class FakeGroups : public FakeKernelFiles {
  public:
-  void Write(const std::string& name, const std::string& text) { folders_.Put(name, text); }
-  CgroupSources Sources() const {
-    return {folders_.source() / "cgroup", folders_.source() / "cgroups"};
-  }
   // Of version 1, as it looks from within a container.
   void Version1(int kills) {
     Write("cgroup", "4:memory:/kubepods/pod1/c2\n0::/\n");
@@ -35,9 +31,6 @@ class FakeGroups {
     Write("cgroups/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill " +
                                        std::to_string(kills) + "\noom_group_kill 0\n");
   }
-
- private:
-  DataCacheFolders folders_;
 };
 
 TEST(MemoryGroup, BothVersionsTellLimitPeakAndKills) {
@@ -46,7 +39,7 @@ TEST(MemoryGroup, BothVersionsTellLimitPeakAndKills) {
   FakeGroups version2;
   version2.Version2(7);
   for (const FakeGroups* groups : {&version1, &version2}) {
-    const auto group = MemoryGroup::Find(groups->Sources());
+    const auto group = MemoryGroup::Find(groups->Groups());
     ASSERT_TRUE(group.has_value());
     EXPECT_EQ(group->Limit(), 67108864);
     EXPECT_EQ(group->Peak(), 67108000);
@@ -63,7 +56,7 @@ TEST(MemoryGroup, ThePeakAndTheKillsAreItsOwnAndTheLimitIsTheLowestAroundIt) {
   groups.Write("cgroups/pod/memory.peak", "4999\n");
   groups.Write("cgroups/pod/memory.events", "oom_kill 3\n");
 
-  const auto group = MemoryGroup::Find(groups.Sources());
+  const auto group = MemoryGroup::Find(groups.Groups());
 
   ASSERT_TRUE(group.has_value());
   EXPECT_EQ(group->Limit(), 5000);
@@ -74,7 +67,7 @@ TEST(MemoryGroup, ThePeakAndTheKillsAreItsOwnAndTheLimitIsTheLowestAroundIt) {
 TEST(OomWatch, OneKillExplainsOneEnd) {
   FakeGroups groups;
   groups.Version1(3);  // others died before
-  OomWatch watch(MemoryGroup::Find(groups.Sources()));
+  OomWatch watch(MemoryGroup::Find(groups.Groups()));
   OomWatch::Time now{1h};
   EXPECT_FALSE(watch.Explain(kBySigkill, now).has_value());
 
@@ -92,7 +85,7 @@ TEST(OomWatch, OneKillExplainsOneEnd) {
 TEST(OomWatch, OnlyWhatTheKernelEndsIsALackOfMemory) {
   FakeGroups groups;
   groups.Version2(0);
-  OomWatch watch(MemoryGroup::Find(groups.Sources()));
+  OomWatch watch(MemoryGroup::Find(groups.Groups()));
   const OomWatch::Time now{1h};
   groups.Version2(1);
 
@@ -104,7 +97,7 @@ TEST(OomWatch, OnlyWhatTheKernelEndsIsALackOfMemory) {
 TEST(OomWatch, AKillOfSomebodyElseExplainsNothingLater) {
   FakeGroups groups;
   groups.Version2(0);
-  OomWatch watch(MemoryGroup::Find(groups.Sources()));
+  OomWatch watch(MemoryGroup::Find(groups.Groups()));
   OomWatch::Time now{1h};
   groups.Version2(2);
   EXPECT_TRUE(watch.Explain(kBySigkill, now).has_value());

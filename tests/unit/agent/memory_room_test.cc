@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data_cache_folders.h"
+#include "fake_kernel_files.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -13,29 +13,14 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-// A kernel's files, as a test wants them.
-class FakeKernel {
- public:
-  FakeKernel() { Write("meminfo", "MemTotal: 200 kB\nMemAvailable:    1024 kB\n"); }
-
-  void Write(const std::string& name, const std::string& text) { folders_.Put(name, text); }
-  MemorySources Sources() const {
-    return {folders_.source() / "meminfo",
-            {folders_.source() / "cgroup", folders_.source() / "cgroups"}};
-  }
-
- private:
-  DataCacheFolders folders_;
-};
-
 TEST(ContainerMemory, OfVersion2IsWhatTheContainerSeesAtItsRoot) {
-  FakeKernel kernel;
+  FakeKernelFiles kernel;
   kernel.Write("cgroup", "0::/\n");
   kernel.Write("cgroups/memory.max", "1000000\n");
   kernel.Write("cgroups/memory.current", "300000\n");
   kernel.Write("cgroups/memory.stat", "anon 5\ninactive_file 100000\nactive_file 7\n");
 
-  const auto memory = ReadContainerMemory(kernel.Sources());
+  const auto memory = ReadContainerMemory(kernel.Memory());
 
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->limit_bytes, 1'000'000);
@@ -43,13 +28,13 @@ TEST(ContainerMemory, OfVersion2IsWhatTheContainerSeesAtItsRoot) {
 }
 
 TEST(ContainerMemory, OfVersion1HidesItsPathInTheHost) {
-  FakeKernel kernel;
+  FakeKernelFiles kernel;
   kernel.Write("cgroup", "5:cpu,cpuacct:/x\n4:memory:/kubepods/pod1/c2\n0::/\n");
   kernel.Write("cgroups/memory/memory.limit_in_bytes", "1000000\n");
   kernel.Write("cgroups/memory/memory.usage_in_bytes", "300000\n");
   kernel.Write("cgroups/memory/memory.stat", "total_inactive_file 100000\n");
 
-  const auto memory = ReadContainerMemory(kernel.Sources());
+  const auto memory = ReadContainerMemory(kernel.Memory());
 
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->limit_bytes, 1'000'000);
@@ -57,47 +42,47 @@ TEST(ContainerMemory, OfVersion1HidesItsPathInTheHost) {
 }
 
 TEST(ContainerMemory, TheTightestOfTheGroupsAroundItCounts) {
-  FakeKernel kernel;
+  FakeKernelFiles kernel;
   kernel.Write("cgroup", "0::/pod/container\n");
   kernel.Write("cgroups/pod/container/memory.max", "max\n");
   kernel.Write("cgroups/pod/memory.max", "5000\n");
   kernel.Write("cgroups/memory.max", "9000\n");
   kernel.Write("cgroups/memory.current", "8000\n");
 
-  EXPECT_EQ(ReadContainerMemory(kernel.Sources())->limit_bytes, 9000);
+  EXPECT_EQ(ReadContainerMemory(kernel.Memory())->limit_bytes, 9000);
 }
 
 TEST(ContainerMemory, NoLimitIsNone) {
-  FakeKernel kernel;
-  EXPECT_FALSE(ReadContainerMemory(kernel.Sources()).has_value());
+  FakeKernelFiles kernel;
+  EXPECT_FALSE(ReadContainerMemory(kernel.Memory()).has_value());
   kernel.Write("cgroup", "garbage\n4:memory:/\n0::/\n");
   kernel.Write("cgroups/memory/memory.limit_in_bytes", "9223372036854771712\n");
   kernel.Write("cgroups/memory.max", "max\n");
 
-  EXPECT_FALSE(ReadContainerMemory(kernel.Sources()).has_value());
+  EXPECT_FALSE(ReadContainerMemory(kernel.Memory()).has_value());
 }
 
 TEST(NodeMemory, IsWhatTheKernelCallsAvailable) {
-  FakeKernel kernel;
-  EXPECT_EQ(ReadNodeMemory(kernel.Sources()), 1024 * 1024);
+  FakeKernelFiles kernel;
+  EXPECT_EQ(ReadNodeMemory(kernel.Memory()), 1024 * 1024);
   EXPECT_GT(ReadNodeMemory({}), 0);
   EXPECT_FALSE(ReadNodeMemory({.meminfo = "/no/such/file"}).has_value());
 }
 
 TEST(MemoryRoom, OnlyAVolumeInMemoryCountsAgainstIt) {
-  FakeKernel kernel;
+  FakeKernelFiles kernel;
   kernel.Write("cgroup", "0::/\n");
   kernel.Write("cgroups/memory.max", "1000000\n");
 
-  const auto in_memory = ReadMemoryRoom("/dev/shm", kernel.Sources());
-  const auto elsewhere = ReadMemoryRoom("/proc", kernel.Sources());
+  const auto in_memory = ReadMemoryRoom("/dev/shm", kernel.Memory());
+  const auto elsewhere = ReadMemoryRoom("/proc", kernel.Memory());
 
   ASSERT_TRUE(in_memory.ok() && elsewhere.ok());
   EXPECT_GT(in_memory->volume_bytes, 0);
   EXPECT_EQ(in_memory->container->limit_bytes, 1'000'000);
   EXPECT_EQ(in_memory->node_bytes, 1024 * 1024);
   EXPECT_FALSE(elsewhere->container.has_value() || elsewhere->node_bytes.has_value());
-  EXPECT_FALSE(ReadMemoryRoom("/no/such/folder", kernel.Sources()).ok());
+  EXPECT_FALSE(ReadMemoryRoom("/no/such/folder", kernel.Memory()).ok());
 }
 
 TEST(MemoryRoom, SaysWhatIsTooSmallAndWhatToDo) {

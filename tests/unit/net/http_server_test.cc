@@ -8,58 +8,22 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/read_until.hpp>
-#include <boost/asio/read_until.hpp>
-#include <boost/asio/write.hpp>
+
+#include "tests/fakes/byte_peer.h"
 
 namespace ringmaster::net {
 namespace {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
+using ringmaster::testing::BytePeer;
 
 constexpr char kGet[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 constexpr char kLastGet[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-// A peer that sends and reads bytes as it likes.
-class Peer {
- public:
-  explicit Peer(int port) {
-    error_code error;
-    socket_.connect({asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)}, error);
-    EXPECT_FALSE(error) << error.message();
-  }
-  // False when the other side has closed.
-  bool Send(const std::string& bytes) {
-    error_code error;
-    asio::write(socket_, asio::buffer(bytes), error);
-    return !error;
-  }
-  std::string ReadToEnd() {
-    std::string text;
-    error_code end;
-    asio::read(socket_, asio::dynamic_buffer(text), end);
-    return text;
-  }
-  // One answer of a server that answers "ok" to everything.
-  std::string ReadAnswer() {
-    error_code error;
-    const std::size_t size =
-        asio::read_until(socket_, asio::dynamic_buffer(unread_), "\r\n\r\nok", error);
-    const std::string answer = unread_.substr(0, size);
-    unread_.erase(0, size);
-    return answer;
-  }
+// One answer of a server that answers "ok" to everything.
+std::string ReadAnswer(BytePeer& peer) { return peer.ReadUpTo("\r\n\r\nok"); }
 
- private:
-  asio::io_context io_;
-  asio::ip::tcp::socket socket_{io_};
-  std::string unread_;
-};
-
-class HttpServerTest : public testing::Test {
+class HttpServerTest : public ::testing::Test {
  protected:
   ~HttpServerTest() override {
     io_.stop();
@@ -86,7 +50,7 @@ class HttpServerTest : public testing::Test {
   }
   int port() const { return server_->port(); }
   std::string Exchange(const std::string& request) const {
-    Peer peer(port());
+    BytePeer peer(port());
     peer.Send(request);
     return peer.ReadToEnd();
   }
@@ -154,7 +118,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttpAndServesOn) {
 
 TEST_F(HttpServerTest, HeadersThatNeverEndAreCutOffAtTheLimit) {
   Start({});
-  Peer peer(port());
+  BytePeer peer(port());
 
   std::size_t sent = 0;
   bool open = peer.Send("GET / HTTP/1.1\r\n");
@@ -169,7 +133,7 @@ TEST_F(HttpServerTest, HeadersThatNeverEndAreCutOffAtTheLimit) {
 
 TEST_F(HttpServerTest, ARequestHasItsTimeHoweverSlowlyItComes) {
   Start({.limit = std::chrono::seconds(1)});
-  Peer peer(port());
+  BytePeer peer(port());
   const auto began = std::chrono::steady_clock::now();
 
   // The server closes: a byte for each look at that.
@@ -187,35 +151,35 @@ TEST_F(HttpServerTest, ARequestHasItsTimeHoweverSlowlyItComes) {
 
 TEST_F(HttpServerTest, TheOldestStrangerMakesRoomForTheNext) {
   Start({.max_connections = 2, .limit = std::chrono::seconds(600)});
-  Peer first(port());
-  Peer second(port());
+  BytePeer first(port());
+  BytePeer second(port());
   second.Send(kGet);
-  EXPECT_NE(second.ReadAnswer(), "");
+  EXPECT_NE(ReadAnswer(second), "");
 
   const std::string third = Exchange(kLastGet);
 
   EXPECT_TRUE(third.starts_with("HTTP/1.1 200")) << third;
   EXPECT_EQ(first.ReadToEnd(), "");
   second.Send(kLastGet);
-  EXPECT_NE(second.ReadAnswer(), "");
+  EXPECT_NE(ReadAnswer(second), "");
 }
 
 TEST_F(HttpServerTest, WhoWasAdmittedStaysHoweverManyStrangersCome) {
   Start({.max_connections = 4, .limit = std::chrono::seconds(600)}, true);
   const std::string good = "GET / HTTP/1.1\r\nAuthorization: good\r\n\r\n";
-  Peer known(port());
+  BytePeer known(port());
   known.Send(good);
-  ASSERT_NE(known.ReadAnswer(), "");
+  ASSERT_NE(ReadAnswer(known), "");
 
-  std::vector<std::unique_ptr<Peer>> strangers;
-  for (int i = 0; i < 1000; ++i) strangers.push_back(std::make_unique<Peer>(port()));
+  std::vector<std::unique_ptr<BytePeer>> strangers;
+  for (int i = 0; i < 1000; ++i) strangers.push_back(std::make_unique<BytePeer>(port()));
   known.Send(good);
 
-  EXPECT_NE(known.ReadAnswer(), "");
+  EXPECT_NE(ReadAnswer(known), "");
   EXPECT_TRUE(Exchange(kLastGet).starts_with("HTTP/1.1 401"));
-  Peer late(port());
+  BytePeer late(port());
   late.Send(good);
-  EXPECT_NE(late.ReadAnswer(), "");
+  EXPECT_NE(ReadAnswer(late), "");
 }
 
 TEST_F(HttpServerTest, AStrangersBodyIsNotRead) {

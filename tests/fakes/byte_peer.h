@@ -1,0 +1,53 @@
+#pragma once
+
+// A peer of a port on loopback that sends and reads bytes as it likes, which no client of ours
+// would. Header only; one thread.
+
+#include <gtest/gtest.h>
+#include <string>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+namespace ringmaster::testing {
+
+class BytePeer {
+ public:
+  explicit BytePeer(int port) {
+    boost::system::error_code error;
+    socket_.connect({boost::asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)},
+                    error);
+    EXPECT_FALSE(error) << error.message();
+  }
+  // False when the other side has closed.
+  bool Send(const std::string& bytes) {
+    boost::system::error_code error;
+    boost::asio::write(socket_, boost::asio::buffer(bytes), error);
+    return !error;
+  }
+  // What comes up to the next `end`, with it; nothing where the other side closes before.
+  std::string ReadUpTo(const std::string& end) {
+    boost::system::error_code error;
+    const std::size_t size =
+        boost::asio::read_until(socket_, boost::asio::dynamic_buffer(unread_), end, error);
+    const std::string read = unread_.substr(0, size);
+    unread_.erase(0, size);
+    return read;
+  }
+  std::string ReadToEnd() {
+    boost::system::error_code end;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(unread_), end);
+    return std::exchange(unread_, {});
+  }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::ip::tcp::socket socket_{io_};
+  std::string unread_;
+};
+
+}  // namespace ringmaster::testing
