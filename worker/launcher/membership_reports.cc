@@ -258,7 +258,12 @@ void Membership::AskForCheckpoint(Time now) {
 }
 
 void Membership::On(Time now, Worker& worker, const control::CheckpointDone& done) {
-  safekeeping_.Completed(now, worker.hello.pod_uid, done);
+  if (KeptForLater(worker, done)) return;
+  if (done.epoch.term >= options_.term) {
+    return safekeeping_.Completed(now, worker.hello.pod_uid, done);
+  }
+  if (!Elastic()) return;
+  safekeeping_.CompletedBefore(now, worker.hello.pod_uid, done, members_);
 }
 
 void Membership::On(Time /*now*/, Worker& worker, const control::RankBegan& began) {

@@ -34,7 +34,18 @@ void Safekeeping::Completed(Time now, const std::string& pod_uid,
     return to.first == pod_uid && grant.epoch == done.epoch && grant.rank == done.rank &&
            grant.step == done.step;
   });
-  if (!granted) return;
+  if (granted) NoteDone(now, done);
+}
+
+void Safekeeping::CompletedBefore(Time now, const std::string& pod_uid,
+                                  const control::CheckpointDone& done,
+                                  const std::vector<control::Member>& members) {
+  const bool of_member = std::ranges::any_of(
+      members, [&](const control::Member& member) { return member.pod_uid == pod_uid; });
+  if (of_member) NoteDone(now, done);
+}
+
+void Safekeeping::NoteDone(Time now, const control::CheckpointDone& done) {
   const bool news = !newest_ || newest_->epoch < done.epoch ||
                     (newest_->epoch == done.epoch && newest_->step < done.step);
   if (news && done.step > 0) {

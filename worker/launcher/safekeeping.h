@@ -27,9 +27,12 @@ class Safekeeping {
   bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
               const control::Epoch& epoch, const std::vector<control::Member>& members);
 
-  // Believed from the rank that this was granted to last, of that grant alone; what an earlier
-  // launcher granted is its to tell.
+  // Believed from the rank that this was granted to last, of that grant alone.
   void Completed(Time now, const std::string& pod_uid, const control::CheckpointDone& done);
+  // What an earlier launcher granted, whose grants are not known here: believed from members of the
+  // running world, each of which could have got a grant for it.
+  void CompletedBefore(Time now, const std::string& pod_uid, const control::CheckpointDone& done,
+                       const std::vector<control::Member>& members);
 
   // Believed from rank 0 of the running world.
   void Began(const control::RankBegan& began, const std::string& pod_uid,
@@ -59,6 +62,8 @@ class Safekeeping {
     int64_t bytes = 0;
     Time at{};
   };
+  void NoteDone(Time now, const control::CheckpointDone& done);
+
   // The newest grant to a slot of a Pod.
   std::map<std::pair<std::string, int>, control::CheckpointWritten> granted_;
   std::optional<control::Beginning> beginning_;

@@ -94,6 +94,36 @@ TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
   EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
 }
 
+// The ranks repeat it, and nobody else knows of it until the next one.
+TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(1, 3);
+  Return(0, 3);
+  world->Say(0, control::CheckpointDone{{2, 6}, 1, 500, 4096});  // of the world before this one
+  Return(2, 3);
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  const control::LauncherStatus status = world->membership.Status(world->now);
+  ASSERT_TRUE(status.checkpoint.has_value());
+  EXPECT_EQ(status.checkpoint->step, 500);
+  EXPECT_EQ(status.checkpoint->bytes, 4096);
+
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, and never granted
+  world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
+  EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
+}
+
+TEST_F(Takeover, WhoIsNoMemberTellsOfNoCheckpoint) {
+  world->Order({0, 1}, 2, 1);
+  for (const int worker : {0, 1}) Return(worker, 2);
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+
+  world->Say(2, control::CheckpointDone{kOld, 0, 500});
+
+  EXPECT_FALSE(world->membership.Status(world->now).checkpoint.has_value());
+}
+
 TEST_F(Takeover, WaitsForTheOrderFirst) {
   Return(0, 1);
   EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForOrder);
