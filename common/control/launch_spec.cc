@@ -28,7 +28,7 @@ void Describe(A& a, typename A::template Ref<LaunchSpec> v) {
 
 }  // namespace wire
 
-bool LaunchSpec::IsManagedTrainer() const {
+bool IsManagedTrainer(const std::vector<std::string>& command) {
   if (command.empty()) return false;
   const std::string& program = command.front();
   const auto slash = program.rfind('/');

@@ -11,6 +11,11 @@
 
 namespace ringmaster::control {
 
+// True where the command is our own trainer, or our bench where it measures the trainer's
+// communicators: the agent owns its ranks and they speak the rank protocol. Any other program is run
+// directly by attach, under mpirun.
+bool IsManagedTrainer(const std::vector<std::string>& command);
+
 struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
   int slots_per_worker = 1;          // ranks per worker, >= 1
@@ -19,10 +24,7 @@ struct LaunchSpec {
   std::string network_interface;            // empty: found by routing towards the launcher
   int ssh_port = 0;                         // 0: any free one
 
-  // True where the command is our own trainer, or our bench where it measures the trainer's
-  // communicators: the agent owns its ranks and they speak the rank protocol. Any other program is
-  // run directly by attach, under mpirun.
-  bool IsManagedTrainer() const;
+  bool IsManagedTrainer() const { return control::IsManagedTrainer(command); }
 };
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);

@@ -28,6 +28,9 @@ namespace {
 
 // After a refusal, or when somebody else changed an object first.
 constexpr std::chrono::milliseconds kLookAgain{10};
+// A pass begins no request after that, however slow the API server is: the process is judged by how
+// long one takes (/healthz), and the job may need something else meanwhile.
+constexpr std::chrono::seconds kPass{60};
 
 }  // namespace
 
@@ -42,6 +45,7 @@ Actor::Actor(const ActorTools& tools, const api::TrainingJob& job, std::string r
       credentials_(std::move(credentials)),
       memory_(memory),
       failures_before_(memory.refusal ? memory.refusal->failures : 0),
+      began_(tools.clock.Now()),
       job_version_(job.resource_version) {
   if (observed.launcher_service != nullptr) {
     launcher_address_ = observed.launcher_service->cluster_ip;
@@ -120,6 +124,22 @@ std::optional<std::chrono::milliseconds> Actor::LookAgain() {
   return kLookAgain * (1 << times);
 }
 
+void Actor::RunAll(std::vector<std::function<void()>> requests) {
+  for (std::function<void()>& request : requests) {
+    request = [this, run = std::move(request)] {
+      if (tools_.clock.Now() - began_ > kPass) return NoteAgain();
+      try {
+        run();
+      } catch (const std::exception& thrown) {
+        NoteError({ErrorKind::kInternal, std::string("an exception ended a request of job ") +
+                                             key_ + ": " + thrown.what()},
+                  false);
+      }
+    };
+  }
+  tools_.pool.RunAll(key_, std::move(requests));
+}
+
 void Actor::JudgeText(const Plan& plan) {
   if (!plan.CreatesPods()) return;
   const Judgement judgement = Judge(job_, rules_);
@@ -145,7 +165,7 @@ void Actor::Prepare(const Plan& plan) {
   if (plan.point_service_at) {
     requests.emplace_back([this, term = *plan.point_service_at] { PatchServiceTerm(term); });
   }
-  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+  RunAll(std::move(requests));
 }
 
 void Actor::CreatePods(const Plan& plan) {
@@ -154,17 +174,19 @@ void Actor::CreatePods(const Plan& plan) {
   std::vector<std::function<void()>> requests;
   // Before the first Pod listens, and not before the Service says that the job is ours.
   if (tools_.isolation.enabled) {
-    tools_.pool.RunAll(key_, {[this] { PostNetworkPolicies(memory_.admitted); }});
+    RunAll({[this] { PostNetworkPolicies(memory_.admitted); }});
     if (!CleanSoFar()) return;
   }
   requests.reserve(plan.create_workers.size() + 1);
   if (plan.create_launcher && !plan.CreatesFirstLauncher()) {
     requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
   }
+  const json common = CommonWorkerPod(
+      {.judged = *judged_, .credentials = *credentials_, .revision = revision_}, launcher_address_);
   for (const int index : plan.create_workers) {
-    requests.emplace_back([this, index] { PostWorker(index); });
+    requests.emplace_back([this, &common, index] { PostWorker(common, index); });
   }
-  tools_.pool.RunAll(key_, std::move(requests));
+  RunAll(std::move(requests));
   if (!CleanSoFar()) return;
   LogInfo("Created Pods", {{"job", key_},
                            {"workers", plan.create_workers.size()},
@@ -189,7 +211,7 @@ void Actor::Mark(const std::vector<PodMark>& pods) {
       NoteError(stored.error(), false);
     });
   }
-  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+  RunAll(std::move(requests));
 }
 
 void Actor::WriteHold(bool held) {
@@ -396,12 +418,10 @@ void Actor::PostLauncher(int64_t term) {
   NotePodRefused(created.error(), manifest);
 }
 
-void Actor::PostWorker(int index) {
+void Actor::PostWorker(const json& common, int index) {
   // A quota or policy that refused one worker refuses the others too; the next try will tell.
   if (!CleanSoFar()) return;
-  const json manifest =
-      WorkerPod({.judged = *judged_, .credentials = *credentials_, .revision = revision_}, index,
-                launcher_address_);
+  const json manifest = WorkerPod(common, job_.name, index);
   if (MayPost(manifest)) (void)Post(kube::kPods, manifest);
 }
 
@@ -490,7 +510,7 @@ void Actor::Delete(const std::vector<PodDelete>& pods) {
       NoteError(deleted.error(), false);
     });
   }
-  if (!requests.empty()) tools_.pool.RunAll(key_, std::move(requests));
+  RunAll(std::move(requests));
 }
 
 // Foreground: while anything of the job is left, so is the job, and its name with it.

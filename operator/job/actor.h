@@ -74,6 +74,10 @@ class Actor {
   std::optional<std::chrono::milliseconds> Refused();
   std::optional<std::chrono::milliseconds> LookAgain();
 
+  // Runs requests side by side. What does not get its turn in time is left to the next pass, which
+  // plans it anew; one that throws is an error of ours, and the job is tried again.
+  void RunAll(std::vector<std::function<void()>> requests);
+
   // Judges what the plan's Pods are about to be made from; without it, or when it is refused, none
   // is made.
   void JudgeText(const Plan& plan);
@@ -103,7 +107,7 @@ class Actor {
   void PostNetworkPolicies(const std::vector<std::string>& addresses);
   void AdmitNodes(const std::vector<std::string>& addresses);
   void PostLauncher(int64_t term);
-  void PostWorker(int index);
+  void PostWorker(const nlohmann::json& common, int index);
   // Notes why not, where the finished manifest has a right that it must not have.
   bool MayPost(const nlohmann::json& pod);
 
@@ -128,6 +132,8 @@ class Actor {
   const std::shared_ptr<const Credentials> credentials_;
   JobMemory& memory_;  // guarded by mutex_ while requests run
   const int failures_before_;
+
+  const Clock::Time began_;
 
   std::optional<JudgedJob> judged_;  // written before any request
 

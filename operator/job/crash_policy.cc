@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "common/control/launch_spec.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/foreign_times.h"
-#include "operator/job/pods.h"
 #include "operator/job/reports.h"
 
 namespace ringmaster::job {
@@ -112,7 +112,7 @@ void CountCrashedPod(const PlanInput& input, api::TrainingJobStatus& status) {
   const auto last = ParseTime(crashes.time);
   const auto age = last ? input.wall_now - *last : Clock::WallTime::duration::max();
   // Nobody sees the steps of another program: that it ran for long is all that there is to know.
-  const bool managed = LaunchSpecOf(input.job.spec).IsManagedTrainer();
+  const bool managed = control::IsManagedTrainer(input.job.spec.command);
   const auto window = input.job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
   if (!managed && last && age > window) crashes.count = crashes.of_launcher = 0;
   if (crashes.count > 0 && last && age >= Clock::WallTime::duration::zero() && age <= kOneCrash) {

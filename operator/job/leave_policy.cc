@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "operator/job/pods.h"
+#include "common/control/launch_spec.h"
 
 namespace ringmaster::job {
 
@@ -47,7 +47,7 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
 
 Leave JudgeLeaver(const PodView& pod, const PlanInput& input, const Reports& reports) {
   // Other programs cannot hand anything over: their world begins anew anyway.
-  if (!LaunchSpecOf(input.job.spec).IsManagedTrainer()) return Leave::kGo;
+  if (!control::IsManagedTrainer(input.job.spec.command)) return Leave::kGo;
   const control::LauncherStatus* answer = AnswerOf(input);
   const bool had_world = input.job.status.epoch > 0;
   const bool has_world = answer != nullptr && answer->epoch.number > 0 &&

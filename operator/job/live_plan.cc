@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/control/launch_spec.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -14,7 +15,6 @@
 #include "operator/job/loss_policy.h"
 #include "operator/job/node_policy.h"
 #include "operator/job/pod_events.h"
-#include "operator/job/pods.h"
 #include "operator/job/replacement_policy.h"
 #include "operator/job/reports.h"
 #include "operator/job/restart_policy.h"
@@ -64,6 +64,8 @@ class LivePlanner {
   void SortWorkers();
   void PlanLeaver(const PodPtr& worker);
   void ReplaceLost(const LostWorker& lost);
+  void TellLoss(const char* reason, std::string note);
+  void TellOtherLosses();
   void ShrinkOrGrow();
   void PlanServices();
   void PlanIsolation();
@@ -92,6 +94,7 @@ class LivePlanner {
   // Workers that count: live ones that stay, and finished ones that wait for the verdict.
   std::vector<PodPtr> kept_;
   int missing_ = 0;
+  std::size_t losses_ = 0;  // of workers, seen by this plan first
 };
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
@@ -125,17 +128,16 @@ void LivePlanner::RecordEndedPods() {
     }
   }
   for (const PodPtr& worker : seen_.failed) {
+    if (!plan_.Delete(*worker)) break;
     if (AddFailure(plan_.status.failures, FailureOf(*worker, now_text_))) {
       outlook_.worker_lost = true;
       if (HasCrashed(*worker)) CountCrashedPod(in_, plan_.status);
       const api::Failure& failure = plan_.status.failures.front();
       const bool memory = failure.reason == control::kReasonOOMKilled;
-      plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventWorkerReplaced,
-                 api::kActionReplace,
-                 memory ? FailureText(failure) + ". Another worker takes its place"
-                        : HowItEnded(*worker) + "; another worker takes its place");
+      TellLoss(memory ? control::kReasonOOMKilled : api::kEventWorkerReplaced,
+               memory ? FailureText(failure) + ". Another worker takes its place"
+                      : HowItEnded(*worker) + "; another worker takes its place");
     }
-    plan_.Delete(*worker);
   }
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
@@ -241,15 +243,29 @@ void LivePlanner::SortWorkers() {
 }
 
 void LivePlanner::ReplaceLost(const LostWorker& lost) {
+  if (!plan_.Delete(*lost.pod)) return;
   api::Failure failure = FailureOf(*lost.pod, now_text_);
   failure.reason = lost.reason;
   failure.last_lines = {lost.text};
   if (AddFailure(plan_.status.failures, std::move(failure))) {
     outlook_.worker_lost = true;
-    plan_.Tell(true, api::kEventWorkerLost, api::kActionReplace,
-               lost.text + "; another worker takes its place");
+    TellLoss(api::kEventWorkerLost, lost.text + "; another worker takes its place");
   }
-  plan_.Delete(*lost.pod);
+}
+
+// Thousands end at once where a pool of nodes goes: those that the status lists are told one by
+// one.
+void LivePlanner::TellLoss(const char* reason, std::string note) {
+  if (losses_++ < api::kMaxFailures) {
+    plan_.Tell(true, reason, api::kActionReplace, std::move(note));
+  }
+}
+
+void LivePlanner::TellOtherLosses() {
+  if (losses_ <= api::kMaxFailures) return;
+  plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
+             std::to_string(losses_ - api::kMaxFailures) +
+                 " more workers ended or were lost; others take their places");
 }
 
 void LivePlanner::PlanLeaver(const PodPtr& worker) {
@@ -257,10 +273,11 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
     case Leave::kWait:
       return plan_.RequeueWithin(DrainTimeLeft(*worker, in_));
     case Leave::kOverdue:
-      plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
-                 worker->name + " " + WherePodRuns(*worker, seen_.nodes) + " was not drained in " +
-                     std::to_string(kDrainLimit.count()) + " s; it is deleted and counts as lost");
-      break;
+      if (!plan_.Delete(*worker)) return;
+      return plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
+                        worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                            " was not drained in " + std::to_string(kDrainLimit.count()) +
+                            " s; it is deleted and counts as lost");
     case Leave::kHeld:
       plan_.drain_held = true;
       if (!in_.memory.told_of_drain) {
@@ -271,15 +288,14 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
       }
       return plan_.RequeueWithin(kLookAgainWhileHeld);
     case Leave::kGo:
-      break;
+      plan_.Delete(*worker);
   }
-  plan_.Delete(*worker);
 }
 
 void LivePlanner::ShrinkOrGrow() {
   missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
   if (missing_ < 0) {
-    const bool drained = LaunchSpecOf(job_.spec).IsManagedTrainer();
+    const bool drained = control::IsManagedTrainer(job_.spec.command);
     // Without the launcher's word a member could be chosen before one that does nothing yet.
     if (drained && job_.status.epoch > 0 && !reports_.current()) {
       missing_ = 0;
@@ -297,8 +313,11 @@ void LivePlanner::ShrinkOrGrow() {
                                .reason = api::kReasonScalingDown});
       } else {
         plan_.Delete(*pod);
-        std::erase(kept_, pod);
       }
+    }
+    if (!drained) {
+      const std::set<PodPtr> gone(leavers.begin(), leavers.end());
+      std::erase_if(kept_, [&](const PodPtr& pod) { return gone.contains(pod); });
     }
     missing_ = 0;
   }
@@ -306,7 +325,11 @@ void LivePlanner::ShrinkOrGrow() {
   const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kWorker, in_.wall_now);
   if (delay.count() > 0) return WaitForBackOff(delay);
   if (!MayCreate()) return;
-  const auto count = std::min(static_cast<std::size_t>(missing_), seen_.free_indices.size());
+  auto count = std::min(static_cast<std::size_t>(missing_), seen_.free_indices.size());
+  if (count > kMostPodsAtOnce) {
+    count = kMostPodsAtOnce;
+    plan_.GoOnAtOnce();
+  }
   plan_.create_workers.assign(seen_.free_indices.begin(),
                               seen_.free_indices.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -376,6 +399,7 @@ Plan LivePlanner::Make() {
   PlanLauncher();
   TellRestartByLauncher(in_, outlook_, plan_);
   SortWorkers();
+  TellOtherLosses();
   ShrinkOrGrow();
   PlanServices();
   PlanIsolation();

@@ -35,6 +35,10 @@ namespace ringmaster::job {
 inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
+// Pods that one plan creates, or deletes, at most: the rest is left to the next one, at once. So a
+// job of thousands is looked at every few seconds, and its requests take turns with other jobs'.
+inline constexpr std::size_t kMostPodsAtOnce = 1000;
+
 struct PlanInput {
   const api::TrainingJob& job;
   const std::vector<Violation>& violations;
@@ -131,13 +135,22 @@ struct Plan {
   void EndLauncher(const PodView& pod) {
     end_launcher = {.name = pod.name, .uid = pod.uid, .resource_version = pod.resource_version};
   }
-  void Delete(const PodView& pod) { deletes.push_back({.name = pod.name, .uid = pod.uid}); }
+  // False where that is left to the next plan.
+  bool Delete(const PodView& pod) {
+    if (deletes.size() >= kMostPodsAtOnce) {
+      GoOnAtOnce();
+      return false;
+    }
+    deletes.push_back({.name = pod.name, .uid = pod.uid});
+    return true;
+  }
   void Tell(bool warning, std::string reason, const char* action, std::string note) {
     events.push_back({.warning = warning,
                       .reason = std::move(reason),
                       .action = action,
                       .note = std::move(note)});
   }
+  void GoOnAtOnce() { requeue_after = std::chrono::milliseconds(1); }
   bool CreatesPods() const { return create_launcher.has_value() || !create_workers.empty(); }
   void RequeueWithin(std::chrono::milliseconds delay) {
     if (!requeue_after || delay < *requeue_after) requeue_after = delay;

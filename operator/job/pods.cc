@@ -308,9 +308,9 @@ void RestrictPod(json& spec) {
   }
 }
 
-json WorkerPod(const PodContext& context, int index, const std::string& launcher_address) {
+json CommonWorkerPod(const PodContext& context, const std::string& launcher_address) {
   const PodKind kind{.template_json = context.job().spec.worker.template_json,
-                     .name = api::WorkerPodName(context.job().name, index),
+                     .name = {},  // as the index says
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
@@ -318,7 +318,6 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
                      .items = WorkerItems()};
   json pod;
   json& container = FillPod(context, kind, pod);
-  pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
   AddHostReach(context.job().spec, pod["spec"], container);
   // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
@@ -328,7 +327,6 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   if (context.job().spec.data_cache) {
     AddDataCache(*context.job().spec.data_cache, pod["spec"], container);
   }
-  AddVariable(container, control::kEnvWorkerIndex, std::to_string(index));
   if (const auto most = context.job().spec.worker.max_replicas) {
     AddVariable(container, control::kEnvMaxRanks,
                 std::to_string(int64_t{*most} * SlotsPerWorker(context.job().spec)));
@@ -339,6 +337,17 @@ json WorkerPod(const PodContext& context, int index, const std::string& launcher
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
   HideGpus(pod["spec"]);
+  return pod;
+}
+
+json WorkerPod(const json& common, const std::string& job_name, int index) {
+  json pod = common;
+  const std::string name = api::WorkerPodName(job_name, index);
+  pod["metadata"]["name"] = name;
+  pod["metadata"]["labels"][api::kLabelIndex] = std::to_string(index);
+  pod["spec"]["hostname"] = name;
+  AddVariable(ManagedContainer(pod["spec"], control::kWorkerContainer), control::kEnvWorkerIndex,
+              std::to_string(index));
   return pod;
 }
 

@@ -31,7 +31,10 @@ struct PodContext {
   const api::TrainingJob& job() const { return judged.job(); }
 };
 
-nlohmann::json WorkerPod(const PodContext& context, int index, const std::string& launcher_address);
+// What all workers of a run have in common, and one of them. Of thousands the template is read
+// once.
+nlohmann::json CommonWorkerPod(const PodContext& context, const std::string& launcher_address);
+nlohmann::json WorkerPod(const nlohmann::json& common, const std::string& job_name, int index);
 nlohmann::json LauncherPod(const PodContext& context, int64_t term);
 
 // Ranks per worker: spec.slotsPerWorker, else the worker's nvidia.com/gpu limit, else 1.

@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/foreign_times.h"
-#include "operator/job/pods.h"
 #include "operator/job/replacement_policy.h"
 
 namespace ringmaster::job {
@@ -49,7 +49,7 @@ void TellRestartByLauncher(const PlanInput& input, const PodsOutlook& outlook, P
   const api::TrainingJob& job = input.job;
   const api::Condition* running = api::FindCondition(job.status.conditions, api::kRunning);
   const bool ran = running != nullptr && running->status == api::ConditionStatus::kTrue;
-  if (!outlook.launcher_lost || !ran || LaunchSpecOf(job.spec).IsManagedTrainer()) return;
+  if (!outlook.launcher_lost || !ran || control::IsManagedTrainer(job.spec.command)) return;
   const PodPtr& launcher = input.observed.launcher;
   api::Failure where;
   where.worker = launcher != nullptr ? launcher->name

@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
+#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/crash_policy.h"
-#include "operator/job/pods.h"
 #include "operator/job/reports.h"
 #include "operator/job/resizing_policy.h"
 
@@ -131,7 +131,7 @@ std::optional<Condition> Silence(const PlanInput& input, const std::string& held
 std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& status) {
   const control::LauncherStatus* answer = AnswerOf(input);
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
-  if (runs && !LaunchSpecOf(input.job.spec).IsManagedTrainer()) return "";
+  if (runs && !control::IsManagedTrainer(input.job.spec.command)) return "";
   return CrashText(input.job, status);
 }
 
@@ -334,7 +334,7 @@ void DescribeBeginning(const PlanInput& input, const std::optional<control::Begi
 
 void NoteFirstStep(const PlanInput& input, const control::LauncherStatus& answer,
                    api::TrainingJobStatus& status, const std::string& now) {
-  const bool managed = LaunchSpecOf(input.job.spec).IsManagedTrainer();
+  const bool managed = control::IsManagedTrainer(input.job.spec.command);
   const int64_t begin = answer.beginning ? answer.beginning->step : 0;
   const bool stepped = managed ? answer.progress && answer.progress->step > begin
                                : api::IsTrue(status.conditions, api::kRunning);

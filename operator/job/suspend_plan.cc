@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
-#include "operator/job/pods.h"
 #include "operator/job/reports.h"
 #include "operator/job/status_policy.h"
 
@@ -45,7 +45,7 @@ std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds 
 }
 
 bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
-  return spec.checkpoint && LaunchSpecOf(spec).IsManagedTrainer();
+  return spec.checkpoint && control::IsManagedTrainer(spec.command);
 }
 
 // A world that lost a rank, or gets one, is followed by another, which is asked again.
@@ -96,7 +96,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
 // What the job goes on from.
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
-  if (!LaunchSpecOf(job.spec).IsManagedTrainer()) {
+  if (!control::IsManagedTrainer(job.spec.command)) {
     return "what it goes on from is its own program's business";
   }
   if (status.checkpoint) {
@@ -127,7 +127,7 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
 
 // What was done after the state that it goes on from is done again: it is no progress of the job.
 void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
-  if (!status.progress || !LaunchSpecOf(spec).IsManagedTrainer()) return;
+  if (!status.progress || !control::IsManagedTrainer(spec.command)) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;

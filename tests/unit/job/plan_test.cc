@@ -97,6 +97,46 @@ TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
   EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);
 }
 
+TEST(Plan, ThePodsOfAJobOfThousandsAreMadeInParts) {
+  const api::TrainingJob job = RunningJob(2500);
+  for (const int made : {0, 1000, 2000}) {
+    const int next = std::min(1000, 2500 - made);
+
+    const Plan plan =
+        Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(made).Build()}.Make();
+
+    ASSERT_EQ(plan.create_workers.size(), static_cast<std::size_t>(next)) << made;
+    EXPECT_EQ(plan.create_workers.front(), made);
+    EXPECT_EQ(plan.create_workers.back(), made + next - 1);
+    EXPECT_EQ(plan.requeue_after == std::chrono::milliseconds(1), made + next < 2500)
+        << "the rest is made at once";
+  }
+}
+
+TEST(Plan, ThousandsThatEndAtOnceAreDeletedInPartsAndEachIsRecordedOnce) {
+  const api::TrainingJob job = RunningJob(1500);
+  SceneBuilder builder(job);
+  builder.Launcher();
+  for (int index = 0; index < 1500; ++index) {
+    builder.With(PodBuilder::Worker(index).Ended(1, "Error"));
+  }
+  Scene scene{.job = job, .observed = builder.Build()};
+
+  const Plan first = scene.Make();
+  std::erase_if(scene.observed.failed, [](const PodPtr& pod) { return pod->index < 1000; });
+  scene.job.status = first.status;
+  const Plan second = scene.Make();
+
+  EXPECT_EQ(first.deletes.size(), 1000U);
+  EXPECT_EQ(first.requeue_after, std::chrono::milliseconds(1));
+  EXPECT_EQ(second.deletes.size(), 500U);
+  EXPECT_EQ(second.deletes.front().name, "digits-worker-1000");
+  EXPECT_EQ(second.status.failures.front().worker, "digits-worker-1499");
+  ASSERT_EQ(first.events.size(), api::kMaxFailures + 1);
+  EXPECT_EQ(first.events.back().note,
+            "984 more workers ended or were lost; others take their places");
+}
+
 TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
   struct Row {
     const char* name;
@@ -155,6 +195,19 @@ struct LostLauncher {
   const char* name;
   PodBuilder pod;
 };
+
+TEST(Plan, ThePodsOfAnEndedJobOfThousandsAreDeletedInParts) {
+  api::TrainingJob job = JobBuilder().Replicas(1500).Term(1).Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1500).Build()};
+  scene.job.status.conditions.push_back(
+      {.type = api::kFailed, .status = ConditionStatus::kTrue, .reason = "RankFailed"});
+  scene.memory.ended_since = scene.now - std::chrono::minutes(1);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.deletes.size(), 1000U);
+  EXPECT_EQ(plan.requeue_after, std::chrono::milliseconds(1));
+}
 
 TEST(Plan, LauncherLostWithoutAVerdictGetsTheNextTerm) {
   const LostLauncher table[] = {

@@ -29,8 +29,9 @@ struct Refused {
 
   JudgedJob Judged() const { return Judge(job, rules).allowed.value(); }
   json Worker() const {
-    return WorkerPod({.judged = Judged(), .credentials = credentials, .revision = "r1"}, 0,
-                     "10.96.0.7");
+    const json common = CommonWorkerPod(
+        {.judged = Judged(), .credentials = credentials, .revision = "r1"}, "10.96.0.7");
+    return WorkerPod(common, job.name, 0);
   }
   json Launcher() const {
     return LauncherPod({.judged = Judged(), .credentials = credentials, .revision = "r1"}, 1);

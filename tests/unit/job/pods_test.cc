@@ -42,8 +42,9 @@ JudgedJob Judged(const api::TrainingJob& job) {
 }
 
 json Worker(const api::TrainingJob& job, int index = 0) {
-  return WorkerPod({.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, index,
-                   "10.96.0.7");
+  const json common = CommonWorkerPod(
+      {.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, "10.96.0.7");
+  return WorkerPod(common, job.name, index);
 }
 json Launcher(const api::TrainingJob& job) {
   return LauncherPod({.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, 1);

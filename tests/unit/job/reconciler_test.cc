@@ -971,6 +971,50 @@ TEST(Reconciler, MakesAJobsObjectsAndThenRests) {
   EXPECT_EQ(op.events.reasons, std::vector<std::string>{api::kEventCreated});
 }
 
+TEST(Reconciler, ASlowApiServerKeepsNoPassForLong) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["worker"]["replicas"] = 40;
+  Operator op(api);
+  api.http.on_send = [&, serve = api.http.on_send](const http::Request& request) {
+    if (request.path.rfind(kPodsPath, 0) == 0) op.clock.Advance(std::chrono::seconds(10));
+    return serve(request);
+  };
+  op.Sync();
+  const Clock::Time began = op.clock.Now();
+
+  const auto first = op.reconciler.Reconcile("team-a/digits");
+
+  EXPECT_LE(op.clock.Now() - began, std::chrono::seconds(90));
+  EXPECT_GT(api.Count(kPodsPath), 1U);
+  ASSERT_TRUE(first.ok());
+  EXPECT_LE(first->requeue_after, std::chrono::milliseconds(100)) << "the rest is made soon";
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 41U);
+}
+
+TEST(Reconciler, ARequestThatThrowsIsAnErrorOfItsJobAndTriedAgain) {
+  FakeApi api;
+  Operator op(api);
+  int thrown = 0;
+  api.http.on_send = [&, serve = api.http.on_send](const http::Request& request) {
+    if (request.path.rfind(kPodsPath, 0) == 0 &&
+        request.body.find("digits-worker-1") != std::string::npos && thrown++ == 0) {
+      throw std::runtime_error("a bug");
+    }
+    return serve(request);
+  };
+  op.Sync();
+
+  const auto first = op.reconciler.Reconcile("team-a/digits");
+
+  ASSERT_EQ(thrown, 1);
+  ASSERT_FALSE(first.ok()) << "nothing else would bring the job back";
+  EXPECT_EQ(first.error().kind, ErrorKind::kInternal);
+  EXPECT_NE(first.error().message.find("team-a/digits"), std::string::npos);
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
 TEST(Reconciler, FirstStatusHasItsZeros) {
   FakeApi api;
   Operator op(api);
