@@ -121,6 +121,7 @@ inline constexpr char kReasonRemoving[] = "Removing";
 
 // Reasons of NetworkIsolated.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
+inline constexpr char kReasonPoliciesMissing[] = "PoliciesMissing";
 inline constexpr char kReasonHostNetwork[] = "HostNetwork";
 inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
@@ -161,6 +162,7 @@ inline constexpr char kEventWorkerLost[] = "WorkerLost";
 inline constexpr char kEventNotDrained[] = "NotDrained";
 inline constexpr char kEventRecovered[] = "Recovered";
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
+inline constexpr char kEventPolicyRestored[] = "NetworkPolicyRestored";
 inline constexpr char kEventChangeRefused[] = "ChangeRefused";
 inline constexpr char kEventSuspended[] = "Suspended";
 inline constexpr char kEventResumed[] = "Resumed";

@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "operator/api/codec.h"
+#include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/finalizer.h"
 #include "operator/job/job_log.h"
@@ -73,10 +74,11 @@ Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
         {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
   }
   if (plan.isolate && CleanSoFar()) {
-    PostNetworkPolicies(memory_.admitted);
-    NoteAgain();  // the condition does not speak of it yet
+    if (plan.admit_nodes) memory_.admitted = *plan.admit_nodes;
+    CheckNetworkPolicies(memory_.admitted);
+  } else if (plan.admit_nodes && CleanSoFar()) {
+    AdmitNodes(*plan.admit_nodes);
   }
-  if (plan.admit_nodes && CleanSoFar()) AdmitNodes(*plan.admit_nodes);
   if ((plan.hold || plan.let_go) && CleanSoFar()) WriteHold(plan.hold);
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);
@@ -361,23 +363,83 @@ void Actor::PatchServiceTerm(int64_t term) {
   NoteError(stored.error(), false);
 }
 
+std::array<json, 2> Actor::NetworkPolicies(const std::vector<std::string>& addresses) const {
+  return {JobNetworkPolicy(job_),
+          LauncherNetworkPolicy(job_, tools_.isolation.operator_ns, addresses)};
+}
+
 void Actor::PostNetworkPolicies(const std::vector<std::string>& addresses) {
+  const bool known = IsolationCheckDue(memory_, tools_.clock.Now()).count() > 0;
   bool isolated = true;
-  for (const json& manifest :
-       {JobNetworkPolicy(job_),
-        LauncherNetworkPolicy(job_, tools_.isolation.operator_ns, addresses)}) {
+  for (const json& manifest : NetworkPolicies(addresses)) {
     const Result<json> created = tools_.client.Create(kube::kNetworkPolicies, job_.ns, manifest);
     if (created.ok()) continue;
     if (created.error().kind != ErrorKind::kAlreadyExists) {
       NoteError(created.error(), false);
       isolated = false;
-    } else if (!memory_.isolated) {
-      const std::string name = kube::GetString(manifest, {"metadata", "name"});
-      isolated = JudgeExisting(kube::kNetworkPolicies, name).has_value() && isolated;
+    } else if (!known) {
+      isolated = MendNetworkPolicy(manifest) && isolated;
     }
   }
+  if (!known || !isolated) NoteIsolation(isolated);
+}
+
+void Actor::CheckNetworkPolicies(const std::vector<std::string>& addresses) {
+  const bool before = memory_.isolated;
+  bool isolated = true;
+  for (const json& manifest : NetworkPolicies(addresses)) {
+    isolated = MendNetworkPolicy(manifest) && isolated;
+  }
+  NoteIsolation(isolated);
+  if (memory_.isolated != before) NoteAgain();  // the condition does not speak of it yet
+}
+
+bool Actor::MendNetworkPolicy(const json& manifest) {
+  const std::string name = kube::GetString(manifest, {"metadata", "name"});
+  const Result<json> stored = tools_.client.Get(kube::kNetworkPolicies, job_.ns, name);
+  const bool gone = !stored.ok() && stored.error().kind == ErrorKind::kNotFound;
+  if (gone) {
+    if (!Post(kube::kNetworkPolicies, manifest)) return false;
+  } else if (!stored.ok()) {
+    NoteError(stored.error(), false);
+    return false;
+  } else {
+    if (!IsOwn(kube::kNetworkPolicies, name, *stored)) return false;
+    const json* spec = kube::Find(*stored, {"spec"});
+    if (spec != nullptr && *spec == manifest["spec"]) return true;
+    const json patch{
+        {"metadata",
+         {{"resourceVersion", kube::GetString(*stored, {"metadata", "resourceVersion"})}}},
+        {"spec",
+         spec == nullptr ? manifest["spec"] : api::MakeMergePatch(*spec, manifest["spec"])}};
+    const Result<json> mended = tools_.client.Patch(kube::kNetworkPolicies, job_.ns, name, patch);
+    if (!mended.ok()) {
+      if (mended.error().kind == ErrorKind::kConflict) {
+        NoteAgain();
+      } else {
+        NoteError(mended.error(), false);
+      }
+      return false;
+    }
+  }
+  LogWarn("Put a NetworkPolicy right", {{"job", key_}, {"name", name}, {"was_gone", gone}});
+  // Of a job that says nothing of its isolation yet this is no news.
+  if (!api::IsTrue(job_.status.conditions, api::kNetworkIsolated)) return true;
+  Record({{.warning = true,
+           .reason = api::kEventPolicyRestored,
+           .action = api::kActionCreate,
+           .note = "somebody " + std::string(gone ? "deleted" : "changed") + " the NetworkPolicy " +
+                   name + " of this job; it is again as the operator made it"}});
+  return true;
+}
+
+// What is not known, because the API server did not answer, stays as it was.
+void Actor::NoteIsolation(bool isolated) {
   const std::lock_guard lock(mutex_);
+  if (!isolated && !refusal_) return;
   memory_.isolated = isolated;
+  memory_.isolation_checked = tools_.clock.Now();
+  memory_.not_isolated = isolated ? std::string() : refusal_->message;
 }
 
 void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
@@ -458,25 +520,32 @@ std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const s
     }
     return std::nullopt;
   }
-  const auto meta = kube::ReadObjectMeta(*stored);
-  const bool deleting = kube::Find(*stored, {"metadata", "deletionTimestamp"}) != nullptr;
-  if (meta.ok() && meta->owner_uid == job_.uid && !deleting) {
-    NoteWrite(resource, *stored);
-    return *std::move(stored);
-  }
-  // The name of a pin has the job's UID in it: no earlier job made one of that name.
-  const bool leftover = resource != kube::kControllerRevisions && meta.ok() &&
-                        meta->owner_kind == api::kKind && meta->owner_name == job_.name;
+  if (!IsOwn(resource, name, *stored)) return std::nullopt;
+  NoteWrite(resource, *stored);
+  return *std::move(stored);
+}
+
+bool Actor::IsOwn(const kube::Resource& resource, const std::string& name, const json& stored) {
+  const auto meta = kube::ReadObjectMeta(stored);
+  const bool deleting = kube::Find(stored, {"metadata", "deletionTimestamp"}) != nullptr;
+  const bool own = meta.ok() && meta->owner_uid == job_.uid;
+  if (own && !deleting) return true;
+  // Some names have the job's UID in them: no earlier job made one of that name.
+  const bool of_one_job =
+      resource == kube::kControllerRevisions || resource == kube::kNetworkPolicies;
+  const bool leftover = own || (!of_one_job && meta.ok() && meta->owner_kind == api::kKind &&
+                                meta->owner_name == job_.name);
   const std::string what = std::string(resource.kind) + " " + name;
   if (leftover && resource == kube::kPods) {
     const std::lock_guard lock(mutex_);
     memory_.taken_names.insert(name);
     again_ = true;
   } else if (leftover) {
-    Refusal refusal =
-        MakeRefusal(api::kReasonCreating,
-                    "waiting until the " + what + " of an earlier job of this name is removed", 0,
-                    tools_.clock.Now());
+    Refusal refusal = MakeRefusal(api::kReasonCreating,
+                                  "waiting until the " + what +
+                                      (own ? ", which is being deleted, is gone"
+                                           : " of an earlier job of this name is removed"),
+                                  0, tools_.clock.Now());
     refusal.retry_at = tools_.clock.Now() + std::chrono::milliseconds(200);
     NoteRefusal(std::move(refusal));
   } else {
@@ -486,7 +555,7 @@ std::optional<json> Actor::JudgeExisting(const kube::Resource& resource, const s
                                 "re-create the job under another name",
                             failures_before_, tools_.clock.Now()));
   }
-  return std::nullopt;
+  return false;
 }
 
 Result<void> Actor::DeletePod(const PodDelete& pod) {

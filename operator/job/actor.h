@@ -5,6 +5,7 @@
 // object that exists already counts only if it is ours, deletes name the UID. Made by the
 // reconciler for one reconcile and thrown away.
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -103,8 +104,14 @@ class Actor {
   Result<void> RemovePin();
   void PostService(nlohmann::json manifest, bool launcher);
   void PatchServiceTerm(int64_t term);
-  // Both NetworkPolicies; those that exist stay as they are.
+  // Both NetworkPolicies, before Pods are made: most jobs have none yet.
   void PostNetworkPolicies(const std::vector<std::string>& addresses);
+  // The same of a job that should have them.
+  void CheckNetworkPolicies(const std::vector<std::string>& addresses);
+  // As made, whoever changed or deleted it. False where it is not, and why is noted.
+  bool MendNetworkPolicy(const nlohmann::json& manifest);
+  void NoteIsolation(bool isolated);
+  std::array<nlohmann::json, 2> NetworkPolicies(const std::vector<std::string>& addresses) const;
   void AdmitNodes(const std::vector<std::string>& addresses);
   void PostLauncher(int64_t term);
   void PostWorker(const nlohmann::json& common, int index);
@@ -116,6 +123,8 @@ class Actor {
                                      const nlohmann::json& manifest);
   std::optional<nlohmann::json> JudgeExisting(const kube::Resource& resource,
                                               const std::string& name);
+  // Whether a stored object is this job's and stays; otherwise notes why not.
+  bool IsOwn(const kube::Resource& resource, const std::string& name, const nlohmann::json& stored);
   void NoteWrite(const kube::Resource& resource, const nlohmann::json& stored);
   void NoteError(const Error& error, bool of_pod);
   void NotePodRefused(Error error, const nlohmann::json& pod);

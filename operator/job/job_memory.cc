@@ -56,6 +56,12 @@ void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) 
 
 }  // namespace
 
+std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now) {
+  if (!memory.isolated || !memory.isolation_checked) return {};
+  const auto left = *memory.isolation_checked + kCheckIsolation - now;
+  return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(left));
+}
+
 void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,
               Clock::Time now, JobMemory& memory) {
   std::map<std::string, PodPtr> workers;

@@ -4,6 +4,7 @@
 // restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
 // replaces by its own. Kept by the reconciler, read by the plan.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -84,13 +85,20 @@ struct JobMemory {
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;              // the job's NetworkPolicies exist
+  bool isolated = false;  // the job's NetworkPolicies were as made at `isolation_checked`
+  std::optional<Clock::Time> isolation_checked;
+  std::string not_isolated;           // why they cannot be; empty: they are, or it is not known
   std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
   // What was said about the present trouble, so that it is said once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, of workers that are waited for
   bool told_of_launchers = false;  // that silent launchers are not replaced
 };
+
+// How soon a job's NetworkPolicies are to be looked at: nobody watches them, and who may edit or
+// delete them is another question. Zero: now.
+inline constexpr std::chrono::minutes kCheckIsolation{10};
+std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
 
 // Takes in what is seen now; before every plan.
 void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,

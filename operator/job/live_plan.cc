@@ -352,10 +352,11 @@ void LivePlanner::PlanServices() {
 // their own address is one of the node's, and where nodes may not be read the only one known.
 void LivePlanner::PlanIsolation() {
   if (!in_.network_policies) return;
-  // New Pods bring them along; this is for a job from before they were switched on.
-  plan_.isolate = !in_.memory.isolated && seen_.launcher_service != nullptr &&
-                  !api::IsTrue(job_.status.conditions, api::kNetworkIsolated) &&
-                  !plan_.CreatesPods() && MayCreate();
+  // New Pods bring them along; this is for what a job has already. No status counts for it.
+  const auto due = IsolationCheckDue(in_.memory, in_.now);
+  plan_.isolate =
+      due.count() == 0 && seen_.launcher_service != nullptr && !plan_.CreatesPods() && MayCreate();
+  if (due.count() > 0) plan_.RequeueWithin(due);
   // The job comes from another installation, whose operator may be in another namespace.
   const std::string& before = job_.status.installation;
   const bool adopted = !before.empty() && before != in_.installation;

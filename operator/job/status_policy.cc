@@ -362,6 +362,10 @@ void DescribeIsolation(const PlanInput& input, api::TrainingJobStatus& status,
     condition.message =
         "only the job's own Pods and the operator may connect to its Pods, where the cluster's "
         "network plugin enforces NetworkPolicies";
+  } else if (!input.memory.not_isolated.empty()) {
+    condition.reason = api::kReasonPoliciesMissing;
+    condition.message = "who may connect to the job's Pods is not limited as it should be: " +
+                        input.memory.not_isolated;
   } else {
     return;
   }

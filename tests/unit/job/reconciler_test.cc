@@ -697,7 +697,9 @@ TEST(Reconciler, WithoutItsNetworkPoliciesAJobGetsNoWorker) {
   EXPECT_EQ(api.Count(std::string(kPodsPath) + "/digits-worker-0"), 0U);
   EXPECT_FALSE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-0"));
   EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonForbidden);
-  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
+  EXPECT_NE(ConditionOf(api, api::kNetworkIsolated).message.find("networkpolicies is forbidden"),
+            std::string::npos);
 }
 
 TEST(Reconciler, AForeignNetworkPolicyOfTheNameIsAConflict) {
@@ -726,6 +728,82 @@ TEST(Reconciler, AJobFromBeforeNetworkPoliciesGetsThemAndKeepsItsPods) {
   EXPECT_EQ(api.Count(kPoliciesPath), 2U);
   EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
   EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
+}
+
+TEST(Reconciler, ANetworkPolicyThatSomebodyChangesOrDeletesIsPutRight) {
+  FakeApi api;
+  Operator op(api, "", {}, kIsolated);
+  op.Settle();
+  const std::string path = std::string(kPoliciesPath) + "/digits-job-uid";
+  const json made = api.objects[path]["spec"];
+
+  api.objects[path]["spec"]["podSelector"]["matchLabels"]["none"] = "has-it";
+  api.objects[path]["spec"]["ingress"].push_back(json::object());
+  op.clock.Advance(std::chrono::minutes(10));
+  op.Settle();
+
+  EXPECT_EQ(api.objects[path]["spec"], made);
+  EXPECT_EQ(std::ranges::count(op.events.reasons, "NetworkPolicyRestored"), 1);
+
+  api.objects.erase(path);
+  op.clock.Advance(std::chrono::minutes(10));
+  op.Settle();
+
+  EXPECT_EQ(api.objects[path]["spec"], made);
+  EXPECT_EQ(std::ranges::count(op.events.reasons, "NetworkPolicyRestored"), 2);
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
+
+  api.http.ForgetSent();
+  op.clock.Advance(std::chrono::minutes(10));
+  op.Settle();
+
+  int reads = 0;
+  for (const http::Request& request : api.http.Sent()) {
+    if (request.path.rfind(kPoliciesPath, 0) != 0) continue;
+    EXPECT_EQ(request.method, http::Method::kGet);
+    ++reads;
+  }
+  EXPECT_EQ(reads, 2) << "nothing is written where all is well";
+}
+
+TEST(Reconciler, AnOperatorThatStartsLooksAtTheNetworkPoliciesWhateverAStatusSays) {
+  FakeApi api;
+  Operator(api, "", {}, kIsolated).Settle();
+  ASSERT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
+  const json before = api.objects[std::string(kPoliciesPath) + "/digits-job-uid"]["spec"];
+  api.objects.erase(std::string(kPoliciesPath) + "/digits-job-uid");
+  api.objects[std::string(kPoliciesPath) + "/digits-job-uid-launcher"]["spec"]["ingress"] =
+      json::array({json::object()});
+
+  Operator(api, "", {}, kIsolated).Settle();
+
+  EXPECT_EQ(api.objects[std::string(kPoliciesPath) + "/digits-job-uid"]["spec"], before);
+  EXPECT_EQ(
+      api.objects[std::string(kPoliciesPath) + "/digits-job-uid-launcher"]["spec"]["ingress"][0]
+          .count("from"),
+      1U);
+}
+
+TEST(Reconciler, AJobWhosePolicyIsSomebodyElsesSaysThatItIsNotIsolated) {
+  FakeApi api;
+  Operator op(api, "", {}, kIsolated);
+  op.Settle();
+  const std::string path = std::string(kPoliciesPath) + "/digits-job-uid";
+  api.objects[path]["metadata"].erase("ownerReferences");
+  op.clock.Advance(std::chrono::minutes(10));
+
+  op.Settle();
+
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
+  EXPECT_NE(ConditionOf(api, api::kNetworkIsolated).message.find("NetworkPolicy digits-job-uid"),
+            std::string::npos);
+
+  api.objects.erase(path);
+  op.clock.Advance(std::chrono::minutes(1));
+  op.Settle();
+
+  EXPECT_TRUE(api.objects.contains(path));
+  EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kTrue);
 }
 
 TEST(Reconciler, SaysWhyAJobIsNotIsolated) {
