@@ -22,10 +22,6 @@ namespace ringmaster::job {
 
 namespace {
 
-// All jobs together read events of five Pods a second at most.
-constexpr std::chrono::milliseconds kBetweenQuestions{200};
-constexpr std::chrono::milliseconds kNextTurn{1'000};
-
 void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
   if (!plan.claims) memory.unclaimed_since.reset();
@@ -145,20 +141,32 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
                                                const PodQuestion& question, JobMemory& memory) {
   constexpr std::chrono::milliseconds kAtOnce{1};
   const Clock& clock = parts_.tools.clock;
-  const std::unique_lock one(asking_, std::try_to_lock);
-  if (!one.owns_lock() || clock.Now() - asked_at_ < kBetweenQuestions) return kNextTurn;
-  const auto events = parts_.tools.client.List(
-      kube::kEvents, job.ns,
-      {.field_selector = "regarding.uid=" + question.uid, .limit = 20, .max_bytes = 256 << 10});
-  asked_at_ = clock.Now();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto wait = turns_.Take(job.ns, job.uid, clock.Now());
+    if (wait.count() > 0) return wait;
+  }
+  const auto events = [&] {
+    struct Turn {
+      Reconciler& of;
+      ~Turn() {
+        const std::lock_guard lock(of.mutex_);
+        of.turns_.Done();
+      }
+    } turn{*this};
+    return parts_.tools.client.List(
+        kube::kEvents, job.ns,
+        {.field_selector = "regarding.uid=" + question.uid, .limit = 20, .max_bytes = 256 << 10});
+  }();
+  const Clock::Time asked_at = clock.Now();
   if (!events.ok()) {
     LogDebug("Could not read a Pod's events",
              {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
   }
   std::string said = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
-  const bool news = NoteAnswer(question, std::move(said), asked_at_, memory);
+  const bool news = NoteAnswer(question, std::move(said), asked_at, memory);
   if (news) return kAtOnce;
-  return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at_);
+  return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at);
 }
 
 bool Reconciler::IsOurs(const api::TrainingJob& job) const {

@@ -23,6 +23,7 @@
 #include "operator/job/observe.h"
 #include "operator/job/ownership.h"
 #include "operator/job/plan.h"
+#include "operator/job/question_turns.h"
 #include "operator/job/template_policy.h"
 #include "operator/runtime/controller.h"
 #include "operator/runtime/store.h"
@@ -97,10 +98,8 @@ class Reconciler {
   const ReconcilerParts parts_;
   CredentialsCache credentials_;
 
-  std::mutex asking_;       // held while events are read: one list at a time for all jobs
-  Clock::Time asked_at_{};  // the last one, guarded by asking_
-
   std::mutex mutex_;
+  QuestionTurns turns_;                                  // guarded by mutex_
   std::map<std::string, std::unique_ptr<Known>> known_;  // the map is guarded by mutex_
 };
 
