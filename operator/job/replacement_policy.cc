@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -31,6 +33,38 @@ bool IsDisruption(const std::string& reason) {
   return std::ranges::find(kReasons, reason) != kReasons.end();
 }
 
+// They end on a living Pod, whose agent starts them again.
+bool IsOfRank(const api::Failure& failure) {
+  return failure.reason == control::kReasonRankFailed ||
+         failure.reason == api::kReasonProgramRestarted || !failure.start.empty();
+}
+
+bool IsOfLauncher(const api::Failure& failure) {
+  return failure.reason == api::kReasonLauncherLost ||
+         failure.reason == api::kReasonLauncherOOMKilled;
+}
+
+// Which of too many goes. The newest stays: AddRankFailures finds the launcher's place by it.
+std::size_t LeastNeeded(const std::vector<api::Failure>& failures) {
+  constexpr std::ptrdiff_t kLeastOfRanks = 4;
+  if (std::ranges::count_if(failures, IsOfRank) > kLeastOfRanks) {
+    const auto oldest = std::find_if(failures.rbegin(), failures.rend(), IsOfRank);
+    return static_cast<std::size_t>(std::distance(oldest, failures.rend())) - 1;
+  }
+  // From the oldest on, one stands for all of its kind within the same five seconds.
+  std::map<std::pair<bool, bool>, Clock::WallTime> events;
+  for (std::size_t i = failures.size() - 1; i > 0; --i) {
+    const auto time = ParseTime(failures[i].time);
+    if (!time || IsOfRank(failures[i])) continue;
+    const std::pair kind(IsOfLauncher(failures[i]), IsDisruption(failures[i].reason));
+    const auto [event, first] = events.try_emplace(kind, *time);
+    if (!first && std::chrono::abs(*time - event->second) <= kSameEvent) return i;
+    event->second = *time;
+  }
+  const auto oldest = std::find_if_not(failures.rbegin(), failures.rend(), IsOfRank);
+  return static_cast<std::size_t>(std::distance(oldest, failures.rend())) - 1;
+}
+
 bool Listed(const std::vector<api::Failure>& failures, const api::Failure& failure) {
   if (failure.pod_uid.empty()) return false;
   return std::any_of(failures.begin(), failures.end(), [&](const api::Failure& have) {
@@ -45,12 +79,8 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
                                            FailedRole role, Clock::WallTime now) {
   std::vector<Clock::WallTime> times;
   for (const api::Failure& failure : failures) {
-    const bool of_launcher = failure.reason == api::kReasonLauncherLost ||
-                             failure.reason == api::kReasonLauncherOOMKilled;
-    const bool of_rank = failure.reason == control::kReasonRankFailed ||
-                         failure.reason == api::kReasonProgramRestarted || !failure.start.empty();
-    if (of_rank || IsDisruption(failure.reason)) continue;
-    if (of_launcher != (role == FailedRole::kLauncher)) continue;
+    if (IsOfRank(failure) || IsDisruption(failure.reason)) continue;
+    if (IsOfLauncher(failure) != (role == FailedRole::kLauncher)) continue;
     const auto time = ParseTime(failure.time);
     if (time && now - *time < kWindow) times.push_back(*time);
   }
@@ -77,7 +107,9 @@ bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {
     if (!failure.stack.empty()) earlier.stack.clear();
   }
   failures.insert(failures.begin(), std::move(failure));
-  if (failures.size() > api::kMaxFailures) failures.resize(api::kMaxFailures);
+  while (failures.size() > api::kMaxFailures) {
+    failures.erase(failures.begin() + static_cast<std::ptrdiff_t>(LeastNeeded(failures)));
+  }
   return true;
 }
 
@@ -97,6 +129,7 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
   }
   std::size_t added = 0;
   for (; first_new != exits.end(); ++first_new) {
+    if (first_new->pod_uid.empty()) continue;
     added += AddFailure(failures, entry(*first_new)) ? 1 : 0;
   }
   return std::min(added, failures.size());

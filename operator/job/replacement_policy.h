@@ -23,11 +23,13 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
                                            FailedRole role, Clock::WallTime now);
 
 // A failure as the newest entry, unless the same is there: the same start of a rank, or the same
-// reason of one Pod. True when it was added.
+// reason of one Pod. True when it was added. Of too many, those go first that ReplacementDelay
+// needs least: ranks' ends but for the newest few, then Pods that ended together with others.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 
 // Those of the launcher's list (newest last) that are newer than all of it in `failures`. How many:
-// they are the first there.
+// they are the first there. An exit that does not name its Pod cannot be told from another, and is
+// passed over.
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures);
 

@@ -101,6 +101,64 @@ TEST(ReplacementPolicy, EveryEndOfARankIsRecordedOnce) {
   EXPECT_EQ(failures[0].time, "2026-11-20T10:00:01Z");
 }
 
+TEST(ReplacementPolicy, RanksThatEndDoNotMakeTheDelayOfPodsForgotten) {
+  std::vector<api::Failure> failures;
+  for (const char* time :
+       {"2026-11-20T09:59:40Z", "2026-11-20T09:59:50Z", "2026-11-20T10:00:00Z"}) {
+    AddFailure(failures, {.pod_uid = time, .reason = "Error", .time = time});
+  }
+  std::vector<control::RankExit> exits;
+
+  for (int i = 0; i < 40; ++i) {
+    exits.push_back(Exit(std::to_string(i)));
+    AddRankFailures(exits, "2026-11-20T10:00:00Z", failures);
+  }
+
+  EXPECT_EQ(failures.size(), api::kMaxFailures);
+  EXPECT_EQ(failures.front().start, "39");
+  EXPECT_EQ(ReplacementDelay(failures, FailedRole::kWorker, kNow), std::chrono::seconds(1));
+}
+
+TEST(ReplacementPolicy, ManyPodsThatEndTogetherDoNotMakeEarlierEndsForgotten) {
+  std::vector<api::Failure> failures;
+  AddFailure(failures,
+             {.pod_uid = "l", .reason = api::kReasonLauncherLost, .time = "2026-11-20T09:59:20Z"});
+  for (const char* time :
+       {"2026-11-20T09:59:30Z", "2026-11-20T09:59:40Z", "2026-11-20T09:59:50Z"}) {
+    for (int pod = 0; pod < 50; ++pod) {
+      AddFailure(failures,
+                 {.pod_uid = time + std::to_string(pod), .reason = "Error", .time = time});
+    }
+  }
+
+  EXPECT_EQ(failures.size(), api::kMaxFailures);
+  EXPECT_EQ(failures.back().pod_uid, "l");
+  EXPECT_GT(ReplacementDelay(failures, FailedRole::kWorker, *ParseTime("2026-11-20T09:59:50Z")),
+            std::chrono::seconds(0));
+}
+
+TEST(ReplacementPolicy, ManyPodsThatEndDoNotBringKnownEndsOfRanksBack) {
+  std::vector<api::Failure> failures;
+  const std::vector<control::RankExit> exits{Exit("a"), Exit("b")};
+  AddRankFailures(exits, "2026-11-20T09:00:00Z", failures);
+  for (int minute = 10; minute < 50; ++minute) {
+    const std::string time = "2026-11-20T09:" + std::to_string(minute) + ":00Z";
+    AddFailure(failures, {.pod_uid = time, .reason = "Error", .time = time});
+  }
+
+  EXPECT_EQ(AddRankFailures(exits, "2026-11-20T10:00:00Z", failures), 0U);
+}
+
+TEST(ReplacementPolicy, AnEndThatNamesNoPodIsNotRecordedOverAndOver) {
+  std::vector<api::Failure> failures;
+  control::RankExit nameless = Exit("a");
+  nameless.pod_uid.clear();
+
+  EXPECT_EQ(AddRankFailures({nameless, Exit("b")}, "2026-11-20T10:00:00Z", failures), 1U);
+  EXPECT_EQ(AddRankFailures({nameless}, "2026-11-20T10:00:01Z", failures), 0U);
+  EXPECT_EQ(failures.size(), 1U);
+}
+
 TEST(ReplacementPolicy, FailuresThatWerePushedOutDoNotComeBack) {
   std::vector<api::Failure> failures;
   std::vector<control::RankExit> exits;
