@@ -1,6 +1,8 @@
 #include "operator/job/job_memory.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace ringmaster::job {
@@ -11,23 +13,20 @@ namespace {
 // evidence goes.
 constexpr std::size_t kMostGone = 1024;
 
-bool SaysMember(const control::LauncherStatus& answer, const std::string& pod_uid) {
-  return std::any_of(answer.workers.begin(), answer.workers.end(),
-                     [&](const control::WorkerReport& worker) {
-                       return worker.member && worker.pod_uid == pod_uid;
-                     });
-}
-
 // A launcher that trains in a later epoch no longer counts votes of those that were missed before.
 void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
-  if (launcher && launcher->status) {
+  if (launcher && launcher->status && !memory.gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;
     for (GoneWorker& worker : memory.gone) {
       if (!worker.epoch) worker.epoch = answer.epoch;
     }
+    std::unordered_set<std::string_view> members;
+    for (const control::WorkerReport& worker : answer.workers) {
+      if (worker.member) members.insert(worker.pod_uid);
+    }
     std::erase_if(memory.gone, [&](const GoneWorker& worker) {
       return answer.phase == control::LauncherPhase::kRunning && *worker.epoch < answer.epoch &&
-             !SaysMember(answer, worker.pod_uid);
+             !members.contains(worker.pod_uid);
     });
   }
   if (memory.gone.size() > kMostGone) {

@@ -16,21 +16,6 @@ int Worth(const PodView& pod, const control::WorkerReport* report) {
   return report->member ? 3 : 2;
 }
 
-bool Ordered(const control::Order& order, const std::string& pod_uid) {
-  return std::any_of(
-      order.workers.begin(), order.workers.end(),
-      [&](const control::DesiredWorker& worker) { return worker.pod_uid == pod_uid; });
-}
-
-// Its ranks are not the last ones that have the state of the training.
-bool OthersTrain(const PlanInput& input, const Reports& reports) {
-  const auto& live = input.observed.live;
-  return reports.current() && std::any_of(live.begin(), live.end(), [&](const PodPtr& pod) {
-           const control::WorkerReport* report = reports.Find(pod->uid);
-           return pod->leaving.empty() && report != nullptr && report->member && report->ready;
-         });
-}
-
 }  // namespace
 
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
@@ -57,13 +42,14 @@ Leave JudgeLeaver(const PodView& pod, const PlanInput& input, const Reports& rep
   if (answer != nullptr && (has_world || !had_world)) {
     const control::WorkerReport* report = reports.Find(pod.uid);
     if (report != nullptr && (report->drained || report->lost)) return Leave::kGo;
-    const bool told = input.launcher->order != nullptr && !Ordered(*input.launcher->order, pod.uid);
+    const bool told = input.launcher->order != nullptr && !reports.Ordered(pod.uid);
     const bool needed = report != nullptr && (report->ready || report->member);
     if (told && !needed) return Leave::kGo;
   }
   if (DrainTimeLeft(pod, input).count() > 0) return Leave::kWait;
   const bool nothing_to_lose = !had_world && !has_world;
-  return nothing_to_lose || OthersTrain(input, reports) ? Leave::kOverdue : Leave::kHeld;
+  // Its ranks are not the last ones that have the state of the training.
+  return nothing_to_lose || reports.others_train() ? Leave::kOverdue : Leave::kHeld;
 }
 
 std::chrono::milliseconds DrainTimeLeft(const PodView& pod, const PlanInput& input) {

@@ -325,11 +325,9 @@ void LivePlanner::ShrinkOrGrow() {
   const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kWorker, in_.wall_now);
   if (delay.count() > 0) return WaitForBackOff(delay);
   if (!MayCreate()) return;
-  auto count = std::min(static_cast<std::size_t>(missing_), seen_.free_indices.size());
-  if (count > kMostPodsAtOnce) {
-    count = kMostPodsAtOnce;
-    plan_.GoOnAtOnce();
-  }
+  const auto missing = static_cast<std::size_t>(missing_);
+  const auto count = std::min({missing, seen_.free_indices.size(), kMostPodsAtOnce});
+  if (count < missing) plan_.GoOnAtOnce();
   plan_.create_workers.assign(seen_.free_indices.begin(),
                               seen_.free_indices.begin() + static_cast<std::ptrdiff_t>(count));
 }

@@ -99,7 +99,8 @@ Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::s
   };
   observed.next_term = job.status.launcher_term + 1;
   while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
-  const auto wanted = static_cast<std::size_t>(std::max(0, job.spec.worker.replicas));
+  const auto replicas = static_cast<std::size_t>(std::max(0, job.spec.worker.replicas));
+  const std::size_t wanted = std::min(replicas, kMostPodsAtOnce);
   for (int index = 0; observed.free_indices.size() < wanted; ++index) {
     if (!taken(api::WorkerPodName(job.name, index))) observed.free_indices.push_back(index);
   }

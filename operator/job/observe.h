@@ -4,6 +4,7 @@
 // policy looks at them. Children are those whose controlling owner is this job's UID; a
 // predecessor's of the same name only make names taken.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +25,10 @@ using NodeStore = runtime::Store<NodeView>;
 using PodPtr = std::shared_ptr<const PodView>;
 using ServicePtr = std::shared_ptr<const ServiceView>;
 using NodePtr = std::shared_ptr<const NodeView>;
+
+// Pods that one plan creates, or deletes, at most: the rest is left to the next one, at once. So a
+// job of thousands is looked at every few seconds, and its requests take turns with other jobs'.
+inline constexpr std::size_t kMostPodsAtOnce = 1000;
 
 // What is known of the machines of a job.
 struct NodesSeen {
@@ -49,7 +54,7 @@ struct Observed {
   std::vector<PodPtr> of_other_text;
 
   std::vector<int>
-      free_indices;  // the lowest whose Pod name nobody has, spec.worker.replicas of them
+      free_indices;  // the lowest whose Pod name nobody has, as many as may be needed at once
 
   ServicePtr worker_service;  // null when missing or not ours
   ServicePtr launcher_service;

@@ -35,10 +35,6 @@ namespace ringmaster::job {
 inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
-// Pods that one plan creates, or deletes, at most: the rest is left to the next one, at once. So a
-// job of thousands is looked at every few seconds, and its requests take turns with other jobs'.
-inline constexpr std::size_t kMostPodsAtOnce = 1000;
-
 struct PlanInput {
   const api::TrainingJob& job;
   const std::vector<Violation>& violations;

@@ -35,6 +35,16 @@ Reports::Reports(const PlanInput& input) {
     double& slowness = slowness_[straggler.pod_uid];
     slowness = std::max(slowness, straggler.step_millis / straggler.median_millis);
   }
+  const auto& live = input.observed.live;
+  const auto leaves = [](const PodPtr& pod) { return !pod->leaving.empty(); };
+  if (std::ranges::none_of(live, leaves)) return;
+  if (input.launcher->order != nullptr) {
+    for (const auto& worker : input.launcher->order->workers) ordered_.insert(worker.pod_uid);
+  }
+  others_train_ = current_ && std::ranges::any_of(live, [&](const PodPtr& pod) {
+                    const control::WorkerReport* report = Find(pod->uid);
+                    return !leaves(pod) && report != nullptr && report->member && report->ready;
+                  });
 }
 
 double Reports::Slowness(std::string_view pod_uid) const {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "common/control/launcher_api.h"
 #include "operator/job/plan.h"
@@ -31,10 +32,18 @@ class Reports {
   // True when the launcher answered the last question.
   bool current() const { return current_; }
 
+  // Of a job with workers on their way out, so that each of them needs no look at all others.
+  // Whether the launcher's newest order, as far as it has answered, has the Pod.
+  bool Ordered(std::string_view pod_uid) const { return ordered_.contains(pod_uid); }
+  // A worker that stays trains, as the launcher said just now.
+  bool others_train() const { return others_train_; }
+
  private:
   std::unordered_map<std::string_view, const control::WorkerReport*> by_uid_;
   std::unordered_map<std::string_view, double> slowness_;
+  std::unordered_set<std::string_view> ordered_;
   bool current_ = false;
+  bool others_train_ = false;
 };
 
 }  // namespace ringmaster::job

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
@@ -73,25 +74,22 @@ std::optional<Condition> TroubleWithPods(const Observed& observed, const SlowSta
   return std::nullopt;
 }
 
-// "digits-worker-1 on node node2"; empty when there is no such worker.
-std::string NameAndNode(const Observed& observed, const std::string& pod_uid) {
-  const auto found = std::find_if(observed.live.begin(), observed.live.end(),
-                                  [&](const PodPtr& pod) { return pod->uid == pod_uid; });
-  if (found == observed.live.end()) return {};
-  return (*found)->name + ((*found)->node.empty() ? "" : " on node " + (*found)->node);
-}
-
 std::optional<Condition> TroubleWithPreflight(const Observed& observed,
                                               const control::LauncherStatus& answer) {
+  std::unordered_map<std::string_view, const control::PreflightFault*> faults;
   for (const control::WorkerReport& worker : answer.workers) {
-    if (worker.faults.empty()) continue;
-    const std::string name = NameAndNode(observed, worker.pod_uid);
-    if (name.empty()) continue;
-    const control::PreflightFault& fault = worker.faults.front();
+    if (!worker.faults.empty()) faults.emplace(worker.pod_uid, &worker.faults.front());
+  }
+  if (faults.empty()) return std::nullopt;
+  for (const PodPtr& pod : observed.live) {
+    const auto fault = faults.find(pod->uid);
+    if (fault == faults.end()) continue;
     return Condition{.type = api::kReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonPreflightFailed,
-                     .message = name + " failed its " + fault.check + " check: " + fault.message};
+                     .message = pod->name + (pod->node.empty() ? "" : " on node " + pod->node) +
+                                " failed its " + fault->second->check +
+                                " check: " + fault->second->message};
   }
   return std::nullopt;
 }
