@@ -196,7 +196,7 @@ TEST_F(LargestWorld, IsWatchedAndSaysHowItIs) {
 
   // Agents are asked to speak more seldom, and are spoken to in turn.
   EXPECT_EQ(std::get<control::Heartbeat>(to_all_.message).every_millis, 500);
-  EXPECT_NEAR(static_cast<double>(to_all_.connections.size()), kWorkers / 4.0, 1);
+  EXPECT_NEAR(static_cast<double>(to_all_.connections.size()), kWorkers / 5.0, 1);
   const std::string status = EncodeWithin(membership_->Status(now_));
   EXPECT_EQ(control::DecodeLauncherStatus(status)->workers.size(),
             static_cast<std::size_t>(kWorkers));
