@@ -44,7 +44,8 @@ __global__ void EncodeRow(const float* __restrict__ values, const float* carried
       if (threadIdx.x == 0) {
         scales[chunk] = scale;
         const bool last = chunk + 1 == chunks;
-        if (last && chunks % sizeof(typename Format::Code) != 0) scales[chunks] = 0;
+        constexpr auto kCodeBytes = static_cast<int64_t>(sizeof(typename Format::Code));
+        if (last && chunks % kCodeBytes != 0) scales[chunks] = 0;
       }
       down = InverseOf(scale);
       up = ScaleOf(scale);
