@@ -3,7 +3,7 @@
 #
 # libtorch_cpu.so exports a Gloo of another version. Had the two a name in common, the loader would give both libraries
 # whichever it finds first, and one would run on the other's objects. So: the program exports no name of theirs, and of all
-# bindings that the loader makes, each of Gloo's functions is bound within one library.
+# bindings that the loader makes, each of Gloo's functions is bound within one library, or between LibTorch's own.
 set -euo pipefail
 program=$1
 work=$(mktemp -d)
@@ -29,6 +29,7 @@ cat "$work"/loader.* >"$work/bindings"
 grep -q "binding file $libtorch .* to $libtorch .*N4gloo" "$work/bindings" || fail "the loader bound nothing of LibTorch's Gloo: this test reads it wrongly"
 # sed turns a line into: FROM TO SYMBOL
 sed -n 's|.*binding file \([^ ]*\) .* to \([^ ]*\) .* symbol `\([^'"'"']*\).*|\1 \2 \3|p' "$work/bindings" |
-  grep -E '[^0-9](4gloo|15ringmaster_gloo)[0-9A-Z]' | awk '$1 != $2' >"$work/crossing" || true
-[ ! -s "$work/crossing" ] || { c++filt <"$work/crossing" | head -n 5; fail "names of a Gloo are bound from one file to another"; }
+  grep -E '[^0-9](4gloo|15ringmaster_gloo)[0-9A-Z]' |
+  awk -v theirs="${libtorch%/*}/" '$1 != $2 && !(index($1, theirs) == 1 && index($2, theirs) == 1)' >"$work/crossing" || true
+[ ! -s "$work/crossing" ] || { c++filt <"$work/crossing" | head -n 5; fail "names of a Gloo are bound from one library to another"; }
 echo "$inside names of Gloo in LibTorch, $ours in the program, none between them"
