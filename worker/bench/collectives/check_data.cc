@@ -63,7 +63,9 @@ int64_t ValueOf(ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr int kNobody = (1 << 20) - 1;
   switch (op) {
     case ReduceOp::kSum:
-      return Hashed(rank, index, static_cast<uint64_t>(std::clamp(256 / ranks, 2, 128)));
+      // A sum leaves no type below 128 ranks: beyond int8 Open MPI saturates where it adds by AVX,
+      // and wraps elsewhere.
+      return Hashed(rank, index, static_cast<uint64_t>(std::clamp(127 / ranks + 1, 2, 128)));
     case ReduceOp::kProduct: {
       const bool doubles = Hashed(kNobody, index, static_cast<uint64_t>(ranks)) == rank;
       return (doubles ? 2 : 1) * (rank == 0 ? 1 + Hashed(rank, index, 3) : 1);
