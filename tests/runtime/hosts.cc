@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -23,12 +24,25 @@ constexpr char kMark[] = "rmt";
 constexpr char kEnter[] = R"(hostname "$1" && shift && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && exec env -i "$@")";
 
+// Where the build keeps what the programs are linked with.
+std::string CacheFolder() {
+  if (const char* cache = std::getenv("RINGMASTER_CACHE")) return cache;
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
+}
+
 // A host's own /tmp, and a home without the start-up files that a shell of ssh would read; not
-// where that would hide the program.
+// where that would hide the program. The cache is seen through them.
 std::string MountOwnFolders(const std::string& program) {
+  const std::string cache = CacheFolder();
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
-    if (!program.starts_with(folder + "/")) mounts += "mount -t tmpfs tmpfs " + folder + " && ";
+    if (program.starts_with(folder + "/")) continue;
+    const std::string hide = "mount -t tmpfs tmpfs " + folder + " && ";
+    const bool hides_cache = cache.starts_with(folder + "/") && std::filesystem::exists(cache);
+    mounts += !hides_cache ? hide
+                           : "mount --bind '" + cache + "' /mnt && " + hide + "mkdir -p '" + cache +
+                                 "' && mount --bind /mnt '" + cache + "' && umount /mnt && ";
   }
   return mounts;
 }
