@@ -58,14 +58,16 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
 }
 
 // What rank `rank` of `ranks` has at `index`. In a product one rank has a factor 2, rank 0 up to 3.
-int64_t ValueOf(ReduceOp op, int rank, int ranks, std::size_t index) {
+int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // what every type holds
   constexpr int kNobody = (1 << 20) - 1;
   switch (op) {
-    case ReduceOp::kSum:
-      // A sum leaves no type below 128 ranks: beyond int8 Open MPI saturates where it adds by AVX,
-      // and wraps elsewhere.
-      return Hashed(rank, index, static_cast<uint64_t>(std::clamp(127 / ranks + 1, 2, 128)));
+    case ReduceOp::kSum: {
+      // Sums fit their type: beyond it, Open MPI saturates 8-bit integers where it adds with AVX,
+      // and wraps them elsewhere (seen with 4.1.4).
+      const int largest = type == ElementType::kInt8 ? 127 : 255;
+      return Hashed(rank, index, static_cast<uint64_t>(std::clamp(largest / ranks + 1, 2, 128)));
+    }
     case ReduceOp::kProduct: {
       const bool doubles = Hashed(kNobody, index, static_cast<uint64_t>(ranks)) == rank;
       return (doubles ? 2 : 1) * (rank == 0 ? 1 + Hashed(rank, index, 3) : 1);
@@ -92,10 +94,10 @@ int64_t Combined(ReduceOp op, int64_t a, int64_t b) {
 }
 
 // The values of all ranks at `index`, reduced.
-int64_t Reduced(ReduceOp op, int ranks, std::size_t index) {
-  int64_t result = ValueOf(op, 0, ranks, index);
+int64_t Reduced(ElementType type, ReduceOp op, int ranks, std::size_t index) {
+  int64_t result = ValueOf(type, op, 0, ranks, index);
   for (int rank = 1; rank < ranks; ++rank) {
-    result = Combined(op, result, ValueOf(op, rank, ranks, index));
+    result = Combined(op, result, ValueOf(type, op, rank, ranks, index));
   }
   return result;
 }
@@ -107,17 +109,18 @@ int64_t Expected(const CheckedCall& checked, std::size_t index) {
   const std::size_t piece = std::max<std::size_t>(1, pieces);
   const auto mine = static_cast<std::size_t>(checked.rank);
   const int from = static_cast<int>(index / piece);
+  const ElementType type = call.receive.type;
   switch (call.collective) {
     case Collective::kAllReduce:
-      return Reduced(call.op, checked.ranks, index);
+      return Reduced(type, call.op, checked.ranks, index);
     case Collective::kReduceScatter:
-      return Reduced(call.op, checked.ranks, mine * call.receive.count + index);
+      return Reduced(type, call.op, checked.ranks, mine * call.receive.count + index);
     case Collective::kAllGather:
-      return ValueOf(call.op, from, checked.ranks, index % piece);
+      return ValueOf(type, call.op, from, checked.ranks, index % piece);
     case Collective::kAllToAll:
-      return ValueOf(call.op, from, checked.ranks, mine * piece + index % piece);
+      return ValueOf(type, call.op, from, checked.ranks, mine * piece + index % piece);
     case Collective::kBroadcast:
-      return ValueOf(call.op, call.root, checked.ranks, index);
+      return ValueOf(type, call.op, call.root, checked.ranks, index);
   }
   return 0;
 }
@@ -128,7 +131,7 @@ void Fill(const CheckedCall& checked) {
   const Call& call = checked.call;
   for (std::size_t i = 0; i < call.receive.count; ++i) Store(call.receive, i, -1);
   for (std::size_t i = 0; i < call.send.count; ++i) {
-    Store(call.send, i, ValueOf(call.op, checked.rank, checked.ranks, i));
+    Store(call.send, i, ValueOf(call.send.type, call.op, checked.rank, checked.ranks, i));
   }
 }
 
