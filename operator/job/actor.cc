@@ -9,6 +9,7 @@
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/event_policy.h"
 #include "operator/job/finalizer.h"
 #include "operator/job/job_log.h"
 #include "operator/job/manifests.h"
@@ -598,19 +599,7 @@ void Actor::DeleteJob() {
 }
 
 void Actor::Record(const std::vector<PlannedEvent>& events) {
-  for (const PlannedEvent& event : events) {
-    tools_.events.Record(
-        {.regarding = {.api_version = api::kApiVersion,
-                       .kind = api::kKind,
-                       .ns = job_.ns,
-                       .name = job_.name,
-                       .uid = job_.uid},
-         .related = std::nullopt,
-         .type = event.warning ? runtime::EventType::kWarning : runtime::EventType::kNormal,
-         .reason = event.reason,
-         .action = event.action,
-         .note = event.note});
-  }
+  for (const PlannedEvent& event : events) tools_.events.Record(EventOn(job_, event));
 }
 
 void Actor::NoteWrite(const kube::Resource& resource, const json& stored) {

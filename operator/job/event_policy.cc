@@ -135,4 +135,17 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
              plan);
 }
 
+runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event) {
+  return {.regarding = {.api_version = api::kApiVersion,
+                        .kind = api::kKind,
+                        .ns = job.ns,
+                        .name = job.name,
+                        .uid = job.uid},
+          .related = std::nullopt,
+          .type = event.warning ? runtime::EventType::kWarning : runtime::EventType::kNormal,
+          .reason = event.reason,
+          .action = event.action,
+          .note = event.note};
+}
+
 }  // namespace ringmaster::job

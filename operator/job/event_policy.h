@@ -5,6 +5,7 @@
 
 #include "operator/job/plan.h"
 #include "operator/job/status_policy.h"
+#include "operator/runtime/event_recorder.h"
 
 namespace ringmaster::job {
 
@@ -13,5 +14,8 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan);
 
 // Of these, with what training began: also of a job that ended before anybody asked.
 void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);
+
+// A planned event as the recorder takes it, regarding this job.
+runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event);
 
 }  // namespace ringmaster::job

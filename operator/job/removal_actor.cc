@@ -8,6 +8,7 @@
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/event_policy.h"
 #include "operator/job/finalizer.h"
 #include "operator/job/pod_policy.h"
 #include "operator/job/refusal.h"
@@ -130,17 +131,7 @@ Result<void> RemovalActor::SayWhatIsAwaited(const std::string& what) {
 
 void RemovalActor::Record(const PlannedEvent& event) {
   LogInfo("Released a deleted job", {{"job", job_.Key()}, {"checkpoints", event.note}});
-  tools_.events.Record(
-      {.regarding = {.api_version = api::kApiVersion,
-                     .kind = api::kKind,
-                     .ns = job_.ns,
-                     .name = job_.name,
-                     .uid = job_.uid},
-       .related = std::nullopt,
-       .type = event.warning ? runtime::EventType::kWarning : runtime::EventType::kNormal,
-       .reason = event.reason,
-       .action = event.action,
-       .note = event.note});
+  tools_.events.Record(EventOn(job_, event));
 }
 
 }  // namespace ringmaster::job
