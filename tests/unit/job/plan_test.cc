@@ -411,6 +411,24 @@ TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
   EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-0"});
 }
 
+// The kubelet's clock is behind the API server's: what the launcher says counts.
+TEST(Plan, AMemberOfThisLaunchersWorldFinishedUnderItWhateverTheClocksSay) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{
+      .job = job,
+      .observed = SceneBuilder(job)
+                      .Launcher()
+                      .Workers(2)
+                      .With(PodBuilder::Worker(2).Ended(0, "Completed", "", "2026-11-20T09:59:00Z"))
+                      .Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_TRUE(plan.deletes.empty());
+}
+
 TEST(Plan, InvalidTemplateFailsTheJobWithoutAPod) {
   const api::TrainingJob job = JobBuilder().Build();
   Scene scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()};
