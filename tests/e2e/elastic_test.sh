@@ -16,8 +16,8 @@ clean_up() {
 shared_volume audit
 logs=$volume
 
-# More than the machine computes until the last fault: about 250 s.
-steps=${ELASTIC_STEPS:-40000}
+# More than the machine computes until the last fault: about 150 s.
+steps=${ELASTIC_STEPS:-30000}
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
