@@ -64,7 +64,7 @@ set +e
 code=${PIPESTATUS[0]}
 set -e
 last=$(tail -n 1 "$said")
-[[ $last == '{'*'"figure"'*'}' ]] || { [ "$code" -eq 0 ] || exit "$code"; die "the last line is no figure: $last"; }
+[[ $last == '{'*'"figure"'*'}' ]] || { [ "$code" -eq 0 ] || exit "$code"; die "the last line is not a figure: $last"; }
 "$here/results.py" record "${options[@]}" <<<"$last"
 [ -n "${RINGMASTER_RESULTS:-}" ] || "$here/results.py" render
 exit "$code"

@@ -27,7 +27,7 @@ void AddStage(CLI::App& app, Options& options) {
   app.add_option("--min-replicas", options.stage.min_replicas, "with how many workers it goes on")
       ->check(CLI::Range(1, 64));
   app.add_option("--cpus", options.stage.cpus,
-                 "of each worker, by a quota: the others cannot use what a dead one left")
+                 "CPU quota of each worker, so that survivors cannot use a dead one's")
       ->check(CLI::Range(0.1, 64.0));
   app.add_option("--global-batch", options.stage.global_batch, "samples of a step")
       ->check(CLI::Range(1, 65536));

@@ -49,10 +49,9 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   Stage stage(options.stage, LogsIn(folder));
   if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
 
-  // What the job does while nobody strikes: as long as between two faults before the first, and in
-  // every time between two what is left once the world is whole and has settled. One window alone
-  // would be measured against the machine's drift over the run. bench/peers/torchrun measures so
-  // too.
+  // The undisturbed rate: measured before the first fault, for as long as faults are apart, and
+  // between every two faults once the world is whole and has settled. A single window would
+  // compare with a machine that drifts during the run. bench/peers/torchrun measures the same way.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
   const Time begin = steady_clock::now();
   std::this_thread::sleep_for(pause);

@@ -21,7 +21,8 @@ struct StageOptions {
   int at_first = 0;  // how many train from the beginning; 0: all
   int min_replicas = 1;
   int64_t global_batch = 48;
-  double cpus = 0;  // of each worker, so that nobody can use what a dead one left; 0: unlimited
+  double cpus =
+      0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: unlimited
   std::vector<std::string> trainer_flags{};  // after the usual ones
   std::chrono::milliseconds lost_after{2000};
   std::chrono::seconds limit{60};  // for whatever has to happen next

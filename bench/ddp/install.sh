@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Installs PyTorch from PyPI, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
 # RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. PyPI's wheels of PyTorch need CUDA's libraries also where
-# there is no GPU: about 2.5 GB to fetch beside LibTorch's wheel, which is the one that everything is built with
-# (deploy/local/libtorch.sh), and 5 GB on disk.
+# there is no GPU. The torch wheel itself is shared with all builds (deploy/local/libtorch.sh).
 # Wheels are those of images/worker/*torch.requirements, each by its SHA-256, and no others.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -55,7 +55,7 @@ class PlayedAgents {
   const control::Epoch& epoch() const { return epoch_; }
   bool AllTold() const;
   std::size_t ranks() const { return world_.size(); }
-  // Connections that ended although nobody was lost; each agent dials again.
+  // Connections that ended without a loss that the figure caused; their agents dial again.
   int Dropped() const { return dropped_; }
 
  private:

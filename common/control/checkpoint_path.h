@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a job's checkpoints lie on its volume. The trainer writes there, and the agent removes
-// there what nobody wants any more: both have it from here.
+// Where a job's checkpoints are on its volume: the trainer writes them, and the agent removes them
+// when the job is deleted.
 
 #include <string>
 

@@ -198,7 +198,7 @@ class TlsListener final : public LineListener {
   };
 
   static void Accept(const std::shared_ptr<Shared>& shared, tcp::socket socket) {
-    // One of ours takes no time: whoever has taken the most makes room.
+    // An agent's handshake is short: the oldest one makes room.
     if (shared->handshakes.size() >= shared->options.max_handshakes) {
       shared->handshakes.front()->out = true;
       shared->handshakes.front()->Abandon();

@@ -6,8 +6,8 @@ that is repeated after a restart counts once. A rank is killed only in a group t
 time between two faults stretch the schedule, and fewer faults fit into the limit.
 
 The undisturbed rate is that of the time before the first fault and, between two, of what is left once the group trains
-again and has settled: as bench/chaos measures ours. With --cpus each rank has so much of a CPU, by a control group, so
-that the others cannot use what a dead one left.
+again and has settled: as bench/chaos measures ours. With --cpus each rank gets that CPU quota from a
+control group, so that survivors cannot use a dead rank's share.
 """
 
 import argparse
