@@ -74,14 +74,6 @@ void Describe(A& a, typename A::template Ref<Straggler> v) {
 }
 
 template <typename A>
-void Describe(A& a, typename A::template Ref<CheckpointReport> v) {
-  a.Field("epoch", v.epoch);
-  a.Field("step", v.step);
-  a.Optional("ageMillis", v.age_millis);
-  a.Optional("bytes", v.bytes);
-}
-
-template <typename A>
 void Describe(A& a, typename A::template Ref<ProtectionFault> v) {
   a.Field("what", v.what);
   a.Optional("pod", v.pod);

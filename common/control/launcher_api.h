@@ -120,14 +120,6 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// The newest complete checkpoint.
-struct CheckpointReport {
-  Epoch epoch;  // of the world that completed it
-  int64_t step = 0;
-  int64_t age_millis = 0;  // since the launcher heard of it
-  int64_t bytes = 0;       // held by all complete ones that are kept
-};
-
 // What is not kept at present, although the job asks for it: training goes on.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"

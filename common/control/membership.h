@@ -119,6 +119,14 @@ struct Progress {
   double accuracy = -1;  // held-out accuracy in [0, 1], -1 until measured
 };
 
+// The newest complete checkpoint.
+struct CheckpointReport {
+  Epoch epoch;  // of the world that completed it
+  int64_t step = 0;
+  int64_t age_millis = 0;  // since the launcher heard of it
+  int64_t bytes = 0;       // held by all complete ones that are kept
+};
+
 // With what a job's first world began, where there is something to say of it.
 struct Beginning {
   int64_t step = 0;     // of the state; 0: of nothing

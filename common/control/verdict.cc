@@ -15,6 +15,7 @@ void Describe(A& a, typename A::template Ref<Verdict> v) {
   a.Optional("epoch", v.epoch);
   a.Optional("worldSize", v.world_size);
   a.Optional("progress", v.progress);
+  a.Optional("checkpoint", v.checkpoint);
   a.Optional("beginning", v.beginning);
   a.Optional("firstFailure", v.first_failure);
   a.Optional("cleanExits", v.clean_exits);

@@ -38,6 +38,7 @@ struct Verdict {
   Epoch epoch;
   int world_size = 0;
   std::optional<Progress> progress;
+  std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::optional<RankExit> first_failure;
   int clean_exits = 0;  // ranks of the last epoch that ended with code 0

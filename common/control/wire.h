@@ -251,6 +251,14 @@ void Describe(A& a, typename A::template Ref<Epoch> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<CheckpointReport> v) {
+  a.Field("epoch", v.epoch);
+  a.Field("step", v.step);
+  a.Optional("ageMillis", v.age_millis);
+  a.Optional("bytes", v.bytes);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<Beginning> v) {
   a.Optional("step", v.step);
   a.Optional("message", v.message);

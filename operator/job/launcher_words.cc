@@ -97,6 +97,13 @@ void Bound(control::Recovery& recovery) {
   Clamp(recovery.steps_lost, kWordsCount);
 }
 
+void Bound(control::CheckpointReport& checkpoint) {
+  Bound(checkpoint.epoch);
+  Clamp(checkpoint.step, kWordsCount);
+  Clamp(checkpoint.age_millis, kWordsMillis);
+  Clamp(checkpoint.bytes, kWordsCount);
+}
+
 void Bound(control::Straggler& straggler) {
   for (std::string* name : {&straggler.pod_uid, &straggler.pod, &straggler.node}) {
     Cut(*name, kWordsNameBytes);
@@ -127,12 +134,7 @@ void Bound(control::LauncherStatus& status) {
   if (status.last_recovery) Bound(*status.last_recovery);
   Bound(status.beginning);
   KeepWord(status.pause_reason);
-  if (status.checkpoint) {
-    Bound(status.checkpoint->epoch);
-    Clamp(status.checkpoint->step, kWordsCount);
-    Clamp(status.checkpoint->age_millis, kWordsMillis);
-    Clamp(status.checkpoint->bytes, kWordsCount);
-  }
+  if (status.checkpoint) Bound(*status.checkpoint);
   KeepFirst(status.unprotected, kWordsFaults);
   for (control::ProtectionFault& fault : status.unprotected) {
     Cut(fault.what, kWordsNameBytes);
@@ -153,6 +155,7 @@ void Bound(control::Verdict& verdict) {
   Clamp(verdict.world_size, 0, kWordsRanks);
   Clamp(verdict.clean_exits, 0, kWordsRanks);
   if (verdict.progress) Bound(*verdict.progress);
+  if (verdict.checkpoint) Bound(*verdict.checkpoint);
   Bound(verdict.beginning);
   if (verdict.first_failure) Bound(*verdict.first_failure);
 }

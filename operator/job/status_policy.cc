@@ -471,19 +471,26 @@ bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatu
                     b.stragglers.end(), SameRank);
 }
 
+namespace {
+
+// The time moves only with the step: it is computed from an age.
+void DescribeCheckpoint(const std::optional<control::CheckpointReport>& newest, Clock::WallTime now,
+                        api::TrainingJobStatus& status) {
+  if (!newest || (status.checkpoint && status.checkpoint->step == newest->step)) return;
+  status.checkpoint = {.step = newest->step,
+                       .time = FormatTime(now - std::chrono::milliseconds(newest->age_millis)),
+                       .bytes = newest->bytes};
+}
+
+}  // namespace
+
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
                   api::TrainingJobStatus& status) {
   if (answer.progress) {
     status.progress =
         DescribeProgress(*answer.progress, input.launcher->steps_per_second, input.wall_now);
   }
-  if (!answer.checkpoint) return;
-  // The time moves only with the step: it is computed from an age.
-  if (status.checkpoint && status.checkpoint->step == answer.checkpoint->step) return;
-  status.checkpoint = {
-      .step = answer.checkpoint->step,
-      .time = FormatTime(input.wall_now - std::chrono::milliseconds(answer.checkpoint->age_millis)),
-      .bytes = answer.checkpoint->bytes};
+  DescribeCheckpoint(answer.checkpoint, input.wall_now, status);
 }
 
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
@@ -558,6 +565,7 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   if (outcome.verdict->progress) {
     status.progress = DescribeProgress(*outcome.verdict->progress, 0, input.wall_now);
   }
+  DescribeCheckpoint(outcome.verdict->checkpoint, input.wall_now, status);
 }
 
 }  // namespace ringmaster::job

@@ -91,6 +91,14 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
     outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
                                 NotAfter(launcher.container.finished_at, wall_now));
   }
+  if (verdict.checkpoint) {
+    const auto now = ParseTime(wall_now);
+    const auto ended = ParseTime(NotAfter(launcher.container.finished_at, wall_now));
+    if (now && ended) {
+      verdict.checkpoint->age_millis +=
+          std::chrono::duration_cast<std::chrono::milliseconds>(*now - *ended).count();
+    }
+  }
   outcome.verdict = std::move(verdict);
   return outcome;
 }

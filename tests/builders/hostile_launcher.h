@@ -49,8 +49,7 @@ class HostileLauncher {
     }
     status.pause_reason = Text();
     if (Below(2) == 0) {
-      status.checkpoint = control::CheckpointReport{
-          .epoch = AnEpoch(), .step = Number(), .age_millis = Number(), .bytes = Number()};
+      status.checkpoint = ACheckpoint();
     }
     for (int i = Below(list_limit_); i > 0; --i)
       status.unprotected.push_back({Text(), Text(), Text()});
@@ -76,6 +75,7 @@ class HostileLauncher {
     honest.epoch = AnEpoch();
     honest.world_size = Int();
     honest.progress = AProgress();
+    if (Below(2) == 0) honest.checkpoint = ACheckpoint();
     honest.first_failure.emplace();
     honest.first_failure->rank = Int();
     honest.first_failure->exit_code = Int();
@@ -138,6 +138,9 @@ class HostileLauncher {
             .samples_per_second = Real(),
             .loss = Real(),
             .accuracy = Real()};
+  }
+  control::CheckpointReport ACheckpoint() {
+    return {.epoch = AnEpoch(), .step = Number(), .age_millis = Number(), .bytes = Number()};
   }
   control::RankExit AnExit() {
     control::RankExit exit;

@@ -109,7 +109,7 @@ void Membership::JudgeFaults(Time now) {
     text += (text.empty() ? "" : "; ") + NameOf(worker->hello.pod_uid) + " failed the check '" +
             fault.check + "': " + fault.message;
   }
-  Fail(control::kReasonPreflightFailed, text, 1);
+  Fail(now, control::kReasonPreflightFailed, text, 1);
 }
 
 // Workers that cannot form a world together, in a sentence; empty where they can. Different builds
@@ -168,18 +168,18 @@ std::string Membership::GateText() const {
 // While the gate is shut.
 void Membership::JudgeMpirun(Time now) {
   if (mismatch_at_ && now - *mismatch_at_ >= options_.settle) {
-    return Fail(control::kReasonWorldMismatch, GateText() + "; " + MismatchText(), 1);
+    return Fail(now, control::kReasonWorldMismatch, GateText() + "; " + MismatchText(), 1);
   }
   if (gate_.Complete()) return;  // ranks load: mpirun has done its part
   if (!mpirun_exit_) {
     if (now - attached_at_ < options_.attach_within) return;
-    return Fail(control::kReasonMpirunFailed,
+    return Fail(now, control::kReasonMpirunFailed,
                 "mpirun did not start every process in time; " + MismatchText(), 1);
   }
   const MpirunExit& exit = *mpirun_exit_;
   if (!exit.start_error.empty()) {
-    return Fail(control::kReasonMpirunFailed, "mpirun could not be started: " + exit.start_error,
-                1);
+    return Fail(now, control::kReasonMpirunFailed,
+                "mpirun could not be started: " + exit.start_error, 1);
   }
   if (now - mpirun_exited_at_ < options_.settle ||
       !EveryMemberHeardSince(mpirun_exited_at_ + options_.settle / 2)) {
@@ -191,7 +191,7 @@ void Membership::JudgeMpirun(Time now) {
         return line.find(control::kNoAgentText) != std::string::npos;
       });
   if (elsewhere) {
-    return Fail(control::kReasonWorldMismatch,
+    return Fail(now, control::kReasonWorldMismatch,
                 "mpirun started processes on a host that is no worker of this world; " +
                     MismatchText() + "; it did not use the hostfile",
                 1);
@@ -208,7 +208,7 @@ void Membership::JudgeMpirun(Time now) {
   lines.last_lines = exit.last_lines;
   lines.exit_code = exit.exit_code;
   lines.signal = exit.signal;
-  Fail(control::kReasonMpirunFailed,
+  Fail(now, control::kReasonMpirunFailed,
        "mpirun " + how + " before every process had attached; " + MismatchText() + "; " +
            Printed(exit.last_lines),
        exit.exit_code > 0 ? exit.exit_code : 1, lines);
@@ -251,7 +251,7 @@ void Membership::JudgeFailures(Time now) {
   const auto settle =
       MustFail() && Suspicion(*first) < kOfVictims ? options_.settle : options_.peer_lost_settle;
   if (now - *first_failure_at_ < settle) return;
-  if (MustFail()) return FailBy(RankExit(*first));
+  if (MustFail()) return FailBy(now, RankExit(*first));
   failing_.clear();
   first_failure_at_.reset();
 }
@@ -289,7 +289,7 @@ void Membership::JudgeExits(Time now) {
         !EveryMemberHeardSince(mpirun_exited_at_ + options_.settle)) {
       return;
     }
-    return Fail(control::kReasonMpirunFailed,
+    return Fail(now, control::kReasonMpirunFailed,
                 "mpirun ended while the program ran; " + Printed(mpirun_exit_->last_lines),
                 mpirun_exit_->exit_code > 0 ? mpirun_exit_->exit_code : 1);
   }
@@ -304,10 +304,10 @@ void Membership::JudgeExits(Time now) {
   if (now - *first_failure_at_ < wait || !EveryMemberHeardSince(*first_failure_at_ + wait / 2)) {
     return;
   }
-  FailBy(first.exit);
+  FailBy(now, first.exit);
 }
 
-void Membership::FailBy(const RankExit& exit) {
+void Membership::FailBy(Time now, const RankExit& exit) {
   const bool user_error = exit.exit_code == control::kExitUserError;
   const bool at_once = FailsAtOnce(exit);
   const bool crash_loop = options_.managed && !at_once && crashes_.Reached();
@@ -328,7 +328,7 @@ void Membership::FailBy(const RankExit& exit) {
   } else if (options_.managed && !user_error && restarts_.counted() > 0) {
     text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
   }
-  Fail(reason, text, ExitCodeFor(exit), exit);
+  Fail(now, reason, text, ExitCodeFor(exit), exit);
 }
 
 bool Membership::EveryMemberHeardSince(Time since) const {
@@ -363,10 +363,10 @@ std::string Membership::MismatchText() const {
 // A finished job cannot fail any more: what is still open is only waited for.
 void Membership::FinishIfReleased(Time now) {
   const bool all_ended = static_cast<int>(exits_.size()) == WorldSize() && !mpirun_running_;
-  if (all_ended || now - *released_at_ >= options_.release_within) Succeed();
+  if (all_ended || now - *released_at_ >= options_.release_within) Succeed(now);
 }
 
-void Membership::Succeed() {
+void Membership::Succeed(Time now) {
   control::Verdict verdict;
   verdict.succeeded = true;
   verdict.message = "all " + std::to_string(WorldSize()) + " ranks completed";
@@ -375,23 +375,24 @@ void Membership::Succeed() {
     verdict.message =
         "this job trained no step: the state that it began with had all its steps already";
   }
-  End(verdict, 0);
+  End(now, verdict, 0);
 }
 
-void Membership::Fail(const std::string& reason, const std::string& message, int exit_code,
-                      const std::optional<RankExit>& first) {
+void Membership::Fail(Time now, const std::string& reason, const std::string& message,
+                      int exit_code, const std::optional<RankExit>& first) {
   control::Verdict verdict;
   verdict.reason = reason;
   verdict.message = message;
   verdict.first_failure = first;
-  End(verdict, exit_code);
+  End(now, verdict, exit_code);
 }
 
-void Membership::End(const control::Verdict& verdict, int exit_code) {
+void Membership::End(Time now, const control::Verdict& verdict, int exit_code) {
   control::Verdict whole = verdict;
   whole.epoch = epoch_;
   whole.world_size = WorldSize();
   whole.progress = progress_;
+  whole.checkpoint = safekeeping_.Newest(now);
   whole.beginning = safekeeping_.beginning();
   whole.clean_exits = static_cast<int>(std::count_if(
       exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));

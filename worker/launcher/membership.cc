@@ -437,7 +437,7 @@ void Membership::Advance(Time now) {
 Actions Membership::OnTerminate(Time /*now*/) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (released_at_) {  // nothing is left that a next launcher could do better
-    Succeed();
+    Succeed(now);
     return std::exchange(actions_, {});
   }
   const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
@@ -450,9 +450,8 @@ Actions Membership::OnTerminate(Time /*now*/) {
   return std::exchange(actions_, {});
 }
 
-Actions Membership::OnOwnFailure(Time /*now*/, const std::string& reason,
-                                 const std::string& message) {
-  if (phase_ != LauncherPhase::kFinished) Fail(reason, message, 1);
+Actions Membership::OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
+  if (phase_ != LauncherPhase::kFinished) Fail(now, reason, message, 1);
   return std::exchange(actions_, {});
 }
 

@@ -281,7 +281,7 @@ class Membership {
   void JudgeFailures(Time now);
   bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
-  void FailBy(const control::RankExit& exit);
+  void FailBy(Time now, const control::RankExit& exit);
   // No other start of the rank can mend it.
   bool FailsAtOnce(const control::RankExit& exit) const;
   int Suspicion(const control::RankExit& exit) const;
@@ -289,10 +289,10 @@ class Membership {
   std::string GateText() const;
   std::string MismatchText() const;
   void FinishIfReleased(Time now);
-  void Succeed();
-  void Fail(const std::string& reason, const std::string& message, int exit_code,
+  void Succeed(Time now);
+  void Fail(Time now, const std::string& reason, const std::string& message, int exit_code,
             const std::optional<control::RankExit>& first = std::nullopt);
-  void End(const control::Verdict& verdict, int exit_code);
+  void End(Time now, const control::Verdict& verdict, int exit_code);
 
   // Words (membership_status.cc).
   control::WorkerReport ReportOf(const std::string& pod_uid,

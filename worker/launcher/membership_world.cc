@@ -130,7 +130,7 @@ void Membership::TryStart(Time now) {
   if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
   if (ReportsMayCome(now) || AwaitsMembers() || !Unaccounted().empty()) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
-    return Fail(control::kReasonPreflightFailed, mixed, 1);
+    return Fail(now, control::kReasonPreflightFailed, mixed, 1);
   }
   Start(now, ready);
 }

@@ -276,6 +276,28 @@ TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
   EXPECT_FALSE(later.CreatesPods());
 }
 
+TEST(Plan, TheNewestCheckpointOfAJobThatEndedBeforeItWasAskedIsInItsStatus) {
+  const api::TrainingJob job = RunningJob();
+  const control::CheckpointReport newest{
+      .epoch = {1, 1}, .step = 100, .age_millis = 3000, .bytes = 4096};
+  const auto observed =
+      SceneBuilder(job)
+          .With(PodBuilder::Launcher(1).Ended(
+              0, "Completed",
+              control::EncodeVerdict({.succeeded = true, .world_size = 3, .checkpoint = newest}),
+              "2026-11-20T09:00:10Z"))
+          .Build();
+  Scene scene{.job = job, .observed = observed};
+  ASSERT_FALSE(job.status.checkpoint.has_value());
+
+  const auto checkpoint = scene.Make().status.checkpoint;
+
+  ASSERT_TRUE(checkpoint.has_value());
+  EXPECT_EQ(checkpoint->step, 100);
+  EXPECT_EQ(checkpoint->bytes, 4096);
+  EXPECT_EQ(checkpoint->time, "2026-11-20T09:00:07Z");
+}
+
 TEST(Plan, ASuccessWithoutAStepOfItsOwnHasAReasonOfItsOwnAndSaysWithWhatItBegan) {
   const api::TrainingJob job = RunningJob();
   const auto observed =

@@ -97,6 +97,20 @@ TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_EQ(Status().checkpoint->age_millis, 2000);
 }
 
+TEST_F(SafekeepingTest, TheVerdictHasTheNewestCompleteOne) {
+  Complete(0, 500, 12'000);
+  const control::Epoch epoch = world.membership.epoch();
+  for (const int rank : {0, 1, 2}) {
+    world.Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = true});
+  }
+  world.Take(world.membership.OnTerminate(world.now));
+
+  ASSERT_TRUE(world.Decided());
+  ASSERT_TRUE(world.Verdict()->verdict.checkpoint.has_value());
+  EXPECT_EQ(world.Verdict()->verdict.checkpoint->step, 500);
+  EXPECT_EQ(world.Verdict()->verdict.checkpoint->bytes, 12'000);
+}
+
 TEST_F(SafekeepingTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOneAlone) {
   const control::Epoch epoch = world.membership.epoch();
   world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
