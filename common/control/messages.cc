@@ -274,10 +274,18 @@ void Describe(A& a, typename A::template Ref<CheckpointDone> v) {
 }
 
 template <typename A>
+void Describe(A& a, typename A::template Ref<KeptCheckpoint> v) {
+  a.Field("step", v.step);
+  a.Optional("bytes", v.bytes);
+  a.Optional("ageMillis", v.age_millis);
+}
+
+template <typename A>
 void Describe(A& a, typename A::template Ref<RankBegan> v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("beginning", v.beginning);
+  a.Optional("kept", v.kept);
 }
 
 template <typename A>

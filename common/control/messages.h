@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/control/kept_checkpoint.h"
 #include "common/control/membership.h"
 
 namespace ringmaster::control {
@@ -185,7 +186,7 @@ struct CheckpointWritten {
 };
 
 // It is complete: what was granted in this epoch to this rank. Again after every Welcome, the
-// newest one.
+// newest one: a launcher that takes over has it from there.
 struct CheckpointDone {
   Epoch epoch;
   int rank = 0;
@@ -194,11 +195,13 @@ struct CheckpointDone {
 };
 
 // Rank 0 of a world that nobody had trained for: with what it begins, where there is something to
-// say of it. Again after every Welcome while the process runs.
+// say of it (the beginning has a message), and which of its own checkpoints it goes on from. Again
+// after every Welcome while the process runs.
 struct RankBegan {
   Epoch epoch;
   int rank = 0;
   Beginning beginning;
+  std::optional<KeptCheckpoint> kept{};
 };
 
 // What a slot cannot keep at present, and why; an empty fault: it can again. Again after every

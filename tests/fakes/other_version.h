@@ -16,7 +16,7 @@ std::string AsNewer(const std::string& document);
 std::string AsOlder(const std::string& document,
                     const std::function<bool(const std::string&)>& understood);
 
-// A line of the agents' protocol as an older version says it.
+// A line of the agents' protocol as an older version says it. Of one thread.
 std::string LineAsOlder(const std::string& line);
 
 // A line of a type that this build does not know.

@@ -360,6 +360,28 @@ TEST_F(ElasticJob, ANewLauncherTakesOverWithoutDisturbingTheRanks) {
   ExpectEndsWell(job);
 }
 
+TEST_F(ElasticJob, ANewLauncherKnowsTheCheckpointThatTheOneBeforeGranted) {
+  control::LaunchSpec spec = Trainer();
+  spec.command.insert(spec.command.end(),
+                      {"--checkpoint-dir=" + Checkpoints(), "--checkpoint-every=1000000"});
+  Job job(3, spec);
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
+  job.wants_checkpoint = true;
+  job.SendOrder({0, 1}, 2);
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return job.Status().checkpoint.has_value(); })) << job.Log();
+  const std::int64_t kept = job.Status().checkpoint->step;
+  job.wants_checkpoint = false;
+
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+  job.StartLauncher(2);
+  job.SendOrder({0, 1}, 2);
+
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return job.Status().checkpoint.has_value(); })) << job.Log();
+  EXPECT_EQ(job.Status().checkpoint->step, kept);
+  EXPECT_EQ(CompleteSteps(), std::vector<std::int64_t>{kept});
+}
+
 TEST_F(ElasticJob, PausesBelowItsMinimumAndGoesOnWithTheReplacement) {
   Job job(3, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));

@@ -1,10 +1,13 @@
-// A running job of four ranks under an operator that is upgraded and rolled back: the other version
-// is this one, of which fields are added that nobody knows, or those dropped that can be done
-// without, in what it says and in what it hears. Nobody may be disturbed.
+// A running job of four ranks among peers of other versions: an operator that is upgraded and
+// rolled back, and agents, launcher and ranks that hear each other through proxies which add fields
+// and messages that nobody knows, or drop all that can be done without. Nobody may be disturbed.
 
+#include <csignal>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <utility>
 
+#include "common/control/pod_contract.h"
 #include "tests/fakes/other_version.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
@@ -17,13 +20,15 @@ using control::LauncherPhase;
 using control::LauncherStatus;
 
 constexpr std::int64_t kSteps = 2000;  // more than pass until all of it has happened
+constexpr int kProxyPort = 8490;
 constexpr Seconds kLimit{120};
 const std::vector<int> kAll = {0, 1, 2, 3};
 
 class Versions : public LoggedTest {
  protected:
-  // From here on the operator is this other version: "newer", "older" or "same".
-  static void Become(Job& job, const std::string& mode) {
+  // From here on everybody hears everybody else as this other version: "newer", "older" or "same".
+  void Become(Job& job, const std::string& mode) {
+    WriteFile(ModeFile(), mode);
     if (mode == "newer") {
       job.as_operator_says = job.as_launcher_says = AsNewer;
     } else if (mode == "older") {
@@ -38,6 +43,32 @@ class Versions : public LoggedTest {
       job.as_operator_says = job.as_launcher_says = nullptr;
     }
   }
+
+  // A trainer behind a proxy of its own, in the process group of its slot.
+  control::LaunchSpec TrainerBehindAProxy() {
+    control::LaunchSpec spec = TrainerSpec(kSteps, logs_ + "/steps.jsonl");
+    const std::string wrapper = logs_ + "/ringmaster-train";
+    WriteFile(wrapper, "#!/bin/bash\nsocket=$RINGMASTER_AGENT_SOCKET.$$\ncoproc " +
+                           std::string(RINGMASTER_VERSIONS_PROXY) + " " + ModeFile() +
+                           " unix $socket $RINGMASTER_AGENT_SOCKET\nread -r _ <&${COPROC[0]}\n" +
+                           "RINGMASTER_AGENT_SOCKET=$socket exec " + spec.command.front() +
+                           " \"$@\"\n");
+    std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+    spec.command.front() = wrapper;
+    return spec;
+  }
+
+  void StartProxy(Job& job) {
+    job.worker_extra[control::kEnvLauncherPort] = std::to_string(kProxyPort);
+    proxy_ =
+        job.hosts().Start(0, "proxy", {{"ASAN_OPTIONS", "detect_leaks=0"}},
+                          {RINGMASTER_VERSIONS_PROXY, ModeFile(), "tls", std::to_string(kProxyPort),
+                           job.Path("credentials/tls.key"), job.Path("credentials/tls.crt"),
+                           job.hosts().Address(0) + ":" + std::to_string(control::kControlPort)},
+                          logs_ + "/proxy.log");
+  }
+
+  std::string ModeFile() const { return logs_ + "/mode"; }
 
   static std::vector<pid_t> Ranks(Job& job) {
     std::vector<pid_t> ranks;
@@ -67,6 +98,8 @@ class Versions : public LoggedTest {
     job.as_launcher_says = says;
     return status.progress ? status.progress->step : 0;
   }
+
+  std::unique_ptr<Process> proxy_;
 };
 
 TEST_F(Versions, AnOperatorThatIsUpgradedAndRolledBackDisturbsNobody) {
@@ -90,6 +123,39 @@ TEST_F(Versions, AnOperatorThatIsUpgradedAndRolledBackDisturbsNobody) {
 
   EXPECT_EQ(job.Status().epoch, before);
   EXPECT_EQ(Ranks(job), ranks);
+  EXPECT_TRUE(job.AwaitVerdict(Seconds(240)).succeeded);
+  EXPECT_EQ(Audit(kSteps).exit_code, 0);
+}
+
+TEST_F(Versions, AgentsLauncherAndRanksOfOtherVersionsGoOnAndSurviveALoss) {
+  Job job(5, TrainerBehindAProxy());
+  Become(job, "newer");
+  StartProxy(job);
+  job.StartLauncher();
+  for (const int worker : kAll) job.StartAgent(worker);
+  job.SendOrder(kAll, 2);
+  ASSERT_NO_FATAL_FAILURE(ExpectFour(job, {}));
+
+  for (const char* mode : {"newer", "older", "same"}) {
+    Become(job, mode);
+    const Epoch before = job.Status().epoch;
+    const std::vector<pid_t> ranks = Ranks(job);
+    ASSERT_NO_FATAL_FAILURE(ExpectFour(job, {})) << mode;
+    EXPECT_EQ(job.Status().epoch, before) << mode << " disturbed the world";
+    EXPECT_EQ(Ranks(job), ranks) << mode << " disturbed a rank";
+
+    ASSERT_EQ(kill(ranks.at(1), SIGKILL), 0);
+    ASSERT_NO_FATAL_FAILURE(ExpectFour(job, before)) << mode;
+  }
+  // Its replacement says hello as an older version does.
+  Become(job, "older");
+  const Epoch before = job.Status().epoch;
+  Hosts::Signal(job.agent(3), SIGKILL);
+  ASSERT_TRUE(job.agent(3).Wait(Seconds(10)).has_value());
+  job.StartAgent(3, "uid-3-2");
+  job.SendOrder(kAll, 2, {"uid-3-1"});
+
+  ASSERT_NO_FATAL_FAILURE(ExpectFour(job, before));
   EXPECT_TRUE(job.AwaitVerdict(Seconds(240)).succeeded);
   EXPECT_EQ(Audit(kSteps).exit_code, 0);
 }

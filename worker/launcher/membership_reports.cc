@@ -266,10 +266,10 @@ void Membership::On(Time now, Worker& worker, const control::CheckpointDone& don
   safekeeping_.CompletedBefore(now, worker.hello.pod_uid, done, members_);
 }
 
-void Membership::On(Time /*now*/, Worker& worker, const control::RankBegan& began) {
+void Membership::On(Time now, Worker& worker, const control::RankBegan& began) {
   if (KeptForLater(worker, began)) return;
   if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
-  safekeeping_.Began(began, worker.hello.pod_uid, epoch_, members_);
+  safekeeping_.Began(now, began, worker.hello.pod_uid, epoch_, members_);
 }
 
 void Membership::On(Time /*now*/, Worker& worker, const control::RankProtection& protection) {

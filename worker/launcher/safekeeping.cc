@@ -6,6 +6,7 @@ namespace ringmaster::launcher {
 namespace {
 
 constexpr std::size_t kMostFaultBytes = 400;
+constexpr std::chrono::milliseconds kLongestAge{std::chrono::hours(24 * 3650)};
 constexpr std::size_t kMostBeginningBytes = 800;
 
 // Whether the rank is a member of the world that it speaks of, in a slot of this Pod.
@@ -53,9 +54,17 @@ void Safekeeping::NoteDone(Time now, const control::CheckpointDone& done) {
   }
 }
 
-void Safekeeping::Began(const control::RankBegan& began, const std::string& pod_uid,
+void Safekeeping::Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
                         const control::Epoch& epoch, const std::vector<control::Member>& members) {
   if (began.rank != 0 || !SpeaksAsMember(began, pod_uid, epoch, members)) return;
+  // One that this world, or a later one, has completed is newer.
+  const bool first = !newest_ || newest_->epoch < began.epoch;
+  if (began.kept && began.kept->step > 0 && first) {
+    const auto age = std::clamp<int64_t>(began.kept->age_millis, 0, kLongestAge.count());
+    newest_ = Done{began.epoch, began.kept->step, std::max<int64_t>(0, began.kept->bytes),
+                   now - std::chrono::milliseconds(age)};
+  }
+  if (began.beginning.message.empty()) return;
   beginning_ = {std::max<int64_t>(0, began.beginning.step),
                 began.beginning.message.substr(0, kMostBeginningBytes)};
 }

@@ -35,7 +35,7 @@ class Safekeeping {
                        const std::vector<control::Member>& members);
 
   // Believed from rank 0 of the running world.
-  void Began(const control::RankBegan& began, const std::string& pod_uid,
+  void Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
   // Whether rank 0 of `epoch`, the running world, is to be asked now for a checkpoint out of turn:

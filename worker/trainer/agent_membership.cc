@@ -395,7 +395,8 @@ void AgentMembership::CheckpointComplete(int64_t step, int64_t bytes) {
 void AgentMembership::Began(const World& world, const Beginning& beginning) {
   Say(control::RankBegan{.epoch = world.epoch,
                          .rank = world.rank,
-                         .beginning = {.step = beginning.version.step, .message = beginning.text}});
+                         .beginning = {.step = beginning.version.step, .message = beginning.text},
+                         .kept = beginning.kept});
 }
 
 void AgentMembership::Unprotected(const std::string& what, const std::string& reason) {

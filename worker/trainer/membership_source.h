@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/control/kept_checkpoint.h"
 #include "common/control/membership.h"
 #include "worker/trainer/state_version.h"
 #include "worker/trainer/store.h"
@@ -50,7 +51,8 @@ struct WrittenShard {
 // With what a world began that had no state of its own.
 struct Beginning {
   StateVersion version;
-  std::string text{};  // for people: a sentence
+  std::string text{};  // for people: a sentence; empty where there is nothing to say
+  std::optional<control::KeptCheckpoint> kept{};  // the job's newest one that it could go on from
 };
 
 // Thread-safety: one caller, but for the calls about checkpoints, which come from any one thread;
@@ -101,7 +103,8 @@ class MembershipSource {
   // The checkpoint of this step, which was granted last, is complete; `bytes` are held by all that
   // are kept.
   virtual void CheckpointComplete(int64_t /*step*/, int64_t /*bytes*/) {}
-  // With what the world began, where there is something to say of it; from rank 0.
+  // With what the world began, where there is something to say of it, or a checkpoint is kept; from
+  // rank 0.
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
   // Before Finish(): no step of the state is of this job.
   virtual void NothingTrained() {}

@@ -209,11 +209,15 @@ Result<void> Session::KeepOther() {
   }
 }
 
-// Rank 0, where this world began with what it found, or with nothing.
+// Rank 0, where this world began with what it found, or with nothing. A launcher that is as new as
+// the world knows of no checkpoint before it is told.
 void Session::TellBeginning() {
-  const std::optional<Beginning>& beginning = options_.keeper->beginning();
   if (world_.rank != 0 || held_.origin == StateOrigin::kTraining) return;
-  if (beginning && beginning->version == held_.version) membership_.Began(world_, *beginning);
+  Beginning told{
+      .version = held_.version, .text = {}, .kept = options_.keeper->NewestKept(held_.version)};
+  const std::optional<Beginning>& beginning = options_.keeper->beginning();
+  if (beginning && beginning->version == held_.version) told.text = beginning->text;
+  if (!told.text.empty() || told.kept) membership_.Began(world_, told);
 }
 
 void Session::TellUnreadable(const std::string& reason) {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "common/control/pod_contract.h"
 #include "tests/integration/harness/tls.h"
@@ -168,12 +169,13 @@ class FakeLauncher::Impl {
     if (order) response.result(TakeOrder(request.body()));
     if (!order && request.target() != "/v1/status") response.result(http::status::not_found);
     response.set(http::field::content_type, "application/json");
-    response.body() = control::EncodeLauncherStatus(status_);
+    const std::string status = control::EncodeLauncherStatus(status_);
+    response.body() = of_launcher_ ? of_launcher_(status) : status;
     return response;
   }
 
   http::status TakeOrder(const std::string& body) {
-    auto order = control::DecodeOrder(body);
+    auto order = control::DecodeOrder(of_operator_ ? of_operator_(body) : body);
     if (!order.ok()) return http::status::bad_request;
     if (order->stamp < status_.last_order) return http::status::conflict;
     order_ = *order;
@@ -210,6 +212,8 @@ class FakeLauncher::Impl {
   std::mutex mutex_;  // protects what follows
   control::LauncherStatus status_;
   std::optional<control::Order> order_;
+  AsAnotherVersion of_operator_;
+  AsAnotherVersion of_launcher_;
   bool obedient_ = true;
   bool drains_ = true;
   int calls_ = 0;
@@ -250,6 +254,12 @@ int FakeLauncher::Calls() const {
 int FakeLauncher::Unauthorized() const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->unauthorized_;
+}
+
+void FakeLauncher::SetVersions(AsAnotherVersion of_operator, AsAnotherVersion of_launcher) {
+  const std::lock_guard lock(impl_->mutex_);
+  impl_->of_operator_ = std::move(of_operator);
+  impl_->of_launcher_ = std::move(of_launcher);
 }
 
 void FakeLauncher::Report(const std::function<void(control::LauncherStatus&)>& change) {

@@ -34,6 +34,11 @@ class FakeLauncher {
   int Calls() const;
   int Unauthorized() const;  // calls without the right token: answered 401
 
+  // What is said from the next call on, by either side, as another version says it; empty: as it
+  // is.
+  using AsAnotherVersion = std::function<std::string(const std::string& document)>;
+  void SetVersions(AsAnotherVersion of_operator, AsAnotherVersion of_launcher);
+
   // Changes what is reported from the next call on.
   void Report(const std::function<void(control::LauncherStatus&)>& change);
   // Ends the server, as when the process died; what it saw can still be read.

@@ -72,7 +72,10 @@ inline std::vector<Message> OneOfEach() {
           CheckpointGrant{kEpoch, 1, 500, 0},
           DataCacheProgress{int64_t{41} << 30, int64_t{140} << 30},
           TakeCheckpoint{kEpoch},
-          RankBegan{kEpoch, 0, {500, "it began with step 500 of another job"}},
+          RankBegan{kEpoch,
+                    0,
+                    {500, "it began with step 500 of another job"},
+                    KeptCheckpoint{.step = 450, .bytes = 4096, .age_millis = 60'000}},
           TellWorld{kEpoch},
           ChangeEpoch{kEpoch, 7, {2, 40}, {{0, 2}, {5, 1}}, {kFirst, kMember}}};
 }

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 
 #include "world.h"
 
@@ -139,6 +140,39 @@ TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
   ASSERT_TRUE(Status().beginning.has_value());
   EXPECT_EQ(Status().beginning->step, 500);
   EXPECT_LT(Status().beginning->message.size(), 1000U);
+}
+
+TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Pass(1s, {0, 1, 2});
+  const control::KeptCheckpoint kept{.step = 500, .bytes = 4096, .age_millis = 60'000};
+  world.Say(1, control::RankBegan{epoch, 1, {500, ""}, kept});
+  world.Say(0, control::RankBegan{{epoch.term, epoch.number + 1}, 0, {500, ""}, kept});
+  EXPECT_FALSE(Status().checkpoint.has_value());
+
+  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+  EXPECT_EQ(Status().checkpoint->bytes, 4096);
+  EXPECT_EQ(Status().checkpoint->age_millis, 60'000);
+  EXPECT_FALSE(Status().beginning.has_value()) << "there is nothing to say of it";
+
+  Complete(0, 510);
+  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});  // as after every Welcome
+  EXPECT_EQ(Status().checkpoint->step, 510);
+}
+
+TEST_F(SafekeepingTest, AnAgeThatNoClockCanHaveIsNone) {
+  for (const int64_t age :
+       {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    world.Say(0, control::RankBegan{world.membership.epoch(),
+                                    0,
+                                    {500, ""},
+                                    control::KeptCheckpoint{.step = 500, .age_millis = age}});
+    ASSERT_TRUE(Status().checkpoint.has_value());
+    EXPECT_GE(Status().checkpoint->age_millis, 0);
+  }
 }
 
 TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {

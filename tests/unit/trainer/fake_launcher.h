@@ -146,6 +146,11 @@ class FakeLauncher {
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
+  // The checkpoint that the newest world which found one goes on from.
+  std::optional<control::KeptCheckpoint> kept() {
+    const std::lock_guard lock(mutex_);
+    return kept_;
+  }
   // What rank 0 said of the beginning of the newest world that had something to say.
   std::optional<Beginning> beginning() {
     const std::lock_guard lock(mutex_);
@@ -220,6 +225,7 @@ class FakeLauncher {
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
   std::map<std::string, std::set<std::string>> faults_;  // and who has them
   std::optional<Beginning> beginning_;
+  std::optional<control::KeptCheckpoint> kept_;
   bool nothing_trained_ = false;
 };
 
@@ -296,7 +302,8 @@ class FakeMembership final : public MembershipSource {
   }
   void Began(const World&, const Beginning& beginning) override {
     const std::lock_guard lock(launcher_.mutex_);
-    launcher_.beginning_ = beginning;
+    if (!beginning.text.empty()) launcher_.beginning_ = beginning;
+    if (beginning.kept) launcher_.kept_ = beginning.kept;
   }
   void NothingTrained() override {
     const std::lock_guard lock(launcher_.mutex_);

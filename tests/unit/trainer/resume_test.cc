@@ -108,6 +108,9 @@ TEST_F(ResumeTest, OthersGoOnFromTheNewestCheckpointAndSaySo) {
 
   EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitRolledBack);
   EXPECT_EQ(report.findings.rolled_back, 1);
+  ASSERT_TRUE(launcher_.kept().has_value());
+  EXPECT_EQ(launcher_.kept()->step, 15);
+  EXPECT_GT(launcher_.kept()->bytes, 0);
   EXPECT_THAT(report.findings.sentences,
               Contains(HasSubstr("epoch 1.2 adopted step 15 of epoch 1.1, from the newest "
                                  "checkpoint that was kept, when 16 steps were committed")));
@@ -141,6 +144,8 @@ TEST_F(ResumeTest, TheOneBeforeIsUsedWhenTheNewestIsDamaged) {
   const audit::Report report = FinishWith({"c", "d"});
 
   EXPECT_EQ(report.findings.rolled_back, 6);
+  ASSERT_TRUE(launcher_.kept().has_value());
+  EXPECT_EQ(launcher_.kept()->step, 10) << "the damaged one is of no use";
   EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitRolledBack);
 }
 

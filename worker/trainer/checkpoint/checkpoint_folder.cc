@@ -165,6 +165,22 @@ Result<std::vector<StateVersion>> CheckpointFolder::Complete() const {
   return complete;
 }
 
+Result<std::optional<std::chrono::system_clock::time_point>> CheckpointFolder::CompletedAt(
+    const StateVersion& version) const {
+  using Time = std::chrono::system_clock::time_point;
+  struct stat status {};
+  const std::string done = PathOf(version) + "/" + kDoneFile;
+  if (::stat(done.c_str(), &status) == 0) {
+    const auto since_epoch = std::chrono::seconds(status.st_mtim.tv_sec) +
+                             std::chrono::nanoseconds(status.st_mtim.tv_nsec);
+    return std::optional(Time(std::chrono::duration_cast<Time::duration>(since_epoch)));
+  }
+  if (errno == ENOENT) return std::optional<Time>();
+  return Error{
+      ErrorKind::kUnavailable,
+      "while reading " + done + ": " + std::error_code(errno, std::generic_category()).message()};
+}
+
 Result<int64_t> CheckpointFolder::BytesOfNewest(int keep) const {
   const Result<std::vector<StateVersion>> complete = Complete();
   if (!complete.ok()) return complete.error();

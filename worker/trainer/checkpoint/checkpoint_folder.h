@@ -15,6 +15,7 @@
 // job gets no grant, so its checkpoints get no name; and everybody removes only what is older than
 // a complete one of its own. Functions on files; no threads, no policy of when.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -78,6 +79,9 @@ class CheckpointFolder {
   // The complete ones, newest first. kUnavailable when that cannot be told.
   Result<std::vector<StateVersion>> Complete() const;
   Result<bool> IsComplete(const StateVersion& version) const;
+  // When it was completed, by the volume's clock; nothing where it is not complete.
+  Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
+      const StateVersion& version) const;
   // The bytes of the newest `keep` complete ones.
   Result<int64_t> BytesOfNewest(int keep) const;
 

@@ -22,28 +22,17 @@ Error NotRestorable(const CheckpointPlace& place, const std::string& why) {
 // The newest complete one in a folder, and when it was completed.
 struct Newest {
   StateVersion version;
-  timespec when{};
+  std::chrono::system_clock::time_point when;
 };
 
 Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   const Result<std::vector<StateVersion>> complete = folder.Complete();
   if (!complete.ok()) return complete.error();
   if (complete->empty()) return std::optional<Newest>();
-  Newest newest{.version = complete->front()};
-  struct stat status {};
-  const std::string done = folder.PathOf(newest.version) + "/" + kDoneFile;
-  if (::stat(done.c_str(), &status) != 0) {
-    if (errno == ENOENT) return std::optional<Newest>();  // removed meanwhile
-    return Error{
-        ErrorKind::kUnavailable,
-        "while reading " + done + ": " + std::error_code(errno, std::generic_category()).message()};
-  }
-  newest.when = status.st_mtim;
-  return std::optional(newest);
-}
-
-bool Before(const timespec& a, const timespec& b) {
-  return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+  const auto when = folder.CompletedAt(complete->front());
+  if (!when.ok()) return when.error();
+  if (!*when) return std::optional<Newest>();  // removed meanwhile
+  return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 
 // Goes down the path without following a link.
@@ -83,7 +72,7 @@ Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
   const std::string all = place.volume + "/" + place.ns + "/" + name;
   std::error_code error;
   std::optional<OtherCheckpoints> found;
-  timespec when{};
+  std::chrono::system_clock::time_point when;
   fs::directory_iterator entry(all, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     std::error_code unknown;
@@ -93,7 +82,7 @@ Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
     const CheckpointFolder folder(entry->path());
     const Result<std::optional<Newest>> newest = NewestIn(folder);
     if (!newest.ok()) return newest.error();
-    if (!newest->has_value() || (found && Before((*newest)->when, when))) continue;
+    if (!newest->has_value() || (found && (*newest)->when < when)) continue;
     when = (*newest)->when;
     found = OtherCheckpoints{.folder = folder, .newest = (*newest)->version};
   }

@@ -148,6 +148,23 @@ Result<void> StateKeeper::NoteNamesakes() {
   return {};
 }
 
+std::optional<control::KeptCheckpoint> StateKeeper::NewestKept(const StateVersion& up_to) const {
+  if (!folder_) return std::nullopt;
+  const Result<std::vector<StateVersion>> complete = folder_->Complete();
+  if (!complete.ok()) return std::nullopt;
+  const auto newest = std::ranges::find_if(*complete, [&](const StateVersion& version) {
+    return version <= up_to && !damaged_.contains(version);
+  });
+  if (newest == complete->end()) return std::nullopt;
+  const auto at = folder_->CompletedAt(*newest);
+  if (!at.ok() || !*at) return std::nullopt;
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow() - **at);
+  const Result<int64_t> bytes = folder_->BytesOfNewest(options_.checkpoint_keep);
+  return control::KeptCheckpoint{.step = newest->step,
+                                 .bytes = bytes.ok() ? *bytes : 0,
+                                 .age_millis = std::max<int64_t>(0, age.count())};
+}
+
 void StateKeeper::Distrust(const StateVersion& version, const std::string& reason) {
   damaged_[version] = "the checkpoint " + CheckpointName(version) + " lacks " + reason;
   others_damaged_[version] = damaged_[version];

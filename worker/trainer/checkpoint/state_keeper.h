@@ -56,6 +56,10 @@ class StateKeeper {
   // Of what the last Restore() to begin found, where there is something to say of it.
   const std::optional<Beginning>& beginning() const { return beginning_; }
 
+  // This job's newest complete checkpoint up to a version, damaged ones left out; nothing where
+  // there is none, or it cannot be read now.
+  std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const;
+
   // Takes another job's state, with which this world begins, towards a complete checkpoint of this
   // one: called on every rank, again and again until it is complete. Whether it is, rank 0 knows.
   bool KeepOther(const World& world, const HeldState& held);

@@ -494,6 +494,66 @@ TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
       << "the last step is a checkpoint, with a part of each rank";
 }
 
+// Another job's checkpoint, written by three ranks and gone on from by two, which first make it
+// their own: rows of every part, at the places of a world of another size.
+TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
+  const CheckpointPlace first{.volume = "", .ns = "team", .name = "faces", .uid = "uid-1"};
+  CheckpointPlace second{.volume = "", .ns = "team", .name = "more-faces", .uid = "uid-2"};
+  second.from_job = "faces";
+  const auto folder = [](const ShardedRun& run, const CheckpointPlace& place) {
+    return run.checkpoints() + "/team/" + place.name + "/" + place.uid;
+  };
+  ShardedRun before;  // its folder is the volume of both
+  for (const char* name : {"a", "b", "c"}) {
+    before.Start(name, {.checkpoints = before.checkpoints(), .place = first});
+  }
+  before.launcher().Form({"a", "b", "c"});
+  before.ExpectClean({"a", "b", "c"});
+  const std::string last = "/1.1-" + std::to_string(kShardedLast);
+  ASSERT_TRUE(fs::exists(folder(before, first) + last + "/part-2"));
+
+  ShardedRun run(2 * kShardedLast);
+  std::array<std::atomic<int64_t>, 2> began_at{};
+  std::atomic<bool> kept_first = false;
+  for (int rank : {0, 1}) {
+    run.Start(
+        rank == 0 ? "d" : "e",
+        {.at =
+             [&, rank](int64_t s) {
+               int64_t unset = 0;
+               if (!began_at[static_cast<std::size_t>(rank)].compare_exchange_strong(unset, s)) {
+                 return;
+               }
+               if (rank == 0) {
+                 kept_first = fs::exists(folder(before, second) + last + "/DONE") &&
+                              fs::exists(folder(before, second) + last + "/part-1") &&
+                              !fs::exists(folder(before, second) + last + "/part-2");
+               }
+             },
+         .checkpoints = before.checkpoints(),
+         .place = second});
+  }
+  run.launcher().Form({"d", "e"});
+  const audit::Report report = run.Finish({"d", "e"});
+
+  EXPECT_EQ(began_at[0], kShardedLast + 1);
+  EXPECT_EQ(began_at[1], kShardedLast + 1);
+  EXPECT_TRUE(kept_first) << "with a part of each of its own ranks";
+  EXPECT_EQ(report.findings.disagreeing, 0);
+  ASSERT_TRUE(run.launcher().beginning().has_value());
+  EXPECT_THAT(run.launcher().beginning()->text, HasSubstr("team/faces/uid-1" + last));
+
+  // As one job of the same steps leaves them, up to the order of sums.
+  ShardedRun whole(2 * kShardedLast);
+  for (const char* name : {"f", "g"}) whole.Start(name);
+  whole.launcher().Form({"f", "g"});
+  whole.ExpectClean({"f", "g"});
+  ASSERT_EQ(whole.table().size(), run.table().size());
+  for (std::size_t i = 0; i < whole.table().size(); ++i) {
+    EXPECT_NEAR(whole.table()[i], run.table()[i], 1e-4F) << i;
+  }
+}
+
 void FlipTheLastBitOf(const fs::path& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(-1, std::ios::end);

@@ -1,0 +1,16 @@
+#pragma once
+
+// What a rank says of the checkpoint that its job goes on from. A value.
+
+#include <cstdint>
+
+namespace ringmaster::control {
+
+// The newest complete checkpoint of the job itself.
+struct KeptCheckpoint {
+  int64_t step = 0;
+  int64_t bytes = 0;       // held by all complete ones that are kept
+  int64_t age_millis = 0;  // since it was complete, by the volume's clock
+};
+
+}  // namespace ringmaster::control
