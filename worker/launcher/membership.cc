@@ -434,7 +434,7 @@ void Membership::Advance(Time now) {
   }
 }
 
-Actions Membership::OnTerminate(Time /*now*/) {
+Actions Membership::OnTerminate(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (released_at_) {  // nothing is left that a next launcher could do better
     Succeed(now);
