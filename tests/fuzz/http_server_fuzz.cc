@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -38,7 +39,16 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
+// The fuzzer's own alarm would interrupt calls.
+bool RestartInterruptedCalls() {
+  struct sigaction action {};
+  if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();
+  action.sa_flags |= SA_RESTART;
+  return sigaction(SIGALRM, &action, nullptr) == 0;
+}
+
 struct RunningServer {
+  bool restarts = RestartInterruptedCalls();
   int port = FreePort();
   std::unique_ptr<http::AdminServer> server = [this] {
     auto started = http::AdminServer::Start("127.0.0.1:" + std::to_string(port),
@@ -51,7 +61,7 @@ struct RunningServer {
 };
 
 // What comes back until the other side closes. Each time from another address of this machine,
-// since the ports of one would run out. The fuzzer's own alarm interrupts calls.
+// since the ports of one would run out.
 std::string Exchange(int port, std::string_view bytes, std::size_t piece) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   static uint32_t source = 0;
@@ -63,15 +73,14 @@ std::string Exchange(int port, std::string_view bytes, std::size_t piece) {
     std::abort();
   }
   while (!bytes.empty()) {
-    const ssize_t sent =
-        TEMP_FAILURE_RETRY(send(socket, bytes.data(), std::min(piece, bytes.size()), MSG_NOSIGNAL));
+    const ssize_t sent = send(socket, bytes.data(), std::min(piece, bytes.size()), MSG_NOSIGNAL);
     if (sent <= 0) break;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   shutdown(socket, SHUT_WR);
   std::string answer;
   char buffer[4096];
-  for (ssize_t n = 0; (n = TEMP_FAILURE_RETRY(recv(socket, buffer, sizeof buffer, 0))) > 0;) {
+  for (ssize_t n = 0; (n = recv(socket, buffer, sizeof buffer, 0)) > 0;) {
     answer.append(buffer, static_cast<std::size_t>(n));
   }
   close(socket);
