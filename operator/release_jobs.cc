@@ -127,7 +127,8 @@ Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, con
   elector.Start();
   if (leads.wait_for(kLeaseLimit) != std::future_status::ready) {
     return Error{ErrorKind::kTimeout, "the Lease " + config.Installation() +
-                                          " is still held: an operator of this installation runs"};
+                                          " could not be taken: an operator of this installation "
+                                          "still runs, or the log says what failed"};
   }
   JobReleaser releaser(requests, clock, config);
   Result<bool> clean = false;

@@ -512,7 +512,8 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.run_policy = std::move(spec.run_policy);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
-  spec = std::move(rest);
+  // Assigned to, a long string would keep its memory for the short one.
+  std::exchange(spec, std::move(rest));
 }
 
 void BoundTexts(TrainingJobSpec& spec) {

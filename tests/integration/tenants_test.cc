@@ -82,6 +82,31 @@ class InstallationsTest : public TenantsTest {
     ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
   }
 
+  // What the chart gives a release of that name.
+  void GrantLease(const std::string& lease) {
+    const std::string roles =
+        std::string("/apis/rbac.authorization.k8s.io/v1/namespaces/") + kOperatorNamespace + "/";
+    const json metadata = {{"name", lease}};
+    admin().Send("POST", roles + "roles",
+                 json{{"metadata", metadata},
+                      {"rules",
+                       {{{"apiGroups", {"coordination.k8s.io"}},
+                         {"resources", {"leases"}},
+                         {"resourceNames", {lease}},
+                         {"verbs", {"get", "update"}}}}}}
+                     .dump());
+    admin().Send(
+        "POST", roles + "rolebindings",
+        json{{"metadata", metadata},
+             {"roleRef",
+              {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Role"}, {"name", lease}}},
+             {"subjects",
+              {{{"kind", "ServiceAccount"},
+                {"namespace", kOperatorNamespace},
+                {"name", kOperatorAccount}}}}}
+            .dump());
+  }
+
   static std::string Installation(const char* name) {
     return std::string(kOperatorNamespace) + "/" + name;
   }
@@ -128,6 +153,7 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   WaitCondition("digits", "Running", "True");
   ASSERT_EQ(permissive_->Stop(), 0);
 
+  GrantLease("permissive");
   const auto releaser = AnotherOperator("releaser", {"--release-jobs", "--lease-name=permissive"});
   ASSERT_NE(releaser, nullptr);
   EXPECT_EQ(releaser->process().Wait(std::chrono::seconds(120)), 0) << releaser->Log();
