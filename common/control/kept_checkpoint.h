@@ -1,6 +1,6 @@
 #pragma once
 
-// What a rank says of the checkpoint that its job goes on from. A value.
+// The checkpoint that a rank reports when its job resumes from it. A value.
 
 #include <cstdint>
 

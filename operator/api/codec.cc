@@ -512,7 +512,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.run_policy = std::move(spec.run_policy);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
-  // Assigned to, a long string would keep its memory for the short one.
+  // A plain assignment would keep the long strings' memory for the short ones.
   std::exchange(spec, std::move(rest));
 }
 

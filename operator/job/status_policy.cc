@@ -460,19 +460,6 @@ std::string StateOf(const PlanInput& input, const api::TrainingJobStatus& status
   return started ? api::kStateStarting : api::kStatePending;
 }
 
-}  // namespace
-
-int PercentDone(int64_t done, int64_t total) {
-  return static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
-}
-
-bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
-  return std::equal(a.stragglers.begin(), a.stragglers.end(), b.stragglers.begin(),
-                    b.stragglers.end(), SameRank);
-}
-
-namespace {
-
 // The time moves only with the step: it is computed from an age.
 void DescribeCheckpoint(const std::optional<control::CheckpointReport>& newest, Clock::WallTime now,
                         api::TrainingJobStatus& status) {
@@ -483,6 +470,15 @@ void DescribeCheckpoint(const std::optional<control::CheckpointReport>& newest, 
 }
 
 }  // namespace
+
+int PercentDone(int64_t done, int64_t total) {
+  return static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+}
+
+bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
+  return std::equal(a.stragglers.begin(), a.stragglers.end(), b.stragglers.begin(),
+                    b.stragglers.end(), SameRank);
+}
 
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
                   api::TrainingJobStatus& status) {

@@ -22,7 +22,7 @@ void AddFields(Json& value) {
 }
 
 using Understood = std::function<bool(const std::string&)>;
-// Whether a field can be done without, by its path; what is the same in each item of a list is one.
+// Whether a field is optional, by its path; the items of a list share their paths.
 using Droppable = std::map<std::string, bool>;
 
 // Drops what it can below `value`, the part of `document` at `path`.

@@ -1,6 +1,6 @@
-// A running job of four workers under an operator that is upgraded and rolled back. The other
-// version is this one, of which the launcher hears, and to which it says, fields that nobody knows,
-// or none of those that can be done without.
+// A running job of four workers while its operator is upgraded and rolled back. The other version
+// is played: unknown fields are added to what operator and launcher send each other, or all
+// optional fields are removed.
 
 #include <gmock/gmock.h>
 
@@ -53,11 +53,10 @@ TEST_F(VersionsTest, ARunningJobIsNotDisturbedByAnUpgradeAndARollBack) {
     ASSERT_TRUE(last.has_value());
     launcher->SetVersions(version.of_operator, version.of_launcher);
     StartOperator();
-    WaitFor(std::string("an order of the operator that is ") + version.what, [&] {
-      return launcher->LastOrder()->stamp.leader_term > last->stamp.leader_term;
-    });
+    WaitFor(std::string("an order of the operator that is ") + version.what,
+            [&] { return launcher->LastOrder()->stamp.leader_term > last->stamp.leader_term; });
     const int calls = launcher->Calls();
-    WaitFor("that it goes on asking", [&] { return launcher->Calls() >= calls + 3; });
+    WaitFor("the operator to keep polling", [&] { return launcher->Calls() >= calls + 3; });
 
     EXPECT_EQ(launcher->LastOrder()->workers.size(), 4U) << version.what;
     EXPECT_EQ(Pods(), pods) << version.what;

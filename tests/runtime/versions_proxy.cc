@@ -1,7 +1,6 @@
-// Stands between two peers of the agents' protocol and makes each of them look like another version
-// to the other one. What it does is in a file, read for every line: "newer" adds fields and whole
-// messages that nobody knows, "older" drops the fields that can be done without, anything else
-// passes lines as they are.
+// A proxy between two peers of the agents' protocol that makes each of them look like another
+// version to the other one. A file, read for every line, sets the mode: "newer" adds unknown fields
+// and messages, "older" removes optional fields, anything else passes lines unchanged.
 //
 //   versions_proxy MODE-FILE tls PORT KEY CERTIFICATE ADDRESS:PORT     agents -> launcher
 //   versions_proxy MODE-FILE unix SOCKET AGENT-SOCKET                  one rank -> agent

@@ -1,6 +1,6 @@
 // A running job of four ranks among peers of other versions: an operator that is upgraded and
-// rolled back, and agents, launcher and ranks that hear each other through proxies which add fields
-// and messages that nobody knows, or drop all that can be done without. Nobody may be disturbed.
+// rolled back, and agents, launcher and ranks that talk through proxies, which add unknown fields
+// and messages or remove optional fields. The training must not be disturbed.
 
 #include <csignal>
 #include <filesystem>

@@ -146,7 +146,7 @@ class FakeLauncher {
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
-  // The checkpoint that the newest world which found one goes on from.
+  // The checkpoint that the newest world resumed from, of those that had one.
   std::optional<control::KeptCheckpoint> kept() {
     const std::lock_guard lock(mutex_);
     return kept_;
