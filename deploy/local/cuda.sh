@@ -5,7 +5,7 @@
 #   eval "$(deploy/local/cuda.sh)" && cmake --preset gpu && cmake --build --preset gpu --target gpu_trainer
 #
 # No GPU or driver is needed to build. RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache: 6 GB for PyTorch,
-# which bench/ddp and, in part, all other builds share, and 0.3 GB for the compiler.
+# which the figures' peer and, in part, all other builds share, and 0.3 GB for the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 requirements=images/worker/cuda.requirements # by SHA-256
@@ -13,7 +13,7 @@ cuda=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$requirements")
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 folder=$cache/cuda-$cuda
 
-torch=$(bench/ddp/install.sh)
+torch=$(deploy/local/pytorch.sh)
 exec 9>"$folder.lock"
 flock 9
 if [ ! -e "$folder" ]; then

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs LibTorch once, into a cache outside the tree, and prints its folder: PyTorch's wheel unpacked (torch/), and beside it
-# the two libraries of CUDA that its CPU half needs. CMake, images/build.sh and bench/ddp all take it from here.
-#
+# the two libraries of CUDA that its CPU half needs. CMake, images/build.sh and pytorch.sh all take it from here.
 #
 # The wheels are those of images/worker/libtorch.requirements, by SHA-256. RINGMASTER_CACHE (default ~/.cache/ringmaster) is
 # the cache: 0.6 GB to fetch, 1.2 GB on disk.

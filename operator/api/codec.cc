@@ -560,7 +560,7 @@ bool HasFinalizer(const json& object) {
 
 }  // namespace
 
-Result<TrainingJob> DecodeTrainingJob(const json& object) {
+Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   TrainingJob job;
   job.ns = kube::GetString(object, {"metadata", "namespace"});
   job.name = kube::GetString(object, {"metadata", "name"});
@@ -571,14 +571,20 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
   job.held = HasFinalizer(object);
   if (job.name.empty() || job.uid.empty()) return WrongType("metadata", "complete");
+  job.status = ReadStatus(object);
+  return job;
+}
+
+Result<TrainingJob> DecodeTrainingJob(const json& object) {
+  Result<TrainingJob> job = DecodeWithoutSpec(object);
+  if (!job.ok()) return job;
   auto spec = ReadSpec(kube::Find(object, {"spec"}));
   if (!spec.ok()) return spec.error();
-  job.spec = *std::move(spec);
-  job.status = ReadStatus(object);
-  if (NeedsTexts(job)) {
-    BoundTexts(job.spec);
+  job->spec = *std::move(spec);
+  if (NeedsTexts(*job)) {
+    BoundTexts(job->spec);
   } else {
-    LeaveTextsOut(TrainingJobSpec::Texts::kNotNeeded, job.spec);
+    LeaveTextsOut(TrainingJobSpec::Texts::kNotNeeded, job->spec);
   }
   return job;
 }

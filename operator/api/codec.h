@@ -15,6 +15,9 @@ namespace ringmaster::api {
 // are longer than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 
+// Metadata and status alone, of a job whose spec may be of a version that is not ours.
+Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
+
 // What of a spec a run keeps from its first Pod to its last, in the TrainingJob's own form: all
 // that shapes its Pods and its world, but not how many workers there are, whether the job runs, and
 // its clocks. Equal specs give equal documents.

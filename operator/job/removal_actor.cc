@@ -46,18 +46,19 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
 }
 
 Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
-  std::vector<Result<void>> results(plan.deletes.size());
+  const Error thrown{ErrorKind::kInternal,
+                     "an exception ended the request that deletes a Pod of the deleted job " +
+                         job_.Key() + "; the line above says which"};
+  std::vector<Result<void>> results(plan.deletes.size(), thrown);
   std::vector<std::function<void()>> requests;
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
     requests.emplace_back([this, &pod = plan.deletes[i], &result = results[i]] {
       const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name, {.uid = pod.uid});
-      if (deleted.ok()) return tools_.freshness.Wrote(job_.Key(), kube::kPods, *deleted);
+      if (deleted.ok()) tools_.freshness.Wrote(job_.Key(), kube::kPods, *deleted);
       // It is gone, or another one has its name.
-      if (deleted.error().kind == ErrorKind::kNotFound ||
-          deleted.error().kind == ErrorKind::kConflict) {
-        return;
-      }
-      result = deleted.error();
+      const bool gone = deleted.ok() || deleted.error().kind == ErrorKind::kNotFound ||
+                        deleted.error().kind == ErrorKind::kConflict;
+      result = gone ? Result<void>() : deleted.error();
     });
   }
   if (!requests.empty()) tools_.pool.RunAll(job_.Key(), std::move(requests));

@@ -106,6 +106,7 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options, const st
   head.learning_rate = [sgd = made.sgd](int64_t step) { return RateAt(sgd, step); };
   head.momentum = made.sgd.momentum;
   head.weight_decay = made.sgd.weight_decay;
+  head.dense_update = flags.dense_update;
   made.workload =
       MakePartialFc(*std::move(data), {.seed = options.seed,
                                        .global_batch = options.global_batch,

@@ -16,8 +16,8 @@ constexpr std::array kShapingFlags{"--workload",     "--data",          "--gener
                                    "--warmup-steps", "--weight-decay",  "--momentum",
                                    "--seed",         "--not-finite",    "--compression",
                                    "--precision",    "--classes",       "--embedding",
-                                   "--sample-rate",  "--margin",        "--scale",
-                                   "--backbone",     "--image-side"};
+                                   "--sample-rate",  "--dense-update",  "--margin",
+                                   "--scale",        "--backbone",      "--image-side"};
 
 constexpr std::array kOtherFlags{"--help",
                                  "--version",
@@ -90,6 +90,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
     add("--classes", flags.classes);
     add("--embedding", flags.embedding);
     add("--sample-rate", flags.sample_rate);
+    add("--dense-update", std::string(flags.dense_update ? "true" : "false"));
     add("--margin", flags.margin);
     add("--scale", flags.scale);
     add("--backbone", flags.backbone);

@@ -239,9 +239,13 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
   app.add_option("--sample-rate", flags.sample_rate,
                  "part of the classes that takes part in a step, above 0 and up to 1; those of its "
-                 "samples always do. Below 1, centres that a step leaves out stay as they are: no "
-                 "momentum, no weight decay, unlike arcface_torch")
+                 "samples always do. Below 1, centres that a step leaves out stay as they are (no "
+                 "momentum, no weight decay) without --dense-update")
       ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--dense-update", flags.dense_update,
+               "momentum and weight decay move every centre in every step, as in arcface_torch, "
+               "whatever the sample rate; each step then passes over all of a rank's centres")
       ->group(kGroup);
   app.add_option(
          "--margin", flags.margin,

@@ -27,6 +27,7 @@ struct PartialFcFlags {
   int64_t classes = 0;  // 0: the data's
   int64_t embedding = 512;
   double sample_rate = 0.1;
+  bool dense_update = false;
   std::string margin = "arcface";
   double scale = 64;
   std::string backbone = "r50";

@@ -3,6 +3,6 @@
 # Prints one JSON line; what happens meanwhile goes to standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-PYTHONPATH=$("$here/../../ddp/install.sh")
+PYTHONPATH=$("$here/../../../deploy/local/pytorch.sh")
 export PYTHONPATH
 exec python3 -B "$here/throughput.py" "$@"

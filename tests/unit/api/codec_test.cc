@@ -135,6 +135,21 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
   }
 }
 
+TEST(Codec, MetadataAndStatusAreReadWhateverTheSpecIs) {
+  const json object = Parse(R"({"metadata": {"name": "d", "uid": "u", "generation": 3,
+                                             "finalizers": ["ringmaster.dev/checkpoints"]},
+                                "spec": {"worker": "of another version"},
+                                "status": {"installation": "here/ringmaster"}})");
+  ASSERT_FALSE(DecodeTrainingJob(object).ok());
+
+  const auto job = DecodeWithoutSpec(object);
+
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->uid, "u");
+  EXPECT_TRUE(job->held);
+  EXPECT_EQ(job->status.installation, "here/ringmaster");
+}
+
 TEST(Codec, ReplicasNeverExceedTheirMaximum) {
   json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
   object["spec"] = Parse(R"({"command": ["x"], "worker": {"replicas": 9, "maxReplicas": 4}})");

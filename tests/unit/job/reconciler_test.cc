@@ -1511,6 +1511,28 @@ TEST(Reconciler, ADeletedJobsCheckpointsAreRemovedByAPodOnceItsPodsHaveEnded) {
   EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsRemoved), 1);
 }
 
+TEST(Reconciler, APodOfADeletedJobWhoseDeletionThrewIsDeletedLater) {
+  HeldJob scene;
+  Operator op(scene.api);
+  op.Settle();
+  scene.DeleteJob();
+  op.Sync();
+  const auto serve = scene.api.http.on_send;
+  scene.api.http.on_send = [&](const http::Request& request) {
+    if (request.method == http::Method::kDelete) throw std::length_error("too long");
+    return serve(request);
+  };
+
+  const auto result = op.reconciler.Reconcile("team-a/digits");
+
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::kInternal);
+  EXPECT_NE(result.error().message.find("team-a/digits"), std::string::npos);
+  scene.api.http.on_send = serve;
+  op.Settle();
+  EXPECT_NE(scene.Remover(), nullptr);
+}
+
 TEST(Reconciler, AnEndedJobsCheckpointsAreRemovedThoughItsTextsWereNotKept) {
   HeldJob scene;
   Operator(scene.api).Settle();

@@ -30,10 +30,6 @@ class MpiBackend final : public Backend {
   bool Supports(trainer::ElementType, trainer::ReduceOp) const override { return true; }
 
   Result<void> Run(const Call& call) override {
-    const trainer::MpiReduction by = trainer::MpiReductionOf(call.send.type, call.op);
-    const bool in_place = Within(call.send, call.receive) || Within(call.receive, call.send);
-    const void* send = in_place ? MPI_IN_PLACE : call.send.data;
-    void* receive = call.receive.data;
     const std::size_t each = call.count(size_);
     if (each > INT_MAX) {
       return Error{ErrorKind::kInvalid,
@@ -41,6 +37,10 @@ class MpiBackend final : public Backend {
                        std::to_string(each) + ": lower -e, or use a wider -d"};
     }
     const auto count = static_cast<int>(each);
+    const trainer::MpiReduction by = trainer::MpiReductionOf(call.send.type, call.op);
+    const bool in_place = Within(call.send, call.receive) || Within(call.receive, call.send);
+    const void* send = in_place ? MPI_IN_PLACE : call.send.data;
+    void* receive = call.receive.data;
     switch (call.collective) {
       case Collective::kAllReduce:
         return MpiChecked(MPI_Allreduce(send, receive, count, by.type, by.op, MPI_COMM_WORLD),

@@ -55,7 +55,7 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
   for (const int64_t label : labels) {
     if (range.contains(label)) positives.push_back(label - range.begin);
   }
-  Draw(options.sampling, step, positives);
+  Draw(options, step, positives);
   // Of labels beyond the range -1; of the others the place of their row among the sampled ones.
   std::vector<int64_t> rows;
   for (const int64_t label : labels)
@@ -70,9 +70,11 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
   Grown(inverse_norms_, chunk, device_.device);
 }
 
-void KernelShardStep::Draw(const SamplingOptions& options, int64_t step,
+void KernelShardStep::Draw(const HeadOptions& head, int64_t step,
                            const std::vector<int64_t>& positives) {
+  const SamplingOptions& options = head.sampling;
   const at::TensorOptions here = at::TensorOptions().device(device_.device);
+  coasting_ = at::empty({0}, here.dtype(at::kLong));
   if (options.rate >= 1) {
     sampled_ = at::arange(range_.size(), here.dtype(at::kLong));
     return;
@@ -83,6 +85,7 @@ void KernelShardStep::Draw(const SamplingOptions& options, int64_t step,
               "drawing classes");
   if (!positives.empty()) drawn.index_fill_(0, OfHost(positives, device_.device), true);
   sampled_ = at::nonzero(drawn).view({-1});
+  if (head.dense_update) coasting_ = at::nonzero(drawn.logical_not()).view({-1});
 }
 
 std::vector<int64_t> KernelShardStep::sampled() const {
@@ -193,15 +196,20 @@ void KernelShardStep::Update(Rows& rows, const DescentRates& rates) {
                               rows.values().data(), chunk.rows, device_.stream()),
                 "updating class centres");
   });
+  CheckLaunch(LaunchCoast(coasting_.data_ptr<int64_t>(), dimension_, rates, rows.values().data(),
+                          coasting_.numel(), device_.stream()),
+              "updating class centres");
 }
 
 uint64_t KernelShardStep::Checksum(const Rows& rows) const {
   const at::Tensor sum = at::zeros({1}, sampled_.options());
-  CheckLaunch(
-      LaunchRowChecksums(range_.begin, rows.row_floats(), rows.values().data(),
-                         sampled_.data_ptr<int64_t>(), static_cast<uint64_t*>(sum.data_ptr()),
-                         sampled_.numel(), device_.stream()),
-      "summing up class centres");
+  for (const at::Tensor* places : {&sampled_, &coasting_}) {
+    CheckLaunch(
+        LaunchRowChecksums(range_.begin, rows.row_floats(), rows.values().data(),
+                           places->data_ptr<int64_t>(), static_cast<uint64_t*>(sum.data_ptr()),
+                           places->numel(), device_.stream()),
+        "summing up class centres");
+  }
   return static_cast<uint64_t>(sum.item<int64_t>());
 }
 

@@ -37,7 +37,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
     int64_t rows = 0;
   };
 
-  void Draw(const partial_fc::SamplingOptions& options, int64_t step,
+  void Draw(const partial_fc::HeadOptions& options, int64_t step,
             const std::vector<int64_t>& positives);
   template <typename Visit>
   void ForEachChunk(Visit visit);
@@ -55,6 +55,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
   const float* embeddings_ = nullptr;
   at::Tensor transposed_;  // dimension × samples
   at::Tensor sampled_;     // rows of the range, ascending
+  at::Tensor coasting_;    // the others, where they are updated
   at::Tensor own_;         // by sample: its class's place in sampled_, -1 where it is not here
   at::Tensor slopes_;      // by sample
   at::Tensor logits_;      // at least sampled × samples

@@ -110,6 +110,16 @@ __global__ void DescendRows(Descent descent, float* __restrict__ rows, int64_t c
   }
 }
 
+__global__ void CoastRows(const int64_t* __restrict__ index, int64_t size, DescentRates rates,
+                          float* __restrict__ rows, int64_t count) {
+  for (int64_t row = FirstOfThread() / kWarp; row < count; row += AllThreads() / kWarp) {
+    float* const centre = rows + index[row] * 2 * size;
+    for (int64_t k = LaneOfThread(); k < size; k += kWarp) {
+      DescendElement(0, 1, rates, centre[k], centre[size + k]);
+    }
+  }
+}
+
 __global__ void SumRowChecksums(int64_t first, int64_t row_floats, const float* __restrict__ rows,
                                 const int64_t* __restrict__ index, unsigned long long* sum,
                                 int64_t count) {
@@ -174,6 +184,13 @@ int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stre
   if (count == 0) return 0;
   return Launch(DescendRows, dim3(BlocksFor(count * kWarp)), kThreads, stream, descent, rows,
                 count);
+}
+
+int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
+                int64_t count, void* stream) {
+  if (count == 0) return 0;
+  return Launch(CoastRows, dim3(BlocksFor(count * kWarp)), kThreads, stream, index, dimension, rates,
+                rows, count);
 }
 
 int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,

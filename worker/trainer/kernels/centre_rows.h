@@ -54,6 +54,10 @@ struct Descent {
 };
 int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stream);
 
+// Descent without a gradient, of the rows index[i].
+int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
+                int64_t count, void* stream);
+
 // *sum += the checksums of the rows index[i], or of the first `count` ones; row r is that of class
 // `first` + r.
 int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,

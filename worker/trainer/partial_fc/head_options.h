@@ -21,6 +21,8 @@ struct HeadOptions {
   std::function<double(int64_t step)> learning_rate;  // from 0; pure
   double momentum = 0.9;
   double weight_decay = 5e-4;
+  // Momentum and weight decay move the centres that a step leaves out, too, as one dense parameter.
+  bool dense_update = false;
 };
 
 // All that a step's update of any row depends on, besides the row: every rank has it as soon as its

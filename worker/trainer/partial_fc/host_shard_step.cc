@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <ranges>
 
 #include "worker/trainer/partial_fc/product.h"
 #include "worker/trainer/partial_fc/row_checksum.h"
@@ -33,6 +35,11 @@ void HostShardStep::Begin(const HeadOptions& options, int64_t step, std::span<co
       transposed_[k * samples() + i] = embeddings[i * size + k];
   }
   sampled_ = SampledClasses(options.sampling, step, labels, range);
+  coasting_.clear();
+  if (options.dense_update) {
+    const std::ranges::iota_view all(range.begin, range.end);
+    std::ranges::set_difference(all, sampled_, std::back_inserter(coasting_));
+  }
   logits_.resize(std::max(logits_.size(), sampled_.size() * samples()));
   units_.resize(kTileRows * size);
   gradients_.resize(kTileRows * size);
@@ -158,11 +165,24 @@ void HostShardStep::Update(Rows& rows, const DescentRates& rates) {
           }
         });
   });
+  Coast(rows, rates);
+}
+
+void HostShardStep::Coast(Rows& rows, const DescentRates& rates) const {
+  at::parallel_for(0, static_cast<int64_t>(coasting_.size()), kRowsOfAThread,
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const int64_t row = coasting_[static_cast<std::size_t>(i)];
+                       partial_fc::Coast(rates, dimension_, rows.centre(row), rows.momentum(row));
+                     }
+                   });
 }
 
 uint64_t HostShardStep::Checksum(const Rows& rows) const {
   uint64_t sum = 0;
-  for (const int64_t row : sampled_) sum += RowChecksum(row, rows.centre(row), rows.row_floats());
+  for (const std::vector<int64_t>* touched : {&sampled_, &coasting_}) {
+    for (const int64_t row : *touched) sum += RowChecksum(row, rows.centre(row), rows.row_floats());
+  }
   return sum;
 }
 

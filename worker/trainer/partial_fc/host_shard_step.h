@@ -34,6 +34,7 @@ class HostShardStep final : public ShardStep {
   std::size_t samples() const { return labels_.size(); }
   std::span<float> LogitsOf(const Tile& tile);
   void ToUnitRows(const Rows& rows, const Tile& tile);
+  void Coast(Rows& rows, const DescentRates& rates) const;
   void FindTargets(ClassRange range);
   template <typename Visit>
   void ForEachTile(Visit visit);
@@ -44,6 +45,7 @@ class HostShardStep final : public ShardStep {
   std::span<const float> embeddings_;
   std::vector<float> transposed_;  // dimension × samples
   std::vector<int64_t> sampled_;
+  std::vector<int64_t> coasting_;  // not sampled, yet updated
   std::vector<Target> targets_;  // by position
   std::vector<float> logits_;    // at least sampled × samples
 

@@ -36,6 +36,11 @@ RINGMASTER_VECTORISED void DescendAlong(const float* gradient, float scale, Desc
   }
 }
 
+RINGMASTER_VECTORISED void CoastAlong(DescentRates rates, int64_t size, float* vector,
+                                       float* momentum) {
+  for (int64_t i = 0; i < size; ++i) DescendElement(0, 1, rates, vector[i], momentum[i]);
+}
+
 }  // namespace
 
 float ToUnit(const float* vector, int64_t size, float* unit) {
@@ -53,6 +58,10 @@ void ThroughNormalisation(const float* unit, float inverse_norm, const float* un
 void Descend(const float* gradient, float gradient_scale, const DescentRates& rates, int64_t size,
              float* vector, float* momentum) {
   DescendAlong(gradient, gradient_scale, rates, size, vector, momentum);
+}
+
+void Coast(const DescentRates& rates, int64_t size, float* vector, float* momentum) {
+  CoastAlong(rates, size, vector, momentum);
 }
 
 }  // namespace ringmaster::trainer::partial_fc

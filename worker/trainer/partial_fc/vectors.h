@@ -24,5 +24,7 @@ struct DescentRates {
 };
 void Descend(const float* gradient, float gradient_scale, const DescentRates& rates, int64_t size,
              float* vector, float* momentum);
+// The same without a gradient.
+void Coast(const DescentRates& rates, int64_t size, float* vector, float* momentum);
 
 }  // namespace ringmaster::trainer::partial_fc

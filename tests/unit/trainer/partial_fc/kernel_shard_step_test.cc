@@ -15,9 +15,11 @@ namespace {
 TEST(KernelShardStep, MakesWhatTheHostsDoes) {
   const auto host = MakeHostHeadDevice();
   const auto kernels = HeadOnHostKernels();
-  for (const double rate : {1.0, 0.3, 1e-6}) {
-    SCOPED_TRACE(rate);
-    const HeadOptions options = StepOptions(rate);
+  for (const auto& [rate, dense] :
+       {std::pair(1.0, false), {0.3, false}, {1e-6, false}, {0.3, true}}) {
+    SCOPED_TRACE(testing::Message() << rate << (dense ? " dense" : ""));
+    HeadOptions options = StepOptions(rate);
+    options.dense_update = dense;
     // In chunks of 64 rows: several, and the last one smaller.
     KernelShardStep step({.device = at::kCPU, .stream = [] { return nullptr; }}, 64);
     const MadeByAStep expected = RunStep(options, *host, *host->MakeStep(), {10, 290});
@@ -29,6 +31,8 @@ TEST(KernelShardStep, MakesWhatTheHostsDoes) {
     EXPECT_TRUE(IsNear(made.target, expected.target));
     EXPECT_TRUE(IsNear(made.gradients, expected.gradients));
     EXPECT_TRUE(IsNear(made.rows, expected.rows));
+    EXPECT_NE(made.checksum, 0U);
+    EXPECT_EQ(dense || rate == 1, made.checksum == RowsChecksum(10, 2 * kStepWidth, made.rows));
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes reference.json: what plain PyTorch computes for the head of a partial-fc model.
 
-    PYTHONPATH=$(bench/ddp/install.sh) tests/unit/trainer/partial_fc/make_reference.py > tests/unit/trainer/partial_fc/reference.json
+    PYTHONPATH=$(deploy/local/pytorch.sh) tests/unit/trainer/partial_fc/make_reference.py > tests/unit/trainer/partial_fc/reference.json
 
 Everything in double precision, by autograd, on one process with all centres in one matrix. What is sampled is drawn here
 once more, from Philox's published definition.

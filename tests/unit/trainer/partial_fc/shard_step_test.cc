@@ -36,5 +36,39 @@ TEST_P(ShardStepOn, AReplayOfAPartGivesTheBitsOfTheWholeAndTouchesSampledRowsOnl
   }
 }
 
+TEST_P(ShardStepOn, ADenseUpdateMovesTheOtherRowsByMomentumAndDecay) {
+  const auto device = GetParam()();
+  HeadOptions options = StepOptions(0.4);
+  options.dense_update = true;
+  const auto step = device->MakeStep();
+  const Rows before = Rows::Initial({0, kStepClasses}, kStepWidth, 1);
+  Rows whole = before.On(*device);
+  for (int times = 0; times < 2; ++times) {
+    Replay(options, InputsOfTheStep(), *device, *step, whole);
+  }
+
+  Rows part = Rows::Initial({1, 202}, kStepWidth, 1, *device);
+  for (int times = 0; times < 2; ++times) {
+    Replay(options, InputsOfTheStep(), *device, *step, part);
+  }
+  EXPECT_TRUE(std::ranges::equal(part.values(), whole.Of({1, 202})));
+  const Rows after = whole.On(HostRows());
+  const std::vector<int64_t> sampled =
+      SampledClasses(options.sampling, kTheStep, InputsOfTheStep().labels, {0, kStepClasses});
+  const auto decay = static_cast<float>(options.weight_decay);
+  for (int64_t row = 0; row < kStepClasses; ++row) {
+    if (std::ranges::binary_search(sampled, row)) continue;
+    for (int64_t k = 0; k < kStepWidth; ++k) {
+      float value = before.centre(row)[k], momentum = 0;
+      for (int times = 0; times < 2; ++times) {
+        momentum = 0.9F * momentum + decay * value;
+        value -= 0.1F * momentum;
+      }
+      EXPECT_FLOAT_EQ(after.centre(row)[k], value);
+      EXPECT_FLOAT_EQ(after.momentum(row)[k], momentum);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::trainer::partial_fc

@@ -1,0 +1,26 @@
+// MPI's operations have counts of 31 bits: a longer one is refused before any memory is touched.
+
+#include <climits>
+#include <gtest/gtest.h>
+
+#include "worker/bench/collectives/backend.h"
+
+namespace ringmaster::bench {
+namespace {
+
+TEST(MpiBackend, RefusesWhatMpiCannotCount) {
+  const auto backend = MakeMpiBackend();
+  ASSERT_TRUE(backend.ok()) << backend.error().message;
+  const trainer::Elements many(nullptr, std::size_t{INT_MAX} + 1, trainer::ElementType::kUint8);
+
+  const Result<void> refused =
+      (*backend)->Run({.collective = Collective::kAllReduce, .send = many, .receive = many});
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message.find("2147483648"), std::string::npos)
+      << refused.error().message;
+}
+
+}  // namespace
+}  // namespace ringmaster::bench
