@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <openssl/rand.h>
 #include <system_error>
 #include <utility>
 
 #include <boost/asio/ssl/context.hpp>
+#include <openssl/rand.h>
 
 #include "common/base/log.h"
 #include "common/control/tls.h"

@@ -6,7 +6,6 @@
 // session differs. The figure is the median, over the rounds, of the session's block against the
 // bare one.
 
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -26,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

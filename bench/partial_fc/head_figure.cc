@@ -2,7 +2,6 @@
 // is, with every class, and as an ordinary dense layer. One process for each, so that each has its
 // own memory; made-up embeddings instead of a backbone. The last line is one JSON object.
 
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

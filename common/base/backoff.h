@@ -1,7 +1,7 @@
 #pragma once
 
-// Exponential back-off with jitter: pure, so that policies can be tested by table. Used by the reflectors, the work
-// queue, the agent's redial and the quota retry.
+// Exponential back-off with jitter: pure, so that policies can be tested by table. Used by the
+// reflectors, the work queue, the agent's redial and the quota retry.
 
 #include <chrono>
 
@@ -14,8 +14,8 @@ struct BackoffOptions {
   double jitter = 0.0;  // the delay is stretched by up to this share of itself
 };
 
-// The delay before try number `failures` + 1, after `failures` >= 1 failures in a row. `random` in [0, 1) places the
-// delay within its jitter. The limit holds before jitter.
+// The delay before try number `failures` + 1, after `failures` >= 1 failures in a row. `random` in
+// [0, 1) places the delay within its jitter. The limit holds before jitter.
 std::chrono::milliseconds BackoffDelay(const BackoffOptions& options, int failures, double random);
 
 }  // namespace ringmaster

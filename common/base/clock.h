@@ -1,8 +1,8 @@
 #pragma once
 
-// Time as a dependency: everything that waits or judges by time takes a Clock, so that tests move time by hand.
-// SystemClock is the real one; tests/fakes/fake_clock.h the other. Wall time is only for people and for the API's
-// timestamps; limits and delays use Now().
+// Time as a dependency: everything that waits or judges by time takes a Clock, so that tests move
+// time by hand. SystemClock is the real one; tests/fakes/fake_clock.h the other. Wall time is only
+// for people and for the API's timestamps; limits and delays use Now().
 
 #include <chrono>
 #include <string>
@@ -26,7 +26,8 @@ class SystemClock final : public Clock {
   WallTime WallNow() const override { return std::chrono::system_clock::now(); }
 };
 
-// RFC 3339 in UTC, as Kubernetes writes it: whole seconds ("2026-11-20T10:00:00Z") or microseconds (MicroTime).
+// RFC 3339 in UTC, as Kubernetes writes it: whole seconds ("2026-11-20T10:00:00Z") or microseconds
+// (MicroTime).
 std::string FormatTime(Clock::WallTime time);
 std::string FormatMicroTime(Clock::WallTime time);
 

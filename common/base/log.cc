@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 

@@ -2,8 +2,9 @@
 
 // What every fallible function of ours returns: a value or an Error.
 //
-// An Error has a kind, by which callers decide what to do next, and a message for people: "while doing X: reason",
-// lower case, no full stop. Each layer adds what it was doing with `WithContext`; the top logs or reports it once.
+// An Error has a kind, by which callers decide what to do next, and a message for people: "while
+// doing X: reason", lower case, no full stop. Each layer adds what it was doing with `WithContext`;
+// the top logs or reports it once.
 //
 //   Result<Job> job = Load(path);
 //   if (!job.ok()) return job.error().WithContext("loading the job");
@@ -36,18 +37,30 @@ enum class ErrorKind {
 // The kind's stable name, for logs and metrics labels.
 constexpr const char* ToString(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kInvalid: return "invalid";
-    case ErrorKind::kNotFound: return "not_found";
-    case ErrorKind::kAlreadyExists: return "already_exists";
-    case ErrorKind::kConflict: return "conflict";
-    case ErrorKind::kForbidden: return "forbidden";
-    case ErrorKind::kUnauthorized: return "unauthorized";
-    case ErrorKind::kExpired: return "expired";
-    case ErrorKind::kThrottled: return "throttled";
-    case ErrorKind::kUnavailable: return "unavailable";
-    case ErrorKind::kTimeout: return "timeout";
-    case ErrorKind::kCancelled: return "cancelled";
-    case ErrorKind::kInternal: return "internal";
+    case ErrorKind::kInvalid:
+      return "invalid";
+    case ErrorKind::kNotFound:
+      return "not_found";
+    case ErrorKind::kAlreadyExists:
+      return "already_exists";
+    case ErrorKind::kConflict:
+      return "conflict";
+    case ErrorKind::kForbidden:
+      return "forbidden";
+    case ErrorKind::kUnauthorized:
+      return "unauthorized";
+    case ErrorKind::kExpired:
+      return "expired";
+    case ErrorKind::kThrottled:
+      return "throttled";
+    case ErrorKind::kUnavailable:
+      return "unavailable";
+    case ErrorKind::kTimeout:
+      return "timeout";
+    case ErrorKind::kCancelled:
+      return "cancelled";
+    case ErrorKind::kInternal:
+      return "internal";
   }
   return "unknown";
 }
@@ -55,8 +68,9 @@ constexpr const char* ToString(ErrorKind kind) {
 struct Error {
   ErrorKind kind = ErrorKind::kInternal;
   std::string message;
-  std::string reason{};                      // a stable CamelCase word where the kind is too coarse ("QuotaExceeded")
-  std::chrono::milliseconds retry_after{0};  // with kThrottled: when the other side wants to be asked again, 0 unknown
+  std::string reason{};  // a stable CamelCase word where the kind is too coarse ("QuotaExceeded")
+  // With kThrottled: when the other side wants to be asked again, 0 unknown.
+  std::chrono::milliseconds retry_after{0};
 
   // The same error, with what was being done in front: "while <doing>: <message>".
   [[nodiscard]] Error WithContext(const std::string& doing) const {
@@ -64,7 +78,8 @@ struct Error {
   }
 };
 
-// Either a T or an Error. Dereferencing one that is not ok() ends the process: that is a bug of ours.
+// Either a T or an Error. Dereferencing one that is not ok() ends the process: that is a bug of
+// ours.
 template <typename T>
 class [[nodiscard]] Result {
  public:

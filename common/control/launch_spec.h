@@ -1,7 +1,7 @@
 #pragma once
 
-// What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h, kEnvLaunchSpec); agent
-// and launcher read it once at start. It cannot change while the job lives.
+// What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
+// kEnvLaunchSpec); agent and launcher read it once at start. It cannot change while the job lives.
 
 #include <string>
 #include <string_view>
@@ -12,24 +12,25 @@
 namespace ringmaster::control {
 
 // True where the command is our own trainer, or our bench where it measures the trainer's
-// communicators: the agent owns its ranks and they speak the rank protocol. Any other program is run
-// directly by attach, under mpirun.
+// communicators: the agent owns its ranks and they speak the rank protocol. Any other program is
+// run directly by attach, under mpirun.
 bool IsManagedTrainer(const std::vector<std::string>& command);
 
 struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
   int slots_per_worker = 1;          // ranks per worker, >= 1
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
-  std::vector<std::string> mpi_env;         // names of variables that mpirun hands on (-x), beyond our own
-  std::string network_interface;            // empty: found by routing towards the launcher
-  int ssh_port = 0;                         // 0: any free one
+  std::vector<std::string> mpi_env;  // names of variables that mpirun hands on (-x), beyond our own
+  std::string network_interface;     // empty: found by routing towards the launcher
+  int ssh_port = 0;                  // 0: any free one
 
   bool IsManagedTrainer() const { return control::IsManagedTrainer(command); }
 };
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);
 
-// Fails with kInvalid when the text is no JSON object, a field has the wrong type or the command is empty.
+// Fails with kInvalid when the text is no JSON object, a field has the wrong type or the command is
+// empty.
 Result<LaunchSpec> DecodeLaunchSpec(std::string_view text);
 
 }  // namespace ringmaster::control

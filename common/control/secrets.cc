@@ -6,11 +6,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 
 #include "common/control/wire.h"
 

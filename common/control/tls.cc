@@ -1,12 +1,12 @@
 #include "common/control/tls.h"
 
-#include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include "common/control/pod_contract.h"
 

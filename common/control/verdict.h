@@ -21,7 +21,8 @@ inline constexpr std::size_t kMaxVerdictBytes =
 inline constexpr char kReasonWorldMismatch[] = "WorldMismatch";
 inline constexpr char kReasonRankFailed[] = "RankFailed";
 inline constexpr char kReasonOOMKilled[] = "OOMKilled";  // the kubelet's word, too
-inline constexpr char kReasonCrashLoop[] = "CrashLoop";  // killed again and again without a step in between
+// Killed again and again without a step in between.
+inline constexpr char kReasonCrashLoop[] = "CrashLoop";
 inline constexpr char kReasonUserError[] = "UserError";  // a rank ended with kExitUserError
 inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
 inline constexpr char kReasonCredentialsMismatch[] = "CredentialsMismatch";

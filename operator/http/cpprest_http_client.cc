@@ -1,14 +1,15 @@
 #include "operator/http/cpprest_http_client.h"
 
 #include <atomic>
-#include <cpprest/http_client.h>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <openssl/ssl.h>
 #include <optional>
-#include <pplx/threadpool.h>
 #include <utility>
+
+#include <cpprest/http_client.h>
+#include <openssl/ssl.h>
+#include <pplx/threadpool.h>
 
 #include "operator/http/deadline_watch.h"
 #include "operator/http/fair_slots.h"

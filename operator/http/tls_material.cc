@@ -1,10 +1,10 @@
 #include "operator/http/tls_material.h"
 
 #include <memory>
+
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-
 #include <openssl/x509.h>
 
 namespace ringmaster::http {

@@ -40,8 +40,9 @@ class StallWatch {
 };
 
 struct NamespaceGauges {
-  int64_t gpus_requested = 0;   // of jobs that have not ended and are not suspended: all their workers'
-  int gpus_productive = 0;  // of workers in a world that trains
+  // Of jobs that have not ended and are not suspended: all their workers'.
+  int64_t gpus_requested = 0;
+  int gpus_productive = 0;                           // of workers in a world that trains
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
   std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps
 };

@@ -1,10 +1,11 @@
 #include "operator/job/job_metrics.h"
 
+#include <utility>
+
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
-#include <utility>
 
 #include "common/control/verdict.h"
 #include "operator/api/names.h"

@@ -3,14 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
+
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
-#include <vector>
-
 #include <openssl/x509v3.h>
 
 #include "common/control/base64.h"

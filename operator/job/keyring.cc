@@ -1,8 +1,7 @@
 #include "operator/job/keyring.h"
 
-#include <openssl/rand.h>
-
 #include <nlohmann/json.hpp>
+#include <openssl/rand.h>
 
 #include "common/base/log.h"
 #include "common/control/base64.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <openssl/evp.h>
 
+#include <openssl/evp.h>
 #include <yaml-cpp/yaml.h>
 
 #include "operator/kube/cluster_config.h"

@@ -42,9 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Whole seconds; HTTP dates are not used by the API server. A proxy in between may name any time, and
-// an hour without a look would be an outage of our own: half a minute is as long as we are ever told
-// to wait.
+// Whole seconds; HTTP dates are not used by the API server. A proxy in between may name any time,
+// and an hour without a look would be an outage of our own: half a minute is as long as we are ever
+// told to wait.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {

@@ -1,12 +1,13 @@
 #include "operator/runtime/metrics.h"
 
 #include <atomic>
+#include <utility>
+
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-#include <utility>
 
 #include "operator/runtime/process_metrics.h"
 

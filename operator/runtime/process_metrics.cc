@@ -4,11 +4,12 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <prometheus/metric_family.h>
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <prometheus/metric_family.h>
 
 namespace ringmaster::runtime {
 namespace {

@@ -3,7 +3,6 @@
 // A peer of a port on loopback that sends and reads bytes as it likes, which no client of ours
 // would. Header only; one thread.
 
-#include <gtest/gtest.h>
 #include <string>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <gtest/gtest.h>
 
 namespace ringmaster::testing {
 

@@ -1,4 +1,5 @@
-// The IDX parsers on any bytes: they answer or say what is wrong, and what they answer fits the file.
+// The IDX parsers on any bytes: they answer or say what is wrong, and what they answer fits the
+// file.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   namespace trainer = ringmaster::trainer;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto images = trainer::ParseIdxImages(bytes, "fuzz");
-  if (images.ok() &&
-      images->pixels.size() != static_cast<std::size_t>(images->count * images->rows * images->columns)) {
+  if (images.ok() && images->pixels.size() !=
+                         static_cast<std::size_t>(images->count * images->rows * images->columns)) {
     std::abort();
   }
   const auto labels = trainer::ParseIdxLabels(bytes, "fuzz", 10);

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <vector>
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/unit/trainer/temporary_folder.h"

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <vector>
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 #include "tests/gpu/gpu_ranks.h"
 #include "worker/trainer/comm/narrow_floats.h"

@@ -1,13 +1,14 @@
 // Compression on the GPU's memory against the host's: the same codes and residuals, bit for bit,
 // and the same sums of ranks over NCCL as one host computes.
 
-#include <ATen/ATen.h>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_ranks.h"
 #include "worker/trainer/compression/compressed_reducer.h"

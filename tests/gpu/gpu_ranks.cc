@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <string>
 #include <sys/prctl.h>
@@ -12,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/file_store.h"

@@ -2,9 +2,10 @@
 
 #include <csignal>
 #include <cstdio>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/gpu/gpu.h"
 

@@ -2,6 +2,7 @@
 // row has the same bits in every shard.
 
 #include <cstdio>
+
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_ranks.h"

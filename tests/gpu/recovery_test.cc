@@ -7,9 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/gpu/piped_membership.h"

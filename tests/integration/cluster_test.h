@@ -5,13 +5,13 @@
 // under the ServiceAccount and ClusterRole of install.yaml, talking through that proxy. Tests act
 // as users (admin, kubectl) and as the kubelet.
 
-#include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/verdict.h"

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <gmock/gmock.h>
 #include <set>
+
+#include <gmock/gmock.h>
 
 #include "operator/api/names.h"
 #include "tests/integration/cluster_test.h"

@@ -3,6 +3,7 @@
 // objects, each made once.
 
 #include <atomic>
+
 #include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"

@@ -1,6 +1,7 @@
 #include <atomic>
-#include <gtest/gtest.h>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "tests/integration/harness/control_plane.h"
 #include "tests/integration/harness/fault_proxy.h"

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <gmock/gmock.h>
 #include <map>
 #include <mutex>
 #include <set>
 #include <utility>
+
+#include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"
 

@@ -1,8 +1,9 @@
 // A job's life as its user sees it, from apply to its end, on a real API server.
 
 #include <algorithm>
-#include <gmock/gmock.h>
 #include <set>
+
+#include <gmock/gmock.h>
 
 #include "common/control/pod_contract.h"
 #include "tests/integration/cluster_test.h"

@@ -3,11 +3,12 @@
 // exists.
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <map>
 #include <optional>
 #include <regex>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "tests/integration/cluster_test.h"
 #include "tests/integration/harness/plain_http.h"

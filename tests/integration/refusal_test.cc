@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+
 #include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"

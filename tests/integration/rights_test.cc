@@ -2,9 +2,10 @@
 // Secrets are never used, and a missing right is said by verb and resource.
 
 #include <algorithm>
-#include <gmock/gmock.h>
 #include <set>
 #include <sstream>
+
+#include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"
 

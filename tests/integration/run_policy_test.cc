@@ -2,6 +2,7 @@
 // is somebody else's, and what becomes of one that has ended.
 
 #include <chrono>
+
 #include <gmock/gmock.h>
 
 #include "common/base/clock.h"

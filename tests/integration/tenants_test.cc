@@ -3,8 +3,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <gmock/gmock.h>
 #include <sstream>
+
+#include <gmock/gmock.h>
 
 #include "tests/builders/hostile_launcher.h"
 #include "tests/integration/cluster_test.h"

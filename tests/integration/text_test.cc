@@ -2,8 +2,9 @@
 // whenever, gets no Pod that the policies refuse, and no two Pods of one run from different texts.
 
 #include <algorithm>
-#include <gmock/gmock.h>
 #include <set>
+
+#include <gmock/gmock.h>
 
 #include "tests/integration/cluster_test.h"
 

@@ -2,9 +2,10 @@
 // the same with the real trainer.
 
 #include <csignal>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "tests/runtime/job.h"
 

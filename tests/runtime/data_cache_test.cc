@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

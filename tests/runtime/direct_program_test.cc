@@ -2,9 +2,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <thread>
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"

@@ -9,11 +9,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::runtime_test {
 namespace {

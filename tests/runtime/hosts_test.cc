@@ -5,11 +5,12 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::runtime_test {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <array>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"

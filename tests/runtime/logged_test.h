@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "tests/runtime/job.h"
 

@@ -2,9 +2,10 @@
 // every way to fail or not to.
 
 #include <csignal>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"

@@ -1,9 +1,10 @@
-/* A user's own MPI program: every rank adds its number plus one, and says so when the sum is right. With an argument,
-   that rank fails instead: "2" exits with code 3 on rank 2. */
-#include <mpi.h>
+/* A user's own MPI program: every rank adds its number plus one, and says so when the sum is right.
+   With an argument, that rank fails instead: "2" exits with code 3 on rank 2. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <mpi.h>
 
 int main(int argc, char** argv) {
   int rank = 0, size = 0, sum = 0;

@@ -2,11 +2,11 @@
 // trains its own steps unless it is told to go on from another's.
 
 #include <filesystem>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sstream>
 #include <vector>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"

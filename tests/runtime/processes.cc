@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <iterator>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -14,6 +13,8 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::runtime_test {
 namespace {

@@ -1,6 +1,7 @@
 // What must not succeed: an mpirun that ignores the hostfile, strangers, replaced credentials.
 
 #include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

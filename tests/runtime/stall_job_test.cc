@@ -8,10 +8,11 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"

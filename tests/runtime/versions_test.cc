@@ -4,8 +4,9 @@
 
 #include <csignal>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
 #include "tests/fakes/other_version.h"

@@ -2,9 +2,10 @@
 // present code understands them. RINGMASTER_RECORD=1 records the current ones again.
 
 #include <cstdlib>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <set>
 
 #include "common/control/launcher_api.h"
 #include "common/control/verdict.h"

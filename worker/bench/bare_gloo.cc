@@ -1,13 +1,14 @@
 #include "worker/bench/bare_gloo.h"
 
+#include <stdexcept>
+#include <string>
+#include <vector>
+
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace ringmaster::bench {
 namespace {

@@ -1,9 +1,10 @@
 #include "worker/launcher/rank_metrics.h"
 
 #include <functional>
+#include <utility>
+
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
-#include <utility>
 
 namespace ringmaster::launcher {
 namespace {

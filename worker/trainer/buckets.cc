@@ -1,11 +1,12 @@
 #include "worker/trainer/buckets.h"
 
-#include <ATen/ATen.h>
 #include <span>
+#include <utility>
+
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <utility>
 
 namespace ringmaster::trainer {
 

@@ -10,13 +10,14 @@
 // with the last bucket, and so do running averages, whose "gradients" are values to keep exact.
 // Depends on LibTorch and nothing else of the trainer's but elements.h.
 
-#include <ATen/core/Tensor.h>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/comm/elements.h"
 

@@ -7,8 +7,9 @@
 // It is state of the training like the optimizer's: all ranks see the same sums, and so change it
 // alike, and a rank that joins takes it over with the rest (Sgd::state()).
 
-#include <ATen/core/Tensor.h>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
 
 namespace ringmaster::trainer {
 

@@ -1,12 +1,13 @@
 #include "worker/trainer/prepare.h"
 
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
+
+#include <ATen/Parallel.h>
 
 #include "common/control/pod_contract.h"
 #include "worker/trainer/dry_run.h"

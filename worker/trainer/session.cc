@@ -1,12 +1,13 @@
 #include "worker/trainer/session.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "common/base/log.h"
 #include "worker/trainer/comm/gather_texts.h"

@@ -1,11 +1,12 @@
 #include "worker/trainer/sgd.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 #include <vector>
+
+#include <ATen/ATen.h>
 
 #include "worker/trainer/gpu/gpu_sgd.h"
 

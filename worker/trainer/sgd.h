@@ -3,9 +3,10 @@
 // Stochastic gradient descent with momentum over flat parameters: g += weight_decay * p, v =
 // momentum * v + g, p -= learning_rate * v.
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <memory>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/loss_scale.h"
 #include "worker/trainer/tensor_state.h"

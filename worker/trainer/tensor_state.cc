@@ -1,9 +1,10 @@
 #include "worker/trainer/tensor_state.h"
 
-#include <ATen/ATen.h>
 #include <cstddef>
 #include <span>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 namespace ringmaster::trainer {
 namespace {

@@ -3,9 +3,10 @@
 // Flat tensors as a trainable state: their own memory on a CPU; page-locked copies where they are
 // on a GPU, with the mirror that brings the two together.
 
-#include <ATen/core/Tensor.h>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/checksum.h"
 #include "worker/trainer/state_mirror.h"

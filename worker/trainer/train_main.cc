@@ -1,6 +1,5 @@
 // ringmaster-train: one rank. Flags, then data and model, then a world, then the step loop.
 
-#include <ATen/Parallel.h>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include "common/base/clock.h"

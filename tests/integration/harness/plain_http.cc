@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <memory>
+
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 

@@ -1,8 +1,9 @@
 #include "worker/agent/attach_peers.h"
 
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 namespace ringmaster::agent {
 namespace {

@@ -5,10 +5,11 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <memory>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_cache_folders.h"
 #include "tests/fakes/file_lease.h"

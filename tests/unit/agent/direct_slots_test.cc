@@ -3,6 +3,7 @@
 #include "worker/agent/direct_slots.h"
 
 #include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

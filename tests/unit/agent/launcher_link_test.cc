@@ -3,9 +3,10 @@
 #include "worker/agent/launcher_link.h"
 
 #include <algorithm>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 #include "tests/unit/control/test_certificate.h"
 

@@ -4,6 +4,7 @@
 #include "worker/agent/managed_slots.h"
 
 #include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,11 +3,12 @@
 
 #include <csignal>
 #include <functional>
-#include <gtest/gtest.h>
 #include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/agent/fake_slot_actions.h"
 #include "worker/agent/managed_slots.h"

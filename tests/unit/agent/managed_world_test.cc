@@ -1,6 +1,7 @@
 // Epochs of our own trainer's ranks: prepared, started, left, repeated to a launcher.
 
 #include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

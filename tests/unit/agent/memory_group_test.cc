@@ -2,6 +2,7 @@
 // oom_watch.h).
 
 #include <csignal>
+
 #include <gtest/gtest.h>
 
 #include "fake_kernel_files.h"

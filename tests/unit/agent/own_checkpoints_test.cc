@@ -2,9 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <string>
 
 #include "common/control/checkpoint_path.h"
 #include "data_cache_folders.h"

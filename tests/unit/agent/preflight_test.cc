@@ -1,9 +1,10 @@
 #include "worker/agent/preflight/preflight.h"
 
 #include <future>
+#include <stdexcept>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdexcept>
 
 namespace ringmaster::agent {
 namespace {

@@ -27,7 +27,8 @@ TEST(RankEnvironment, HasTheContainersVariablesAndTheSlotsOwn) {
   EXPECT_THAT(environment, Contains("NCCL_DEBUG=INFO"));
   EXPECT_THAT(environment, Contains("RINGMASTER_AGENT_SOCKET=/r/agent.sock"));
   EXPECT_THAT(environment, Contains("RINGMASTER_SLOT=1"));
-  EXPECT_THAT(environment, Contains("RINGMASTER_PROTOCOL=" + std::to_string(control::kProtocolVersion)));
+  EXPECT_THAT(environment,
+              Contains("RINGMASTER_PROTOCOL=" + std::to_string(control::kProtocolVersion)));
   EXPECT_THAT(environment, Contains("LOCAL_RANK=1"));
   EXPECT_THAT(environment, Contains("LOCAL_WORLD_SIZE=2"));
   EXPECT_THAT(environment, Contains("OMP_NUM_THREADS=4"));

@@ -1,6 +1,7 @@
 #include "worker/agent/restart_policy.h"
 
 #include <csignal>
+
 #include <gtest/gtest.h>
 
 namespace ringmaster::agent {

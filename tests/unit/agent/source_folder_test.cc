@@ -1,12 +1,13 @@
 #include "worker/agent/data_cache/source_folder.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <map>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_cache_folders.h"
 

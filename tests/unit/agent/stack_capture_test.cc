@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <latch>
 #include <memory>
 #include <pthread.h>
@@ -18,6 +16,9 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "worker/trainer/position.h"
 

@@ -1,9 +1,10 @@
 #include "worker/agent/store_requests.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ringmaster::agent {
 namespace {

@@ -1,7 +1,6 @@
 #include "operator/api/codec.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/api/names.h"

@@ -1,8 +1,9 @@
 #include "worker/audit/audit_line.h"
 
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <string>
 
 namespace ringmaster::audit {
 namespace {

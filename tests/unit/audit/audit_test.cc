@@ -1,11 +1,12 @@
 #include "worker/audit/audit.h"
 
 #include <functional>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "worker/audit/compare.h"
 #include "worker/audit/report.h"

@@ -1,10 +1,10 @@
 #include "worker/audit/read_logs.h"
 
 #include <filesystem>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/temporary_folder.h"

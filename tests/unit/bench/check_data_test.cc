@@ -1,9 +1,10 @@
 #include "worker/bench/collectives/check_data.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <span>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::bench {
 namespace {

@@ -1,8 +1,9 @@
 #include "worker/bench/collectives/collective.h"
 
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 #include "tests/fakes/fake_clock.h"
 #include "worker/bench/collectives/measurement.h"

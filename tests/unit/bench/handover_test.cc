@@ -1,8 +1,9 @@
 #include "worker/bench/training/handover.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::bench {
 namespace {

@@ -1,6 +1,7 @@
 // MPI's operations have counts of 31 bits: a longer one is refused before any memory is touched.
 
 #include <climits>
+
 #include <gtest/gtest.h>
 
 #include "worker/bench/collectives/backend.h"

@@ -3,10 +3,11 @@
 #include "common/control/messages.h"
 
 #include <cmath>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <limits>
 #include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "common/control/base64.h"
 #include "tests/unit/control/one_of_each.h"

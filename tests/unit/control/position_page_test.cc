@@ -2,8 +2,9 @@
 
 #include "common/control/position_page.h"
 
-#include <gtest/gtest.h>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::control {
 namespace {

@@ -1,9 +1,9 @@
 #include "tests/unit/control/test_certificate.h"
 
 #include <memory>
+
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-
 #include <openssl/x509v3.h>
 
 namespace ringmaster::control {

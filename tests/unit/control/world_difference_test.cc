@@ -2,9 +2,10 @@
 
 #include "common/control/world_difference.h"
 
-#include <gtest/gtest.h>
 #include <random>
 #include <tuple>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::control {
 namespace {

@@ -1,9 +1,9 @@
 #include "operator/http/admin_server.h"
 
-#include <gtest/gtest.h>
 #include <stdexcept>
 
 #include <boost/asio.hpp>
+#include <gtest/gtest.h>
 
 #include "operator/http/cpprest_http_client.h"
 

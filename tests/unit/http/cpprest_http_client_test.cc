@@ -2,9 +2,10 @@
 
 #include <atomic>
 #include <future>
-#include <gtest/gtest.h>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/http/loopback_server.h"
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <future>
+
 #include <gtest/gtest.h>
 
 namespace ringmaster::http {

@@ -1,10 +1,11 @@
 #include "operator/http/fair_slots.h"
 
 #include <atomic>
-#include <gtest/gtest.h>
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::http {
 namespace {

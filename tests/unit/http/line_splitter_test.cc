@@ -1,8 +1,9 @@
 #include "operator/http/line_splitter.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::http {
 namespace {

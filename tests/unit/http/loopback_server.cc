@@ -2,13 +2,13 @@
 
 #include <list>
 #include <mutex>
-#include <openssl/pem.h>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 namespace ringmaster::http {

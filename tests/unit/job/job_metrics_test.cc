@@ -1,10 +1,9 @@
 #include "operator/job/job_metrics.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-
-#include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"
 #include "operator/api/names.h"

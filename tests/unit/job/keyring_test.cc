@@ -1,8 +1,8 @@
 #include "operator/job/keyring.h"
 
 #include <chrono>
-#include <gtest/gtest.h>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/base64.h"

@@ -1,12 +1,12 @@
 #include "operator/job/launcher_poller.h"
 
 #include <condition_variable>
-#include <gtest/gtest.h>
 #include <mutex>
 #include <thread>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <gtest/gtest.h>
 
 #include "common/control/tls.h"
 #include "tests/builders/job_builder.h"
@@ -117,13 +117,12 @@ LauncherPollerOptions Quick(int port) {
 }
 
 LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
-  return {
-      .job_key = "team-a/digits",
-      .job_uid = kJobUid,
-      .pod_uid = "launcher-uid",
-      .pod_ip = "127.0.0.1",
-      .credentials = std::move(keys),
-      .order = {.stamp = {.leader_term = 1, .generation = replicas}, .replicas = replicas}};
+  return {.job_key = "team-a/digits",
+          .job_uid = kJobUid,
+          .pod_uid = "launcher-uid",
+          .pod_ip = "127.0.0.1",
+          .credentials = std::move(keys),
+          .order = {.stamp = {.leader_term = 1, .generation = replicas}, .replicas = replicas}};
 }
 
 // A job's launcher, and the poller that is to ask it.

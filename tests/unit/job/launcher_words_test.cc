@@ -4,10 +4,10 @@
 
 #include "operator/job/launcher_words.h"
 
-#include <gtest/gtest.h>
 #include <limits>
 #include <random>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"

@@ -1,7 +1,6 @@
 #include "operator/job/node_changes.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"

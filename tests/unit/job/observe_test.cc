@@ -1,7 +1,6 @@
 #include "operator/job/observe.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/kube/object_meta.h"

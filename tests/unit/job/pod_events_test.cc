@@ -1,7 +1,6 @@
 #include "operator/job/pod_events.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/api/conditions.h"

@@ -1,7 +1,6 @@
 #include "operator/job/pod_policy.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 namespace ringmaster::job {

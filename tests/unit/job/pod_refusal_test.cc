@@ -1,7 +1,6 @@
 #include "operator/job/pod_refusal.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/job/judgement.h"

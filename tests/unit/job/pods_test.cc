@@ -1,9 +1,9 @@
 #include "operator/job/pods.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <set>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"

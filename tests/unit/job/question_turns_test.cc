@@ -1,8 +1,9 @@
 #include "operator/job/question_turns.h"
 
-#include <gtest/gtest.h>
 #include <map>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::job {
 namespace {

@@ -1,11 +1,11 @@
 #include "operator/job/reconciler.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <memory>
 #include <random>
 #include <set>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"

@@ -1,9 +1,9 @@
 #include "operator/job/removal_pod.h"
 
-#include <gtest/gtest.h>
 #include <map>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
@@ -67,7 +67,8 @@ TEST(RemovalPod, HasTheVolumeTheImageAndNoRights) {
   EXPECT_EQ(context["readOnlyRootFilesystem"], true);
   EXPECT_EQ(context["capabilities"]["drop"], json::array({"ALL"}));
   std::map<std::string, std::string> env;
-  for (const json& variable : container["env"]) env[variable["name"].get<std::string>()] = variable["value"].get<std::string>();
+  for (const json& variable : container["env"])
+    env[variable["name"].get<std::string>()] = variable["value"].get<std::string>();
   EXPECT_EQ(env[control::kEnvNamespace], "team-a");
   EXPECT_EQ(env[control::kEnvJobName], "digits");
   EXPECT_EQ(env[control::kEnvJobUid], ringmaster::testing::kJobUid);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"

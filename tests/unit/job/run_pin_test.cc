@@ -1,9 +1,9 @@
 #include "operator/job/run_pin.h"
 
 #include <functional>
-#include <gtest/gtest.h>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"

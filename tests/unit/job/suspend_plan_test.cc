@@ -1,8 +1,9 @@
 #include "operator/job/suspend_plan.h"
 
 #include <functional>
-#include <gmock/gmock.h>
 #include <optional>
+
+#include <gmock/gmock.h>
 
 #include "operator/api/conditions.h"
 #include "tests/builders/plan_scene.h"

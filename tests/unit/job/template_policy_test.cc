@@ -1,7 +1,6 @@
 #include "operator/job/template_policy.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/kube/json_access.h"

@@ -1,7 +1,8 @@
 #include "operator/kube/cluster_config.h"
 
-#include <gtest/gtest.h>
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/kube/temporary_file.h"
 

@@ -1,7 +1,6 @@
 #include "operator/kube/json_access.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 namespace ringmaster::kube {

@@ -1,7 +1,6 @@
 #include "operator/kube/kube_client.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "operator/kube/status_error.h"

@@ -1,7 +1,6 @@
 #include "operator/kube/object_meta.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 namespace ringmaster::kube {

@@ -1,7 +1,8 @@
 #include "operator/kube/resource_version.h"
 
-#include <gtest/gtest.h>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::kube {
 namespace {

@@ -1,6 +1,7 @@
 #include "operator/kube/token_source.h"
 
 #include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"

@@ -3,7 +3,6 @@
 
 #include "worker/launcher/api_server.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <thread>
 
@@ -15,6 +14,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
+#include <gtest/gtest.h>
 
 #include "tests/unit/control/test_certificate.h"
 

@@ -1,12 +1,12 @@
 #include "worker/launcher/child_process.h"
 
 #include <csignal>
-#include <gtest/gtest.h>
 #include <optional>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <gtest/gtest.h>
 
 #include "worker/launcher/last_lines.h"
 

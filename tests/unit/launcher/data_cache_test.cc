@@ -1,9 +1,10 @@
 // Workers that fill their data caches: what the status says of them, and that nobody starts without
 // those who come nearer.
 
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <vector>
 
 #include "world.h"
 

@@ -2,6 +2,7 @@
 // rank, takes it in again, and is taken over, at a price that rises with the ranks and no faster.
 
 #include <ctime>
+
 #include <gtest/gtest.h>
 
 #include "common/base/log.h"

@@ -7,9 +7,10 @@
 
 #include <cstdlib>
 #include <functional>
-#include <gtest/gtest.h>
 #include <random>
 #include <unordered_set>
+
+#include <gtest/gtest.h>
 
 #include "common/base/log.h"
 #include "model.h"

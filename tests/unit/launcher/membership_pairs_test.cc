@@ -2,8 +2,9 @@
 // spoken to after the connection ended or the Pod was fenced, and there is one verdict at most.
 
 #include <functional>
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "common/base/log.h"
 #include "world.h"

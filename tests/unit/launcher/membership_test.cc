@@ -1,6 +1,7 @@
 // Worlds that form, end and form again.
 
 #include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

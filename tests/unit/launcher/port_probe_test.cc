@@ -2,9 +2,8 @@
 
 #include "worker/launcher/port_probe.h"
 
-#include <gtest/gtest.h>
-
 #include <boost/asio/ip/tcp.hpp>
+#include <gtest/gtest.h>
 
 namespace ringmaster::launcher {
 namespace {

@@ -2,9 +2,10 @@
 
 #include "worker/launcher/safekeeping.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 
 #include "world.h"
 

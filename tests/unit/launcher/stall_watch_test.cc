@@ -2,9 +2,10 @@
 
 #include "worker/launcher/stall_watch.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::launcher {
 namespace {

@@ -3,6 +3,7 @@
 #include "worker/launcher/status_size.h"
 
 #include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace ringmaster::launcher {

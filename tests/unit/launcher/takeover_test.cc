@@ -1,9 +1,10 @@
 // A launcher of a higher term, and the world that it finds.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <memory>
 #include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "world.h"
 

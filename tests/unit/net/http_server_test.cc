@@ -2,12 +2,12 @@
 
 #include "common/net/http_server.h"
 
-#include <gtest/gtest.h>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/byte_peer.h"
 

@@ -1,7 +1,6 @@
 #include "operator/runtime/access_check.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/fake_http_client.h"

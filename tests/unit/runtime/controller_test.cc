@@ -1,9 +1,10 @@
 #include "operator/runtime/controller.h"
 
-#include <gmock/gmock.h>
 #include <map>
 #include <stdexcept>
 #include <vector>
+
+#include <gmock/gmock.h>
 
 #include "tests/fakes/fake_clock.h"
 

@@ -1,9 +1,9 @@
 #include "operator/runtime/event_recorder.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/fake_clock.h"

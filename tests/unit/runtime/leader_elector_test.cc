@@ -1,7 +1,6 @@
 #include "operator/runtime/leader_elector.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/fake_clock.h"

@@ -1,9 +1,9 @@
 #include "operator/runtime/reflector.h"
 
-#include <gtest/gtest.h>
 #include <set>
 #include <thread>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "operator/runtime/store.h"

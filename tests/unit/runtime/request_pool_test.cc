@@ -1,10 +1,11 @@
 #include "operator/runtime/request_pool.h"
 
 #include <atomic>
-#include <gtest/gtest.h>
 #include <latch>
 #include <stdexcept>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::runtime {
 namespace {

@@ -1,7 +1,6 @@
 #include "operator/runtime/store.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 namespace ringmaster::runtime {

@@ -1,8 +1,8 @@
 #include "operator/runtime/token_access.h"
 
-#include <gtest/gtest.h>
 #include <optional>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/fake_clock.h"

@@ -1,10 +1,11 @@
 #include "operator/runtime/work_queue.h"
 
 #include <atomic>
-#include <gtest/gtest.h>
 #include <map>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"
 

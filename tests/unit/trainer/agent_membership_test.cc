@@ -2,13 +2,14 @@
 
 #include <cstring>
 #include <future>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
 #include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_store.h"
 #include "tests/unit/trainer/temporary_folder.h"
@@ -331,8 +332,8 @@ TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {
   EXPECT_EQ(first.bytes, 64);
   EXPECT_EQ(second.epoch, kNext);
   EXPECT_EQ(second.rank, 1);
-  agent_.Send(control::RankEpoch{
-      .epoch = {kNext.term, kNext.number + 1}, .rank = 0, .members = Members()});
+  agent_.Send(
+      control::RankEpoch{.epoch = {kNext.term, kNext.number + 1}, .rank = 0, .members = Members()});
   membership_->CheckpointComplete(500, 4096);
   const auto done = agent_.Receive<control::CheckpointDone>();
   EXPECT_EQ(done.epoch, kNext) << "of the grant, whatever the world is by now";

@@ -1,10 +1,10 @@
 #include "worker/trainer/audit_log.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/temporary_folder.h"

@@ -2,8 +2,9 @@
 
 // What ringmaster-audit concludes from the logs that a test's ranks left in a folder.
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "worker/audit/read_logs.h"
 #include "worker/audit/report.h"

@@ -1,8 +1,9 @@
 #include "worker/trainer/bucket_tuning.h"
 
 #include <array>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"
 #include "worker/trainer/comm/communicator_wrapper.h"

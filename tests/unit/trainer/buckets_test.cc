@@ -1,10 +1,11 @@
 #include "worker/trainer/buckets.h"
 
+#include <span>
+#include <vector>
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <span>
-#include <vector>
 
 namespace ringmaster::trainer {
 namespace {

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <map>
 #include <numeric>
 #include <stop_token>
@@ -17,6 +15,9 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "common/base/log.h"
 #include "tests/unit/trainer/temporary_folder.h"

@@ -1,9 +1,10 @@
 #include "worker/trainer/checksum.h"
 
-#include <gtest/gtest.h>
 #include <numeric>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::trainer {
 namespace {

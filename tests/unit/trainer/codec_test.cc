@@ -4,10 +4,11 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <limits>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "worker/trainer/comm/narrow_floats.h"
 #include "worker/trainer/compression/codes.h"

@@ -5,11 +5,12 @@
 // type that is made of a World, the time by which it has to be connected, and a LeftBehind.
 
 #include <chrono>
-#include <gtest/gtest.h>
 #include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/comm/communicator.h"

@@ -1,9 +1,10 @@
 // Batch normalisation under each compression: its running statistics are no gradients.
 
-#include <ATen/ATen.h>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/backbones/layers.h"

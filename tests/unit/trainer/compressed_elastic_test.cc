@@ -3,10 +3,11 @@
 // as in a replay of the same memberships without the faults.
 
 #include <fstream>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <list>
 #include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/elastic_rank.h"

@@ -2,12 +2,13 @@
 
 #include <array>
 #include <cmath>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <latch>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/comm/gloo_communicator.h"

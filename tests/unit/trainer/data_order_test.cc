@@ -1,9 +1,10 @@
 #include "worker/trainer/data/data_order.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::trainer {
 namespace {

@@ -3,7 +3,6 @@
 // One rank of the real trainer on a thread of the test: session, step loop and Gloo, with a
 // workload whose sums are exact in any order, so that every world size computes the same bits.
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/fake_launcher.h"

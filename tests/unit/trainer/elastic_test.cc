@@ -6,10 +6,11 @@
 #include <chrono>
 #include <cmath>
 #include <future>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <list>
 #include <stdexcept>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/black_hole.h"

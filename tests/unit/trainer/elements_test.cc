@@ -1,9 +1,10 @@
 #include "worker/trainer/comm/elements.h"
 
 #include <cmath>
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 
 #include "worker/trainer/comm/narrow_floats.h"
 

@@ -1,6 +1,7 @@
 #include "worker/trainer/compression/error_feedback.h"
 
 #include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 #include "worker/trainer/file_store.h"
 
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <thread>
 
 #include "tests/unit/trainer/memory_store.h"
 #include "tests/unit/trainer/temporary_folder.h"

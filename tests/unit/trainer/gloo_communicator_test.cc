@@ -1,10 +1,11 @@
 #include "worker/trainer/comm/gloo_communicator.h"
 
 #include <array>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <latch>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/black_hole.h"

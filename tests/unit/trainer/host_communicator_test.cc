@@ -1,11 +1,12 @@
 #include "worker/trainer/comm/host_communicator.h"
 
 #include <cstring>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <latch>
 #include <random>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_store.h"
 

@@ -1,9 +1,10 @@
 #include "worker/trainer/data/idx.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/idx_files.h"
 

@@ -1,10 +1,11 @@
 #include "worker/trainer/levelling.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_communicator.h"
 

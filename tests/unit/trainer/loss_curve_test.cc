@@ -1,10 +1,10 @@
-#include <ATen/Parallel.h>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/temporary_folder.h"

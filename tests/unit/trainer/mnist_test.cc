@@ -1,11 +1,12 @@
 #include "worker/trainer/workloads/mnist.h"
 
-#include <ATen/ATen.h>
 #include <array>
-#include <gtest/gtest.h>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/idx_files.h"
 #include "tests/unit/trainer/temporary_folder.h"

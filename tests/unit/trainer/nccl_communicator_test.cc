@@ -1,10 +1,11 @@
 #include "worker/trainer/comm/nccl/nccl_communicator.h"
 
 #include <array>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <optional>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/fake_nccl.h"

@@ -1,10 +1,11 @@
 // Worlds that follow each other over NCCL: what each rank calls to make the next communicator.
 
 #include <array>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <set>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/fake_nccl.h"
 #include "tests/unit/trainer/memory_store.h"

@@ -1,6 +1,7 @@
 #include "worker/trainer/philox.h"
 
 #include <array>
+
 #include <gtest/gtest.h>
 
 namespace ringmaster::trainer {

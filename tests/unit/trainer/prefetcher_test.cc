@@ -1,10 +1,11 @@
 #include "worker/trainer/data/prefetcher.h"
 
-#include <gtest/gtest.h>
 #include <latch>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 
 namespace ringmaster::trainer {
 namespace {

@@ -6,11 +6,12 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <list>
 #include <sys/mount.h>
 #include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/audited.h"

@@ -1,7 +1,8 @@
 #include "worker/trainer/session.h"
 
-#include <ATen/ATen.h>
 #include <array>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

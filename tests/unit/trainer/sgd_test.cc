@@ -1,8 +1,9 @@
 #include "worker/trainer/sgd.h"
 
+#include <memory>
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <memory>
 
 #include "worker/trainer/kernels/sgd_update.h"
 

@@ -1,14 +1,15 @@
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <latch>
 #include <random>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/communicator_tests.h"
 #include "tests/unit/trainer/memory_store.h"

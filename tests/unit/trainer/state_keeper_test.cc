@@ -5,12 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mutex>
 #include <string>
 #include <sys/mount.h>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/temporary_folder.h"

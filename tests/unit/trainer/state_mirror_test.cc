@@ -2,10 +2,11 @@
 
 #include "worker/trainer/state_mirror.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <thread>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_communicator.h"
 #include "tests/unit/trainer/temporary_folder.h"

@@ -1,10 +1,10 @@
 #include "worker/trainer/step_log.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <limits>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/temporary_folder.h"

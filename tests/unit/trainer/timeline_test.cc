@@ -1,7 +1,6 @@
 #include "worker/trainer/timeline/timeline.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/fake_clock.h"

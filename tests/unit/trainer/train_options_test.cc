@@ -1,12 +1,13 @@
 #include "worker/trainer/train_options.h"
 
 #include <cstdlib>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
 #include "worker/trainer/shaping.h"

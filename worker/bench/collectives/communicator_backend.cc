@@ -1,7 +1,5 @@
 #include "worker/bench/collectives/communicator_backend.h"
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +7,9 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "common/control/pod_contract.h"
 #include "worker/bench/command.h"

@@ -1,10 +1,11 @@
 #include "worker/bench/collectives/measurement.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
+
+#include <ATen/ATen.h>
 
 #include "worker/bench/collectives/check_data.h"
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <mpi.h>
 #include <string>
+
+#include <mpi.h>
 
 #include "worker/bench/collectives/backend.h"
 #include "worker/trainer/comm/mpi/mpi_types.h"

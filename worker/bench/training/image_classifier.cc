@@ -1,7 +1,6 @@
 #include "worker/bench/training/image_classifier.h"
 
 #include <ATen/ATen.h>
-
 #include <c10/core/GradMode.h>
 
 #include "worker/bench/training/resnet.h"

@@ -1,11 +1,11 @@
 #include "worker/bench/training/perceptron.h"
 
-#include <ATen/ATen.h>
 #include <array>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
 #include "worker/trainer/philox.h"

@@ -1,9 +1,10 @@
 #include "worker/bench/training/rank_group.h"
 
-#include <ATen/Parallel.h>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
+
+#include <ATen/Parallel.h>
 
 #include "common/base/clock.h"
 #include "worker/bench/scoped_store.h"

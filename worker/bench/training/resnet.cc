@@ -1,10 +1,11 @@
 #include "worker/bench/training/resnet.h"
 
-#include <ATen/ATen.h>
 #include <array>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/ATen.h>
 
 #include "worker/trainer/backbones/layers.h"
 

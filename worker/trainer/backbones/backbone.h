@@ -9,11 +9,12 @@
 // that is their mean, and the optimizer moves them towards it (SgdOptions::averages). So they are
 // the same on every rank, and part of what is compared, sent and checkpointed.
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/data/labelled_images.h"
 #include "worker/trainer/precision.h"

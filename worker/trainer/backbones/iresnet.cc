@@ -3,9 +3,10 @@
 // convolution, PReLU, no activation after the addition; at the end normalisation, a linear layer to
 // the embedding, and a normalisation of that. Without dropout, as Partial FC's configurations.
 
-#include <ATen/ATen.h>
 #include <array>
 #include <optional>
+
+#include <ATen/ATen.h>
 
 #include "worker/trainer/backbones/backbones.h"
 #include "worker/trainer/backbones/layers.h"

@@ -1,11 +1,11 @@
 #include "worker/trainer/backbones/layers.h"
 
-#include <ATen/ATen.h>
 #include <cmath>
 #include <numbers>
 #include <tuple>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
 #include "worker/trainer/philox.h"

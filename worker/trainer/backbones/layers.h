@@ -3,10 +3,11 @@
 // What backbones are built from: layers with their tensors, which a Layers makes and lists. A
 // tensor's first values depend on (seed, its number in the list) alone.
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/precision_type.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+
 #include <gloo/transport/unbound_buffer.h>
 #include <gloo/types.h>
 

@@ -9,9 +9,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <gloo/context.h>
 #include <memory>
 #include <vector>
+
+#include <gloo/context.h>
 
 #include "worker/trainer/comm/elements.h"
 

@@ -1,12 +1,13 @@
 #include "worker/trainer/comm/gloo_communicator.h"
 
 #include <csignal>
+#include <vector>
+
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
-#include <vector>
 
 #include "worker/trainer/comm/direct_allreduce.h"
 #include "worker/trainer/comm/gloo_mesh.h"

@@ -5,15 +5,16 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include <gloo/transport/address.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include "worker/trainer/comm/missing_key.h"
 #include "worker/trainer/comm/operation_queue.h"

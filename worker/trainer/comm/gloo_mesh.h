@@ -5,11 +5,12 @@
 // closeConnections() does not wake a waiting operation. Private to gloo_communicator.cc.
 
 #include <atomic>
-#include <gloo/context.h>
 #include <memory>
 #include <mutex>
 #include <sys/socket.h>
 #include <vector>
+
+#include <gloo/context.h>
 
 #include "worker/trainer/comm/wakeable_context.h"
 #include "worker/trainer/membership_source.h"

@@ -5,12 +5,13 @@
 // take at once (Pair::signalException skips unbound buffers that are being transmitted): it would
 // wait for its whole timeout. Private to gloo_mesh.cc.
 
-#include <gloo/transport/context.h>
-#include <gloo/transport/pair.h>
-#include <gloo/transport/unbound_buffer.h>
 #include <memory>
 #include <mutex>
 #include <set>
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/unbound_buffer.h>
 
 namespace ringmaster::trainer {
 

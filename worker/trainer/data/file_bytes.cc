@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+
 #include <zlib.h>
 
 namespace ringmaster::trainer {

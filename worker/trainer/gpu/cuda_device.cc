@@ -1,10 +1,10 @@
 #include "worker/trainer/gpu/cuda_device.h"
 
-#include <cuda_runtime_api.h>
 #include <string>
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 namespace ringmaster::trainer {
 namespace {

@@ -1,7 +1,8 @@
 #include <cstdlib>
-#include <cuda_runtime_api.h>
 #include <sstream>
 #include <utility>
+
+#include <cuda_runtime_api.h>
 
 #include "worker/trainer/comm/nccl/nccl_communicator.h"
 #include "worker/trainer/gpu/cuda_device.h"

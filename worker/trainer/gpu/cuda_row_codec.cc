@@ -1,14 +1,14 @@
 #include "worker/trainer/gpu/cuda_row_codec.h"
 
-#include <ATen/ATen.h>
 #include <chrono>
-#include <cuda_runtime_api.h>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 #include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/comm/nccl/event_pool.h"

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
-#include <cuda_runtime_api.h>
-
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 #include "worker/trainer/gpu/gpu_sgd.h"
 #include "worker/trainer/kernels/sgd_update.h"

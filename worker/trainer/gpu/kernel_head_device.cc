@@ -1,7 +1,8 @@
 #include "worker/trainer/gpu/kernel_head_device.h"
 
-#include <ATen/ATen.h>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "worker/trainer/gpu/kernel_shard_step.h"
 #include "worker/trainer/kernels/centre_rows.h"

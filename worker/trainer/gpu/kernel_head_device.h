@@ -3,10 +3,11 @@
 // The head of a partial-fc model on a GPU: memory by LibTorch, work by the kernels. Names nothing
 // of CUDA, so that tests run it on the CPU, with the kernels compiled for that.
 
-#include <ATen/core/Tensor.h>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/partial_fc/head_device.h"
 

@@ -1,8 +1,9 @@
 #include "worker/trainer/gpu/kernel_shard_step.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "worker/trainer/kernels/centre_rows.h"
 #include "worker/trainer/kernels/product.h"

@@ -3,8 +3,9 @@
 // A step on rows in a GPU's memory. As many sampled rows at once as kChunkRows: their unit vectors
 // and gradients need memory only for that many.
 
-#include <ATen/core/Tensor.h>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/kernels/margin_softmax.h"

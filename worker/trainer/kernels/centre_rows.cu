@@ -189,8 +189,8 @@ int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stre
 int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
                 int64_t count, void* stream) {
   if (count == 0) return 0;
-  return Launch(CoastRows, dim3(BlocksFor(count * kWarp)), kThreads, stream, index, dimension, rates,
-                rows, count);
+  return Launch(CoastRows, dim3(BlocksFor(count * kWarp)), kThreads, stream, index, dimension,
+                rates, rows, count);
 }
 
 int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,

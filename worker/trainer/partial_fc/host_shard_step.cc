@@ -1,10 +1,11 @@
 #include "worker/trainer/partial_fc/host_shard_step.h"
 
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <ranges>
+
+#include <ATen/Parallel.h>
 
 #include "worker/trainer/partial_fc/product.h"
 #include "worker/trainer/partial_fc/row_checksum.h"

@@ -46,8 +46,8 @@ class HostShardStep final : public ShardStep {
   std::vector<float> transposed_;  // dimension × samples
   std::vector<int64_t> sampled_;
   std::vector<int64_t> coasting_;  // not sampled, yet updated
-  std::vector<Target> targets_;  // by position
-  std::vector<float> logits_;    // at least sampled × samples
+  std::vector<Target> targets_;    // by position
+  std::vector<float> logits_;      // at least sampled × samples
 
   // Of the tile at work.
   std::vector<float> units_;

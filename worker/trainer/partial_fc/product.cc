@@ -1,10 +1,11 @@
 #include "worker/trainer/partial_fc/product.h"
 
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
+
+#include <ATen/Parallel.h>
 
 #include "worker/trainer/partial_fc/vectorised.h"
 

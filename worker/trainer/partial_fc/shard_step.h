@@ -46,7 +46,8 @@ class ShardStep {
   virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
   // This range's part of the gradient over the unit embeddings, added to samples × dimension.
   virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
-  // REQUIRES: rows as they were for the logits. Touches sampled rows only, or with dense_update all.
+  // REQUIRES: rows as they were for the logits. Touches sampled rows only, or with dense_update
+  // all.
   virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
   // The part of rows.Checksum() that is of the rows that Update touches.

@@ -37,7 +37,7 @@ RINGMASTER_VECTORISED void DescendAlong(const float* gradient, float scale, Desc
 }
 
 RINGMASTER_VECTORISED void CoastAlong(DescentRates rates, int64_t size, float* vector,
-                                       float* momentum) {
+                                      float* momentum) {
   for (int64_t i = 0; i < size; ++i) DescendElement(0, 1, rates, vector[i], momentum[i]);
 }
 

@@ -1,12 +1,12 @@
 #include "worker/trainer/workloads/mnist.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
 #include "worker/trainer/data/prefetcher.h"

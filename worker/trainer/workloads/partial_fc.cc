@@ -1,6 +1,5 @@
 #include "worker/trainer/workloads/partial_fc.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
 #include "worker/trainer/backbones/backbone.h"

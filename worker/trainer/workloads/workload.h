@@ -3,10 +3,11 @@
 // What is trained: a model, a loss and a data source. Implementations draw everything random from
 // (seed, step, sample), so that the same step on any world size computes the same sums.
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "common/base/result.h"
 #include "worker/trainer/data/data_order.h"

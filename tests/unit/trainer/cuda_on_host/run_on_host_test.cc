@@ -1,10 +1,11 @@
 // The stand-in for a GPU itself: what it would not notice, no test of a kernel can.
 
 #include <atomic>
-#include <gtest/gtest.h>
 #include <numeric>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/cuda_on_host/cuda_runtime.h"
 

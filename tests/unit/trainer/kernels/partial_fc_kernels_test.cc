@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <numeric>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/kernels/centre_rows.h"
 #include "worker/trainer/kernels/launch.h"

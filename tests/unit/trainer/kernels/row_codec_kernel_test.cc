@@ -4,9 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/compression/codec.h"
 #include "worker/trainer/compression/codes.h"

@@ -1,8 +1,9 @@
 // The update's kernel against the host's arithmetic of one element.
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/kernels/launch.h"
 #include "worker/trainer/kernels/sgd_update.h"

@@ -2,14 +2,14 @@
 
 #include "worker/trainer/backbones/backbone.h"
 
-#include <ATen/ATen.h>
 #include <cmath>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "worker/trainer/backbones/layers.h"
 #include "worker/trainer/sgd.h"

@@ -4,9 +4,10 @@
 // handles a GPU's memory is tested. These kernels run on the host too (cuda_on_host/), but for
 // builds with CUDA, which have the GPU's instead.
 
-#include <gtest/gtest.h>
 #include <memory>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/host_head_device.h"

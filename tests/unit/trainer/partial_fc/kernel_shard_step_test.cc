@@ -2,8 +2,9 @@
 
 #include "worker/trainer/gpu/kernel_shard_step.h"
 
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/partial_fc/head_devices.h"
 #include "tests/unit/trainer/partial_fc/step_of_rows.h"

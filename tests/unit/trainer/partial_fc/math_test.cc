@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/partial_fc/class_sampling.h"
 #include "worker/trainer/partial_fc/exponential.h"

@@ -1,8 +1,9 @@
 // Who keeps, sends and provides which rows: the pure decisions.
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "worker/trainer/partial_fc/buddies.h"
 #include "worker/trainer/partial_fc/copies.h"

@@ -5,12 +5,12 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/trainer/partial_fc/communicator_collectives.h"

@@ -1,8 +1,9 @@
 // A row's bits depend on the row and the step's inputs, and not on the shard it is in.
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/partial_fc/head_devices.h"
 #include "tests/unit/trainer/partial_fc/step_of_rows.h"

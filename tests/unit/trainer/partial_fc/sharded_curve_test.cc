@@ -1,14 +1,15 @@
 // The whole trainer with sharded class centres: it learns, and a world of any size sees the same
 // losses, whatever the sample rate.
 
-#include <ATen/Parallel.h>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/workloads/partial_fc.h"

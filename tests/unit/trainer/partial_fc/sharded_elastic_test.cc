@@ -10,11 +10,12 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <list>
 #include <mutex>
 #include <stdexcept>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/fakes/eventually.h"
 #include "tests/unit/trainer/audited.h"

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <mpi.h>
 #include <sched.h>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include <mpi.h>
 
 #include "worker/trainer/comm/mpi/mpi_types.h"
 #include "worker/trainer/comm/reduce_pieces.h"

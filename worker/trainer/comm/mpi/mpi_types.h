@@ -3,8 +3,9 @@
 // MPI's names for what collectives work on. Needs MPI's headers: private to this folder and to
 // ringmaster-bench.
 
-#include <mpi.h>
 #include <string>
+
+#include <mpi.h>
 
 #include "common/base/result.h"
 #include "worker/trainer/comm/elements.h"

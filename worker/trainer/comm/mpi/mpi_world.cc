@@ -1,8 +1,9 @@
 #include "worker/trainer/comm/mpi/mpi_world.h"
 
 #include <array>
-#include <mpi.h>
 #include <optional>
+
+#include <mpi.h>
 
 #include "worker/trainer/comm/mpi/mpi_communicator.h"
 #include "worker/trainer/comm/mpi/mpi_types.h"
