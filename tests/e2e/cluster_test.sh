@@ -90,7 +90,7 @@ machine() {
   find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
   nft --stateless --terse list ruleset | sed 's/^/nft /'
   awk '{print "mount", $2}' /proc/mounts
-  sysctl -a 2>/dev/null | grep -E '^(net\.ipv4\.(ip_forward|conf)|net\.bridge|kernel\.(panic|keys)|vm\.(overcommit|panic))' | sed 's/^/sysctl /'
+  sysctl -a 2>/dev/null | grep -E '^(net\.ipv4\.(ip_forward|conf\.(all|default)\.)|net\.bridge|kernel\.(panic|keys)|vm\.(overcommit|panic))' | sed 's/^/sysctl /'
   find /run/containerd/s -mindepth 1 2>/dev/null | grep -vxFf <(ss -Hxl | awk '{print $5}') | sed 's/^/file /' || true
   find /var/lib/cni /var/log/containers -mindepth 1 2>/dev/null | sed 's/^/file /' || true
   { pgrep -af "$(state test-)" || true; } | sed 's/^[0-9]* /process /'
