@@ -6,10 +6,11 @@ new_namespace helm
 clean_up() { install_chart; }
 
 job long 2 "$(generated 1000000)" | as_user apply -f -
+job held 1 "$(generated 1000000)" '  checkpoint: {onDelete: Delete, volume: {emptyDir: {}}}' | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
 # As administrator: without the release the user's roles know no TrainingJobs.
 of_job() { kubectl -n "$namespace" get trainingjob long -o jsonpath="{.status.$1}"; }
-pods_and_epoch() { kubectl -n "$namespace" get pods -o jsonpath='{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount} {end}' && of_job epoch; }
+pods_and_epoch() { kubectl -n "$namespace" get pods -l ringmaster.dev/job-name=long -o jsonpath='{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount} {end}' && of_job epoch; }
 undisturbed() { # after what
   assert_equal "Pods and epoch after $1" "$before" "$(pods_and_epoch)"
   step=$(of_job progress.step)
@@ -34,11 +35,15 @@ kubectl -n ringmaster-system delete pod ringmaster-test --wait >/dev/null
 install_chart
 undisturbed "the rights' return"
 
+finalizers() { kubectl -n "$namespace" get trainingjob held -o jsonpath='{.metadata.finalizers[*]}'; }
+assert_equal "finalizers of a job whose checkpoints go with it" ringmaster.dev/checkpoints "$(finalizers)"
 helm uninstall ringmaster -n ringmaster-system --wait >/dev/null
 kubectl get crd trainingjobs.ringmaster.dev -o name >/dev/null || fail "uninstalling took the CRD"
 assert_equal "Pods without an operator" "$before" "$(pods_and_epoch)"
 managed() { of_job 'conditions[?(@.type=="Managed")].status'; }
 assert_equal "Managed after uninstalling" False "$(managed)"
+assert_equal "finalizers of a job whose checkpoints go with it, after uninstalling" "" "$(finalizers)"
+kubectl -n "$namespace" delete trainingjob held --timeout=$((60 * patience))s >/dev/null || fail "nobody lets the job go"
 [ -z "$(kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall)" ] || fail "the hook left objects"
 install_chart
 undisturbed "installing again"
