@@ -57,7 +57,7 @@ TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
       {"--seed", "9"},          {"--not-finite", "skip"},   {"--compression", "bf16"},
       {"--precision", "bf16"},  {"--classes", "20"},        {"--embedding", "64"},
       {"--sample-rate", "0.5"}, {"--margin", "cosface"},    {"--scale", "30"},
-      {"--backbone", "r18"},    {"--image-side", "64"}};
+      {"--backbone", "r18"},    {"--image-side", "64"},     {"--dense-update", "true"}};
   for (const std::string& flag : Texts(ShapingFlags())) {
     ASSERT_TRUE(changes.contains(flag)) << flag << " needs a value here";
     EXPECT_NE(ShapedWith(flag + "=" + changes.at(flag)), ShapedWith("")) << flag;
