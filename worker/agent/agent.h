@@ -18,8 +18,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/control/tls.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/attach_peers.h"
-#include "worker/agent/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/credentials.h"
 #include "worker/agent/launcher_link.h"

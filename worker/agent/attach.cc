@@ -44,14 +44,6 @@ std::string NoAgent(const std::string& host, const std::string& detail) {
          host + ", which is not a worker of this job; does this Open MPI use the hostfile?";
 }
 
-void WriteAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = write(descriptor, text.data(), text.size());
-    if (count <= 0) return;  // mpirun is gone; the rank's end is still worth waiting for
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
 std::vector<int> OpenDescriptors() {
   std::vector<int> descriptors;
   std::error_code error;
@@ -146,7 +138,7 @@ void Attach::OnDialled(Result<std::shared_ptr<control::LineConnection>> dialled)
 void Attach::OnMessage(const control::Message& message) {
   if (const auto* output = std::get_if<control::RankOutput>(&message)) {
     printed_ = true;
-    WriteAll(output->is_stderr ? STDERR_FILENO : STDOUT_FILENO, output->data);
+    PassThrough(output->is_stderr, output->data);
   } else if (const auto* exit = std::get_if<control::AttachExit>(&message)) {
     OnManagedExit(exit->exit);
   } else if (const auto* go = std::get_if<control::AttachGo>(&message)) {
@@ -172,7 +164,7 @@ void Attach::OnClosed(const std::string& reason) {
 // The rank ran below the agent. What it printed went before this message, unless it never ran.
 void Attach::OnManagedExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
-    for (const std::string& line : exit.last_lines) WriteAll(STDERR_FILENO, line + '\n');
+    for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');
   }
   End(ExitCodeOf(exit), "");
 }
@@ -200,11 +192,8 @@ void Attach::StartProgram() {
   spec.keep_stdin = true;
   spec.keep_descriptors = true;
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
-      io_, *reaper_, std::move(spec),
-      {.on_output =
-           [](bool is_stderr, std::string_view data) {
-             WriteAll(is_stderr ? STDERR_FILENO : STDOUT_FILENO, data);
-           },
+      *reaper_, std::move(spec),
+      {.on_output = PassThrough,
        .on_end = [this](ProcessEnd end, const LastLines& lines) { OnProgramEnd(end, lines); }});
   if (started.ok()) {
     program_ = *std::move(started);
@@ -214,7 +203,7 @@ void Attach::StartProgram() {
 }
 
 void Attach::ReportCannotStart(const std::string& reason) {
-  WriteAll(STDERR_FILENO, "ringmaster-attach: " + reason + '\n');
+  PassThrough(true, "ringmaster-attach: " + reason + '\n');
   control::RankExit exit;
   exit.exit_code = control::kExitCannotStart;
   exit.last_lines = {reason};
@@ -259,7 +248,7 @@ void Attach::ForwardSignals() {
 void Attach::End(int exit_code, const std::string& sentence) {
   if (exit_code_.has_value()) return;
   exit_code_ = exit_code;
-  if (!sentence.empty()) WriteAll(STDERR_FILENO, "ringmaster-attach: " + sentence + '\n');
+  if (!sentence.empty()) PassThrough(true, "ringmaster-attach: " + sentence + '\n');
   if (connection_ == nullptr) return io_.stop();
   connection_->Finish("the rank ended");
 }

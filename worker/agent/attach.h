@@ -16,8 +16,8 @@
 
 #include "common/control/line_connection.h"
 #include "common/control/messages.h"
-#include "worker/agent/captured_process.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/config.h"
 
 namespace ringmaster::agent {

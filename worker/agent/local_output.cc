@@ -1,21 +1,13 @@
 #include "worker/agent/local_output.h"
 
 #include <cstddef>
-#include <unistd.h>
+
+#include "common/process/captured_process.h"
 
 namespace ringmaster::agent {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 16384;  // a longer line is cut into several
-
-void WriteAll(bool is_stderr, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count =
-        write(is_stderr ? STDERR_FILENO : STDOUT_FILENO, text.data(), text.size());
-    if (count <= 0) return;  // nobody reads our output: there is nowhere to say so
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
 
 }  // namespace
 
@@ -31,12 +23,12 @@ void LocalOutput::Print(int slot, int rank, bool is_stderr, std::string_view dat
     whole_lines += line + '\n';
     line.clear();
   }
-  WriteAll(is_stderr, whole_lines);
+  PassThrough(is_stderr, whole_lines);
 }
 
 void LocalOutput::Flush() {
   for (auto& [key, line] : unfinished_) {
-    if (!line.empty()) WriteAll(key.second, line + '\n');
+    if (!line.empty()) PassThrough(key.second, line + '\n');
     line.clear();
   }
 }

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "common/control/membership.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/memory_group.h"
 
 namespace ringmaster::agent {

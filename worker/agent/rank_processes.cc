@@ -29,7 +29,7 @@ Result<void> RankProcesses::Start(int slot) {
   spec.argv = config_.spec.command;
   spec.environment = RankEnvironment(config_, slot, cpus_, page == nullptr ? "" : page->Path());
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
-      io_, reaper_, std::move(spec),
+      reaper_, std::move(spec),
       {.on_output = [this, slot](
                         bool is_stderr,
                         std::string_view data) { handlers_.on_output(slot, is_stderr, data); },

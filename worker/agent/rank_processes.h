@@ -16,8 +16,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/result.h"
-#include "worker/agent/captured_process.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/rank_page.h"
 #include "worker/agent/slots.h"

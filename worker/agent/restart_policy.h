@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 
 namespace ringmaster::agent {
 

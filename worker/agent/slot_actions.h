@@ -10,7 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/control/messages.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 
 namespace ringmaster::agent {
 

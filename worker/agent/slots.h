@@ -20,7 +20,7 @@
 
 #include "common/control/membership.h"
 #include "common/control/messages.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/slot_actions.h"
 
 namespace ringmaster::agent {

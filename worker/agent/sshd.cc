@@ -83,7 +83,7 @@ void Sshd::Run() {
   spec.argv = {program, "-D", "-e", "-f", options_.config_file.string()};
   spec.environment = {"PATH=" + options_.path};
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
-      io_, reaper_, std::move(spec),
+      reaper_, std::move(spec),
       {.on_output =
            [](bool, std::string_view data) {
              while (data.ends_with('\n') || data.ends_with('\r')) data.remove_suffix(1);

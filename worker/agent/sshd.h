@@ -13,8 +13,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "worker/agent/captured_process.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/sshd_config.h"
 
 namespace ringmaster::agent {

@@ -10,8 +10,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/log.h"
+#include "common/process/captured_process.h"
 #include "worker/agent/address.h"
-#include "worker/agent/captured_process.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -126,7 +126,7 @@ void WorkerReadiness::AskVersion() {
     Tell();
   };
   const Result<std::shared_ptr<CapturedProcess>> asked = CapturedProcess::Start(
-      io_, reaper_, std::move(spec),
+      reaper_, std::move(spec),
       {.on_output = {}, .on_end = [done](ProcessEnd, const LastLines& lines) {
          done(OpenMpiVersion(lines.Lines()));
        }});

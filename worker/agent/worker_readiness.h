@@ -15,7 +15,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "common/control/messages.h"
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 #include "worker/agent/config.h"
 #include "worker/agent/credentials.h"
 #include "worker/agent/data_cache/data_cache.h"

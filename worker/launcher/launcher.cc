@@ -19,6 +19,7 @@
 #include "common/control/line_connection.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
+#include "common/process/child_reaper.h"
 #include "worker/launcher/api_server.h"
 #include "worker/launcher/membership.h"
 #include "worker/launcher/mpirun_runner.h"
@@ -53,8 +54,8 @@ class Launcher {
         tls_(std::move(tls)),
         membership_(OptionsFrom(config, items)),
         operator_token_(items.at(control::kItemOperatorToken)),
-        children_(io_),
-        mpirun_(children_, config, config.runtime_dir + "/ssh_user_key",
+        reaper_(io_),
+        mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
                 items.at(control::kItemSshHostPublicKey),
                 [this](int64_t cohort, const MpirunExit& exit) {
                   // Later, not from within the action that failed to start it.
@@ -333,7 +334,7 @@ class Launcher {
   std::unique_ptr<control::TlsContext> tls_;
   Membership membership_;
   const std::string operator_token_;
-  ChildProcesses children_;
+  ChildReaper reaper_;
   MpirunRunner mpirun_;
   std::unique_ptr<control::LineListener> listener_;
   std::unique_ptr<net::HttpServer> api_;

@@ -1,11 +1,11 @@
 #include "worker/launcher/mpirun_runner.h"
 
+#include <csignal>
 #include <net/if.h>
 #include <unistd.h>
 #include <utility>
 
 #include "common/base/log.h"
-#include "worker/launcher/tagged_output.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -25,14 +25,16 @@ std::string PathOf(const Environment& environment) {
 
 }  // namespace
 
-MpirunRunner::MpirunRunner(ChildProcesses& children, const Config& config,
-                           std::string identity_file, std::string host_public_key, OnExit on_exit)
-    : children_(children),
+MpirunRunner::MpirunRunner(ChildReaper& reaper, const Config& config, std::string identity_file,
+                           std::string host_public_key, OnExit on_exit)
+    : reaper_(reaper),
       config_(config),
       identity_file_(std::move(identity_file)),
       host_public_key_(std::move(host_public_key)),
       on_exit_(std::move(on_exit)),
       files_(HostFilePaths(config.runtime_dir)) {}
+
+MpirunRunner::~MpirunRunner() { Abandon(); }
 
 void MpirunRunner::Probe(OnVersion on_version) {
   mpirun_ = FindProgram("mpirun", PathOf(config_.environment));
@@ -42,27 +44,25 @@ void MpirunRunner::Probe(OnVersion on_version) {
               "the launcher's image has no mpirun in its PATH: use an image with Open "
               "MPI 4 or 5"});
   }
-  ChildSpec spec;
-  spec.file = mpirun_;
-  spec.arguments = {"mpirun", "--version"};
-  spec.environment = MpirunEnvironment({}, config_.environment);
-  spec.on_output = [this](bool /*is_stderr*/, std::string_view data) {
-    if (probe_output_.size() < 4096) probe_output_ += data;
-  };
-  spec.on_exit = [this, on_version](ChildExit /*exit*/) {
-    process_.reset();
-    Result<MpiVersion> version = ParseMpiVersion(probe_output_);
-    if (version.ok()) version_ = *version;
-    on_version(std::move(version));
-  };
-  auto process = children_.Start(std::move(spec));
-  if (!process.ok()) return on_version(process.error());
-  process_ = std::move(*process);
+  const auto output = std::make_shared<std::string>();
+  const Result<void> started =
+      Run({mpirun_, "--version"}, {},
+          {.on_output =
+               [output](bool /*is_stderr*/, std::string_view data) {
+                 if (output->size() < 4096) *output += data;
+               },
+           .on_end =
+               [this, output, on_version](ProcessEnd /*end*/, const LastLines& /*lines*/) {
+                 process_.reset();
+                 Result<MpiVersion> version = ParseMpiVersion(*output);
+                 if (version.ok()) version_ = *version;
+                 on_version(std::move(version));
+               }});
+  if (!started.ok()) on_version(started.error());
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {
-  process_.reset();  // kills one that outlived its stop
-  last_lines_.Clear();
+  Abandon();  // one that outlived its stop
   if (Result<void> started = TryStart(start); !started.ok()) {
     MpirunExit exit;
     exit.start_error = started.error().message;
@@ -74,22 +74,27 @@ Result<void> MpirunRunner::TryStart(const StartMpirun& start) {
   Result<void> written = WriteHostFiles(files_, start.hosts, identity_file_, host_public_key_);
   if (!written.ok()) return written;
   const MpirunPlan plan = PlanFor(start);
-  ChildSpec spec;
-  spec.file = mpirun_;
-  spec.arguments = MpirunArguments(plan);
-  spec.environment = MpirunEnvironment(plan, config_.environment);
-  spec.on_output = [this](bool is_stderr, std::string_view data) {
-    PassThrough(is_stderr, data);
-    last_lines_.Add(is_stderr, data);
-  };
-  spec.on_exit = [this, cohort = start.cohort](ChildExit exit) {
-    process_.reset();
-    on_exit_(cohort, {exit.exit_code, exit.signal, "", last_lines_.Get()});
-  };
-  LogInfo("Running mpirun", {{"command", QuoteCommand(spec.arguments)}});
-  auto process = children_.Start(std::move(spec));
+  const std::vector<std::string> argv = MpirunArguments(plan);
+  LogInfo("Running mpirun", {{"command", QuoteCommand(argv)}});
+  return Run(argv, plan,
+             {.on_output = PassThrough,
+              .on_end = [this, cohort = start.cohort](ProcessEnd end, const LastLines& lines) {
+                process_.reset();
+                on_exit_(cohort, {end.exit_code, end.signal, "", lines.Lines()});
+              }});
+}
+
+Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& plan,
+                               CapturedProcess::Handlers handlers) {
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
+    spec.environment.push_back(name + '=' + value);
+  }
+  spec.death_signal = SIGTERM;  // it tells the workers
+  auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
   if (!process.ok()) return process.error();
-  process_ = std::move(*process);
+  process_ = *std::move(process);
   return {};
 }
 
@@ -121,6 +126,13 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
 
 void MpirunRunner::Stop() {
   if (process_) process_->Stop(kStopGrace);
+}
+
+void MpirunRunner::Abandon() {
+  if (process_ == nullptr) return;
+  process_->Forget();
+  process_->Signal(SIGKILL);
+  process_.reset();
 }
 
 }  // namespace ringmaster::launcher

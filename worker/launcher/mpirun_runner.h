@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "worker/launcher/child_process.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
 #include "worker/launcher/config.h"
 #include "worker/launcher/host_files.h"
-#include "worker/launcher/last_lines.h"
 #include "worker/launcher/membership_actions.h"
 #include "worker/launcher/mpirun_command.h"
 
@@ -24,10 +24,11 @@ class MpirunRunner {
   using OnExit = std::function<void(int64_t cohort, const MpirunExit&)>;
   using OnVersion = std::function<void(Result<MpiVersion>)>;
 
-  // `children` and `config` outlive this. `identity_file` and `host_public_key`: of the job's ssh
+  // `reaper` and `config` outlive this. `identity_file` and `host_public_key`: of the job's ssh
   // keys.
-  MpirunRunner(ChildProcesses& children, const Config& config, std::string identity_file,
+  MpirunRunner(ChildReaper& reaper, const Config& config, std::string identity_file,
                std::string host_public_key, OnExit on_exit);
+  ~MpirunRunner();  // kills the running one
 
   // Asks mpirun which one it is; the rest works once `on_version` has been called with one.
   void Probe(OnVersion on_version);
@@ -42,9 +43,12 @@ class MpirunRunner {
 
  private:
   Result<void> TryStart(const StartMpirun& start);
+  Result<void> Run(std::vector<std::string> argv, const MpirunPlan& plan,
+                   CapturedProcess::Handlers handlers);
   MpirunPlan PlanFor(const StartMpirun& start) const;
+  void Abandon();
 
-  ChildProcesses& children_;
+  ChildReaper& reaper_;
   const Config& config_;
   const std::string identity_file_;
   const std::string host_public_key_;
@@ -52,9 +56,7 @@ class MpirunRunner {
   const HostFiles files_;
   std::string mpirun_;  // absolute path
   MpiVersion version_;
-  std::string probe_output_;
-  LastLines last_lines_;
-  std::unique_ptr<ChildProcess> process_;
+  std::shared_ptr<CapturedProcess> process_;
 };
 
 }  // namespace ringmaster::launcher

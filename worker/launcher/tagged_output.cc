@@ -1,8 +1,5 @@
 #include "worker/launcher/tagged_output.h"
 
-#include <cerrno>
-#include <unistd.h>
-
 namespace ringmaster::launcher {
 
 std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data) {
@@ -16,15 +13,6 @@ std::string TagLines(const std::string& whose, bool is_stderr, std::string_view 
     data.remove_prefix(end == std::string_view::npos ? data.size() : end + 1);
   }
   return tagged;
-}
-
-void PassThrough(bool is_stderr, std::string_view data) {
-  const int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno != EINTR) return;
-    if (n > 0) data.remove_prefix(static_cast<std::size_t>(n));
-  }
 }
 
 }  // namespace ringmaster::launcher

@@ -1,6 +1,6 @@
 #pragma once
 
-// What ranks print, on the launcher's own streams: with the tag that mpirun --tag-output gives.
+// What ranks print, for the launcher's own streams: with the tag that mpirun --tag-output gives.
 
 #include <string>
 #include <string_view>
@@ -10,8 +10,5 @@ namespace ringmaster::launcher {
 // Every line of `data` with "[<whose>]<stdout>: " or "<stderr>" in front; a last line without its
 // newline gets one.
 std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data);
-
-// Writes to our stdout or stderr. Gives up silently when nobody reads: training goes on.
-void PassThrough(bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster::launcher

@@ -1,5 +1,5 @@
+#include "common/process/process.h"
 #include "worker/agent/preflight/check.h"
-#include "worker/agent/process.h"
 
 namespace ringmaster::agent {
 

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <unistd.h>
 
+#include "common/process/process.h"
 #include "worker/agent/preflight/check.h"
-#include "worker/agent/process.h"
 
 namespace ringmaster::agent {
 

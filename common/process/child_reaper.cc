@@ -1,4 +1,4 @@
-#include "worker/agent/child_reaper.h"
+#include "common/process/child_reaper.h"
 
 #include <cerrno>
 #include <csignal>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 // SIGTERM to a group may meet a member that stopped itself; SIGCONT lets it see the signal.
@@ -93,4 +93,4 @@ void ChildReaper::Reap() {
   }
 }
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

@@ -1,11 +1,13 @@
-#include "worker/agent/captured_process.h"
+#include "common/process/captured_process.h"
 
+#include <cerrno>
 #include <csignal>
+#include <unistd.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 // A descendant that left the process group may keep the pipes open for ever; its output counts this
@@ -14,14 +16,13 @@ constexpr std::chrono::milliseconds kDrainLimit{500};
 
 }  // namespace
 
-Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(boost::asio::io_context& io,
-                                                                ChildReaper& reaper,
+Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(ChildReaper& reaper,
                                                                 ProcessSpec spec,
                                                                 Handlers handlers) {
   spec.capture_output = true;
   const Result<StartedProcess> started = StartProcess(spec);
   if (!started.ok()) return started.error();
-  auto process = std::make_shared<CapturedProcess>(io, reaper, *started, std::move(handlers));
+  auto process = std::make_shared<CapturedProcess>(reaper, *started, std::move(handlers));
   process->Read(false);
   process->Read(true);
   // The reaper holds the process until its end.
@@ -29,14 +30,14 @@ Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(boost::asio::io_
   return process;
 }
 
-CapturedProcess::CapturedProcess(boost::asio::io_context& io, ChildReaper& reaper,
-                                 const StartedProcess& started, Handlers handlers)
+CapturedProcess::CapturedProcess(ChildReaper& reaper, const StartedProcess& started,
+                                 Handlers handlers)
     : reaper_(reaper),
       pid_(started.pid),
       handlers_(std::move(handlers)),
-      stdout_(io),
-      stderr_(io),
-      drain_limit_(io) {
+      stdout_(reaper.io()),
+      stderr_(reaper.io()),
+      drain_limit_(reaper.io()) {
   stdout_.descriptor.assign(started.stdout_fd);
   stderr_.descriptor.assign(started.stderr_fd);
 }
@@ -99,4 +100,14 @@ void CapturedProcess::ReportWhenDrained() {
   if (handlers.on_end) handlers.on_end(end_, last_lines_);
 }
 
-}  // namespace ringmaster::agent
+void PassThrough(bool is_stderr, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t count =
+        write(is_stderr ? STDERR_FILENO : STDOUT_FILENO, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    data.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace ringmaster

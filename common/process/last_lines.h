@@ -1,8 +1,7 @@
 #pragma once
 
-// The last lines a program printed: what a verdict shows of a rank that failed. Both streams go
-// into one LastLines in the order they were read. Used by the agent for ranks and by attach for
-// programs it runs itself. Pure, no I/O.
+// The last lines a program printed: what a verdict shows of a rank, or of an mpirun, that failed.
+// Both streams go into one LastLines in the order they were read. Pure, no I/O.
 
 #include <cstddef>
 #include <deque>
@@ -10,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 
 class LastLines {
  public:
@@ -31,4 +30,4 @@ class LastLines {
   std::string unfinished_[2];
 };
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

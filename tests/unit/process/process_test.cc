@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/agent/captured_process.h"
+#include "common/process/captured_process.h"
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 using testing::ElementsAre;
@@ -21,7 +21,7 @@ struct Shell {
     ProcessSpec spec;
     spec.argv = {"sh", "-c", command};
     spec.environment = {"PATH=/usr/bin:/bin", "WISH=granted"};
-    auto started = CapturedProcess::Start(io, reaper, spec,
+    auto started = CapturedProcess::Start(reaper, spec,
                                           {.on_output =
                                                [&](bool is_stderr, std::string_view data) {
                                                  (is_stderr ? errors : output) += data;
@@ -59,17 +59,29 @@ TEST(CapturedProcess, ReadsBothStreamsToTheEnd) {
   EXPECT_EQ(shell.ends, 1);
 }
 
+TEST(CapturedProcess, GetsOnlyTheEnvironmentItWasGiven) {
+  EXPECT_EQ(Shell("env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort").output,
+            "PATH=/usr/bin:/bin\nWISH=granted\n");
+}
+
 TEST(CapturedProcess, TellsTheSignal) {
   const Shell shell("kill -USR1 $$");
 
   EXPECT_EQ(shell.end.signal, SIGUSR1);
 }
 
-TEST(CapturedProcess, KillsWhatIgnoresTheOrderToStop) {
-  const Shell shell("trap '' TERM; echo ready; while :; do sleep 0.01; done",
+TEST(CapturedProcess, KillsTheGroupThatIgnoresTheOrderToStop) {
+  const Shell shell("trap '' TERM; (while :; do sleep 60; done) & echo ready; wait",
                     /*stop_at_output=*/true);
 
   EXPECT_EQ(shell.end.signal, SIGKILL);
+}
+
+TEST(CapturedProcess, IsNotHeldUpByADaemonThatKeepsItsOutputOpen) {
+  const Shell shell("setsid sh -c 'sleep 1000 &'; exit 0");
+
+  EXPECT_EQ(shell.end.exit_code, 0);
+  ChildReaper::KillAll(std::chrono::seconds(10));
 }
 
 TEST(CapturedProcess, TakesItsDescendantsAlong) {
@@ -133,4 +145,4 @@ TEST(FindProgram, LooksInPathInOrder) {
 }
 
 }  // namespace
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

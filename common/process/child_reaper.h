@@ -14,7 +14,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 
 // How a process ended: exactly one of the two says why.
 struct ProcessEnd {
@@ -28,6 +28,8 @@ class ChildReaper {
 
   // Also makes this process the one that orphaned descendants fall to.
   explicit ChildReaper(boost::asio::io_context& io);
+
+  boost::asio::io_context& io() const { return io_; }
 
   // REQUIRES: `pid` is a child of ours that nobody waits for. Call before the io_context runs
   // again.
@@ -61,4 +63,4 @@ class ChildReaper {
   std::map<pid_t, Child> children_;
 };
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

@@ -1,8 +1,8 @@
-#include "worker/agent/last_lines.h"
+#include "common/process/last_lines.h"
 
 #include <utility>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 bool IsBlank(const std::string& line) { return line.find_first_not_of(' ') == std::string::npos; }
@@ -40,4 +40,4 @@ void LastLines::Finish(std::string* line) {
   line->clear();
 }
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

@@ -1,8 +1,8 @@
 #pragma once
 
 // A running program whose two output streams are read as they come, and whose end is told once,
-// after all it printed. The agent uses it for ranks, sshd and version queries; attach for programs
-// it runs directly. Single-threaded, on the io_context of its reaper.
+// after all it printed. The launcher uses it for mpirun; the agent for ranks, sshd and version
+// queries; attach for programs it runs directly. Single-threaded, on the io_context of its reaper.
 
 #include <array>
 #include <chrono>
@@ -11,16 +11,15 @@
 #include <string_view>
 #include <sys/types.h>
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/result.h"
-#include "worker/agent/child_reaper.h"
-#include "worker/agent/last_lines.h"
-#include "worker/agent/process.h"
+#include "common/process/child_reaper.h"
+#include "common/process/last_lines.h"
+#include "common/process/process.h"
 
-namespace ringmaster::agent {
+namespace ringmaster {
 
 class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
  public:
@@ -32,8 +31,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
 
   // Starts `spec` with its output captured. Handlers run later, never from inside this call.
   // `reaper` outlives it.
-  static Result<std::shared_ptr<CapturedProcess>> Start(boost::asio::io_context& io,
-                                                        ChildReaper& reaper, ProcessSpec spec,
+  static Result<std::shared_ptr<CapturedProcess>> Start(ChildReaper& reaper, ProcessSpec spec,
                                                         Handlers handlers);
 
   pid_t pid() const { return pid_; }
@@ -49,8 +47,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   // No handler runs from here on; the process itself goes on.
   void Forget() { handlers_ = {}; }
 
-  CapturedProcess(boost::asio::io_context& io, ChildReaper& reaper, const StartedProcess& started,
-                  Handlers handlers);
+  CapturedProcess(ChildReaper& reaper, const StartedProcess& started, Handlers handlers);
 
  private:
   struct Stream {
@@ -77,4 +74,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   LastLines last_lines_;
 };
 
-}  // namespace ringmaster::agent
+// Writes to our own stream of the two. Gives up silently when nobody reads: who printed it goes on.
+void PassThrough(bool is_stderr, std::string_view data);
+
+}  // namespace ringmaster

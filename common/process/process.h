@@ -1,16 +1,17 @@
 #pragma once
 
-// Starting one program: fork and exec with an argv (never a shell), an own process group, and the
-// promise that it dies with us. Used by the agent for sshd and ranks, by attach for programs it
-// runs directly. Waiting for the end is the business of child_reaper.h.
+// Starting one program: fork and exec with an argv (never a shell), its own process group, and the
+// promise that it ends with us. Used through captured_process.h; waiting for the end is the
+// business of child_reaper.h.
 
+#include <csignal>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 #include "common/base/result.h"
 
-namespace ringmaster::agent {
+namespace ringmaster {
 
 struct ProcessSpec {
   std::vector<std::string> argv;  // argv[0] without a slash is looked up in PATH of `environment`
@@ -18,6 +19,7 @@ struct ProcessSpec {
   bool capture_output = false;           // false: standard output and error are ours
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;  // false: it gets no descriptor of ours but the standard streams
+  int death_signal = SIGKILL;     // what it gets when we die
 };
 
 struct StartedProcess {
@@ -36,4 +38,4 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 // in `path` (colon-separated). Empty when there is none.
 std::string FindProgram(const std::string& program, const std::string& path);
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

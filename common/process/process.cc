@@ -1,4 +1,4 @@
-#include "worker/agent/process.h"
+#include "common/process/process.h"
 
 #include <array>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 // A pipe whose ends close on exec.
@@ -67,11 +67,12 @@ struct ChildPlan {
   int stderr_fd;  // -1: ours
   int error_fd;   // gets errno when exec fails
   bool keep_descriptors;
+  int death_signal;
   pid_t parent;
 };
 
-// Libraries open descriptors that survive exec; a rank that holds one of our connections would keep
-// it open beyond our end, and could write to it.
+// Libraries open descriptors that survive exec; a child that holds one of our connections would
+// keep it open beyond our end, and could write to it.
 void CloseOnExecFrom(int first) {
   if (close_range(static_cast<unsigned>(first), ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
   constexpr int kHighest = 65536;  // a kernel without the call: as many as anybody has
@@ -82,7 +83,7 @@ void CloseOnExecFrom(int first) {
 
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_PDEATHSIG, plan.death_signal);
   if (getppid() != plan.parent) _exit(127);  // the parent died before prctl took effect
   sigset_t none;
   sigemptyset(&none);
@@ -172,6 +173,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
                        .stderr_fd = errors.write_end,
                        .error_fd = error.write_end,
                        .keep_descriptors = spec.keep_descriptors,
+                       .death_signal = spec.death_signal,
                        .parent = getpid()};
   const pid_t pid = opened ? fork() : -1;
   const int fork_error = errno;
@@ -197,4 +199,4 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   return StartedProcess{pid, output.read_end, errors.read_end};
 }
 
-}  // namespace ringmaster::agent
+}  // namespace ringmaster

@@ -1,9 +1,9 @@
-#include "worker/agent/last_lines.h"
+#include "common/process/last_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ringmaster::agent {
+namespace ringmaster {
 namespace {
 
 using testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(LastLines, ReplacesControlCharacters) {
 TEST(LastLines, IsEmptyAtFirst) { EXPECT_THAT(LastLines().Lines(), IsEmpty()); }
 
 }  // namespace
-}  // namespace ringmaster::agent
+}  // namespace ringmaster
