@@ -44,9 +44,8 @@ inline constexpr std::size_t kPositionWords = 16;
 // Lock-free, so that it works between processes and in a signal handler.
 struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
-  std::atomic<int64_t> peer;       // the rank it waits for, plus 1; 0: not known
-  std::atomic<int64_t> stack_of;   // the thread whose stack was written last, as the rank counts
-  std::atomic<int64_t> stack_end;  // bytes of text so far
+  std::atomic<int64_t> peer;      // the rank it waits for, plus 1; 0: not known
+  std::atomic<int64_t> stack_of;  // the thread whose stack was written last, as the rank counts
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
@@ -55,8 +54,7 @@ inline constexpr std::size_t kStackTextBytes = 64 << 10;
 inline constexpr std::size_t kPositionFileBytes = kStackTextAt + kStackTextBytes;
 inline constexpr std::size_t kPeerWord = kPositionWords;
 inline constexpr std::size_t kStackOfWord = kPositionWords + 1;
-inline constexpr std::size_t kStackEndWord = kPositionWords + 2;
-inline constexpr std::size_t kPageWords = kPositionWords + 3;
+inline constexpr std::size_t kPageWords = kPositionWords + 2;
 static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
 // A rank with a handler for it writes the stack of the thread that gets this signal.

@@ -45,9 +45,6 @@ void OnStackSignal(int) {
   if (count > kOwnFrames) {
     backtrace_symbols_fd(frames.data() + kOwnFrames, count - kOwnFrames, g_file);
   }
-  const off_t end = lseek(g_file, 0, SEEK_CUR);
-  g_page->stack_end.store(end - static_cast<off_t>(control::kStackTextAt),
-                          std::memory_order_relaxed);
   g_page->stack_of.store(thread, std::memory_order_release);
   errno = saved;
 }
