@@ -13,6 +13,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "common/base/hex.h"
 #include "common/control/wire.h"
 
 namespace ringmaster::control {
@@ -51,13 +52,8 @@ bool SecretsEqual(std::string_view a, std::string_view b) {
 }
 
 std::string Sha256Hex(std::string_view bytes) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : Sha256(bytes)) {
-    text += kHex[byte >> 4U];
-    text += kHex[byte & 15U];
-  }
-  return text;
+  const Digest digest = Sha256(bytes);
+  return HexOf({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 Result<std::map<std::string, std::string>> LoadCredentials(const std::string& directory,

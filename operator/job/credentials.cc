@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/hex.h"
 #include "common/control/base64.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"

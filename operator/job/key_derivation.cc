@@ -184,16 +184,6 @@ Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::st
   return out;
 }
 
-std::string HexOf(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (const char byte : bytes) {
-    out.push_back(kDigits[(static_cast<unsigned char>(byte) >> 4) & 0xfU]);
-    out.push_back(kDigits[static_cast<unsigned char>(byte) & 0xfU]);
-  }
-  return out;
-}
-
 Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::string& comment) {
   const Result<std::string> public_key = PublicKeyOf(raw_private_key);
   if (!public_key.ok()) return public_key.error();

@@ -14,8 +14,6 @@ namespace ringmaster::job {
 Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::string_view info,
                          std::size_t length);
 
-std::string HexOf(std::string_view bytes);
-
 struct SshKeyPair {
   std::string private_key;  // OpenSSH's own format ("openssh-key-v1"), unencrypted, PEM-armoured
   std::string public_line;  // "ssh-ed25519 AAAA... comment\n"

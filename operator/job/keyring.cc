@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/rand.h>
 
+#include "common/base/hex.h"
 #include "common/base/log.h"
 #include "common/control/base64.h"
 #include "operator/api/names.h"

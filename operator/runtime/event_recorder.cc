@@ -1,12 +1,12 @@
 #include "operator/runtime/event_recorder.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/cut_text.h"
+#include "common/base/hex.h"
 #include "common/base/log.h"
 #include "operator/kube/resource.h"
 
@@ -40,11 +40,9 @@ std::string IdentityOf(const Event& event) {
 }
 
 std::string EventName(const Event& event, Clock::WallTime at) {
-  char hex[17];
   const auto nanos =
       std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
-  std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(nanos));
-  return event.regarding.name + "." + hex;
+  return event.regarding.name + "." + HexOf(static_cast<uint64_t>(nanos));
 }
 
 }  // namespace

@@ -1,22 +1,12 @@
 #include "worker/audit/compare.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 
+#include "common/base/hex.h"
 #include "worker/audit/conclusion.h"
 
 namespace ringmaster::audit {
-namespace {
-
-std::string Hex(uint64_t checksum) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(checksum));
-  return text;
-}
-
-}  // namespace
-
 Findings Compare(const Report& job, const Report& other) {
   Findings findings;
   const std::size_t both = std::min(job.states.size(), other.states.size());
@@ -28,8 +18,8 @@ Findings Compare(const Report& job, const Report& other) {
       Note(findings, &Findings::unknown, "no log has the parameters " + name);
     } else if (*state != *replayed) {
       Note(findings, &Findings::disagreeing,
-           "other parameters " + name + ": checksum " + Hex(*state) + ", and in the other run " +
-               Hex(*replayed));
+           "other parameters " + name + ": checksum " + HexOf(*state) + ", and in the other run " +
+               HexOf(*replayed));
     }
   }
   if (job.steps != other.steps) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/base/hex.h"
 #include "common/base/log.h"
 
 namespace ringmaster::trainer {

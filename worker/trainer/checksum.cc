@@ -1,8 +1,5 @@
 #include "worker/trainer/checksum.h"
 
-#include <array>
-#include <cstdio>
-
 #include "worker/trainer/checksum_words.h"
 
 namespace ringmaster::trainer {
@@ -15,12 +12,6 @@ uint64_t Checksum(const TrainableState& state) {
   uint64_t hash = state.size();
   for (const std::span<float> values : state) hash = MixChecksum(hash, Checksum(values));
   return hash;
-}
-
-std::string HexOf(uint64_t checksum) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(checksum));
-  return text.data();
 }
 
 }  // namespace ringmaster::trainer

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace ringmaster::trainer {
@@ -17,8 +16,5 @@ using TrainableState = std::vector<std::span<float>>;
 
 uint64_t Checksum(std::span<const float> values);
 uint64_t Checksum(const TrainableState& state);
-
-// 16 lower-case hex digits.
-std::string HexOf(uint64_t checksum);
 
 }  // namespace ringmaster::trainer

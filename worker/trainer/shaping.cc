@@ -4,7 +4,7 @@
 #include <charconv>
 #include <type_traits>
 
-#include "worker/trainer/checksum.h"
+#include "common/base/hex.h"
 
 namespace ringmaster::trainer {
 namespace {

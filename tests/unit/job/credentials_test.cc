@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/hex.h"
 #include "common/control/base64.h"
 #include "common/control/pod_contract.h"
 #include "common/control/tls.h"

@@ -41,7 +41,5 @@ TEST(Checksum, OrderSizesAndPartsCount) {
   EXPECT_NE(Checksum(TrainableState{ab, ba}), Checksum(TrainableState{ba, ab}));
 }
 
-TEST(Checksum, IsWrittenAs16Digits) { EXPECT_EQ(HexOf(0xabc), "0000000000000abc"); }
-
 }  // namespace
 }  // namespace ringmaster::trainer

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/hex.h"
 #include "common/base/log.h"
 
 namespace ringmaster::trainer {

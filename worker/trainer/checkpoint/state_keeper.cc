@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "common/base/hex.h"
 #include "common/base/log.h"
 
 namespace ringmaster::trainer {

@@ -1,7 +1,8 @@
 #include "worker/trainer/data/idx.h"
 
 #include <array>
-#include <cstdio>
+
+#include "common/base/hex.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -10,11 +11,7 @@ constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 constexpr uint32_t kMaxSide = 4096;
 
-std::string Hex(uint32_t value) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "0x%08x", value);
-  return text.data();
-}
+std::string Hex(uint32_t value) { return "0x" + HexOf(uint64_t{value}).substr(8); }
 
 Error At(const std::string& name, std::size_t offset, const std::string& what) {
   return {ErrorKind::kInvalid, name + ", offset " + std::to_string(offset) + ": " + what};

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/hex.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -22,13 +24,7 @@ Error SegmentError(const std::string& doing) {
 }
 
 std::string InHex(const std::byte* bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < kTokenBytes; ++i) {
-    std::array<char, 3> two{};
-    std::snprintf(two.data(), two.size(), "%02x", std::to_integer<unsigned>(bytes[i]));
-    text += two.data();
-  }
-  return text;
+  return HexOf({reinterpret_cast<const char*>(bytes), kTokenBytes});
 }
 
 }  // namespace
