@@ -94,7 +94,6 @@ void Describe(A& a, typename A::template Ref<WireStatus> v) {
   a.Optional("lastRecovery", v.status.last_recovery);
   a.Optional("checkpoint", v.status.checkpoint);
   a.Optional("beginning", v.status.beginning);
-  a.Optional("checkpointsOnDemand", v.status.checkpoints_on_demand);
   a.Optional("unprotected", v.status.unprotected);
   a.Optional("pauseReason", v.status.pause_reason);
   a.Optional("failures", v.status.failures);

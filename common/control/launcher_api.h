@@ -140,7 +140,6 @@ struct LauncherStatus {
   std::string pause_reason;  // while kPaused
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
-  bool checkpoints_on_demand = false;        // Order::checkpoint is heeded
   std::vector<ProtectionFault> unprotected;  // a few of them
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for

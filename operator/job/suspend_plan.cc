@@ -58,9 +58,9 @@ int64_t StepOf(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// The first checkpoint that keeps all that was done when the suspension began, if it is worth
-// waiting for: it is not complete yet, and will come, because the launcher is asked for it, or in
-// its turn, at the present pace within `left`.
+// The step that a checkpoint must have reached to keep all that was done when the suspension began,
+// if it is worth waiting for: it is not complete yet, and will come, because the launcher is asked
+// for it.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);
@@ -80,17 +80,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
                                    [](const auto& fault) { return fault.what == "checkpoint"; });
   const bool ending = memory && memory->ending_since;
   if (kept || failing || ending || begin == 0) return std::nullopt;
-  if (answer->checkpoints_on_demand) return begin;
-  const int64_t every = std::max<int64_t>(1, spec.checkpoint->every_steps);
-  int64_t due = (begin + every - 1) / every * every;
-  if (answer->progress && answer->progress->total_steps > 0) {
-    due = std::min(due, answer->progress->total_steps);
-  }
-  const double pace = input.launcher->steps_per_second;
-  const auto missing = static_cast<double>(std::max<int64_t>(0, due - step));
-  const double seconds = std::chrono::duration<double>(left).count();
-  const bool soon = missing <= 0 || (pace > 0 && missing / pace <= seconds);
-  return soon ? std::optional(due) : std::nullopt;
+  return begin;
 }
 
 // What the job goes on from.

@@ -28,7 +28,6 @@ control::LauncherStatus Membership::Status(Time now) const {
   status.last_recovery = recovery_.last();
   status.checkpoint = safekeeping_.Newest(now);
   status.beginning = safekeeping_.beginning();
-  status.checkpoints_on_demand = options_.managed;
   status.unprotected = safekeeping_.Faults();
   if (phase_ == LauncherPhase::kPaused) status.pause_reason = pause_reason_;
   if (HeldByAnOlderWorld(now)) {

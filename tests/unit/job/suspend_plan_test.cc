@@ -115,9 +115,8 @@ TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
   EXPECT_THAT(plan.events, IsEmpty());
 }
 
-// A launcher that forms a world knows no progress, and one of before checkpoints on demand takes
-// none.
-TEST(SuspendPlan, WithoutProgressTheNextCheckpointIsReckonedFromTheStatus) {
+// A launcher that forms a world knows no progress.
+TEST(SuspendPlan, WithoutProgressTheCheckpointIsReckonedFromTheStatus) {
   Scene scene = Training();
   scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
   scene.job.status.progress = api::JobProgress{.step = 120};
@@ -126,12 +125,11 @@ TEST(SuspendPlan, WithoutProgressTheNextCheckpointIsReckonedFromTheStatus) {
   forming.progress = control::Progress{.step = 1, .total_steps = 7};
   forming.progress.reset();
   scene.Answers(forming);
-  scene.launcher->steps_per_second = 100;
 
   const Plan plan = scene.Make();
 
   EXPECT_EQ(plan.suspending, Suspending::kAwaitingCheckpoint);
-  EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr("200"));
+  EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr("120"));
 }
 
 TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
@@ -192,17 +190,16 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
   }
 }
 
-// It checkpoints every 100 steps and does 2 a second; step 150 is done, and step 100 is kept.
+// Step 150 is done, and step 100 is kept.
 Scene Checkpointing() {
   Scene scene = Training();
   scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
-  scene.launcher->steps_per_second = 2;
   scene.launcher->status->progress = control::Progress{.step = 150, .total_steps = 100'000};
   scene.launcher->status->checkpoint = control::CheckpointReport{.step = 100};
   return scene;
 }
 
-TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
+TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
   struct Row {
     const char* name;
     std::function<void(Scene&)> change;
@@ -213,10 +210,8 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
         .since = scene.now - std::chrono::seconds(seconds_ago), .step = at, .ending_since = {}};
   };
   const std::vector<Row> table = {
-      {"due in 25 s", [](Scene&) {}, true},
-      {"due in 250 s", [](Scene& scene) { scene.launcher->steps_per_second = 0.2; }, false},
-      {"at an unknown pace", [](Scene& scene) { scene.launcher->steps_per_second = 0; }, false},
-      {"due, and being written",
+      {"asked for", [](Scene&) {}, true},
+      {"being written",
        [&](Scene& scene) {
          began(scene, 30, 150);
          scene.launcher->status->progress->step = 207;
@@ -254,7 +249,6 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
          began(scene, 30, 150);
          scene.launcher->status->phase = control::LauncherPhase::kForming;
          scene.launcher->status->progress.reset();
-         scene.launcher->status->checkpoints_on_demand = true;
        },
        true},
       {"training pauses",
@@ -280,9 +274,7 @@ TEST(SuspendPlan, ACheckpointThatIsDueSoonIsWaitedFor) {
     EXPECT_THAT(DeletedNames(plan), IsEmpty()) << row.name;
     if (!row.waits) continue;
     EXPECT_THAT(ConditionOf(plan, api::kSuspended).message,
-                HasSubstr(scene.launcher->status->checkpoints_on_demand
-                              ? "a checkpoint of step 150 or later is waited for"
-                              : "a checkpoint of step 200 or later is waited for"))
+                HasSubstr("a checkpoint of step 150 or later is waited for"))
         << row.name;
     EXPECT_LE(plan.requeue_after, kCheckpointLimit) << row.name;
   }
@@ -308,10 +300,8 @@ TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
   EXPECT_EQ(scene.Make().suspending, Suspending::kEnding) << "that is not taken back";
 }
 
-TEST(SuspendPlan, ALauncherThatTakesCheckpointsOnDemandIsAskedForOne) {
+TEST(SuspendPlan, TheLauncherIsAskedForACheckpointUntilThereIsOne) {
   Scene scene = Checkpointing();
-  scene.launcher->steps_per_second = 0.2;  // the next in turn is far away
-  scene.launcher->status->checkpoints_on_demand = true;
 
   const Plan asked = scene.Make();
 

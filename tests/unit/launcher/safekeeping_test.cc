@@ -207,7 +207,6 @@ TEST_F(SafekeepingTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
   world.Pass(2 * Safekeeping::kAskAgain, {0, 1, 2});
 
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 0);
-  EXPECT_TRUE(Status().checkpoints_on_demand);
 }
 
 TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
