@@ -3,7 +3,6 @@
 #include <torch/version.h>
 
 #include "worker/trainer/comm/host_communicator.h"
-#include "worker/trainer/comm/mpi/mpi_world.h"
 #include "worker/trainer/comm/nccl/nccl_api.h"
 
 namespace ringmaster::trainer {
@@ -34,11 +33,6 @@ std::string GlooLine() {
   return version.empty() ? Line(false, "Gloo (not in this build)") : Line(true, "Gloo " + version);
 }
 
-std::string MpiLine() {
-  const std::string version = MpiVersion();
-  return version.empty() ? Line(false, "MPI (not in this build)") : Line(true, "MPI: " + version);
-}
-
 std::string GpuLines(const GpuFacts& facts) {
   if (!facts.built_in) return Line(false, "CUDA GPUs");
   if (facts.gpus.empty()) {
@@ -67,8 +61,8 @@ std::string BuildReport(const GpuFacts& facts) {
          Line(true, std::string("LibTorch ") + TORCH_VERSION) + CudaLine(facts) +
          "\nControllers:\n" + Line(true, "Ringmaster agent") +
          Line(true, "Rendezvous folder (--store)") + Line(true, "Single process") +
-         Line(!MpiVersion().empty(), "MPI (--mpi)") + "\nTensor operations:\n" + NcclLine(facts) +
-         GlooLine() + MpiLine() + "\nDevices:\n" + Line(true, "CPU") + GpuLines(facts);
+         "\nTensor operations:\n" + NcclLine(facts) + GlooLine() + Line(true, "Shared memory") +
+         "\nDevices:\n" + Line(true, "CPU") + GpuLines(facts);
 }
 
 }  // namespace ringmaster::trainer

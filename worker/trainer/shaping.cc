@@ -43,7 +43,6 @@ constexpr std::array kOtherFlags{"--help",
                                  "--world-size",
                                  "--store",
                                  "--address",
-                                 "--mpi",
                                  "--membership-schedule",
                                  "--buddy-every"};
 

@@ -24,7 +24,6 @@
 #include "worker/trainer/comm/host_communicator.h"
 #include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
-#include "worker/trainer/comm/mpi/mpi_world.h"
 #include "worker/trainer/file_store.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/heap.h"
@@ -75,11 +74,9 @@ Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options
                               *std::move(store));
 }
 
-// `steps` are the job's; `mpi` is null where the ranks are not mpirun's.
-Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options,
-                                                         const MpiWorld* mpi, int64_t steps,
+// `steps` are the job's.
+Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options, int64_t steps,
                                                          const Clock& clock) {
-  if (mpi != nullptr) return MakeStaticMembership(mpi->world(), nullptr);
   if (!options.membership_schedule.empty()) return MakeReplay(options, steps);
   if (options.world_size > 1) {
     Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
@@ -111,14 +108,8 @@ std::shared_ptr<Position> MakePosition() {
   return position;
 }
 
-CommunicatorFactory MakeCommunicators(Gpu* gpu, MpiWorld* mpi, LeftBehind& left_behind,
-                                      HostTransport transport) {
+CommunicatorFactory MakeCommunicators(Gpu* gpu, LeftBehind& left_behind, HostTransport transport) {
   if (gpu != nullptr) return gpu->communicators(left_behind);
-  if (mpi != nullptr) {
-    return [mpi, &left_behind](const World&, Deadline deadline) {
-      return mpi->Connect(deadline, left_behind);
-    };
-  }
   return [&left_behind, transport](const World& world,
                                    Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
@@ -199,7 +190,7 @@ void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
-Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_behind) {
+Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const SystemClock clock;
   const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
   Result<StepLog> log = StepLog::Open(options.step_log);
@@ -216,17 +207,11 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
   }
   const Result<Prepared> prepared = Prepare(options);
   if (!prepared.ok()) return prepared.error();
-  if (mpi != nullptr && prepared->gpu != nullptr) {
-    return Error{
-        ErrorKind::kInvalid,
-        "--mpi reduces in host memory, and this rank computes on a GPU: pass --device=cpu, "
-        "or leave --mpi out"};
-  }
   const MadeWorkload& made = prepared->made;
   Workload& workload = *made.workload;
   const int64_t steps = made.steps;
 
-  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, mpi, steps, clock);
+  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, steps, clock);
   if (!membership.ok()) return membership.error();
   Buckets buckets(workload.parameters(), prepared->buckets,
                   MemoryOf(prepared->gpu.get(), options.compression));
@@ -240,8 +225,8 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
       MakeCodec(prepared->gpu.get(), options.compression);
   if (!codec.ok()) return codec.error();
   Session session(**membership,
-                  MakeCommunicators(prepared->gpu.get(), mpi, left_behind, options.transport),
-                  buckets, state, *audit, clock,
+                  MakeCommunicators(prepared->gpu.get(), left_behind, options.transport), buckets,
+                  state, *audit, clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),
@@ -266,29 +251,10 @@ Result<void> Run(const TrainOptions& options, MpiWorld* mpi, LeftBehind& left_be
   return {};
 }
 
-// Among the ranks that mpirun started. Who fails leaves MPI open, so that mpirun ends the others.
-Result<void> RunOverMpi(TrainOptions options, LeftBehind& left_behind) {
-  if (std::getenv(control::kEnvAgentSocket) != nullptr) {
-    return Error{ErrorKind::kInvalid,
-                 "--mpi is for ranks that neither come nor go, and those of this TrainingJob may: "
-                 "leave --mpi out"};
-  }
-  const Result<std::unique_ptr<MpiWorld>> mpi = StartMpi();
-  if (!mpi.ok()) return mpi.error();
-  options.rank = (*mpi)->world().rank;
-  options.world_size = (*mpi)->world().size;
-  Result<void> run = Run(options, mpi->get(), left_behind);
-  if (run.ok()) (*mpi)->Finish();
-  return run;
-}
-
 // A model or batch that does not fit the GPU is the user's to change.
 Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behind) {
   try {
-    if (parsed.command != TrainCommand::kDryRun) {
-      return parsed.options.mpi ? RunOverMpi(parsed.options, left_behind)
-                                : Run(parsed.options, nullptr, left_behind);
-    }
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, left_behind);
     const Result<std::string> described = Describe(parsed.options);
     if (!described.ok()) return described.error();
     std::fputs(described->c_str(), stdout);
@@ -324,8 +290,7 @@ int Main(int argc, const char* const* argv) {
   LeftBehind left_behind;
   const Result<void> run = RunInMemory(*parsed, left_behind);
   const int code = run.ok() ? 0 : Fail(run.error());
-  // What hangs would keep the process until its deadline, and an MPI that is open still for ever.
-  if (left_behind.Hanging() > 0 || (parsed->options.mpi && !run.ok())) {
+  if (left_behind.Hanging() > 0) {  // what hangs would keep the process until its deadline
     std::fflush(nullptr);
     _exit(code);
   }

@@ -216,9 +216,6 @@ void AddWorldFlags(CLI::App& app, TrainOptions& options) {
   app.add_option("--address", options.address,
                  "where this rank listens for the others (default 127.0.0.1)")
       ->group(kGroup);
-  app.add_flag("--mpi", options.mpi,
-               "the ranks are those that mpirun started, and reduce over MPI; none may come or go")
-      ->group(kGroup);
   app.add_option(
          "--membership-schedule", options.membership_schedule,
          "replay the worlds of a job, from what ringmaster-audit --schedule wrote: --rank is "
@@ -328,15 +325,6 @@ Result<void> CheckPrecision(const TrainOptions& options) {
 // What no single flag's check sees.
 Result<void> CheckTogether(const TrainOptions& options) {
   const auto wrong = [](const char* text) { return Error{ErrorKind::kInvalid, text}; };
-  if (options.mpi && (options.world_size != 0 || options.rank != 0 || !options.store.empty() ||
-                      !options.membership_schedule.empty())) {
-    return wrong(
-        "--mpi takes rank and world size from mpirun: leave out --rank, --world-size, --store and "
-        "--membership-schedule");
-  }
-  if (options.mpi && options.transport != HostTransport::kAuto) {
-    return wrong("--mpi reduces over MPI: leave --transport out");
-  }
   if (!options.membership_schedule.empty()) {
     if (options.world_size != 0)
       return wrong("--membership-schedule says how many ranks there are: leave out --world-size");

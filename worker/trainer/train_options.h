@@ -77,8 +77,7 @@ struct TrainOptions {
   std::string store;
   std::string address;
   HostTransport transport = HostTransport::kAuto;  // of ranks on CPUs
-  bool mpi = false;                 // the world is mpirun's instead, and reduces over MPI
-  std::string membership_schedule;  // empty: nothing is replayed
+  std::string membership_schedule;                 // empty: nothing is replayed
 };
 
 enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };

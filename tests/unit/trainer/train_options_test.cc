@@ -185,7 +185,6 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--log-every=s"}, "--log-every"},
       {{"--compression=zip"}, "--compression"},
       {{"--transport=tcp"}, "--transport"},
-      {{"--mpi", "--transport=gloo"}, "leave --transport out"},
       {{"--precision=fp64"}, "--precision"},
       {{"--precision=fp16", "--workload=partial-fc"}, "use --precision=bf16"},
       {{"--precision=fp16", "--compression=fp8-e4m3"}, "use --precision=bf16"},

@@ -1,13 +1,15 @@
 #include "worker/bench/collectives/backend.h"
 
+#include <cstdlib>
+
 #include "worker/bench/collectives/communicator_backend.h"
 #include "worker/bench/ranks.h"
-#include "worker/trainer/comm/mpi/mpi_world.h"
 
 namespace ringmaster::bench {
 namespace {
 
-using trainer::UnderMpirun;
+// Whether Open MPI's mpirun started this process.
+bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 Result<void> CheckMpi() {
 #if defined(RINGMASTER_BENCH_MPI)

@@ -1,18 +1,112 @@
 // The bench's operations as MPI's own, for comparison with jobs of direct programs.
 
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <cstddef>
 #include <string>
 
 #include <mpi.h>
 
 #include "worker/bench/collectives/backend.h"
-#include "worker/trainer/comm/mpi/mpi_types.h"
+#include "worker/trainer/comm/elements.h"
 
 namespace ringmaster::bench {
 namespace {
 
-using trainer::MpiChecked;
+using trainer::ElementType;
+using trainer::kReduceOps;
+using trainer::ReduceOp;
+
+MPI_Datatype OwnTypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kInt8:
+      return MPI_INT8_T;
+    case ElementType::kUint8:
+      return MPI_UINT8_T;
+    case ElementType::kInt32:
+      return MPI_INT32_T;
+    case ElementType::kUint32:
+      return MPI_UINT32_T;
+    case ElementType::kInt64:
+      return MPI_INT64_T;
+    case ElementType::kUint64:
+      return MPI_UINT64_T;
+    case ElementType::kFloat32:
+      return MPI_FLOAT;
+    case ElementType::kFloat64:
+      return MPI_DOUBLE;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      break;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op OwnOpOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return MPI_SUM;
+    case ReduceOp::kProduct:
+      return MPI_PROD;
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+  }
+  return MPI_OP_NULL;
+}
+
+template <ElementType kType, ReduceOp kOp>
+void Reduce(void* in, void* in_out, int* count, MPI_Datatype*) {
+  trainer::ReduceFunctionFor(kType, kOp)(in_out, in, in_out, static_cast<std::size_t>(*count));
+}
+
+using UserFunctions = std::array<MPI_User_function*, kReduceOps.size()>;
+
+template <ElementType kType>
+constexpr UserFunctions kFunctions = {Reduce<kType, ReduceOp::kSum>,
+                                      Reduce<kType, ReduceOp::kProduct>,
+                                      Reduce<kType, ReduceOp::kMin>, Reduce<kType, ReduceOp::kMax>};
+
+// Two bytes that MPI knows nothing of, and the operations on them.
+struct NarrowFloat {
+  explicit NarrowFloat(const UserFunctions& functions) {
+    MPI_Type_contiguous(2, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      MPI_Op_create(functions[i], /*commute=*/1, &ops[i]);
+    }
+  }
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  std::array<MPI_Op, kReduceOps.size()> ops{};
+};
+
+// A type, and how MPI reduces it: with its own operation where it has the type; MPI 3 knows no
+// 16-bit floats, which are reduced by elements.h. Both are MPI's, or live until MPI's end.
+struct MpiReduction {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_OP_NULL;
+};
+
+MpiReduction MpiReductionOf(ElementType type, ReduceOp op) {
+  if (const MPI_Datatype own = OwnTypeOf(type); own != MPI_DATATYPE_NULL) return {own, OwnOpOf(op)};
+  static const NarrowFloat half(kFunctions<ElementType::kFloat16>);
+  static const NarrowFloat bfloat(kFunctions<ElementType::kBFloat16>);
+  const NarrowFloat& narrow = type == ElementType::kFloat16 ? half : bfloat;
+  return {narrow.type, narrow.ops[static_cast<std::size_t>(op)]};
+}
+
+// What MPI says of a call's code. REQUIRES: errors return (MPI_ERRORS_RETURN).
+Result<void> MpiChecked(int code, const char* call) {
+  if (code == MPI_SUCCESS) return {};
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return Error{ErrorKind::kUnavailable,
+               std::string("while in ") + call + ": " +
+                   std::string(text.data(), static_cast<std::size_t>(length))};
+}
 
 class MpiBackend final : public Backend {
  public:
@@ -28,7 +122,7 @@ class MpiBackend final : public Backend {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  bool Supports(trainer::ElementType, trainer::ReduceOp) const override { return true; }
+  bool Supports(ElementType, ReduceOp) const override { return true; }
 
   Result<void> Run(const Call& call) override {
     const std::size_t each = call.count(size_);
@@ -38,7 +132,7 @@ class MpiBackend final : public Backend {
                        std::to_string(each) + ": lower -e, or use a wider -d"};
     }
     const auto count = static_cast<int>(each);
-    const trainer::MpiReduction by = trainer::MpiReductionOf(call.send.type, call.op);
+    const MpiReduction by = MpiReductionOf(call.send.type, call.op);
     const bool in_place = Within(call.send, call.receive) || Within(call.receive, call.send);
     const void* send = in_place ? MPI_IN_PLACE : call.send.data;
     void* receive = call.receive.data;
@@ -74,7 +168,7 @@ class MpiBackend final : public Backend {
   }
 
   // MPI's in-place form leaves the piece at the front of the whole; nccl's where it belongs.
-  Result<void> ReduceScatter(const Call& call, int count, trainer::MpiReduction by, bool in_place) {
+  Result<void> ReduceScatter(const Call& call, int count, MpiReduction by, bool in_place) {
     if (!in_place) {
       return MpiChecked(MPI_Reduce_scatter_block(call.send.data, call.receive.data, count, by.type,
                                                  by.op, MPI_COMM_WORLD),
