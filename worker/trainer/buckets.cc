@@ -55,7 +55,7 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 namespace {
 
 // Where each parameter goes: reverse order, a bucket closed once it is big enough, but all averages
-// in the last one. The offsets do not depend on the buckets.
+// in the last one.
 struct Layout {
   std::vector<int64_t> offsets;  // by parameter
   std::vector<int> bucket_of;    // by parameter
@@ -138,14 +138,6 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
 
 Buckets::~Buckets() = default;
 
-void Buckets::Recut(BucketOptions options) {
-  options.averages = state_->averages;
-  Layout layout = LayOut(state_->parameters, options);
-  state_->ends = std::move(layout.ends);
-  state_->sizes = std::move(layout.sizes);
-  state_->bucket_of = std::move(layout.bucket_of);
-}
-
 int Buckets::count() const { return static_cast<int>(state_->ends.size()); }
 
 Elements Buckets::Bucket(int index) {
@@ -158,11 +150,6 @@ Elements Buckets::Bucket(int index) {
 
 std::size_t Buckets::exact_count() const {
   return static_cast<std::size_t>(state_->averages + state_->scalars.numel());
-}
-
-Elements Buckets::Gradients() {
-  return std::span<float>(state_->gradients.data_ptr<float>(),
-                          static_cast<std::size_t>(state_->gradients.numel()));
 }
 
 void Buckets::SetScalar(int64_t index, double value) {

@@ -54,10 +54,6 @@ class Buckets {
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
-  // Cuts the same memory elsewhere; scalars and averages stay. REQUIRES: not between Arm() and the
-  // end of a backward.
-  void Recut(BucketOptions options);
-
   int count() const;
 
   // The memory to reduce for bucket `index`; at the end of the last one are the averages'
@@ -65,8 +61,6 @@ class Buckets {
   Elements Bucket(int index);
   // How many values at the end of the last bucket must arrive as they are.
   std::size_t exact_count() const;
-  // All of it, without the scalars.
-  Elements Gradients();
 
   // The scalars: set after Arm(), on the device in the order of its computing; what was put there
   // last, or reduced, is waited for when they are read.

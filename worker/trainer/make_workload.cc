@@ -139,7 +139,7 @@ uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made) {
   Fingerprint fingerprint(made.workload->fingerprint());
   fingerprint.Add(ShapingOf(options, made));
   fingerprint.Add(made.workload->model());
-  fingerprint.Add(options.tune_buckets ? "auto" : std::to_string(options.bucket_mib));
+  fingerprint.Add(std::to_string(options.bucket_mib));
   fingerprint.Add(std::to_string(options.partial_fc.buddy_every));
   fingerprint.Add(options.timeline.empty() ? "" : "timeline");  // costs collectives
   fingerprint.Add(RINGMASTER_VERSION);

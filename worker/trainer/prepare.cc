@@ -58,10 +58,7 @@ Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
 }
 
 BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {
-  BucketOptions buckets;
-  if (!options.tune_buckets) {
-    buckets = BucketOptions::Of(std::llround(options.bucket_mib * (1 << 20)));
-  }
+  BucketOptions buckets = BucketOptions::Of(std::llround(options.bucket_mib * (1 << 20)));
   buckets.averages = workload.averages();
   return buckets;
 }

@@ -208,7 +208,6 @@ Result<void> Session::Applied(const control::Progress& progress) {
   held_.origin = StateOrigin::kTraining;
   held_.left_out = !finite_;
   position_->SetStep(held_.version.step);
-  if (options_.tuner != nullptr) options_.tuner->Applied();
   if (options_.sharded != nullptr) options_.sharded->Applied(held_);
   if (audit_.on()) {
     if (options_.mirror != nullptr) options_.mirror->Pull();

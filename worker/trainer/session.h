@@ -34,7 +34,6 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "worker/trainer/audit_log.h"
-#include "worker/trainer/bucket_tuning.h"
 #include "worker/trainer/buckets.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/communicator.h"
@@ -68,9 +67,6 @@ struct SessionOptions {
   // Outlives the session; null: gradients travel as they are, as averages and scalars always do.
   RowCodec* codec = nullptr;
   StateMirror* mirror = nullptr;  // outlives the session; null: the state is in host memory
-  // Outlives the session, and its number is part of `state`; null: buckets stay as they are. Not
-  // together with compression.
-  BucketTuner* tuner = nullptr;
 };
 
 struct StepResult {
@@ -181,7 +177,6 @@ class Session {
   Result<void> Confirm();
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
   Result<void> AlignClock();
-  Result<void> CutBuckets();
   WorkHandle ReduceBucket(int index);
   void EnterCompression(const Adopted& adopted);
   std::function<bool()> WorldOver() const;

@@ -87,9 +87,6 @@ Result<void> Session::Enter() {
   if (adopted.ok()) {
     if (const Result<void> aligned = AlignClock(); !aligned.ok()) adopted = aligned.error();
   }
-  if (adopted.ok()) {
-    if (const Result<void> cut = CutBuckets(); !cut.ok()) adopted = cut.error();
-  }
   if (!adopted.ok()) {
     Leave(adopted.error());  // before the memory that its operations work on
     return adopted.error();
@@ -142,15 +139,6 @@ Result<void> Session::AlignClock() {
       AlignClocks(*communicator_, clock_, options_.timeline->offset(), StepDeadline());
   if (!offset.ok()) return offset.error().WithContext("aligning the clocks of all ranks");
   options_.timeline->SetOffset(*offset);
-  return {};
-}
-
-Result<void> Session::CutBuckets() {
-  if (options_.tuner == nullptr) return {};
-  const Elements all = buckets_.Gradients();
-  const auto bytes = options_.tuner->Choose(*communicator_, all, clock_, StepDeadline());
-  if (!bytes.ok()) return bytes.error();
-  if (*bytes) buckets_.Recut(BucketOptions::Of(**bytes));
   return {};
 }
 

@@ -129,13 +129,6 @@ Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   return MakeHostRowCodec(compression);
 }
 
-// All that training changes.
-TrainableState StateOf(const TrainOptions& options, const Sgd& optimizer, BucketTuner& tuner) {
-  TrainableState state = optimizer.state();
-  if (options.tune_buckets) state.push_back(tuner.state());
-  return state;
-}
-
 std::string TextIn(const char* variable) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? "" : text;
@@ -145,7 +138,6 @@ std::string TextIn(const char* variable) {
 StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
   std::string model = made.workload->model();
   if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
-  if (options.tune_buckets) model += "bucket size, float32 [1]\n";
   return {.run = TextIn(control::kEnvJobUid),
           .model = std::move(model),
           .shaping = ShapingOf(options, made)};
@@ -166,7 +158,6 @@ CheckpointPlace PlaceOf(const TrainOptions& options) {
 
 Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                                                 const MadeWorkload& made, const Sgd& optimizer,
-                                                const TrainableState& state,
                                                 MembershipSource& membership, const Clock& clock) {
   CheckpointPlace place = PlaceOf(options);
   if (!place.from_job.empty() && place.uid.empty()) {
@@ -182,7 +173,7 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                             .identity = IdentityOf(options, made),
                             .mirror = optimizer.mirror(),
                             .sharded = made.workload->sharded()},
-                           state, membership, clock);
+                           optimizer.state(), membership, clock);
 }
 
 // Computing threads for a world: its ranks share the node's cores.
@@ -216,17 +207,15 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   Buckets buckets(workload.parameters(), prepared->buckets,
                   MemoryOf(prepared->gpu.get(), options.compression));
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
-  BucketTuner tuner;
-  const TrainableState state = StateOf(options, optimizer, tuner);
   const Result<std::unique_ptr<StateKeeper>> keeper =
-      OpenKeeper(options, made, optimizer, state, **membership, clock);
+      OpenKeeper(options, made, optimizer, **membership, clock);
   if (!keeper.ok()) return keeper.error();
   const Result<std::unique_ptr<RowCodec>> codec =
       MakeCodec(prepared->gpu.get(), options.compression);
   if (!codec.ok()) return codec.error();
   Session session(**membership,
                   MakeCommunicators(prepared->gpu.get(), left_behind, options.transport), buckets,
-                  state, *audit, clock,
+                  optimizer.state(), *audit, clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),
@@ -236,8 +225,7 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                    .sharded = workload.sharded(),
                    .timeline = timeline ? &*timeline : nullptr,
                    .codec = codec->get(),
-                   .mirror = optimizer.mirror(),
-                   .tuner = options.tune_buckets ? &tuner : nullptr});
+                   .mirror = optimizer.mirror()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,

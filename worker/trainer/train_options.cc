@@ -13,7 +13,6 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr char kAuto[] = "auto";
 constexpr double kMaxRate = 1e6;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
@@ -160,18 +159,11 @@ void AddTransportFlag(CLI::App& app, TrainOptions& options) {
 }
 
 void AddBucketFlag(CLI::App& app, TrainOptions& options) {
-  const CLI::Range mib(0.001, 4096.0);
-  app.add_option_function<std::string>(
-         "--bucket-mib",
-         [&options](const std::string& size) {
-           options.tune_buckets = size == kAuto;
-           if (!options.tune_buckets) options.bucket_mib = std::stod(size);
-         },
-         "MiB of gradients, of whole parameters, that are reduced at once while backward goes on; "
-         "the first bucket is smaller. auto: as large as measuring between the ranks says; "
-         "training again then has the same bits only with the number that the log names")
-      ->check(CLI::IsMember({kAuto}) | mib)
-      ->default_str("16");
+  app.add_option("--bucket-mib", options.bucket_mib,
+                 "MiB of gradients, of whole parameters, that are reduced at once while backward "
+                 "goes on; the first bucket is smaller")
+      ->check(CLI::Range(0.001, 4096.0))
+      ->capture_default_str();
 }
 
 void AddStateFlags(CLI::App& app, TrainOptions& options) {
@@ -288,21 +280,6 @@ Result<void> CheckPartialFc(const TrainOptions& options) {
   if (options.max_shift != 0) return wrong("--max-shift is not for --workload=partial-fc");
   if (Result<partial_fc::Margin> margin = partial_fc::ParseMargin(flags.margin); !margin.ok()) {
     return margin.error();
-  }
-  return {};
-}
-
-Result<void> CheckBuckets(const TrainOptions& options) {
-  const auto refuse = [](const char* why) {
-    return Error{ErrorKind::kInvalid, std::string("--bucket-mib=auto ") + why};
-  };
-  if (!options.tune_buckets) return {};
-  if (options.compression != Compression::kNone) {
-    return refuse(
-        "is not for --compression, which remembers what it owes by bucket: pass a number");
-  }
-  if (!options.membership_schedule.empty()) {
-    return refuse("would measure again: a replay needs the number that the job's log names");
   }
   return {};
 }
@@ -429,7 +406,6 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
       std::chrono::milliseconds(static_cast<int64_t>(given.timeout_seconds * 1000));
   if (Result<void> checked = CheckRestore(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
-  if (Result<void> checked = CheckBuckets(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckPrecision(parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckPartialFc(parsed.options); !checked.ok()) return checked.error();
   return parsed;

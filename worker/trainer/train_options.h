@@ -67,7 +67,6 @@ struct TrainOptions {
   Compression compression = Compression::kNone;
   Precision precision = Precision::kFloat32;
   double bucket_mib = 16;
-  bool tune_buckets = false;  // instead
 
   PartialFcFlags partial_fc;
 

@@ -92,9 +92,6 @@ TEST(Buckets, AveragesStayTogetherBesideTheScalars) {
   EXPECT_EQ(buckets.exact_count(), 21U);
   EXPECT_EQ(buckets.weight_gradients().numel(), 4);
   EXPECT_EQ(buckets.weight_gradients().data_ptr(), buckets.flat_gradients().data_ptr());
-
-  buckets.Recut({.first_bytes = 1000, .bytes = 1000});
-  EXPECT_EQ(buckets.exact_count(), 21U);
 }
 
 TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
@@ -115,29 +112,6 @@ TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
   EXPECT_THAT(later_gradients_were_missing, ElementsAre(true, true, false));
   buckets.Flush();
   EXPECT_EQ(ready.size(), 3U);
-}
-
-TEST(Buckets, CutElsewhereTheMemoryAndTheGradientsStay) {
-  Model model;
-  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 2});
-  const auto* memory = buckets.flat_gradients().data_ptr<float>();
-  const Model plain;
-  plain.Loss(Input()).backward();
-  std::vector<int> ready;
-
-  buckets.Recut({.first_bytes = 1, .bytes = 1000, .scalars = 2});
-  ASSERT_EQ(buckets.count(), 2);
-  EXPECT_EQ(buckets.Bucket(0).count, 4U);
-  EXPECT_EQ(buckets.Bucket(1).count, 18U + 2U);
-  EXPECT_EQ(buckets.Gradients().count, 22U);
-  buckets.Arm([&](int index) { ready.push_back(index); });
-  model.Loss(Input()).backward();
-
-  EXPECT_THAT(ready, ElementsAre(0, 1));
-  EXPECT_EQ(buckets.flat_gradients().data_ptr<float>(), memory);
-  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
-    EXPECT_TRUE(at::equal(model.parameters[i].grad(), plain.parameters[i].grad())) << i;
-  }
 }
 
 TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {

@@ -53,7 +53,6 @@ struct RankScript {
   std::string snapshots{};
   bool every_checkpoint = false;  // none is skipped, because steps wait for the one before
   Compression compression = Compression::kNone;
-  bool tune_buckets = false;
   // What is trained instead of an ExactWorkload; it calls `at` and `at_evaluation` itself.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
 };
@@ -230,7 +229,7 @@ class ElasticRank {
     if (thread_.joinable()) thread_.join();
     return summary_;
   }
-  // Parameters, then velocity, then loss scale and size of buckets where there are any.
+  // Parameters, then velocity, then loss scale where there is one.
   const std::vector<float>& state() const { return state_; }
   // Of a sharded state: this rank's rows at the end, and which is the first.
   const std::vector<float>& shard() const { return shard_; }
@@ -292,9 +291,7 @@ class ElasticRank {
     kept_where.identity.model = workload->model();
     kept_where.identity.shaping = script.shaping;
     kept_where.sharded = workload->sharded();
-    BucketTuner tuner;
-    TrainableState state = optimizer.state();
-    if (script.tune_buckets) state.push_back(tuner.state());
+    const TrainableState state = optimizer.state();
     const auto keeper = StateKeeper::Open(std::move(kept_where), state, membership, clock);
     ASSERT_TRUE(keeper.ok()) << keeper.error().message;
     kept = keeper->get();
@@ -306,8 +303,7 @@ class ElasticRank {
                      .entered = script.entered,
                      .keeper = keeper->get(),
                      .sharded = workload->sharded(),
-                     .codec = codec.get(),
-                     .tuner = script.tune_buckets ? &tuner : nullptr});
+                     .codec = codec.get()});
     const Result<void> joined = session.Join();
     TrainPlan plan;
     plan.steps = steps;

@@ -137,40 +137,6 @@ TEST_P(ElasticOnTest, AScaledLossThatOverflowsIsScaledLessByAllRanksAndByThoseTh
   ExpectCleanAudit();
 }
 
-// Alone it has nothing to measure; the first world of several does, and who joins later takes it
-// over.
-TEST_P(ElasticOnTest, ChoosesTheSizeOfBucketsOnceAndForAll) {
-  Gate second(6);
-  Gate third(12);
-  const auto passes = [&](int64_t step) {
-    second.Pass(step);
-    third.Pass(step);
-  };
-  Start("a", {.at = passes, .tune_buckets = true});
-  launcher_.Form({"a"});
-  const auto grow = [&](Gate& gate, const std::string& joiner, const FakeLauncher::Names& before,
-                        const FakeLauncher::Names& after) {
-    gate.AwaitReached();
-    Start(joiner, {.tune_buckets = true});
-    launcher_.AwaitWaiting({joiner});
-    launcher_.Switch();
-    gate.Open();
-    launcher_.AwaitBoundary(before);
-    launcher_.Form(after);
-  };
-  grow(second, "b", {"a"}, {"a", "b"});
-  grow(third, "c", {"a", "b"}, {"a", "b", "c"});
-
-  std::vector<float> wanted = TrainAlone(kLast);
-  wanted.push_back(1);  // the whole model fits one grain
-  for (ElasticRank& rank : ranks_) {
-    const Result<RunSummary>& summary = rank.Await();
-    ASSERT_TRUE(summary.ok()) << rank.name() << ": " << summary.error().message;
-    EXPECT_EQ(rank.state(), wanted) << rank.name();
-  }
-  ExpectCleanAudit();
-}
-
 TEST_P(ElasticOnTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
   ElasticRank& a = Start("a");
   Start("b");

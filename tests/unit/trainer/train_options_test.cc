@@ -104,8 +104,6 @@ TEST(TrainOptions, EveryWorkloadHasSyntheticData) {
 
 TEST(TrainOptions, KnowsTheFormatsInWhichGradientsTravel) {
   EXPECT_EQ(Parse({"--compression=bf16"})->options.compression, Compression::kBFloat16);
-  EXPECT_TRUE(Parse({"--bucket-mib=auto"})->options.tune_buckets);
-  EXPECT_FALSE(Parse({"--bucket-mib=auto", "--bucket-mib=2.5"})->options.tune_buckets);
   EXPECT_EQ(Parse({"--bucket-mib=2.5"})->options.bucket_mib, 2.5);
   EXPECT_EQ(Parse({"--precision=bf16"})->options.precision, Precision::kBFloat16);
   EXPECT_EQ(Parse({"--precision=fp16"})->options.precision, Precision::kFloat16);
@@ -193,9 +191,6 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--momentum=1"}, "--momentum"},
       {{"--bucket-mib=0"}, "--bucket-mib"},
       {{"--bucket-mib=large"}, "--bucket-mib"},
-      {{"--bucket-mib=auto", "--compression=fp16"}, "--bucket-mib=auto is not for --compression"},
-      {{"--bucket-mib=auto", "--membership-schedule=/tmp/schedule", "--store=/tmp/s"},
-       "the number that the job's log names"},
       {{"--check-build", "--dry-run"}, "--dry-run"},
       {{"--workload=partial-fc", "--data=synthetic"}, "--data=synthetic needs --classes"},
       {{"--workload=partial-fc", "--sample-rate=0"}, "--sample-rate must be above 0"},
