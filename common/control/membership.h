@@ -57,7 +57,7 @@ enum class RankPhase {
   kCompute,   // forward and backward
   kReduce,    // waits for the other ranks' gradients
   kUpdate,    // of the parameters
-  kEvaluate,  // after the last step; keeps the state or the timeline: what may take long by itself
+  kEvaluate,  // after the last step; keeps the state: what may take long by itself
   kDone       // waits for the release of all
 };
 inline constexpr std::array<const char*, 9> kRankPhaseNames = {

@@ -141,7 +141,6 @@ uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made) {
   fingerprint.Add(made.workload->model());
   fingerprint.Add(std::to_string(options.bucket_mib));
   fingerprint.Add(std::to_string(options.partial_fc.buddy_every));
-  fingerprint.Add(options.timeline.empty() ? "" : "timeline");  // costs collectives
   fingerprint.Add(RINGMASTER_VERSION);
   return fingerprint.value();
 }

@@ -10,7 +10,6 @@
 #include <ATen/ATen.h>
 
 #include "common/base/log.h"
-#include "worker/trainer/comm/gather_texts.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -280,13 +279,6 @@ Result<std::optional<NotFinite>> Session::FindNotFinite(
     found.parameter = all[rank];
   }
   return std::optional<NotFinite>(found);
-}
-
-Result<std::optional<std::vector<std::string>>> Session::Gather(const std::string& mine) {
-  Result<std::vector<std::string>> texts =
-      GatherTexts(*communicator_, mine, clock_.Now() + options_.timeout);
-  if (texts.ok()) return std::optional(*std::move(texts));
-  return GoOn(texts.error(), std::optional<std::vector<std::string>>());
 }
 
 // All ranks' parts of the last checkpoint, before rank 0 may complete it.

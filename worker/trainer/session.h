@@ -62,8 +62,7 @@ struct SessionOptions {
   std::shared_ptr<Position> position{};  // where this rank says where it stands; null: nowhere
   StateKeeper* keeper = nullptr;    // outlives the session; null: the state is kept nowhere else
   ShardedState* sharded = nullptr;  // outlives the session; null: all state is replicated
-  // Outlives the session; null: no timeline. On all ranks or on none, since it costs collectives.
-  Timeline* timeline = nullptr;
+  Timeline* timeline = nullptr;     // outlives the session; null: no timeline
   // Outlives the session; null: gradients travel as they are, as averages and scalars always do.
   RowCodec* codec = nullptr;
   StateMirror* mirror = nullptr;  // outlives the session; null: the state is in host memory
@@ -130,10 +129,6 @@ class Session {
   // and this is another world.
   Result<bool> Sum(std::span<float> values);
 
-  // Every rank's text, by rank, on rank 0; empty on the others. Between steps, on every rank.
-  // Nothing: this is another world.
-  Result<std::optional<std::vector<std::string>>> Gather(const std::string& mine);
-
   // After the last step, on every rank: true when all of them may end. False: this is another
   // world, in which the state may be measured again.
   Result<bool> Finish(const control::Progress& progress);
@@ -176,7 +171,6 @@ class Session {
   Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
   Result<void> Confirm();
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
-  Result<void> AlignClock();
   WorkHandle ReduceBucket(int index);
   void EnterCompression(const Adopted& adopted);
   std::function<bool()> WorldOver() const;

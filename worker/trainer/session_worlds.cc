@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "worker/trainer/session.h"
-#include "worker/trainer/timeline/clock_alignment.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -84,9 +83,6 @@ Result<void> Session::Enter() {
   if (adopted.ok() && held_.origin == StateOrigin::kOther) {
     if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
   }
-  if (adopted.ok()) {
-    if (const Result<void> aligned = AlignClock(); !aligned.ok()) adopted = aligned.error();
-  }
   if (!adopted.ok()) {
     Leave(adopted.error());  // before the memory that its operations work on
     return adopted.error();
@@ -131,15 +127,6 @@ void Session::EnterCompression(const Adopted& adopted) {
     reducer_ = std::make_unique<CompressedReducer>(*communicator_, *options_.codec, *feedback_);
   }
   audit_.Entered(world_, options_.global_batch, adopted, residuals);
-}
-
-Result<void> Session::AlignClock() {
-  if (options_.timeline == nullptr) return {};
-  const Result<int64_t> offset =
-      AlignClocks(*communicator_, clock_, options_.timeline->offset(), StepDeadline());
-  if (!offset.ok()) return offset.error().WithContext("aligning the clocks of all ranks");
-  options_.timeline->SetOffset(*offset);
-  return {};
 }
 
 // Brings all ranks to one state, the sharded part included.

@@ -13,7 +13,6 @@
 
 #include "common/base/log.h"
 #include "worker/trainer/out_of_memory.h"
-#include "worker/trainer/timeline/timeline_file.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -72,9 +71,6 @@ class Trainer {
       if (!evaluated.ok()) return evaluated.error().WithContext("measuring the held-out accuracy");
       if (!*evaluated) continue;
       Summarise();
-      const Result<bool> traced = WriteTimeline();
-      if (!traced.ok()) return traced.error();
-      if (!*traced) continue;
       const Result<bool> finished = session_.Finish(progress_);
       if (!finished.ok()) return finished.error();
       released = *finished;
@@ -217,24 +213,6 @@ class Trainer {
     summary_.held_out_samples = samples;
     summary_.accuracy =
         samples > 0 ? static_cast<double>(correct[0]) / static_cast<double>(samples) : -1;
-    return true;
-  }
-
-  // False: this is another world.
-  Result<bool> WriteTimeline() {
-    if (plan_.timeline == nullptr) return true;
-    const World& world = session_.world();
-    const auto rank = static_cast<std::size_t>(world.rank);
-    session_.position().Enter(control::RankPhase::kReduce);
-    const auto texts = session_.Gather(plan_.timeline->ToTraceEvents(
-        world.rank, rank < world.members.size() ? world.members[rank] : ""));
-    if (!texts.ok()) return texts.error();
-    if (!texts->has_value()) return false;
-    if (world.rank != 0) return true;
-    session_.position().Enter(control::RankPhase::kEvaluate);  // to write it may take long
-    if (auto written = WriteTimelineFile(plan_.timeline_file, **texts); !written.ok()) {
-      LogWarn("Wrote no timeline", {{"reason", written.error().message}});
-    }
     return true;
   }
 

@@ -27,7 +27,6 @@ struct TrainPlan {
   bool skip_not_finite =
       false;  // go on after a step that gave no finite numbers, without its update
   Timeline* timeline = nullptr;  // null: none
-  std::string timeline_file{};   // where rank 0 writes those of all ranks at the end
 };
 
 // Runs on a joined session until every rank was released; `log` is written by whoever is rank 0.

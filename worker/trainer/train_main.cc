@@ -5,9 +5,10 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <sched.h>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -32,7 +33,6 @@
 #include "worker/trainer/process_age.h"
 #include "worker/trainer/replay_membership.h"
 #include "worker/trainer/timeline/timeline.h"
-#include "worker/trainer/timeline/timeline_file.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/train_options.h"
 
@@ -40,8 +40,25 @@ namespace ringmaster::trainer {
 namespace {
 
 // Ends at once, wherever the rank is: what is committed is logged line by line, and nothing else
-// needs goodbye.
+// needs goodbye but a timeline.
 void EndOnSigterm(int) { _exit(128 + SIGTERM); }
+
+// SIGTERM is that thread's from here on: it writes the timeline first. REQUIRES: there is no other
+// thread yet.
+std::jthread WriteOnSigterm(Timeline& timeline) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return std::jthread([&timeline, signals](const std::stop_token& stop) {
+    constexpr timespec kPiece{.tv_sec = 0, .tv_nsec = 50'000'000};
+    while (!stop.stop_requested()) {
+      if (sigtimedwait(&signals, nullptr, &kPiece) != SIGTERM) continue;
+      timeline.Write();
+      EndOnSigterm(SIGTERM);
+    }
+  });
+}
 
 int CoresOf(const World& world) {
   cpu_set_t set;
@@ -188,10 +205,12 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   if (!log.ok()) return log.error();
   Result<AuditLog> audit = AuditLog::Open(options.audit_log);
   if (!audit.ok()) return audit.error();
-  std::optional<Timeline> timeline;
+  std::unique_ptr<Timeline> timeline;
+  std::jthread on_sigterm;
   if (!options.timeline.empty()) {
-    if (auto writable = CheckTimelineFile(options.timeline); !writable.ok()) return writable;
-    timeline.emplace(clock);
+    timeline = std::make_unique<Timeline>(options.timeline, clock);
+    if (auto made = timeline->MakeFolder(); !made.ok()) return made;
+    on_sigterm = WriteOnSigterm(*timeline);
     position->Observe([&timeline](control::RankPhase phase) {
       timeline->Enter(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
     });
@@ -219,11 +238,15 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),
-                   .entered = [&](const World& world) { SetThreads(options, world); },
+                   .entered =
+                       [&](const World& world) {
+                         SetThreads(options, world);
+                         if (timeline) timeline->EnterWorld(world);
+                       },
                    .position = position,
                    .keeper = keeper->get(),
                    .sharded = workload.sharded(),
-                   .timeline = timeline ? &*timeline : nullptr,
+                   .timeline = timeline.get(),
                    .codec = codec->get(),
                    .mirror = optimizer.mirror()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined;
@@ -232,9 +255,9 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                        .log_every = options.log_every,
                        .process_millis = ProcessAgeMillis,
                        .skip_not_finite = options.skip_not_finite,
-                       .timeline = timeline ? &*timeline : nullptr,
-                       .timeline_file = options.timeline};
+                       .timeline = timeline.get()};
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
+  if (timeline) timeline->Write();
   if (!summary.ok() && summary.error().reason != kReplayed) return summary.error();
   return {};
 }

@@ -86,9 +86,11 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
                  "where every rank writes what ringmaster-audit checks: a folder, or a file "
                  "(*.jsonl); empty: nowhere")
       ->envname("RINGMASTER_AUDIT_LOG");
-  app.add_option("--timeline", options.timeline,
-                 "a file for rank 0 to write what every rank did when, at the end: a trace for "
-                 "chrome://tracing or Perfetto; empty: none");
+  app.add_option(
+      "--timeline", options.timeline,
+      "a folder for this rank's trace, written at its end: what it did when, for "
+      "chrome://tracing or Perfetto; worker/trainer/timeline/merge.py joins those of all ranks; "
+      "empty: none");
   app.add_option_function<std::string>(
          "--not-finite",
          [&options](const std::string& choice) { options.skip_not_finite = choice == "skip"; },

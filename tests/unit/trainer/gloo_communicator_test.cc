@@ -7,13 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/communicator_tests.h"
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/comm/gather_texts.h"
 #include "worker/trainer/comm/loopback_communicator.h"
-#include "worker/trainer/timeline/clock_alignment.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -29,36 +26,6 @@ class GlooCommunicatorTest : public ::testing::Test {
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(OverGloo, CommunicatorTest, GlooCommunicator);
-
-TEST_F(GlooCommunicatorTest, TextsComeTogetherOnRankZero) {
-  RunRanks(3, [&](const World& world) {
-    GlooCommunicator communicator(world, In(kLong), left_behind);
-
-    const auto texts = GatherTexts(
-        communicator, std::string(static_cast<std::size_t>(world.rank), 'x'), In(kLong));
-
-    ASSERT_TRUE(texts.ok()) << texts.error().message;
-    if (world.rank == 0) {
-      EXPECT_THAT(*texts, ::testing::ElementsAre("", "x", "xx"));
-    } else {
-      EXPECT_TRUE(texts->empty());
-    }
-  });
-}
-
-TEST_F(GlooCommunicatorTest, RanksAgreeOnOneClock) {
-  RunRanks(3, [&](const World& world) {
-    GlooCommunicator communicator(world, In(kLong), left_behind);
-    // A clock of its own for each rank.
-    FakeClock clock;
-    clock.Advance(seconds(100) * world.rank);
-
-    const auto offset = AlignClocks(communicator, clock, 7000, In(kLong));
-
-    ASSERT_TRUE(offset.ok()) << offset.error().message;
-    EXPECT_EQ(*offset, 7000 - 100'000'000'000 * world.rank) << "rank 0 keeps its own";
-  });
-}
 
 TEST_F(GlooCommunicatorTest, APeerThatNeverComesEndsAtTheDeadline) {
   World world;

@@ -1,33 +1,39 @@
 #include "worker/trainer/timeline/timeline.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
 
 namespace ringmaster::trainer {
 namespace {
 
+using std::chrono::nanoseconds;
+
 constexpr std::array<const char*, 3> kTrackNames = {"phases", "computing", "network"};
 
-double Micros(Timeline::Time time, int64_t offset_nanos) {
-  const auto nanos =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  return static_cast<double>(nanos + offset_nanos) / 1000;
-}
+double Micros(nanoseconds time) { return static_cast<double>(time.count()) / 1000; }
 
-std::string ToTraceEvent(const Timeline::Event& event, int rank, int64_t offset_nanos) {
+// `wall_clock` is what its time and ours differ by.
+std::string ToTraceEvent(const Timeline::Event& event, int rank, nanoseconds wall_clock) {
   std::string arguments = "\"step\":" + std::to_string(event.step);
   if (event.bucket >= 0) arguments += ",\"bucket\":" + std::to_string(event.bucket);
   if (event.bytes > 0) arguments += ",\"bytes\":" + std::to_string(event.bytes);
-  const double begin = Micros(event.begin, offset_nanos);
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(),
                 R"({"name":"%s","cat":"%s","ph":"X","ts":%.3f,"dur":%.3f,"pid":%d,"tid":%d,)",
-                event.name, kTrackNames[static_cast<std::size_t>(event.track)], begin,
-                Micros(event.end, offset_nanos) - begin, rank, static_cast<int>(event.track));
+                event.name, kTrackNames[static_cast<std::size_t>(event.track)],
+                Micros(event.begin.time_since_epoch() + wall_clock),
+                Micros(event.end - event.begin), rank, static_cast<int>(event.track));
   return text.data() + ("\"args\":{" + arguments + "}}");
 }
 
@@ -39,7 +45,28 @@ std::string ToNameEvent(const char* what, int rank, int track, const std::string
 
 }  // namespace
 
+Result<void> Timeline::MakeFolder() const {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (!error && ::access(folder_.c_str(), W_OK) == 0) return {};
+  return Error{ErrorKind::kInvalid, "--timeline=" + folder_ +
+                                        " is no folder that can be written: " +
+                                        (error ? error.message() : std::strerror(errno))};
+}
+
+void Timeline::EnterWorld(const World& world) {
+  const std::lock_guard lock(mutex_);
+  rank_ = world.rank;
+  member_ = world.members.at(static_cast<std::size_t>(world.rank));
+}
+
+void Timeline::SetStep(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  step_ = step;
+}
+
 void Timeline::Enter(const char* phase) {
+  const std::lock_guard lock(mutex_);
   if (phase_ && std::strcmp(phase_->name, phase) == 0) return;
   const Time now = clock_.Now();
   if (phase_) {
@@ -50,6 +77,7 @@ void Timeline::Enter(const char* phase) {
 }
 
 void Timeline::Add(Event event) {
+  const std::lock_guard lock(mutex_);
   event.step = step_;
   Keep(event);
 }
@@ -59,19 +87,35 @@ void Timeline::Keep(const Event& event) {
   events_.push_back(event);
 }
 
-std::string Timeline::ToTraceEvents(int rank, const std::string& host) const {
+void Timeline::Write() {
+  const std::lock_guard lock(mutex_);
+  if (member_.empty()) return;
+  std::string path = member_;
+  std::replace(path.begin(), path.end(), '/', '-');
+  path = folder_ + "/" + path + ".json";
+  std::ofstream file(path + ".part", std::ios::binary | std::ios::trunc);
+  file << Text();
+  file.close();
+  if (file && std::rename((path + ".part").c_str(), path.c_str()) == 0) return;
+  LogWarn("Wrote no timeline", {{"path", path}, {"reason", std::strerror(errno)}});
+}
+
+std::string Timeline::Text() const {
+  const Time now = clock_.Now();
+  const nanoseconds wall_clock = clock_.WallNow().time_since_epoch() - now.time_since_epoch();
   std::string text =
-      ToNameEvent("process_name", rank, 0, "rank " + std::to_string(rank) + " " + host);
+      "{\"traceEvents\":[\n" +
+      ToNameEvent("process_name", rank_, 0, "rank " + std::to_string(rank_) + " " + member_);
   for (std::size_t track = 0; track < kTrackNames.size(); ++track) {
-    text += ",\n" + ToNameEvent("thread_name", rank, static_cast<int>(track), kTrackNames[track]);
+    text += ",\n" + ToNameEvent("thread_name", rank_, static_cast<int>(track), kTrackNames[track]);
   }
-  for (const Event& event : events_) text += ",\n" + ToTraceEvent(event, rank, offset_nanos_);
+  for (const Event& event : events_) text += ",\n" + ToTraceEvent(event, rank_, wall_clock);
   if (phase_) {
     Event last = *phase_;
-    last.end = clock_.Now();
-    text += ",\n" + ToTraceEvent(last, rank, offset_nanos_);
+    last.end = now;
+    text += ",\n" + ToTraceEvent(last, rank_, wall_clock);
   }
-  return text;
+  return text + "\n]}\n";
 }
 
 TimedPart::TimedPart(Timeline* timeline, const Clock& clock, const char* name)

@@ -3,19 +3,23 @@
 // What this rank did and when, for --timeline: phases of the step, the parts of computing, and the
 // operations on the network, as events of the Chrome trace format
 // (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event
-// Format"). Kept in memory, the newest kMostEvents; clock_alignment.h puts all ranks on one clock
-// and the session collects them.
+// Format"). Kept in memory, the newest kMostEvents, until the rank ends and writes them into a file
+// of its own, by the wall clock of its host; merge.py makes one trace of the files of all ranks.
 
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/membership_source.h"
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread.
+// Thread-safe.
 class Timeline {
  public:
   using Time = Clock::Time;
@@ -33,29 +37,36 @@ class Timeline {
     std::size_t bytes = 0;
   };
 
-  explicit Timeline(const Clock& clock) : clock_(clock) {}
+  // `clock` outlives the object.
+  Timeline(std::string folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
 
+  // Before training: makes the folder. kInvalid in a sentence where it cannot be written into.
+  Result<void> MakeFolder() const;
+
+  // Says who this rank is, which the file is named after.
+  void EnterWorld(const World& world);
   // The step that events belong to from here on.
-  void SetStep(int64_t step) { step_ = step; }
+  void SetStep(int64_t step);
   // A phase begins, and with it the one before ends. The same one again goes on.
   void Enter(const char* phase);
   // Its step is filled in.
   void Add(Event event);
 
-  // What to add to this process's clock, in nanoseconds, to have the clock of all ranks.
-  void SetOffset(int64_t nanos) { offset_nanos_ = nanos; }
-  int64_t offset() const { return offset_nanos_; }
-
-  // All events so far, and the names of the tracks, as trace events of process `rank`, separated by
-  // commas; no newline at the end. `host` names the process. The phase that goes on ends now.
-  std::string ToTraceEvents(int rank, const std::string& host) const;
+  // Writes all events so far, the phase that goes on as if it ended now. A warning where it fails;
+  // nothing where the rank was in no world.
+  void Write();
 
  private:
+  std::string Text() const;
   void Keep(const Event& event);
 
+  const std::string folder_;
   const Clock& clock_;
+
+  std::mutex mutex_;  // guards all below
+  int rank_ = 0;
+  std::string member_;
   int64_t step_ = 0;
-  int64_t offset_nanos_ = 0;
   std::optional<Event> phase_;  // that goes on
   std::deque<Event> events_;
 };
