@@ -132,15 +132,12 @@ void ManagedSlots::OnRankExit(int index, const RankEnd& end) {
   exit.last_lines = end.last_lines;
 
   std::optional<std::chrono::milliseconds> delay;
-  if (asked) {
-    delay = std::chrono::milliseconds(0);
-  } else if (!meant) {
-    delay = slot.restart.OnEnd(end.end, end.lived, had_world);
-  }
-  if (ending_ || !leaving_.empty()) delay.reset();
+  if (!meant) delay = slot.restart.OnEnd(end.end, end.lived, had_world);
+  if (asked) delay.emplace(0);
+  const bool again = delay.has_value() && !ending_ && leaving_.empty();
 
   slot.running = slot.connected = slot.stopping = false;
-  slot.given_up = !delay.has_value();
+  slot.given_up = !again;
   slot.output.EndLines();
   Route(index);
   ReportExit(index, std::move(exit));
@@ -149,7 +146,7 @@ void ManagedSlots::OnRankExit(int index, const RankEnd& end) {
   const bool never_began = place.has_value() && !had_world && slot.given_up;
   if (asked) EndAttaches(index, AsAsked());
   if (meant || never_began) EndAttaches(index, slot.exit_report->exit);
-  if (!delay.has_value()) return;
+  if (!again) return;
   if (*delay == std::chrono::milliseconds(0)) return StartFresh(index);
   LogInfo("Waits before it starts a rank again", {{"slot", index}, {"millis", delay->count()}});
   actions_->RestartRankAfter(index, *delay);
