@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by figures that need a real cluster: three nodes with Ringmaster installed, and a namespace `bench` that enforces Pod
 # Security `restricted`. CLUSTER_NAME names a running one to use instead; one that was started here is stopped at the end.
 . "$(dirname "${BASH_SOURCE[0]}")/../deploy/lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
 # Sourced by the scripts of the figures: Release builds of what they measure, each in a build tree of its own.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1

@@ -22,6 +22,7 @@ start_local_cluster() {
   deploy/local/cluster.sh --name "$NAME" up "$NODES"
   eval "$(deploy/local/cluster.sh --name "$NAME" env)"
   say "images into the nodes"
+  # shellcheck disable=SC2046  # one path a word
   deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator worker-debian13)
 }
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the demo, the end-to-end tests and the figures: install Ringmaster into a cluster and prepare a namespace for its users.
 # Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets nothing but functions and `repository`.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

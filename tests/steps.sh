@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run.sh: steps, the tests of a build tree as one, and the closing line.
 reports=$(mktemp -d)
 started=$SECONDS

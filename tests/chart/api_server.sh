@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # lib.sh sets them
 # An API server of the test's own, without controllers. Sourced after lib.sh.
 [ -x "$programs/kube-apiserver" ] || fail "no API server: run deploy/local/build.sh"
 cluster=chart-$$

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
 # What every test of the chart needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

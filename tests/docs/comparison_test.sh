@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Every test, script, figure and page that docs/comparison.md names exists, and no "yes" of ours stands without one.
+# shellcheck disable=SC2016  # the backticks are those of Markdown
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 page=docs/comparison.md
@@ -11,17 +12,17 @@ written=$(grep -rhoE '^TEST(_F|_P)?\([A-Za-z]+, [A-Za-z0-9]+' tests --include='*
 missing=$(comm -23 <(echo "$named") <(echo "$written"))
 [ -z "$missing" ] || fail "no such tests: $missing"
 
-for path in $(grep -oE '`tests/[a-z0-9_/]+(\.sh)?`' "$page" | tr -d '`' | sort -u); do
+while read -r path; do
   [ -e "$path" ] || fail "no $path"
-done
-for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//; s/ ".*"$//' | grep -v '^https://' | sort -u); do
+done < <(grep -oE '`tests/[a-z0-9_/]+(\.sh)?`' "$page" | tr -d '`' | sort -u)
+while read -r link; do
   [ -e "docs/$link" ] || fail "no docs/$link"
-done
-for figure in $(grep -oE '\bB[0-9]+\b' "$page" | sort -u); do
+done < <(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//; s/ ".*"$//' | grep -v '^https://' | sort -u)
+while read -r figure; do
   grep -E "^\| $figure \|" bench/README.md >/dev/null || fail "no figure $figure"
-done
-for figure in $(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 3 {print $(NF - 1)}' "$page" | grep -oE '\bB[0-9]+\b' | sort -u); do
+done < <(grep -oE '\bB[0-9]+\b' "$page" | sort -u)
+while read -r figure; do
   grep -E "\| $figure \|" bench/RESULTS.md >/dev/null || fail "$figure has no result"
-done
+done < <(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 3 {print $(NF - 1)}' "$page" | grep -oE '\bB[0-9]+\b' | sort -u)
 bare=$(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 4 && $(NF - 2) ~ /^ (\*\*)?yes/ && $(NF - 1) !~ /`|B[0-9]|\]\(/ {print $2}' "$page")
 [ -z "$bare" ] || fail "a yes that nothing shows: $bare"

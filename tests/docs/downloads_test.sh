@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What our scripts fetch is pinned: wheels by SHA-256 (Go modules by go.sum, Debian's packages by its signatures).
+# shellcheck disable=SC2016  # awk and the planted scripts expand them
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }

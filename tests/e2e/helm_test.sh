@@ -44,7 +44,8 @@ managed() { of_job 'conditions[?(@.type=="Managed")].status'; }
 assert_equal "Managed after uninstalling" False "$(managed)"
 assert_equal "finalizers of a job whose checkpoints go with it, after uninstalling" "" "$(finalizers)"
 kubectl -n "$namespace" delete trainingjob held --timeout=$((60 * patience))s >/dev/null || fail "nobody lets the job go"
-[ -z "$(kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall)" ] || fail "the hook left objects"
+! kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall >/dev/null || fail "the hook left objects"
 install_chart
 undisturbed "installing again"
+# shellcheck disable=SC2016  # evaluated at each attempt
 wait_for "the job to be managed again" 60 eval '[ "$(managed)" = True ]'

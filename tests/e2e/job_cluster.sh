@@ -13,6 +13,7 @@ case ${1:-} in
     # shellcheck disable=SC2046 # one path a word
     cluster load $("$repository/images/build.sh" --archives)
     "$repository/deploy/local/build.sh" helm
+    # shellcheck disable=SC2119  # with no values of its own
     install_chart
     ;;
   down) cluster down ;;

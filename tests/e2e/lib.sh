@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What every end-to-end test of a job needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 # The cluster RINGMASTER_E2E_CLUSTER is up, with Ringmaster installed (job_cluster.sh, a ctest fixture). Each test works as a
 # namespace editor in a namespace of its own that enforces Pod Security `restricted`, and removes it at the end.
@@ -68,7 +69,8 @@ show_state() {
   kubectl -n "$namespace" describe trainingjobs | tail -60 || true
   local pod
   for pod in $(kubectl -n "$namespace" get pods -o name); do
-    echo "--- $pod" && kubectl -n "$namespace" logs "$pod" --tail=30 || true
+    echo "--- $pod"
+    kubectl -n "$namespace" logs "$pod" --tail=30 || true
   done
   kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=30 || true
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every sample of deploy/samples does what its first lines say, with this tree's image; digits.yaml does so in digits_test.sh.
 # rdma.yaml asks for what no node here has: its Pods get it where nodes advertise it, and the job says that there are no GPUs.
+# shellcheck disable=SC2317  # functions are called by name: wait_for, before_*, sample_*
 . "$(dirname "$0")/lib.sh"
 new_namespace samples
 samples=$repository/deploy/samples

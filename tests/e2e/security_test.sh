@@ -57,6 +57,7 @@ spec:
       securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 Y
 kubectl -n ringmaster-system wait pod/stranger --for=condition=Ready --timeout=$((60 * patience))s >/dev/null
+# shellcheck disable=SC2016  # the shell in the Pod expands them
 say_to_operator() { # port bytes, as printf takes them: what it answers
   kubectl -n ringmaster-system exec stranger -- timeout 10 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf "$3" >&3 && cat <&3' - "${address%% *}" "$1" "$2" 2>/dev/null || true
 }
