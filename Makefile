@@ -6,7 +6,7 @@ NAME ?= ringmaster
 NODES ?= 3
 F ?=
 
-.PHONY: demo test unit transcripts figure soak images cluster-up cluster-down clean help
+.PHONY: demo test unit lint lint-all transcripts figure soak images cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -16,6 +16,12 @@ test: ## build everything and run every test: unit, fuzz, integration, runtime, 
 
 unit: ## build the dev preset and run the unit tests alone
 	@tests/run.sh unit
+
+lint: ## check the files that differ from main (LINT_BASE= names another commit): format, includes, clang-tidy and more
+	@tests/lint/run.sh changed
+
+lint-all: ## the same for every file, without clang-tidy
+	@tests/lint/run.sh all
 
 transcripts: ## record tests/transcripts again: after a change of what operator, launcher, agents or ranks say
 	@cmake --preset dev >/dev/null && cmake --build --preset dev --target transcript_test

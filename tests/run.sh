@@ -3,7 +3,7 @@
 # of test cases.
 #
 #   tests/run.sh unit     the dev build's unit tests
-#   tests/run.sh all      unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
+#   tests/run.sh all      lint, unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
 # One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
 # trainer with CUDA, which needs no GPU; libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
@@ -37,8 +37,12 @@ outcome() { # name: shows what the command has said and says, until its end
   wait "$process"
 }
 
-build() { # preset cmake-arguments...
+configure() { # preset
   cmake --preset "$1" >"$reports/configure-$1.log" || { cat "$reports/configure-$1.log"; return 1; }
+}
+
+build() { # preset cmake-arguments...
+  configure "$1" || return
   cmake --build --preset "$@" -- -k 0
 }
 
@@ -51,6 +55,9 @@ step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
 if [ "$what" = all ]; then
   meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm prometheus
   meanwhile images images/build.sh
+fi
+if [ "$what" = all ] && step "configure: dev" configure dev; then
+  step "lint" run_tests dev lint -j2 -L '^lint$' || true
 fi
 if step "build: dev (ASan)" build dev; then
   step "unit tests" run_tests dev unit -j2 -L '^unit$' || true

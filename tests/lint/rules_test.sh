@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Each check refuses a violation that is planted in a small tree, and says where it is.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+fail() { echo "FAILED: $*" >&2; exit 1; }
+unset LINT_BASE
+export CCACHE_DISABLE=1 LINT_JOBS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree
+mkdir -p "$tree"/{tests,common/base,worker/agent,deploy}
+cp -r tests/lint "$tree/tests"
+cp .clang-format .clang-tidy .shellcheckrc "$tree"
+cd "$tree"
+
+cat >CMakeLists.txt <<'C'
+cmake_minimum_required(VERSION 3.25)
+project(small CXX)
+set(CMAKE_CXX_STANDARD 20)
+include_directories(${PROJECT_SOURCE_DIR})
+add_library(small common/base/sum.cc worker/agent/agent.cc)
+C
+cat >CMakePresets.json <<'J'
+{"version": 4, "configurePresets": [{
+  "name": "lint", "generator": "Ninja", "binaryDir": "${sourceDir}/build/lint",
+  "cacheVariables": {"CMAKE_CXX_COMPILER": "clang++", "CMAKE_EXPORT_COMPILE_COMMANDS": "ON"}}]}
+J
+printf '#pragma once\n\nint Sum(int a, int b);\n' >common/base/sum.h
+printf '#include "common/base/sum.h"\n\nint Sum(int a, int b) { return a + b; }\n' >common/base/sum.cc
+printf '#pragma once\n\nint Run();\n' >worker/agent/agent.h
+printf '#include "worker/agent/agent.h"\n\n#include "common/base/sum.h"\n\nint Run() { return Sum(1, 2); }\n' >worker/agent/agent.cc
+printf '# A page\n\nShort.\n' >README.md
+printf '#!/bin/sh\necho "$1"\n' >deploy/say
+printf 'package small\n\nfunc one() int { return 1 }\n' >deploy/small.go
+printf 'module small\n' >deploy/go.mod
+printf 'common/base:\nworker/agent: common/base\n' >tests/lint/layers.txt
+printf '# Nothing yet.\n' >tests/lint/known_arrows.txt
+printf '/build/\n' >.gitignore
+git init -q -b main
+commit() { git add -A && git -c user.name=test -c user.email=test@localhost commit -q -m "$1"; }
+commit clean
+
+check() { tests/lint/run.sh "$@" >"$work/said" 2>&1; }
+accepted() { # run.sh's arguments...
+  check "$@" || fail "run.sh $*: $(cat "$work/said")"
+}
+refused() { # text check: the check says the text, over all files and over the changed ones; the tree is clean afterwards
+  local scope
+  for scope in all changed; do
+    ! check "$scope" "$2" || fail "$2 ($scope) did not refuse: $1"
+    grep -F -- "$1" "$work/said" >/dev/null || fail "$2 ($scope) was to say '$1', not: $(cat "$work/said")"
+  done
+  git clean -qfd && git checkout -q .
+}
+quick=(format shell gofmt markdown arrows headers tidy)
+! command -v go >/dev/null || quick+=(vet)
+accepted all "${quick[@]}"
+accepted changed
+
+echo "int   Sum(int a);" >>common/base/sum.h
+refused common/base/sum.h format
+
+echo 'echo $1' >>deploy/say
+refused SC2086 shell
+printf '#!/usr/bin/env bash\ncd $1\n' >deploy/new.sh
+refused deploy/new.sh shell
+
+echo 'func  two() int { return 2 }' >>deploy/small.go
+refused deploy/small.go gofmt
+printf '\nimport "fmt"\n\nfunc two() { fmt.Printf("%%d\\n", "two") }\n' | sed -i '1r /dev/stdin' deploy/small.go
+[ "${quick[-1]}" != vet ] || refused 'fmt.Printf' vet
+git checkout -q .
+
+long=$(printf 'word %.0s' {1..40})
+printf '%s\n' "$long" >>README.md
+refused README.md:4 markdown
+printf '| %s |\n\n```\n%s\n```\n[short](https://example.com/%s)\n' "$long" "$long" "${long// /_}" >>README.md
+accepted changed markdown
+git checkout -q .
+
+# The layers: an arrow that points back, a folder and a name that nobody knows, a list that is not exact or grows.
+sed -i '2a #include "worker/agent/agent.h"' common/base/sum.h
+refused 'common/base/sum.h:3: common/base must not include worker/agent/agent.h' arrows
+printf 'common/base -> worker/agent/agent.h\n' >>tests/lint/known_arrows.txt
+refused 'nothing includes this any more' arrows
+mkdir worker/new && touch worker/new/new.h
+refused 'worker/new is not in' arrows
+sed -i 's|"common/base/sum.h"|"sum.h"|' common/base/sum.cc
+refused 'write sum.h as a path' arrows
+printf 'worker/agent:\ncommon/base: worker/agent\nworker/agent: common/base\n' >tests/lint/layers.txt
+refused 'worker/agent is listed twice' arrows
+printf 'common/base: worker/agent\nworker/agent: common/base\n' >tests/lint/layers.txt
+refused 'only folders of lines above, not worker/agent' arrows
+
+sed -i '2a #include "worker/agent/agent.h"' common/base/sum.h
+printf 'common/base -> worker/agent/agent.h\n' >>tests/lint/known_arrows.txt
+commit "a known arrow"
+accepted all arrows
+git checkout -q -b more
+sed -i '2a #include "worker/agent/address.h"' common/base/sum.h
+touch worker/agent/address.h
+printf 'common/base -> worker/agent/address.h\n' >>tests/lint/known_arrows.txt
+refused 'the list must not grow: it has 2 lines, and had 1' arrows
+git checkout -q main
+
+echo 'std::string Text();' >>common/base/sum.h
+refused 'common/base/sum.h does not compile by itself' headers
+
+printf '\nint* Nothing() { return 0; }\n' >>worker/agent/agent.cc
+refused modernize-use-nullptr tidy
+printf '\ninline int* Nothing() { return 0; }\n' >>worker/agent/agent.h
+refused modernize-use-nullptr tidy

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Checks what a reviewer should not have to look for; README.md here says what each check asks for.
+#
+#   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
+#   run.sh all [CHECK...]        every file
+#
+# Checks: format shell gofmt markdown arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
+# leaves out tidy: clang-tidy takes hours for the tree.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+jobs=${LINT_JOBS:-$(nproc)}
+export LINT_JOBS=$jobs
+
+base_of() { # prints the commit that this tree is compared with
+  local branch
+  [ -z "${LINT_BASE:-}" ] || { echo "$LINT_BASE" && return; }
+  for branch in origin/main main; do
+    git merge-base HEAD "$branch" 2>/dev/null && return
+  done
+  echo "run.sh: there is neither origin/main nor main: name a commit in LINT_BASE" >&2
+  return 1
+}
+
+list_files() { # scope
+  if [ "$1" = changed ]; then
+    git diff --name-only --diff-filter=d "$base"
+    git ls-files --others --exclude-standard
+  else
+    # A tree without git, or one that belongs to another user, is looked through as it is.
+    git ls-files --cached --others --exclude-standard 2>/dev/null || find . \( -name build -o -name .git \) -prune -o -type f -printf '%P\n'
+  fi
+}
+
+matching() { # expression: sets `chosen`
+  mapfile -t chosen < <(grep -E "$1" <<<"$files" || true)
+  [ ${#chosen[@]} -gt 0 ]
+}
+
+check_format() {
+  matching '\.(cc|cu|cuh|h)$' || return 0
+  clang-format --dry-run -Werror "${chosen[@]}"
+}
+
+check_shell() {
+  mapfile -t chosen < <(while read -r file; do
+    case $file in
+      *.sh) echo "$file" ;;
+      *.*) ;;
+      *) ! head -n 1 "$file" | grep -aE '^#!.*\b(ba|da)?sh\b' >/dev/null || echo "$file" ;;
+    esac
+  done <<<"$files")
+  [ ${#chosen[@]} -eq 0 ] || shellcheck "${chosen[@]}"
+}
+
+check_gofmt() {
+  matching '\.go$' || return 0
+  local unformatted
+  unformatted=$(gofmt -l "${chosen[@]}") || return
+  [ -z "$unformatted" ] || { gofmt -d "${chosen[@]}" && return 1; }
+}
+
+# Only folders with code of our own: the others list programs that others wrote.
+check_vet() {
+  matching '\.go$' || return 0
+  local folder failed=0
+  while read -r folder; do
+    (cd "$folder" && go vet .) || failed=1
+  done < <(printf '%s\n' "${chosen[@]}" | grep -v '/tools\.go$' | xargs -r -n 1 dirname | sort -u)
+  return "$failed"
+}
+
+check_markdown() {
+  matching '\.md$' || return 0
+  tests/lint/markdown.py 160 "${chosen[@]}"
+}
+
+check_arrows() {
+  local before=
+  [ -z "$base" ] || before=$(git show "$base:tests/lint/known_arrows.txt" 2>/dev/null | grep -c ' -> ' || true)
+  [ "$before" != 0 ] || before=  # the list is new
+  tests/lint/arrows.py ${before:+"$before"}
+}
+
+configure() {
+  cmake --preset lint >build/lint.log 2>&1 || { cat build/lint.log && return 1; }
+}
+
+check_headers() {
+  matching '\.h$' || return 0
+  configure && tests/lint/headers.py "${chosen[@]}"
+}
+
+# clang-tidy finds the flags of a header by itself: those of the source with the nearest name.
+check_tidy() {
+  matching '^(common|operator|worker|tests|bench)/.*\.(cc|h)$' || return 0
+  configure || return
+  local built
+  mapfile -t built < <(tests/lint/headers.py --built "${chosen[@]}")
+  [ ${#built[@]} -eq 0 ] || printf '%s\0' "${built[@]}" | xargs -0 -n 1 -P "$jobs" clang-tidy -p build/lint --quiet
+}
+
+scope=${1:-}
+[ "$scope" = changed ] || [ "$scope" = all ] || { sed -n '2,/^set/s/^# \?//p' "$0" >&2 && exit 2; }
+shift
+checks=("$@")
+if [ $# -eq 0 ]; then
+  checks=(format shell gofmt markdown arrows headers vet)
+  [ "$scope" = all ] || checks+=(tidy)
+fi
+if [ "$scope" = changed ]; then base=$(base_of); else base=$(base_of 2>/dev/null) || base=; fi
+files=$(list_files "$scope" | grep -v '^third_party/' | sort -u | while read -r file; do [ ! -f "$file" ] || echo "$file"; done)
+mkdir -p build
+
+failed=()
+for check in "${checks[@]}"; do
+  declare -F "check_$check" >/dev/null || { echo "run.sh: there is no check '$check'" >&2 && exit 2; }
+  begun=$SECONDS
+  "check_$check" && code=0 || code=$?
+  if [ "$code" = 0 ]; then
+    echo "$check: ok, $((SECONDS - begun)) s"
+  else
+    echo "$check: FAILED, $((SECONDS - begun)) s"
+    failed+=("$check")
+  fi
+done
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}" >&2 && exit 1; }
