@@ -102,7 +102,8 @@ def text_of(value):
             return f"{value:,.0f}"
         return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {text_of(part)}" for key, part in value.items())
+        parts = {key: f"({text_of(part)})" if isinstance(part, dict) else text_of(part) for key, part in value.items()}
+        return ", ".join(f"{key} {text}" for key, text in parts.items())
     if isinstance(value, list):
         return "; ".join(text_of(part) for part in value)
     return str(value).replace("|", "\\|").replace("\n", " ")

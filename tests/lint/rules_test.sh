@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Each check refuses a violation that is planted in a small tree, and says where it is.
+# shellcheck disable=SC2016  # what is written is text for other programs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }

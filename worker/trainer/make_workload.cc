@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "worker/trainer/data/dataset.h"
-#include "worker/trainer/data/labelled_images.h"
 #include "worker/trainer/fingerprint.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/margin_name.h"
@@ -21,6 +19,8 @@ constexpr double kPartialFcWeightDecay = 5e-4;
 int64_t HeldOutOf(const TrainOptions& options) {
   return std::max<int64_t>(1, options.generated_samples / 4);
 }
+
+}  // namespace
 
 Result<Dataset> LoadDigits(const TrainOptions& options) {
   if (options.data == kGeneratedData || options.data == kSyntheticData) {
@@ -50,6 +50,8 @@ Result<LabelledData> LoadLabelled(const TrainOptions& options) {
   }
   return data;
 }
+
+namespace {
 
 SgdOptions SgdOf(const TrainOptions& options, int64_t steps) {
   const double usual = options.workload == kPartialFcWorkload ? kPartialFcWeightDecay : 0;

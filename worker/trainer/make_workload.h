@@ -8,6 +8,8 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "worker/trainer/data/dataset.h"
+#include "worker/trainer/data/labelled_images.h"
 #include "worker/trainer/sgd.h"
 #include "worker/trainer/train_options.h"
 #include "worker/trainer/workloads/workload.h"
@@ -23,6 +25,10 @@ struct MadeWorkload {
 // Computes on `device`, as LibTorch names it. kInvalid: the data cannot be read, or do not fit the
 // flags or the device, in a sentence.
 Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
+
+// The data of these flags: of the workloads mnist and partial-fc. kInvalid: they cannot be read.
+Result<Dataset> LoadDigits(const TrainOptions& options);
+Result<LabelledData> LoadLabelled(const TrainOptions& options);
 
 // All of flags and data that shapes training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);

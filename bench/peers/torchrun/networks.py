@@ -1,5 +1,5 @@
 """The networks that both sides of the figures train: as worker/trainer/workloads/mnist.cc and
-worker/bench/training/image_classifier.cc build them."""
+worker/bench/training/image_classifier.cc build them, and SmallNet as worker/trainer/backbones/small_net.cc."""
 
 import typing
 
@@ -103,6 +103,22 @@ class IResNet18(nn.Module):
     def forward(self, x):
         x = self.bn(self.stages(self.begin(x))).flatten(1)
         return self.head(self.features(self.fc(x)))
+
+
+class SmallNet(nn.Module):
+    """From images to embeddings: the backbone of --backbone=small."""
+
+    def __init__(self, channels, embedding):
+        super().__init__()
+        self.conv1, self.prelu1 = convolution(channels, 8, 3, 2), nn.PReLU(8)
+        self.conv2, self.prelu2 = convolution(8, 16, 3, 2), nn.PReLU(16)
+        self.fc = nn.Linear(16 * 7 * 7, embedding)
+        for layer in (self.conv1, self.conv2):
+            nn.init.normal_(layer.weight, 0, 0.1)
+
+    def forward(self, x):
+        x = self.prelu2(self.conv2(self.prelu1(self.conv1(x))))
+        return self.fc(F.adaptive_avg_pool2d(x, 7).flatten(1))
 
 
 class Network(typing.NamedTuple):

@@ -1,0 +1,148 @@
+"""The figure accuracy: trains with ringmaster-train and with pytorch_training.py on the same data, some seeds each, and
+compares what came of it. The last line is one JSON object.
+
+    compare.py RINGMASTER_TRAIN FIGURE_TRAINING_DATA [OPTION OF RINGMASTER_TRAIN...]
+
+Two sides are alike in a measure if their means differ by at most LIMIT standard errors of such a difference,
+√((s² + s'²) / seeds), where s and s' are the standard deviations of the sides' seeds.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SEEDS = int(os.environ.get("RUNS") or 5)
+LAST = 50  # steps whose mean loss is the final one
+LIMIT = 4
+
+# What deploy/samples/digits.yaml trains, 25 epochs.
+MNIST = ["--workload=mnist", "--global-batch=64", "--steps=553", "--learning-rate=0.03", "--momentum=0.9",
+         "--weight-decay=0", "--max-shift=2"]  # fmt: skip
+PARTIAL_FC = ["--workload=partial-fc", "--data=synthetic", "--classes=10000", "--generated-samples=20000", "--image-side=28",
+              "--backbone=small", "--embedding=64", "--global-batch=128", "--steps=1000", "--learning-rate=0.1",
+              "--momentum=0.9", "--weight-decay=0.0005"]  # fmt: skip
+WHOLE = ["--sample-rate=1"]
+SAMPLED = ["--sample-rate=0.1", "--dense-update"]
+
+
+def check_ended(process, command):
+    """Its standard output."""
+    out, err = process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} ended with exit code {process.returncode}:\n{err[-3000:]}")
+    return out
+
+
+def run_together(commands):
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    return [check_ended(process, command) for process, command in zip(started, commands)]
+
+
+def run(*command):
+    return run_together([command])[0]
+
+
+def pytorch(data, flags, *more):
+    return json.loads(run(sys.executable, "-B", HERE / "pytorch_training.py", data, *flags, *more))
+
+
+class Ringmaster:
+    def __init__(self, program, options):
+        self.program = program
+        self.options = options
+
+    def train(self, data, flags, ranks=1):
+        with tempfile.TemporaryDirectory() as folder:
+            (store := pathlib.Path(folder, "store")).mkdir()
+            world = [f"--world-size={ranks}", f"--store={store}", "--transport=gloo"] if ranks > 1 else []
+            command = [
+                self.program, *flags, "--device=cpu", "--threads=1", "--log-every=1", f"--step-log={folder}/steps",
+                *([f"--checkpoint-dir={folder}/state", "--checkpoint-every=1000000"] if PARTIAL_FC[0] in flags else []),
+                *world, *self.options,
+            ]  # fmt: skip
+            run_together([[*command, *([f"--rank={rank}"] if world else [])] for rank in range(ranks)])
+            lines = [json.loads(line) for line in pathlib.Path(folder, "steps").read_text().splitlines()]
+            result = {"losses": [line["loss"] for line in lines if "loss" in line], **lines[-1]["summary"]}
+            if PARTIAL_FC[0] not in flags:
+                return result
+            evaluated = pytorch(data, flags, f"--checkpoint={folder}/state")
+            if abs(evaluated["accuracy"] - result["accuracy"]) > 0.001:
+                raise SystemExit(f"PyTorch measures another accuracy of the same state: {evaluated}, {result['accuracy']}")
+            return {**result, "identified": evaluated["identified"]}
+
+
+def measures(result):
+    taken = {"loss": statistics.mean(result["losses"][-LAST:])}
+    return taken | {name: 100 * result[name] for name in ("accuracy", "identified") if name in result}
+
+
+def compare(ours, theirs):
+    """By measure: both means and standard deviations, and how many standard errors the means differ by."""
+    compared = {}
+    for name in ours[0]:
+        sides = [[run[name] for run in side] for side in (ours, theirs)]
+        means = [statistics.mean(side) for side in sides]
+        deviations = [statistics.stdev(side) for side in sides]
+        difference = abs(means[0] - means[1])
+        error = (sum(deviation**2 for deviation in deviations) / len(ours)) ** 0.5
+        compared[name] = {
+            "ours": means[0], "pytorch": means[1], "ours_deviation": deviations[0], "pytorch_deviation": deviations[1],
+            "apart": difference / max(error, 1e-9),
+        }  # fmt: skip
+    return compared
+
+
+def main():
+    train, training_data, *options = sys.argv[1:]
+    ringmaster = Ringmaster(train, options)
+    pool = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    sides = {}  # by name: the measures of each seed
+
+    def train_seed(flags, ways):
+        """ways: by name, what to call with the data's folder and the flags."""
+        with tempfile.TemporaryDirectory() as data:
+            run(training_data, data, *flags)
+            started = {name: pool.submit(way, data, flags) for name, way in ways.items()}
+            for name, future in started.items():
+                sides.setdefault(name, []).append(measures(future.result()))
+                print(flags[-1], name, sides[name][-1], file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory() as digits:
+        run(sys.executable, HERE.parent.parent / "tests/data/digits_to_idx.py", digits)
+        for seed in range(1, SEEDS + 1):
+            train_seed([*MNIST, f"--data={digits}", f"--seed={seed}"], {
+                "mnist": ringmaster.train,
+                "mnist, two ranks": lambda data, flags: ringmaster.train(data, flags, ranks=2),
+                "mnist, PyTorch": pytorch,
+            })  # fmt: skip
+    for seed in range(1, SEEDS + 1):
+        train_seed([*PARTIAL_FC, f"--seed={seed}"], {
+            "partial_fc": lambda data, flags: ringmaster.train(data, [*flags, *WHOLE]),
+            "partial_fc, PyTorch": lambda data, flags: pytorch(data, [*flags, *WHOLE]),
+            "sampled": lambda data, flags: ringmaster.train(data, [*flags, *SAMPLED]),
+            "sampled, PyTorch": lambda data, flags: pytorch(data, [*flags, *SAMPLED]),
+        })  # fmt: skip
+    compared = {
+        "mnist": compare(sides["mnist"], sides["mnist, PyTorch"]),
+        "mnist_two_ranks": compare(sides["mnist, two ranks"], sides["mnist, PyTorch"]),
+        "partial_fc": compare(sides["partial_fc"], sides["partial_fc, PyTorch"]),
+        "partial_fc_sampled": compare(sides["sampled"], sides["sampled, PyTorch"]),
+    }
+    furthest = max(measure["apart"] for one in compared.values() for measure in one.values())
+    print(json.dumps({
+        "figure": "accuracy", "value": furthest,
+        "unit": "standard errors that the means of ours and of PyTorch's are apart, the most of all measures",
+        "reference": None, "goal": f"<= {LIMIT}", "holds": furthest <= LIMIT, "seeds": SEEDS, **compared,
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
