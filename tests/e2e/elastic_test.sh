@@ -24,7 +24,7 @@ kind: TrainingJob
 metadata: {name: digits}
 spec:
   image: $WORKER_IMAGE
-  command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$steps, --seed=7, --log-every=100, --audit-log=/audit]
+  command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$steps, --learning-rate=0.01, --seed=7, --log-every=100, --audit-log=/audit]
   worker:
     replicas: 3
     minReplicas: 1
