@@ -290,7 +290,7 @@ class Stage::Agent final : public agent::SlotActions {
   }
   void EndHangingRank(int /*slot*/, const std::string& /*start*/,
                       const std::string& /*reason*/) override {}
-  std::optional<control::OutOfMemory> LackOfMemory(const agent::ProcessEnd& /*end*/) override {
+  std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& /*end*/) override {
     return std::nullopt;
   }
   void PrintLocally(int /*slot*/, int /*rank*/, bool /*is_stderr*/,

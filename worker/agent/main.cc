@@ -174,6 +174,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     ringmaster::LogError("The agent failed", {{"reason", error.what()}});
   }
-  ringmaster::agent::ChildReaper::KillAll(ringmaster::agent::kKillLimit);
+  ringmaster::ChildReaper::KillAll(ringmaster::agent::kKillLimit);
   return exit_code;
 }
