@@ -62,9 +62,8 @@ TEST_F(TimelineTest, TellsPhasesPartsAndOperations) {
 
   const json data = Named(events, "data");
   EXPECT_EQ(data.at("ph"), "X");
-  EXPECT_NEAR(data.at("ts").get<double>(), std::chrono::duration<double, std::micro>(begin).count(),
-              1)
-      << "the wall clock";
+  const double wall_clock = std::chrono::duration<double, std::micro>(begin).count();
+  EXPECT_NEAR(data.at("ts").get<double>(), wall_clock, 1);
   EXPECT_DOUBLE_EQ(data.at("dur").get<double>(), 30);
   EXPECT_EQ(data.at("pid"), 1);
   EXPECT_EQ(data.at("args").at("step"), 7);
