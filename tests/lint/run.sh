@@ -109,7 +109,7 @@ if [ $# -eq 0 ]; then
   [ "$scope" = all ] || checks+=(tidy)
 fi
 if [ "$scope" = changed ]; then base=$(base_of); else base=$(base_of 2>/dev/null) || base=; fi
-files=$(list_files "$scope" | grep -v '^third_party/' | sort -u | while read -r file; do [ ! -f "$file" ] || echo "$file"; done)
+files=$(list_files "$scope" | sed '\#^third_party/#d' | sort -u | while read -r file; do [ ! -f "$file" ] || echo "$file"; done)
 mkdir -p build
 
 failed=()

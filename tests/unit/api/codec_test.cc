@@ -137,7 +137,7 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
 TEST(Codec, MetadataAndStatusAreReadWhateverTheSpecIs) {
   const json object = Parse(R"({"metadata": {"name": "d", "uid": "u", "generation": 3,
                                              "finalizers": ["ringmaster.dev/checkpoints"]},
-                                "spec": {"worker": "of another version"},
+                                "spec": {"worker": {"replicas": "of another version"}},
                                 "status": {"installation": "here/ringmaster"}})");
   ASSERT_FALSE(DecodeTrainingJob(object).ok());
 

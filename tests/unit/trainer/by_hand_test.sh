@@ -14,7 +14,15 @@ fail() {
   exit 1
 }
 
-digits=(--device=cpu --generated-samples=256 --global-batch=96 --steps=8 --seed=3 --log-every=1)
+digits=(--device=cpu --generated-samples=256 --global-batch=96 --seed=3 --log-every=1)
+
+at_step_three() { # step log: waits for it
+  for _ in $(seq 1200); do
+    ! grep -s '"step":3' "$1" >/dev/null || return 0
+    sleep 0.05
+  done
+  fail "no third step after a minute"
+}
 
 echo "# two ranks over Gloo and through memory"
 for transport in gloo shared-memory; do
@@ -22,7 +30,7 @@ for transport in gloo shared-memory; do
   pids=()
   for rank in 0 1; do
     "$train" --world-size=2 --rank=$rank --store="$folder/store-$transport" --transport=$transport "${digits[@]}" \
-      --audit-log="$folder/$transport" --step-log="$folder/steps" --timeline="$folder/timeline-$transport" &
+      --steps=8 --audit-log="$folder/$transport" --step-log="$folder/steps" --timeline="$folder/timeline-$transport" &
     pids+=($!)
   done
   for pid in "${pids[@]}"; do wait "$pid" || fail "the training over $transport failed"; done
@@ -36,13 +44,14 @@ done
 "$audit" "$folder/gloo" --compare "$folder/shared-memory" || fail "parameters over Gloo and through memory differ"
 
 echo "# a rank that is killed while others share its memory"
-pids=() timelines=("$folder/timeline-killed" "")  # ranks need not agree
+pids=() timeline=(--timeline="$folder/timeline-killed")
 for rank in 0 1; do
   "$train" --world-size=2 --rank=$rank --store="$folder/store-killed" --transport=shared-memory "${digits[@]}" --steps=100000 \
-    --step-log="$folder/killed-$rank" --timeline="${timelines[rank]}" 2>"$folder/survivor-$rank" &
+    --step-log="$folder/killed-$rank" "${timeline[@]}" 2>"$folder/survivor-$rank" &
   pids+=($!)
+  timeline=()  # ranks need not agree
 done
-until grep -s '"step":3' "$folder/killed-0" >/dev/null; do sleep 0.05; done
+at_step_three "$folder/killed-0"
 kill -9 "${pids[1]}"
 code=0
 wait "${pids[0]}" || code=$?
@@ -52,7 +61,7 @@ grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$fold
 
 echo "# a rank that is told to end"
 "$train" "${digits[@]}" --steps=100000 --step-log="$folder/ended" --timeline="$folder/timeline-ended" &
-until grep -s '"step":3' "$folder/ended" >/dev/null; do sleep 0.05; done
+at_step_three "$folder/ended"
 kill $!
 code=0
 wait $! || code=$?
