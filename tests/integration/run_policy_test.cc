@@ -103,7 +103,7 @@ TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
   EXPECT_EQ(Events("Suspended").size(), 1u);
 }
 
-TEST_F(RunPolicyTest, TheNextCheckpointIsWaitedForBeforeTheRanksEnd) {
+TEST_F(RunPolicyTest, TheCheckpointThatIsAskedForIsWaitedForBeforeTheRanksEnd) {
   StartKubelet();
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["checkpoint"] = {{"volume", {{"emptyDir", json::object()}}},
@@ -119,18 +119,14 @@ TEST_F(RunPolicyTest, TheNextCheckpointIsWaitedForBeforeTheRanksEnd) {
       status.progress->total_steps = 100'000;
     });
   };
-  int64_t step = 0;
-  WaitFor("a pace", [&] {
-    train_to(std::min<int64_t>(490, ++step));
-    return TextAt(Job("digits"), "/status/progress/estimatedCompletionTime") != "";
-  });
   train_to(495);
+  WaitFor("the step", [&] { return TextAt(Job("digits"), "/status/progress/step") == "495"; });
 
   Change("digits", {{"suspend", true}});
 
   WaitFor("the checkpoint to be waited for", [&] {
     return TextAt(Condition("digits", "Suspended"), "/message")
-               .find("a checkpoint of step 500 or later is waited for") != std::string::npos;
+               .find("a checkpoint of step 495 or later is waited for") != std::string::npos;
   });
   EXPECT_EQ(launcher->LastOrder()->workers.size(), 1u);
   EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "True");
