@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <pthread.h>
 #include <sched.h>
 #include <stop_token>
 #include <string>
@@ -51,12 +52,12 @@ std::jthread WriteOnSigterm(Timeline& timeline) {
   sigaddset(&signals, SIGTERM);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   return std::jthread([&timeline, signals](const std::stop_token& stop) {
-    constexpr timespec kPiece{.tv_sec = 0, .tv_nsec = 50'000'000};
-    while (!stop.stop_requested()) {
-      if (sigtimedwait(&signals, nullptr, &kPiece) != SIGTERM) continue;
-      timeline.Write();
-      EndOnSigterm(SIGTERM);
-    }
+    const std::stop_callback wake(stop, [self = pthread_self()] { pthread_kill(self, SIGTERM); });
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (stop.stop_requested()) return;
+    timeline.Write();
+    EndOnSigterm(SIGTERM);
   });
 }
 
@@ -241,7 +242,9 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                    .entered =
                        [&](const World& world) {
                          SetThreads(options, world);
-                         if (timeline) timeline->EnterWorld(world);
+                         if (!timeline) return;
+                         const auto rank = static_cast<std::size_t>(world.rank);
+                         timeline->EnterWorld(world.rank, world.members.at(rank));
                        },
                    .position = position,
                    .keeper = keeper->get(),

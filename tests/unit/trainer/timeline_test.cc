@@ -18,10 +18,7 @@ class TimelineTest : public ::testing::Test {
  protected:
   // What is written as rank 1 of a world.
   json Written() {
-    World world;
-    world.rank = 1;
-    world.members = {"digits-worker-0/0/1", "digits-worker-1/0/1"};
-    timeline.EnterWorld(world);
+    timeline.EnterWorld(1, "digits-worker-1/0/1");
     timeline.Write();
     std::ifstream file(folder.path() + "/traces/digits-worker-1-0-1.json");
     return json::parse(file).at("traceEvents");

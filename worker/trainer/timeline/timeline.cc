@@ -49,15 +49,14 @@ Result<void> Timeline::MakeFolder() const {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (!error && ::access(folder_.c_str(), W_OK) == 0) return {};
-  return Error{ErrorKind::kInvalid, "--timeline=" + folder_ +
-                                        " is no folder that can be written: " +
+  return Error{ErrorKind::kInvalid, "--timeline=" + folder_ + " is not a writable folder: " +
                                         (error ? error.message() : std::strerror(errno))};
 }
 
-void Timeline::EnterWorld(const World& world) {
+void Timeline::EnterWorld(int rank, std::string member) {
   const std::lock_guard lock(mutex_);
-  rank_ = world.rank;
-  member_ = world.members.at(static_cast<std::size_t>(world.rank));
+  rank_ = rank;
+  member_ = std::move(member);
 }
 
 void Timeline::SetStep(int64_t step) {

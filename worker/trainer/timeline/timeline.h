@@ -15,7 +15,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
-#include "worker/trainer/membership_source.h"
 
 namespace ringmaster::trainer {
 
@@ -43,8 +42,8 @@ class Timeline {
   // Before training: makes the folder. kInvalid in a sentence where it cannot be written into.
   Result<void> MakeFolder() const;
 
-  // Says who this rank is, which the file is named after.
-  void EnterWorld(const World& world);
+  // Which rank this is from here on, and its member name ("pod/slot/start"), which names the file.
+  void EnterWorld(int rank, std::string member);
   // The step that events belong to from here on.
   void SetStep(int64_t step);
   // A phase begins, and with it the one before ends. The same one again goes on.
@@ -52,8 +51,8 @@ class Timeline {
   // Its step is filled in.
   void Add(Event event);
 
-  // Writes all events so far, the phase that goes on as if it ended now. A warning where it fails;
-  // nothing where the rank was in no world.
+  // Writes all events so far; the current phase is written as if it ended now. Logs a warning if
+  // the file cannot be written. Writes nothing if the rank never entered a world.
   void Write();
 
  private:
