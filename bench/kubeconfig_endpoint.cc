@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/control/base64.h"
+#include "common/base/base64.h"
 #include "tests/integration/harness/control_plane.h"
 #include "tests/integration/harness/process.h"
 
@@ -18,7 +18,7 @@ std::string Text(const nlohmann::json& object, const std::string& pointer) {
 
 std::string WriteItem(const nlohmann::json& config, const std::string& pointer,
                       const std::filesystem::path& path) {
-  testing::WriteFile(path, control::DecodeBase64(Text(config, pointer)).value_or(""));
+  testing::WriteFile(path, DecodeBase64(Text(config, pointer)).value_or(""));
   return path;
 }
 

@@ -23,8 +23,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/base64.h"
 #include "common/base/result.h"
-#include "common/control/base64.h"
 #include "common/control/launcher_api.h"
 #include "common/control/members_wire.h"
 #include "common/control/membership.h"

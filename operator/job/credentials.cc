@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/base64.h"
 #include "common/base/hex.h"
-#include "common/control/base64.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "common/control/tls.h"
@@ -103,7 +103,7 @@ Result<Credentials> DeriveCredentials(const Seed& seed, const std::string& job_n
 nlohmann::json SecretManifest(const api::TrainingJob& job, const Credentials& credentials) {
   nlohmann::json data = nlohmann::json::object();
   for (const auto& [item, content] : credentials.items) {
-    data[item] = control::EncodeBase64(content);
+    data[item] = EncodeBase64(content);
   }
   return {{"apiVersion", "v1"},
           {"kind", "Secret"},

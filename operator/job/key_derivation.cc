@@ -13,7 +13,7 @@
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
 
-#include "common/control/base64.h"
+#include "common/base/base64.h"
 
 namespace ringmaster::job {
 
@@ -107,7 +107,7 @@ std::string PrivateBlob(std::string_view raw, std::string_view public_key,
 }
 
 std::string Armour(const std::string& bytes) {
-  const std::string text = control::EncodeBase64(bytes);
+  const std::string text = EncodeBase64(bytes);
   std::string out = "-----BEGIN OPENSSH PRIVATE KEY-----\n";
   for (std::size_t at = 0; at < text.size(); at += 70) out += text.substr(at, 70) + "\n";
   return out + "-----END OPENSSH PRIVATE KEY-----\n";
@@ -197,7 +197,7 @@ Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::s
   PutString(file, PrivateBlob(raw_private_key, *public_key, comment));
   return SshKeyPair{
       .private_key = Armour(file),
-      .public_line = "ssh-ed25519 " + control::EncodeBase64(public_blob) + " " + comment + "\n"};
+      .public_line = "ssh-ed25519 " + EncodeBase64(public_blob) + " " + comment + "\n"};
 }
 
 Result<TlsKeyPair> MakeTlsKeyPair(std::string_view raw_private_key, const std::string& name) {

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <openssl/rand.h>
 
+#include "common/base/base64.h"
 #include "common/base/hex.h"
 #include "common/base/log.h"
-#include "common/control/base64.h"
 #include "operator/api/names.h"
 #include "operator/job/key_derivation.h"
 #include "operator/kube/json_access.h"
@@ -39,15 +39,14 @@ Result<json> NewKeyring(const std::string& ns) {
   const Result<std::string> id_bytes = RandomBytes(kIdBytes);
   if (!id_bytes.ok()) return id_bytes.error();
   const std::string id = HexOf(*id_bytes);
-  return json{
-      {"apiVersion", "v1"},
-      {"kind", "Secret"},
-      {"metadata",
-       {{"name", api::kKeyringName},
-        {"namespace", ns},
-        {"labels", {{"app.kubernetes.io/name", "ringmaster"}}}}},
-      {"type", "Opaque"},
-      {"data", {{kCurrent, control::EncodeBase64(id)}, {id, control::EncodeBase64(*seed)}}}};
+  return json{{"apiVersion", "v1"},
+              {"kind", "Secret"},
+              {"metadata",
+               {{"name", api::kKeyringName},
+                {"namespace", ns},
+                {"labels", {{"app.kubernetes.io/name", "ringmaster"}}}}},
+              {"type", "Opaque"},
+              {"data", {{kCurrent, EncodeBase64(id)}, {id, EncodeBase64(*seed)}}}};
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ Result<void> Keyring::LoadOnce() {
   if (!secret.ok()) return secret.error().WithContext("reading the keyring");
   std::map<std::string, std::string> seeds;
   for (const auto& [id, text] : kube::GetStringMap(*secret, {"data"})) {
-    auto bytes = control::DecodeBase64(text);
+    auto bytes = DecodeBase64(text);
     if (bytes) seeds[id] = *std::move(bytes);
   }
   const auto current = seeds.find(kCurrent);

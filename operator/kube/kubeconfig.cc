@@ -1,13 +1,13 @@
 // Reads kubeconfig files; the only user of yaml-cpp. Everything is copied out of the YAML tree at
 // once.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
-#include <openssl/evp.h>
 #include <yaml-cpp/yaml.h>
 
+#include "common/base/base64.h"
 #include "operator/kube/cluster_config.h"
 
 namespace ringmaster::kube {
@@ -35,17 +35,12 @@ Result<YAML::Node> Entry(const YAML::Node& file, const char* list, const char* f
   return Invalid("there is no " + std::string(field) + " named \"" + name + "\"");
 }
 
-Result<std::string> DecodeBase64(std::string text, const char* field) {
+// Base64 that may be broken into lines.
+Result<std::string> DecodeLines(std::string text, const std::string& field) {
   std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
-  if (text.size() % 4 != 0) return Invalid(std::string(field) + " is no base64");
-  std::string decoded(text.size() / 4 * 3, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(decoded.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
-  if (size < 0) return Invalid(std::string(field) + " is no base64");
-  const auto padding = static_cast<std::size_t>(std::count(text.rbegin(), text.rbegin() + 2, '='));
-  decoded.resize(static_cast<std::size_t>(size) - padding);
-  return decoded;
+  std::optional<std::string> decoded = DecodeBase64(text);
+  if (!decoded) return Invalid(field + " is not valid base64");
+  return *std::move(decoded);
 }
 
 std::string Absolute(const std::string& path, const std::string& kubeconfig) {
@@ -60,7 +55,7 @@ Result<std::string> Material(const YAML::Node& map, const std::string& field,
                              const std::string& kubeconfig) {
   const std::string data_field = field + "-data";
   if (std::string data = Text(map, data_field.c_str()); !data.empty())
-    return DecodeBase64(data, data_field.c_str());
+    return DecodeLines(data, data_field);
   const std::string path = Text(map, field.c_str());
   if (path.empty()) return std::string();
   std::ifstream file(Absolute(path, kubeconfig), std::ios::binary);

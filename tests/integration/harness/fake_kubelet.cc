@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "common/base/base64.h"
 #include "common/base/clock.h"
-#include "common/control/base64.h"
 #include "common/control/pod_contract.h"
 
 namespace ringmaster::testing {
@@ -56,7 +56,7 @@ void Insist(const std::function<Response()>& request) {
 
 std::string DecodeItem(const json& secret, const char* item) {
   const std::string encoded = Text(secret, std::string("/data/") + item);
-  return control::DecodeBase64(encoded).value_or("");
+  return DecodeBase64(encoded).value_or("");
 }
 
 }  // namespace

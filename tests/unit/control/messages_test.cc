@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/control/base64.h"
+#include "common/base/base64.h"
 #include "tests/unit/control/one_of_each.h"
 
 namespace ringmaster::control {

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/base64.h"
 #include "common/base/hex.h"
-#include "common/control/base64.h"
 #include "common/control/pod_contract.h"
 #include "common/control/tls.h"
 #include "operator/job/key_derivation.h"
@@ -142,7 +142,7 @@ TEST(Credentials, SecretIsImmutableAndComplete) {
   EXPECT_EQ(secret["metadata"]["name"], credentials.secret_name);
   ASSERT_EQ(secret["data"].size(), credentials.items.size());
   for (const auto& [item, content] : credentials.items) {
-    EXPECT_EQ(control::DecodeBase64(secret["data"][item].get<std::string>()), content);
+    EXPECT_EQ(DecodeBase64(secret["data"][item].get<std::string>()), content);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "common/control/base64.h"
+#include "common/base/base64.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_http_client.h"
 
@@ -19,8 +19,8 @@ class KeyringTest : public testing::Test {
  protected:
   // The next read of the Secret finds these seeds; the first is the one for new jobs.
   void Holds(const std::vector<std::string>& ids) {
-    json data{{"current", control::EncodeBase64(ids.front())}};
-    for (const std::string& id : ids) data[id] = control::EncodeBase64(std::string(32, id.back()));
+    json data{{"current", EncodeBase64(ids.front())}};
+    for (const std::string& id : ids) data[id] = EncodeBase64(std::string(32, id.back()));
     http_.Answer(200, json{{"data", data}}.dump());
   }
   void Breaks() { http_.Answer(503, R"({"kind":"Status","message":"not now"})"); }

@@ -73,6 +73,9 @@ TEST(Kubeconfig, RefusesWhatItCannotKeepWithASentence) {
   EXPECT_NE(message(Kubeconfig(cluster + ", certificate-authority-data: '%%%'", "token: t"))
                 .find("base64"),
             std::string::npos);
+  EXPECT_EQ(message(Kubeconfig(cluster + ", certificate-authority-data: ' '", "token: t")),
+            message(Kubeconfig(cluster, "token: t")))
+      << "no data at all";
   EXPECT_NE(message(Kubeconfig(cluster + ", certificate-authority: missing.crt", "token: t"))
                 .find("missing.crt"),
             std::string::npos);

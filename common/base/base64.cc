@@ -1,8 +1,8 @@
-#include "common/control/base64.h"
+#include "common/base/base64.h"
 
 #include <openssl/evp.h>
 
-namespace ringmaster::control {
+namespace ringmaster {
 namespace {
 
 const unsigned char* Bytes(std::string_view text) {
@@ -31,4 +31,4 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace ringmaster::control
+}  // namespace ringmaster
