@@ -95,7 +95,7 @@ def mnist(options):
 
 
 def with_margin(cosines, target):
-    """ArcFace's, which goes on falling beyond a half turn, where the cosine would rise again."""
+    """ArcFace's margin. Beyond π the logit keeps decreasing, where the cosine would increase again (margin.h)."""
     own = cosines.gather(1, target[:, None]).clamp(-1 + 1e-7, 1 - 1e-7)
     angle = own.acos() + MARGIN
     return cosines.scatter(1, target[:, None], torch.where(angle < math.pi, angle.cos(), -angle.cos() - 2))

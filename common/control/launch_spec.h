@@ -29,8 +29,8 @@ struct LaunchSpec {
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);
 
-// Fails with kInvalid when the text is no JSON object, a field has the wrong type or the command is
-// empty.
+// Fails with kInvalid if the text is not a JSON object, a field has the wrong type, or the command
+// is empty.
 Result<LaunchSpec> DecodeLaunchSpec(std::string_view text);
 
 }  // namespace ringmaster::control

@@ -74,7 +74,8 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   LastLines last_lines_;
 };
 
-// Writes to our own stream of the two. Gives up silently when nobody reads: who printed it goes on.
+// Writes to our own standard output or standard error. A write error is ignored, so that the
+// program whose output this is keeps running.
 void PassThrough(bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster

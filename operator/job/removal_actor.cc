@@ -47,8 +47,8 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
 
 Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
   const Error thrown{ErrorKind::kInternal,
-                     "an exception ended the request that deletes a Pod of the deleted job " +
-                         job_.Key() + "; the line above says which"};
+                     "an exception ended a request to delete a Pod of the deleted job " +
+                         job_.Key() + "; the log has its text"};
   std::vector<Result<void>> results(plan.deletes.size(), thrown);
   std::vector<std::function<void()>> requests;
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {

@@ -43,7 +43,7 @@ assert_equal "Pods without an operator" "$before" "$(pods_and_epoch)"
 managed() { of_job 'conditions[?(@.type=="Managed")].status'; }
 assert_equal "Managed after uninstalling" False "$(managed)"
 assert_equal "finalizers of a job whose checkpoints go with it, after uninstalling" "" "$(finalizers)"
-kubectl -n "$namespace" delete trainingjob held --timeout=$((60 * patience))s >/dev/null || fail "nobody lets the job go"
+kubectl -n "$namespace" delete trainingjob held --timeout=$((60 * patience))s >/dev/null || fail "the job was not deleted"
 ! kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall >/dev/null || fail "the hook left objects"
 install_chart
 undisturbed "installing again"

@@ -32,7 +32,7 @@ def read_layers():
     for number, line in lines(LAYERS):
         folder, _, names = line.partition(":")
         if not os.path.isdir(folder):
-            problems.append(f"{LAYERS}:{number}: there is no folder {folder}")
+            problems.append(f"{LAYERS}:{number}: no such folder: {folder}")
         if folder in allowed:
             problems.append(f"{LAYERS}:{number}: {folder} is listed twice")
         may = set()

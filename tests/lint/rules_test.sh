@@ -79,7 +79,7 @@ printf '| %s |\n\n```\n%s\n```\n[short](https://example.com/%s)\n' "$long" "$lon
 accepted changed markdown
 git checkout -q .
 
-# The layers: an arrow that points back, a folder and a name that nobody knows, a list that is not exact or grows.
+# The layers: an arrow that points back, an unknown folder, an unknown name, a list that is not exact or grows.
 sed -i '2a #include "worker/agent/agent.h"' common/base/sum.h
 refused 'common/base/sum.h:3: common/base must not include worker/agent/agent.h' arrows
 printf 'common/base -> worker/agent/agent.h\n' >>tests/lint/known_arrows.txt

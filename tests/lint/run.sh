@@ -114,7 +114,7 @@ mkdir -p build
 
 failed=()
 for check in "${checks[@]}"; do
-  declare -F "check_$check" >/dev/null || { echo "run.sh: there is no check '$check'" >&2 && exit 2; }
+  declare -F "check_$check" >/dev/null || { echo "run.sh: unknown check '$check'" >&2 && exit 2; }
   begun=$SECONDS
   "check_$check" && code=0 || code=$?
   if [ "$code" = 0 ]; then
