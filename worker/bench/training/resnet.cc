@@ -75,7 +75,8 @@ class ResNet18 final : public trainer::Backbone {
   const std::vector<NamedTensor>& averages() const override { return layers_.averages(); }
 
   at::Tensor Forward(const at::Tensor& images, bool training) override {
-    at::Tensor x = first_(images, training).relu_();
+    // Convolutions are faster where a pixel's channels are next to each other.
+    at::Tensor x = first_(images.contiguous(at::MemoryFormat::ChannelsLast), training).relu_();
     for (const BasicBlock& block : blocks_) x = block(x, training);
     return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
   }

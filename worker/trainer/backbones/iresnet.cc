@@ -81,7 +81,9 @@ class IResNet final : public Backbone {
   const std::vector<NamedTensor>& averages() const override { return layers_.averages(); }
 
   at::Tensor Forward(const at::Tensor& images, bool training) override {
-    at::Tensor x = prelu_(normal1_(convolution_(images), training));
+    // Convolutions are faster where a pixel's channels are next to each other.
+    const at::Tensor pixels = images.contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor x = prelu_(normal1_(convolution_(pixels), training));
     for (const Block& block : blocks_) x = block(x, training);
     x = normal2_(x, training).flatten(1);
     return features_(linear_(x), training);
