@@ -31,7 +31,7 @@ figure: ## measure one figure of bench/README.md: make figure F=B1
 	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
 	@bench/figure.sh $(F)
 
-soak: ## 200 random schedules of faults against real processes, then 30 minutes of the operator; COUNT=, SEED=, MINUTES=
+soak: ## 200 random schedules of faults against real processes, 200 of the operator, then 30 minutes of one operator; COUNT=, SEED=, MINUTES=
 	@bench/soak.sh $(or $(COUNT),200) $(or $(SEED),1)
 	@bench/operator_soak.sh $(or $(MINUTES),30) $(or $(SEED),1)
 

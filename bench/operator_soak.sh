@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Jobs created, scaled, suspended and deleted at random with faults, about 50 a minute, under one operator that must not
-# grow: bench/operator_soak.sh [MINUTES] [FIRST SEED]
+# 200 random schedules, each under an operator of its own; then jobs created, scaled, suspended and deleted at random with faults,
+# about 50 a minute, under one operator that must not grow: bench/operator_soak.sh [MINUTES] [FIRST SEED]
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 "$root/deploy/local/build.sh" kubernetes etcd >&2
 build=$root/build/bench-soak
 release "$build" "-DRINGMASTER_TESTS=ON -DRINGMASTER_WORKER=OFF" integration_schedule_test
-RINGMASTER_SOAK_MINUTES=${1:-30} RINGMASTER_SEED=${2:-1} exec "$build/tests/integration/integration_schedule_test" \
-  --gtest_also_run_disabled_tests --gtest_filter='SoakTest.*'
+RINGMASTER_SOAK_MINUTES=${1:-30} RINGMASTER_SEED=${2:-1} RINGMASTER_SEEDS=200 exec "$build/tests/integration/integration_schedule_test" \
+  --gtest_also_run_disabled_tests --gtest_filter='ScheduleTest.*:SoakTest.*'
