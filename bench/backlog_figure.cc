@@ -13,7 +13,8 @@
 
 #include "bench/creation.h"
 #include "bench/played_jobs.h"
-#include "operator/job/foreign_times.h"
+#include "operator/job/model/foreign_times.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -132,12 +133,14 @@ Result<void> Measure(const std::string& program, int jobs) {
   if (newcomer == pods->end())
     return Error{ErrorKind::kInternal, "the newcomer has no worker: " + (*op)->Log()};
   const auto newcomer_waited = static_cast<double>(newcomer->second - created->at("newcomer"));
-  PrintFigure("backlog", static_cast<double>(overtaking),
-              "s by which a younger job's launcher came before an older one's, the worst", took,
-              "<= 2, <= 32 KiB of the operator's memory a job at its peak",
-              overtaking <= 2 && per_job <= 32,
-              {{"reference_is", "s until all had their Pods"},
-               {"jobs", jobs},
+  PrintFigure({.name = "backlog",
+               .value = static_cast<double>(overtaking),
+               .unit = "s by which a younger job's launcher came before an older one's, the worst",
+               .reference = took,
+               .reference_is = "s until all had their Pods",
+               .goal = "<= 2, <= 32 KiB of the operator's memory a job at its peak",
+               .holds = overtaking <= 2 && per_job <= 32},
+              {{"jobs", jobs},
                {"jobs_per_s", (jobs + 1) / took},
                {"peak_mib", peak},
                {"peak_kib_per_job", per_job},

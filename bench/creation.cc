@@ -111,23 +111,6 @@ void InParallel(int threads, int count, const std::function<void(int)>& work) {
   }
 }
 
-double Percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double index = share * static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(index + 0.5)];
-}
-
-double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
-
-void PrintFigure(const std::string& figure, double value, const std::string& unit, double reference,
-                 const std::string& goal, bool holds, const json& more) {
-  json line = {{"figure", figure},       {"value", value}, {"unit", unit},
-               {"reference", reference}, {"goal", goal},   {"holds", holds}};
-  if (more.is_object()) line.update(more);
-  std::cout << line.dump() << std::endl;
-}
-
 Result<std::unique_ptr<CreationBench>> CreationBench::Start(const CreationOptions& options) {
   std::unique_ptr<CreationBench> bench(new CreationBench);
   bench->options_ = options;

@@ -101,11 +101,4 @@ class CreationBench {
 // Runs `work(0) … work(count - 1)` on `threads` threads.
 void InParallel(int threads, int count, const std::function<void(int)>& work);
 
-double Median(std::vector<double> values);
-double Percentile(std::vector<double> values, double share);
-
-// The last line of a figure's output.
-void PrintFigure(const std::string& figure, double value, const std::string& unit, double reference,
-                 const std::string& goal, bool holds, const nlohmann::json& more = nullptr);
-
 }  // namespace ringmaster::bench

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/creation.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -45,8 +46,12 @@ Result<void> Measure(const CreationOptions& options, int pods, int runs) {
     }
   }
   const double ratio = Median(ours) / Median(bare);
-  PrintFigure("B1", ratio, "operator's seconds / bare client's seconds, medians", Median(bare),
-              "<= 1.5", ratio <= 1.5,
+  PrintFigure({.name = "B1",
+               .value = ratio,
+               .unit = "operator's seconds / bare client's seconds, medians",
+               .reference = Median(bare),
+               .goal = "<= 1.5",
+               .holds = ratio <= 1.5},
               {{"operator_seconds", Median(ours)},
                {"bare_seconds", Median(bare)},
                {"pods", pods},

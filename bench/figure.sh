@@ -24,11 +24,11 @@ measure() { # options of the figure...
     B1 | B2)
       operator_programs ringmaster-operator "figure-${figure,,}"
       simulated_cluster
-      "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
+      "$operator_build/bench/figure-${figure,,}" --kubeconfig="$KUBECONFIG" --operator="$operator_build/operator/app/ringmaster-operator" "$@" ;;
     B3 | B4 | backlog)
       "$root/deploy/local/build.sh" >&2
       operator_programs ringmaster-operator "figure-${figure,,}"
-      "$operator_build/bench/figure-${figure,,}" --operator="$operator_build/operator/ringmaster-operator" "$@" ;;
+      "$operator_build/bench/figure-${figure,,}" --operator="$operator_build/operator/app/ringmaster-operator" "$@" ;;
     B5) "$here/first_step.sh" "$@" ;;
     B6 | B7 | B8 | B9 | B10) "$here/recovery.sh" "$figure" "$@" ;;
     B11)

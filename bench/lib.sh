@@ -14,12 +14,12 @@ release() { # FOLDER "OPTIONS" TARGET...
 operator_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench}
 operator_programs() { release "$operator_build" "-DRINGMASTER_BENCH=ON -DRINGMASTER_WORKER=OFF" "$@"; }
 
-# Launcher, agent and trainer, and ringmaster-bench, which measures and attacks them.
+# Launcher, agent and trainer, and ringmaster-chaos, which attacks them.
 worker_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-worker}
-ringmaster_bench=$worker_build/worker/bench/ringmaster-bench
+ringmaster_chaos=$worker_build/tests/chaos/ringmaster-chaos
 worker_programs() { release "$worker_build" "-DRINGMASTER_TESTS=ON -DRINGMASTER_OPERATOR=OFF" "$@"; }
 
-# The same program without the tests' harness: all that the trainer's own figures need.
+# The trainer and ringmaster-bench, without the tests: all that the trainer's own figures need.
 trainer_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-trainer}
 trainer_bench=$trainer_build/worker/bench/ringmaster-bench
 trainer_programs() { release "$trainer_build" "-DRINGMASTER_OPERATOR=OFF" "$@"; }

@@ -12,6 +12,7 @@
 #include "bench/creation.h"
 #include "bench/played_jobs.h"
 #include "tests/integration/harness/fake_kubelet.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -81,9 +82,12 @@ Result<void> Measure(const std::string& program, int foreign, int jobs, int work
   if (busy < 0) return Error{ErrorKind::kUnavailable, "the operator ended: " + (*op)->Log()};
   std::cout << "with " << jobs << " jobs of " << workers << " workers: " << busy << " MiB, peak "
             << StatusMiB(pid, "VmHWM") << " MiB" << std::endl;
-  PrintFigure("B3", busy, "MiB resident with all jobs running", idle,
-              "idle <= 20, the same with foreign objects, <= 100 with the jobs",
-              idle <= 20 && beside <= std::max(20.0, idle * 1.05) && busy <= 100,
+  PrintFigure({.name = "B3",
+               .value = busy,
+               .unit = "MiB resident with all jobs running",
+               .reference = idle,
+               .goal = "idle <= 20, the same with foreign objects, <= 100 with the jobs",
+               .holds = idle <= 20 && beside <= std::max(20.0, idle * 1.05) && busy <= 100},
               {{"idle_mib", idle},
                {"foreign_mib", beside},
                {"jobs_mib", busy},

@@ -7,18 +7,18 @@
 #   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults), and
 #                     what PyTorch DDP under torchrun keeps
 #   RUNS=5            faults of each kind; the figure is the median
-# Extra arguments go to ringmaster-bench.
+# Extra arguments go to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 runs=${RUNS:-5}
 figure=$1
 shift
-worker_programs ringmaster-bench
+worker_programs ringmaster-chaos
 
 # The last line is the result; all of them are for people, on standard error.
 result() { tee -a /dev/stderr | tail -n 1; }
 # strike KINDS ARGUMENTS... -> the summary
-strike() { "$ringmaster_bench" chaos --faults="$1" --count="$runs" --every=1 "${@:2}" | result; }
+strike() { "$ringmaster_chaos" strike --faults="$1" --count="$runs" --every=1 "${@:2}" | result; }
 
 case $figure in
   B6)
@@ -46,7 +46,7 @@ case $figure in
     # Peers lose every step since their last checkpoint.
     wrong=0 unknown=0 steps=0
     for seed in $(seq "$runs"); do
-      summary=$("$ringmaster_bench" chaos --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" | tee -a /dev/stderr | grep '"worlds"')
+      summary=$("$ringmaster_chaos" strike --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" | tee -a /dev/stderr | grep '"worlds"')
       wrong=$((wrong + $(jq '.lost + .repeated + .disagreeing' <<<"$summary")))
       unknown=$((unknown + $(jq .unknown <<<"$summary"))) steps=$((steps + $(jq .steps <<<"$summary")))
     done
@@ -54,7 +54,7 @@ case $figure in
       {figure: "B8", value: $wrong, unit: "committed steps lost or repeated", reference: 0, goal: "0",
        holds: ($wrong == 0 and $unknown == 0), unknown: $unknown, steps: $steps, faults: (5 * $runs)}' ;;
   B9)
-    "$ringmaster_bench" scale --sizes=2,4,2 "$@" | result | jq -c '
+    "$ringmaster_chaos" scale --sizes=2,4,2 "$@" | result | jq -c '
       (2 * .median_step_ms + 500) as $goal
       | {figure: "B9", value: (.longest_gap_ms / 1000), unit: "s, longest gap between two steps while 2 -> 4 -> 2 workers",
          reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
@@ -63,7 +63,7 @@ case $figure in
     # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
     # Nine tenths of the machine are the workers', an equal part each; the rest is for what strikes and measures.
     cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
-    ours=$("$ringmaster_bench" chaos --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
+    ours=$("$ringmaster_chaos" strike --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
     ddp=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29)
     best=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29 --tuned --checkpoint-every=10)
     jq -cn --argjson ours "$ours" --argjson ddp "$ddp" --argjson best "$best" --argjson cpus "$cpus" '

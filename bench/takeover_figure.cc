@@ -14,6 +14,7 @@
 #include "bench/creation.h"
 #include "bench/played_jobs.h"
 #include "tests/integration/harness/fake_kubelet.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -130,9 +131,12 @@ Result<void> Measure(const std::string& program, int jobs, int workers, int roun
   }
   const double killed = *std::max_element(took[Way::kKilled].begin(), took[Way::kKilled].end());
   const double stopped = *std::max_element(took[Way::kStops].begin(), took[Way::kStops].end());
-  PrintFigure("B4", killed, "s from the leader's kill to the first Pod of a change, the worst",
-              Median(took[Way::kStays]), "<= 5, <= 1 after an orderly stop, no job disturbed",
-              killed <= 5 && stopped <= 1 && disturbed == 0,
+  PrintFigure({.name = "B4",
+               .value = killed,
+               .unit = "s from the leader's kill to the first Pod of a change, the worst",
+               .reference = Median(took[Way::kStays]),
+               .goal = "<= 5, <= 1 after an orderly stop, no job disturbed",
+               .holds = killed <= 5 && stopped <= 1 && disturbed == 0},
               {{"killed_s", took[Way::kKilled]},
                {"stopped_s", took[Way::kStops]},
                {"stays_s", took[Way::kStays]},

@@ -19,7 +19,7 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 
 boost_headers() {
   local source
-  for source in common/control/*.cc worker/trainer/{,checkpoint/}*.cc tests/unit/trainer/fake_launcher.h; do
+  for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
     # A source that includes LibTorch cannot be followed here, and reaches no more of Boost than the others.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/make_workload.h"
+#include "worker/trainer/train/make_workload.h"
 
 namespace ringmaster::accuracy_bench {
 namespace {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <utility>
+
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::chaos {
 
@@ -14,10 +17,7 @@ double MedianStepMillis(const std::vector<Applied>& steps) {
     if (steps[i].step != steps[i - 1].step + 1) continue;
     gaps.push_back(duration<double, std::milli>(steps[i].seen - steps[i - 1].seen).count());
   }
-  if (gaps.empty()) return 0;
-  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
-  std::nth_element(gaps.begin(), middle, gaps.end());
-  return *middle;
+  return bench::Median(std::move(gaps));
 }
 
 double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/chaos/measures.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::chaos {
 namespace {
@@ -26,7 +27,7 @@ std::string LogsIn(const std::string& folder) {
 }
 
 int Fail(const std::string& what, const Stage& stage, const std::string& message) {
-  std::cerr << stage.Log() << "ringmaster-bench: " << what << ": " << message << std::endl;
+  std::cerr << stage.Log() << "ringmaster-chaos: " << what << ": " << message << std::endl;
   return 1;
 }
 
@@ -84,8 +85,6 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   const Time end = steady_clock::now();
   const auto steps = stage.trail().steps();
   const double kept = RateOf(steps, {{strikes_begin, end}});
-  std::sort(first_steps.begin(), first_steps.end());
-  std::sort(wholes.begin(), wholes.end());
   const double seconds = duration<double>(end - strikes_begin).count();
   return Conclude(
       seed, stage, folder,
@@ -95,12 +94,12 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
        {"seconds", seconds},
        {"median_step_ms", MedianStepMillis(steps)},
        {"undisturbed_steps_per_second", RateOf(steps, calm)},
-       {"median_whole_ms", wholes.empty() ? -1 : wholes[wholes.size() / 2]},
+       {"median_whole_ms", wholes.empty() ? -1 : bench::Median(wholes)},
        {"throughput_kept", kept / RateOf(steps, calm)},
        {"silent_cost", static_cast<double>(silent) *
                            static_cast<double>(options.stage.lost_after.count()) / 1000 / seconds},
-       {"median_first_step_ms", first_steps.empty() ? -1 : first_steps[first_steps.size() / 2]},
-       {"worst_first_step_ms", first_steps.empty() ? -1 : first_steps.back()}});
+       {"median_first_step_ms", first_steps.empty() ? -1 : bench::Median(first_steps)},
+       {"worst_first_step_ms", first_steps.empty() ? -1 : bench::Percentile(first_steps, 1)}});
 }
 
 int RunScale(ScaleOptions options, const std::string& folder) {

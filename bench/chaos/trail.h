@@ -1,7 +1,7 @@
 #pragma once
 
-// Follows the audit logs that the ranks of a job write (worker/trainer/audit_log.h), while they
-// write them: when was which step applied, and in which world.
+// Follows the audit logs that the ranks of a job write (worker/trainer/telemetry/audit_log.h),
+// while they write them: when was which step applied, and in which world.
 
 #include <chrono>
 #include <condition_variable>

@@ -24,6 +24,8 @@
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "tests/unit/control/test_certificate.h"
+#include "worker/bench/harness/figure.h"
+#include "worker/bench/harness/scratch_folder.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -45,18 +47,10 @@ std::pair<int, int> FreePorts() {
   return {one.local_endpoint().port(), two.local_endpoint().port()};
 }
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 // A folder with the job's credentials and a program that acts as mpirun without starting anything.
 class Job {
  public:
   explicit Job(const std::string& launcher) {
-    char name[] = "/tmp/ringmaster-b15-XXXXXX";
-    directory_ = mkdtemp(name);
     const auto certificate = control::MakeTestCertificate(control::TlsServerName(kJobUid));
     const std::map<std::string, std::string> items = {
         {control::kItemSshUserKey, "none"},
@@ -65,7 +59,7 @@ class Job {
         {control::kItemTlsCertificate, certificate.certificate_pem},
         {control::kItemAgentToken, "agents"},
         {control::kItemOperatorToken, "operators"}};
-    std::filesystem::create_directory(directory_ + "/credentials");
+    std::filesystem::create_directory(folder_.path() + "/credentials");
     std::string hashes;
     for (const auto& [item, text] : items) {
       Write("credentials/" + item, text);
@@ -74,7 +68,7 @@ class Job {
     Write("mpirun",
           "#!/bin/sh\n[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit\n"
           "exec sleep 3600\n");
-    std::filesystem::permissions(directory_ + "/mpirun", std::filesystem::perms::owner_all);
+    std::filesystem::permissions(folder_.path() + "/mpirun", std::filesystem::perms::owner_all);
     std::tie(control_port_, api_port_) = FreePorts();
     control::LaunchSpec spec;
     spec.command = {"ringmaster-train"};
@@ -83,25 +77,20 @@ class Job {
         *control::TlsContext::Client(certificate.certificate_pem, control::TlsServerName(kJobUid));
     launcher_.emplace(std::vector<std::string>{launcher},
                       std::map<std::string, std::string>{
-                          {"PATH", directory_ + ":/usr/bin:/bin"},
-                          {"HOME", directory_},
+                          {"PATH", folder_.path() + ":/usr/bin:/bin"},
+                          {"HOME", folder_.path()},
                           {control::kEnvJobUid, kJobUid},
                           {control::kEnvJobName, "large"},
                           {control::kEnvNamespace, "bench"},
                           {control::kEnvTerm, "1"},
                           {control::kEnvLaunchSpec, control::EncodeLaunchSpec(spec)},
                           {control::kEnvItemHashes, hashes + "}"},
-                          {control::kEnvCredentialsDir, directory_ + "/credentials"},
-                          {control::kEnvRuntimeDir, directory_ + "/run"},
-                          {control::kEnvTerminationLog, directory_ + "/verdict"},
+                          {control::kEnvCredentialsDir, folder_.path() + "/credentials"},
+                          {control::kEnvRuntimeDir, folder_.path() + "/run"},
+                          {control::kEnvTerminationLog, folder_.path() + "/verdict"},
                           {control::kEnvControlPort, std::to_string(control_port_)},
                           {control::kEnvApiPort, std::to_string(api_port_)}},
-                      directory_ + "/launcher.log");
-  }
-  ~Job() {
-    launcher_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
+                      folder_.path() + "/launcher.log");
   }
 
   // What the launcher answers to an order, or with none to the question how it is.
@@ -128,7 +117,7 @@ class Job {
   }
 
   std::string Log() const {
-    std::ifstream file(directory_ + "/launcher.log");
+    std::ifstream file(folder_.path() + "/launcher.log");
     return {std::istreambuf_iterator<char>(file), {}};
   }
   LimitedProcess& launcher() { return *launcher_; }
@@ -138,10 +127,10 @@ class Job {
 
  private:
   void Write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ + "/" + name) << text;
+    std::ofstream(folder_.path() + "/" + name) << text;
   }
 
-  std::string directory_;
+  const ScratchFolder folder_{"/tmp/ringmaster-b15"};
   int control_port_ = 0;
   int api_port_ = 0;
   std::unique_ptr<control::TlsContext> client_;
@@ -305,24 +294,24 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   }
   const auto& [most, last] = *all.rbegin();
   bool holds = last.rank_lost <= (most <= 1000 ? kGoalOfThousand : kGoalOfTenThousand);
-  std::string figures;
+  nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
     // No faster than the ranks. Below a thousand it is the round trips that count.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "%s{\"ranks\":%d,\"rankLost\":%.4f,\"agentLost\":%.4f,\"cpu\":%.4f,"
-                  "\"steadyCpu\":%.3f,\"memoryMiB\":%.1f}",
-                  figures.empty() ? "" : ",", ranks, one.rank_lost, one.agent_lost, one.cpu,
-                  one.steady_cpu, one.memory_mib);
-    figures += text;
+    worlds.push_back({{"ranks", ranks},
+                      {"rankLost", one.rank_lost},
+                      {"agentLost", one.agent_lost},
+                      {"cpu", one.cpu},
+                      {"steadyCpu", one.steady_cpu},
+                      {"memoryMiB", one.memory_mib}});
   }
-  std::printf(
-      "{\"figure\":\"B15\",\"value\":%.4f,\"unit\":\"s\",\"reference\":null,\"goal\":\"<= 0.3 s at "
-      "1,000 ranks, <= 2 s at 10,000, no faster than linear\",\"holds\":%s,\"limits\":\"%s\","
-      "\"worlds\":[%s]}\n",
-      last.rank_lost, holds ? "true" : "false", last.limits.c_str(), figures.c_str());
+  PrintFigure({.name = "B15",
+               .value = last.rank_lost,
+               .unit = "s",
+               .goal = "<= 0.3 s at 1,000 ranks, <= 2 s at 10,000, no faster than linear",
+               .holds = holds},
+              {{"limits", last.limits}, {"worlds", worlds}});
   return EXIT_SUCCESS;
 }
 

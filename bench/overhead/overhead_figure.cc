@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,28 +18,24 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "bench/overhead/quiet_agent.h"
-#include "common/base/log.h"
 #include "common/control/pod_contract.h"
-#include "worker/bench/median.h"
-#include "worker/trainer/agent_membership.h"
+#include "worker/bench/harness/figure.h"
+#include "worker/bench/harness/ranks.h"
+#include "worker/bench/harness/scratch_folder.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/communicator_wrapper.h"
-#include "worker/trainer/comm/gloo_communicator.h"
-#include "worker/trainer/file_store.h"
-#include "worker/trainer/session.h"
-#include "worker/trainer/sgd.h"
+#include "worker/trainer/comm/gloo/gloo_communicator.h"
+#include "worker/trainer/elastic_torch/session.h"
+#include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
+#include "worker/trainer/world_sources/agent/agent_membership.h"
 
 namespace ringmaster::overhead {
 namespace {
@@ -95,25 +90,6 @@ std::shared_ptr<Position> PositionAt(const std::string& path) {
   return position;
 }
 
-// A folder in shared memory, where a job's snapshots are.
-class SharedFolder {
- public:
-  SharedFolder() {
-    std::string path = std::string(control::kSnapshotDir) + "/ringmaster-b11-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) {
-      Must(Result<void>(Error{ErrorKind::kUnavailable, "cannot make a folder in /dev/shm"}));
-    }
-    path_ = path;
-  }
-  ~SharedFolder() { std::filesystem::remove_all(path_); }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // A session with an agent of its own, and snapshots.
 class Elastic {
  public:
@@ -159,7 +135,7 @@ class Elastic {
   QuietAgent agent_;
   const std::unique_ptr<AgentMembership> membership_;
   AuditLog audit_;
-  SharedFolder snapshots_;
+  const bench::ScratchFolder snapshots_{std::string(control::kSnapshotDir) + "/ringmaster-b11"};
   const std::unique_ptr<StateKeeper> keeper_;
   Session session_;
 };
@@ -196,8 +172,7 @@ class Bare {
 // Milliseconds of each block, by kind: bare, session, session with the audit log.
 using Blocks = std::array<std::vector<double>, 3>;
 
-Blocks RunRank(int rank, const Options& options, const std::string& folder) {
-  InitLog("figure-b11", "warn", LogFormat::kText);
+Blocks RunRank(const World& world, const Options& options, const std::string& folder) {
   at::set_num_threads(1);
   const std::unique_ptr<Workload> workload =
       MakeMnist(GeneratedDigits(1, 2048, 256), {.seed = 1, .global_batch = options.global_batch});
@@ -205,13 +180,9 @@ Blocks RunRank(int rank, const Options& options, const std::string& folder) {
   Buckets buckets(workload->parameters(), {});
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                 {.learning_rate = 0.001, .schedule = RateSchedule::kConstant});
-  World world;
-  world.rank = rank;
-  world.size = options.ranks;
-  world.store = Must(FileStore::Open(folder + "/store"));
   LeftBehind left_behind;
   GlooCommunicator communicator(world, steady_clock::now() + kTimeout, left_behind);
-  const std::string name = folder + "/" + std::to_string(rank);
+  const std::string name = folder + "/" + std::to_string(world.rank);
   Bare bare(communicator, buckets, options);
   const std::string model = workload->model();
   Elastic plain(name + "-plain", "", model, communicator, buckets, optimizer, options);
@@ -256,38 +227,19 @@ void Print(const Blocks& blocks, const Options& options) {
       "%+.2f %%\n",
       options.ranks, options.rounds, static_cast<long long>(options.steps), bare_ms, session,
       audited);
-  const nlohmann::ordered_json figure{
-      {"figure", "B11"},
-      {"value", session},
-      {"unit",
-       "% longer steps through a session with snapshots than in a bare loop, median of alternating "
-       "blocks"},
-      {"reference", bare_ms},
-      {"reference_is", "ms of a step of the bare loop, the same run"},
-      {"goal", "<= 1"},
-      {"holds", session <= kGoalPercent},
-      {"with_audit_log", audited},
-      {"ranks", options.ranks},
-      {"global_batch", options.global_batch},
-      {"rounds", options.rounds},
-      {"steps_per_block", options.steps}};
-  std::printf("%s\n", figure.dump().c_str());
-}
-
-// Every rank but the first as a child, which ends with its parent.
-std::vector<pid_t> StartRanks(const Options& options, const std::string& folder) {
-  std::vector<pid_t> children;
-  for (int rank = 1; rank < options.ranks; ++rank) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      (void)RunRank(rank, options, folder);
-      std::fflush(nullptr);
-      ::_exit(0);
-    }
-    children.push_back(child);
-  }
-  return children;
+  bench::PrintFigure({.name = "B11",
+                      .value = session,
+                      .unit = "% longer steps through a session with snapshots than in a bare "
+                              "loop, median of alternating blocks",
+                      .reference = bare_ms,
+                      .reference_is = "ms of a step of the bare loop, the same run",
+                      .goal = "<= 1",
+                      .holds = session <= kGoalPercent},
+                     {{"with_audit_log", audited},
+                      {"ranks", options.ranks},
+                      {"global_batch", options.global_batch},
+                      {"rounds", options.rounds},
+                      {"steps_per_block", options.steps}});
 }
 
 int Main(int argc, char** argv) {
@@ -301,14 +253,12 @@ int Main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "blocks of each kind")->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
 
-  std::array<char, 32> name{"/dev/shm/figure-b11-XXXXXX"};
-  const std::string folder = ::mkdtemp(name.data());
-  const std::vector<pid_t> children = StartRanks(options, folder);
-  const Blocks blocks = RunRank(0, options, folder);
-  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  std::filesystem::remove_all(folder);
-  Print(blocks, options);
-  return 0;
+  const bench::ScratchFolder folder("/dev/shm/figure-b11");
+  return bench::RunOnRanks({.ranks = options.ranks}, [&](const World& world) {
+    const Blocks blocks = RunRank(world, options, folder.path());
+    if (world.rank == 0) Print(blocks, options);
+    return 0;
+  });
 }
 
 }  // namespace

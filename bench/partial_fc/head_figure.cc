@@ -2,16 +2,13 @@
 // is, with every class, and as an ordinary dense layer. One process for each, so that each has its
 // own memory; made-up embeddings instead of a backbone. The last line is one JSON object.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <span>
 #include <string>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -19,9 +16,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/partial_fc/dense_head.h"
+#include "worker/bench/harness/figure.h"
+#include "worker/bench/harness/handover.h"
 #include "worker/trainer/data/data_order.h"
+#include "worker/trainer/numeric/philox.h"
 #include "worker/trainer/partial_fc/host_shard_step.h"
-#include "worker/trainer/philox.h"
 
 namespace ringmaster::partial_fc_bench {
 namespace {
@@ -87,8 +86,7 @@ double MedianMillis(const Options& options,
     const std::chrono::duration<double, std::milli> took = steady_clock::now() - begin;
     if (step > 0) millis.push_back(took.count());  // the first one makes room
   }
-  std::ranges::nth_element(millis, millis.begin() + static_cast<std::ptrdiff_t>(millis.size() / 2));
-  return millis[millis.size() / 2];
+  return bench::Median(std::move(millis));
 }
 
 double MeasureSparse(const Options& options, double rate) {
@@ -118,31 +116,18 @@ double MeasureDense(const Options& options) {
   });
 }
 
-// Runs `measure` in a process of its own.
-Measured InAProcess(const Options& options, const std::function<double()>& measure) {
-  int ends[2];
-  if (::pipe(ends) != 0) std::exit(1);
-  const pid_t child = ::fork();
-  if (child < 0) std::exit(1);
-  if (child == 0) {
+// One of them in a process of its own, so that each has its own memory.
+Measured Apart(const Options& options, const std::function<double()>& measure) {
+  const auto said = bench::InAProcess([&] {
     at::set_num_threads(options.threads);
-    const double millis = measure();
-    const bool written = ::write(ends[1], &millis, sizeof(millis)) == sizeof(millis);
-    _exit(written ? 0 : 1);
-  }
-  ::close(ends[1]);
-  Measured measured;
-  int status = 0;
-  struct rusage usage {};
-  const bool read =
-      ::read(ends[0], &measured.step_millis, sizeof(measured.step_millis)) == sizeof(double);
-  ::close(ends[0]);
-  if (::wait4(child, &status, 0, &usage) != child || status != 0 || !read) {
+    return std::to_string(measure());
+  });
+  if (!said) {
     std::fprintf(stderr, "figure-partial-fc: a measurement ended early: is there enough memory?\n");
     std::exit(1);
   }
-  measured.megabytes = static_cast<double>(usage.ru_maxrss) / 1024;
-  return measured;
+  return {.step_millis = std::stod(said->text),
+          .megabytes = static_cast<double>(said->peak_kib) / 1024};
 }
 
 int Main(int argc, char** argv) {
@@ -163,7 +148,7 @@ int Main(int argc, char** argv) {
                         {"threads", options.threads}};
   std::printf("%-28s %14s %14s\n", "head of one rank", "ms per step", "MB at most");
   const auto row = [&](const char* name, const char* key, const std::function<double()>& measure) {
-    const Measured measured = InAProcess(options, measure);
+    const Measured measured = Apart(options, measure);
     std::printf("%-28s %14.1f %14.0f\n", name, measured.step_millis, measured.megabytes);
     std::fflush(stdout);
     result[key] = {{"step_ms", measured.step_millis}, {"megabytes", measured.megabytes}};

@@ -3,7 +3,7 @@
 // Where a rank stands, said at the cost of a few stores to memory: a page that the agent makes for
 // each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps, and the agent reads now
 // and then. Behind it lies room for the stacks of the rank's threads, which a signal asks for
-// (worker/trainer/stack_signal.h).
+// (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
 //   128 … 255   words of their own: the peer, the stacks

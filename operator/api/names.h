@@ -26,20 +26,20 @@ inline constexpr char kRoleCleanUp[] = "clean-up";  // removes the checkpoints o
 inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
 inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 
-// Of Pods and of the run's pin: which text the Pod is made from (job/run_pin.h).
+// Of Pods and of the run's pin: which text the Pod is made from (job/controller/run_pin.h).
 inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
 
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
-// On the launcher's Service too: the installation that has the job (job/ownership.h).
+// On the launcher's Service too: the installation that has the job (job/policy/ownership.h).
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
 // On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is
 // drained. A person may set it too: the worker leaves and another takes its place.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
-// On a job whose checkpoints are removed before it goes (job/removal_plan.h).
+// On a job whose checkpoints are removed before it goes (job/planner/removal_plan.h).
 inline constexpr char kFinalizer[] = "ringmaster.dev/checkpoints";
 
 // spec.runPolicy.managedBy of the jobs that are this operator's; so are those without one.

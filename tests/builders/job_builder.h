@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/api/types.h"
-#include "operator/job/observe.h"
-#include "operator/job/views.h"
+#include "operator/job/model/observed.h"
+#include "operator/job/model/views.h"
 
 namespace ringmaster::testing {
 

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "operator/job/plan.h"
+#include "operator/job/model/plan.h"
+#include "operator/job/planner/make_plan.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::testing {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/control/position_page.h"
-#include "worker/agent/stack_text.h"
+#include "worker/agent/process_table/stack_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   using namespace ringmaster;  // NOLINT(google-build-using-namespace)

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "worker/trainer/membership_schedule.h"
+#include "worker/trainer/world_sources/static/membership_schedule.h"
 
 namespace {
 

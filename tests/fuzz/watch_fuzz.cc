@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "operator/api/codec.h"
-#include "operator/job/views.h"
+#include "operator/job/model/views.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/reflector.h"
 #include "operator/runtime/store.h"

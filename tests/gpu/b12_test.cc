@@ -12,8 +12,8 @@
 
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/comm/file_store.h"
 #include "worker/trainer/comm/nccl/nccl_forming.h"
-#include "worker/trainer/file_store.h"
 #include "worker/trainer/gpu/cuda_device.h"
 #include "worker/trainer/gpu/gpu.h"
 

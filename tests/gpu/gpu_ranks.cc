@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer/temporary_folder.h"
-#include "worker/trainer/file_store.h"
+#include "worker/trainer/comm/file_store.h"
 
 namespace ringmaster::trainer {
 namespace {

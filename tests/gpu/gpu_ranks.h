@@ -6,7 +6,7 @@
 #include <functional>
 #include <sys/types.h>
 
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "worker/trainer/file_store.h"
+#include "worker/trainer/comm/file_store.h"
 
 namespace ringmaster::trainer {
 

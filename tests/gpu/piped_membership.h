@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/elastic/membership_source.h"
 
 namespace ringmaster::trainer {
 

@@ -15,10 +15,10 @@
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/gpu/piped_membership.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/elastic_torch/session.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
-#include "worker/trainer/session.h"
-#include "worker/trainer/sgd.h"
+#include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/workloads/partial_fc.h"
 

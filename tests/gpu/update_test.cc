@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_ranks.h"
-#include "worker/trainer/buckets.h"
-#include "worker/trainer/sgd.h"
+#include "worker/trainer/elastic_torch/buckets.h"
+#include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
 
 namespace ringmaster::trainer {

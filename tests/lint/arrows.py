@@ -1,19 +1,12 @@
 #!/usr/bin/env python3
-"""Refuses includes against the layers.
-
-layers.txt says which folders a folder may include. known_arrows.txt lists the includes that break this today. That list must
-be exact: a line goes when its include goes.
-
-  arrows.py [MOST]    check; with MOST the list may have that many lines at most
-  arrows.py --list    print what the list has to say, after files have moved
-"""
+"""Refuses includes against the layers: layers.txt says which folders a folder may include."""
 
 import fnmatch
 import os
 import re
 import sys
 
-LAYERS, KNOWN = "tests/lint/layers.txt", "tests/lint/known_arrows.txt"
+LAYERS = "tests/lint/layers.txt"
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 problems = []
 
@@ -53,9 +46,8 @@ def sources(allowed):
                     yield folder, f"{folder}/{name}"
 
 
-def find_arrows(allowed):
-    """The includes that break the layers: {"FOLDER -> HEADER": what to print}."""
-    against, unlisted = {}, set()
+def check_includes(allowed):
+    unlisted = set()
     for folder, path in sources(allowed):
         if folder not in allowed:
             if folder not in unlisted:
@@ -68,35 +60,16 @@ def find_arrows(allowed):
                 if not found:
                     continue
                 header = found[1]
+                to = os.path.dirname(header)
                 if not os.path.exists(header):
                     problems.append(f"{path}:{number}: write {header} as a path from the root of the repository")
-                    continue
-                to = os.path.dirname(header)
-                if to != folder and to not in allowed[folder]:
+                elif to != folder and to not in allowed[folder]:
                     may = " ".join(sorted(allowed[folder])) or "no other folder"
-                    against.setdefault(f"{folder} -> {header}", []).append(
-                        f"{path}:{number}: {folder} must not include {header}; it may include {may} ({LAYERS})")
-    return against
+                    problems.append(f"{path}:{number}: {folder} must not include {header}; it may include {may} ({LAYERS})")
 
 
-def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-    against = find_arrows(read_layers())
-    if sys.argv[1:] == ["--list"]:
-        print(*sorted(against), sep="\n")
-        return 0
-    known = dict((line, number) for number, line in lines(KNOWN))
-    for arrow, said in sorted(against.items()):
-        if arrow not in known:
-            problems.extend(said)
-    for arrow, number in known.items():
-        if arrow not in against:
-            problems.append(f"{KNOWN}:{number}: nothing includes this any more, remove the line: {arrow}")
-    if len(sys.argv) > 1 and len(known) > int(sys.argv[1]):
-        problems.append(f"{KNOWN}: the list must not grow: it has {len(known)} lines, and had {sys.argv[1]}")
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
-
-
-sys.exit(main())
+os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+check_includes(read_layers())
+for problem in problems:
+    print(problem)
+sys.exit(1 if problems else 0)

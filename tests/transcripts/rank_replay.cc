@@ -14,7 +14,7 @@
 
 #include "common/control/messages.h"
 #include "tests/unit/trainer/temporary_folder.h"
-#include "worker/trainer/agent_membership.h"
+#include "worker/trainer/world_sources/agent/agent_membership.h"
 
 namespace ringmaster::transcripts {
 namespace {

@@ -240,7 +240,7 @@ class Stage::Agent final : public agent::SlotActions {
   void Print(const std::string& text) { slots_->OnRankOutput(0, false, text); }
   // Heartbeats are not recorded, and positions once.
   void Beat() {
-    for (const agent::Slots::Standing& standing : slots_->InWorld()) {
+    for (const agent::RankStanding& standing : slots_->InWorld()) {
       control::RankPosition position{.rank = standing.rank, .slot = 0, .entered = true};
       position.step = stage_.step_;
       position.phase = control::RankPhase::kReduce;

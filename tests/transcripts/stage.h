@@ -19,7 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/transcripts/transcript.h"
-#include "worker/agent/slots.h"
+#include "worker/agent/slots/slots.h"
 #include "worker/launcher/membership.h"
 
 namespace ringmaster::transcripts {

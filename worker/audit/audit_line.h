@@ -1,7 +1,7 @@
 #pragma once
 
-// One line of a rank's audit log, as worker/trainer/audit_log.h writes it. The files are untrusted:
-// whatever they hold, a line parses or says what is wrong with it.
+// One line of a rank's audit log, as worker/trainer/telemetry/audit_log.h writes it. The files are
+// untrusted: whatever they hold, a line parses or says what is wrong with it.
 
 #include <compare>
 #include <cstddef>

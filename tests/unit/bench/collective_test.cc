@@ -9,7 +9,7 @@
 #include "worker/bench/collectives/measurement.h"
 #include "worker/bench/collectives/report.h"
 #include "worker/bench/collectives/size_text.h"
-#include "worker/bench/median.h"
+#include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
 namespace {

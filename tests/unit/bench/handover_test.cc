@@ -1,4 +1,4 @@
-#include "worker/bench/training/handover.h"
+#include "worker/bench/harness/handover.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +21,15 @@ TEST(Handover, BringsAChildsTextToItsParent) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 
   EXPECT_EQ(handover.Read(), text);
+}
+
+TEST(InAProcess, SaysWhatTheCopyHandedOverIfItEndedWell) {
+  const auto said = InAProcess([] { return std::string("here"); });
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(said->text, "here");
+  EXPECT_GT(said->peak_kib, 0);
+
+  EXPECT_FALSE(InAProcess([]() -> std::string { ::_exit(3); }).has_value());
 }
 
 }  // namespace

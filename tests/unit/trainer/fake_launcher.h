@@ -18,7 +18,7 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/elastic/membership_source.h"
 
 namespace ringmaster::trainer {
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "worker/trainer/membership_source.h"
-#include "worker/trainer/store.h"
+#include "worker/trainer/comm/store.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

@@ -6,11 +6,12 @@
 #include <memory>
 
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/comm/host_communicator.h"
+#include "worker/trainer/comm/host/host_communicator.h"
 #include "worker/trainer/comm/loopback_communicator.h"
-#include "worker/trainer/session.h"
-#include "worker/trainer/train_loop.h"
+#include "worker/trainer/elastic_torch/session.h"
+#include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/workloads/mnist.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::trainer {
 

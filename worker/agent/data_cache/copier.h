@@ -1,12 +1,16 @@
 #pragma once
 
 // Copies a source folder into a data cache with several threads: the calling one walks, makes
-// folders and links, and hands files over; the others copy them, segment by segment (file_copy.h).
-// Memory does not grow with the data: a bounded queue and one buffer a thread. Used by fill.h.
+// folders and links, and hands files over; the others copy them, segment by segment. Large files of
+// a data set (one RecordIO file may be all of it) come over a network faster by several requests at
+// once. Memory does not grow with the data: a bounded queue and one buffer a thread. Used by
+// data_cache.cc.
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <stop_token>
 
 #include "common/base/result.h"
@@ -20,5 +24,56 @@ namespace ringmaster::agent {
 Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
                         const SourceSize& expected, std::atomic<std::int64_t>& done,
                         const std::stop_token& stop);
+
+// An open descriptor, closed with it.
+class OpenFile {
+ public:
+  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  const int descriptor_;
+};
+
+// One file, copied by segments, that finds out whether it stayed the same meanwhile. Thread-safe:
+// segments may be copied at the same time.
+class FileCopy {
+ public:
+  static constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;
+  static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // of one read
+
+  // Opens `from` / `name`, which has `bytes`, and makes `to` / `name`, read-only and empty, in a
+  // folder that exists. Waits for a file that somebody holds a lease on.
+  static Result<std::shared_ptr<FileCopy>> Open(const std::filesystem::path& from,
+                                                const std::filesystem::path& to,
+                                                const std::filesystem::path& name,
+                                                std::int64_t bytes, const std::stop_token& stop);
+
+  // Segments 0 … this - 1, at least one.
+  std::int64_t segments() const;
+
+  // Copies one, through `buffer`, adding to `done` what it wrote. The one that completes the file
+  // checks it: kConflict, with a sentence, where its size or time of change is not what it was.
+  Result<void> CopySegment(std::int64_t segment, std::span<char> buffer,
+                           std::atomic<std::int64_t>& done, const std::stop_token& stop);
+
+ private:
+  FileCopy(std::filesystem::path name, std::int64_t bytes, int from, int to);
+
+  Result<void> Check() const;
+  Error Changed() const;
+  Error Failed(const char* doing, int error) const;
+
+  const std::filesystem::path name_;  // relative, for messages
+  const std::int64_t bytes_;
+  const OpenFile from_;
+  const OpenFile to_;
+  std::int64_t changed_at_nanos_ = 0;  // when it was opened
+  std::atomic<std::int64_t> open_segments_;
+};
 
 }  // namespace ringmaster::agent

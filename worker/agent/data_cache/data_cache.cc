@@ -2,15 +2,103 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
+#include "common/base/log.h"
+#include "worker/agent/data_cache/copier.h"
+#include "worker/agent/data_cache/source_folder.h"
+
 namespace ringmaster::agent {
 namespace {
 
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr char kFilling[] = "filling\n";
+constexpr char kAside[] = ".new";  // after the mark's name, while it is written
+
+bool IsMark(const std::filesystem::path& entry) {
+  const std::filesystem::path name = entry.filename();
+  return name == kCacheMark || name == std::string(kCacheMark) + kAside;
+}
+
+Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
+  return {ErrorKind::kUnavailable,
+          "the data cache at " + folder.string() + " cannot be written: " + why};
+}
+
+// The folder that is filled, and the mark in it that says how far it is: a copy counts only once
+// the mark says that it is complete, whatever was killed when.
+//
+//   empty ── Begin ─► filling ── Complete ─► complete; Begin from any of them begins anew, but a
+//   folder with anything in it and no mark is somebody else's, and is left alone.
+class CacheFolder {
+ public:
+  // `source` names what the folder is to hold: another one's copy does not count.
+  CacheFolder(std::filesystem::path folder, const std::filesystem::path& source)
+      : folder_(std::move(folder)), complete_("complete " + source.string() + "\n") {}
+
+  bool IsComplete() const {
+    std::ifstream mark(folder_ / kCacheMark, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(mark), std::istreambuf_iterator<char>()};
+    return text == complete_;
+  }
+
+  // Empties it and marks it as being filled.
+  Result<void> Begin() const {
+    std::error_code failed;
+    const bool ours = std::filesystem::exists(folder_ / kCacheMark, failed);
+    const std::filesystem::directory_iterator end;
+    std::filesystem::directory_iterator entry(folder_, failed);
+    for (; !failed && !ours && entry != end; entry.increment(failed)) {
+      if (IsMark(entry->path())) continue;
+      return Error{ErrorKind::kForbidden,
+                   "the data cache at " + folder_.string() + " holds " +
+                       entry->path().filename().string() +
+                       ", which no agent put there; give it a folder of its own"};
+    }
+    if (failed) return CannotWrite(folder_, failed.message());
+    if (Result<void> marked = Mark(kFilling); !marked.ok()) return marked;
+    for (entry = std::filesystem::directory_iterator(folder_, failed); !failed && entry != end;
+         entry.increment(failed)) {
+      if (IsMark(entry->path())) continue;
+      std::filesystem::remove_all(entry->path(), failed);
+      if (failed) break;
+    }
+    if (failed) return CannotWrite(folder_, failed.message());
+    return {};
+  }
+
+  Result<void> Complete() const { return Mark(complete_); }
+
+ private:
+  // Renamed into place: the mark says one thing or the other, never half of one.
+  Result<void> Mark(const std::string& text) const {
+    const std::filesystem::path mark = folder_ / kCacheMark;
+    const std::filesystem::path aside = mark.string() + kAside;
+    std::ofstream file(aside, std::ios::binary | std::ios::trunc);
+    file << text;
+    file.close();
+    if (!file) return CannotWrite(folder_, "its mark could not be written");
+    std::error_code failed;
+    std::filesystem::rename(aside, mark, failed);
+    if (failed) return CannotWrite(folder_, failed.message());
+    return {};
+  }
+
+  const std::filesystem::path folder_;
+  const std::string complete_;  // the mark's text
+};
+
 // How often the counters are looked at until the data was measured: what is told first is that.
-constexpr std::chrono::milliseconds kFirstLook{50};
+constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,
                        FillCounters& counters, const std::stop_token& stop) {
@@ -22,6 +110,35 @@ Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& m
 }
 
 }  // namespace
+
+Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
+                           FillCounters& counters, const std::stop_token& stop) {
+  const Result<SourceFolder> source = SourceFolder::Open(settings.source, settings.sub_path);
+  if (!source.ok()) return source.error();
+  const CacheFolder cache(settings.folder, source->path());
+  if (cache.IsComplete()) {
+    LogInfo("Found the data cache filled", {{"folder", settings.folder.string()}});
+    return {};
+  }
+  const auto began = steady_clock::now();
+  if (Result<void> begun = cache.Begin(); !begun.ok()) return begun;
+  const Result<SourceSize> data = source->Measure(stop);
+  if (!data.ok()) return data.error();
+  const Result<MemoryRoom> room = ReadMemoryRoom(settings.folder, memory);
+  if (!room.ok()) return room.error();
+  const std::optional<std::string> why_not = WhyItDoesNotFit(*data, *room);
+  if (why_not.has_value()) return Error{ErrorKind::kForbidden, *why_not};
+  counters.bytes_total = data->bytes;
+  Result<void> copied = CopyFolder(*source, settings.folder, *data, counters.bytes_done, stop);
+  if (!copied.ok()) return copied;
+  if (Result<void> completed = cache.Complete(); !completed.ok()) return completed;
+  const auto took = duration_cast<milliseconds>(steady_clock::now() - began);
+  LogInfo("Filled the data cache", {{"folder", settings.folder.string()},
+                                    {"bytes", data->bytes},
+                                    {"files", data->files},
+                                    {"millis", took.count()}});
+  return {};
+}
 
 DataCache::DataCache(boost::asio::io_context& io, DataCacheSettings settings, Handlers handlers,
                      MemorySources memory, std::chrono::milliseconds period)

@@ -1,21 +1,39 @@
 #pragma once
 
-// Fills the worker's data cache while the agent goes on: a thread copies (fill.h), a timer reports.
-// Used by worker_readiness.h; handlers run on the io_context's thread.
+// Fills the worker's data cache while the agent goes on: a thread copies, a timer reports. Used by
+// app/worker_readiness.h; handlers run on the io_context's thread.
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/result.h"
 #include "common/control/messages.h"
-#include "worker/agent/data_cache/fill.h"
+#include "worker/agent/config/config.h"
+#include "worker/agent/data_cache/memory_room.h"
 
 namespace ringmaster::agent {
+
+// How far a fill is; written by its thread, read by any.
+struct FillCounters {
+  std::atomic<std::int64_t> bytes_done{0};
+  std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
+};
+
+// What the thread does, from the first look to the mark that the copy is complete. Blocks. Returns
+// at once where the folder holds a finished copy of this source. The error's message is for users:
+// what is wrong with the data or the room for it, and what to do. kForbidden, and nothing changed,
+// where the folder holds what is not ours. kCancelled once `stop` was requested.
+Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
+                           FillCounters& counters, const std::stop_token& stop);
 
 class DataCache {
  public:

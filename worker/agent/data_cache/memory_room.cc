@@ -26,11 +26,6 @@ std::string MemoryText(const std::string& data, std::int64_t limit, std::int64_t
 
 }  // namespace
 
-std::optional<MemoryRoom::Container> ReadContainerMemory(const MemorySources& sources) {
-  const std::optional<MemoryGroup> group = MemoryGroup::Find(sources.cgroups);
-  return group.has_value() ? group->Tightest() : std::nullopt;
-}
-
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources) {
   std::ifstream text(sources.meminfo);
   for (std::string line; std::getline(text, line);) {
@@ -54,7 +49,8 @@ Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
   room.volume_bytes = static_cast<std::int64_t>(volume.f_bavail * volume.f_frsize);
   if (volume.f_files > 0) room.volume_files = static_cast<std::int64_t>(volume.f_favail);
   if (kind.f_type != TMPFS_MAGIC) return room;
-  room.container = ReadContainerMemory(sources);
+  const std::optional<MemoryGroup> group = MemoryGroup::Find(sources.cgroups);
+  if (group.has_value()) room.container = group->Tightest();
   room.node_bytes = ReadNodeMemory(sources);
   return room;
 }

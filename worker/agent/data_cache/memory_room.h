@@ -2,7 +2,7 @@
 
 // Whether data fits where a data cache would hold it: in the volume, in what the container may use
 // of memory, in what the node has left. Read once before anything is copied, because what does not
-// fit ends as a killed process, or a killed node, much later. Used by fill.h.
+// fit ends as a killed process, or a killed node, much later. Used by data_cache.cc.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 #include "common/base/result.h"
 #include "worker/agent/data_cache/source_folder.h"
-#include "worker/agent/memory_group.h"
+#include "worker/agent/host/memory_group.h"
 
 namespace ringmaster::agent {
 
@@ -19,8 +19,7 @@ struct MemoryRoom {
   std::int64_t volume_bytes = 0;               // free in the volume
   std::optional<std::int64_t> volume_files{};  // that it can still hold; nothing: no limit
   // Nothing where the volume is not in memory, or there is no limit.
-  using Container = MemoryGroup::Usage;
-  std::optional<Container> container{};
+  std::optional<MemoryGroup::Usage> container{};
   // MemAvailable; nothing where the volume is not in memory.
   std::optional<std::int64_t> node_bytes{};
 };
@@ -36,8 +35,7 @@ struct MemorySources {
 Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
                                   const MemorySources& sources = {});
 
-// The tightest of the limits on this process and on the groups around it.
-std::optional<MemoryRoom::Container> ReadContainerMemory(const MemorySources& sources);
+// What /proc/meminfo calls available.
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
 
 // Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.

@@ -3,7 +3,7 @@
 // The folder that a data cache is filled from: opened once, then walked, first to measure it and
 // then to copy it. Walking keeps no list, so that a folder of many million files takes no memory.
 // What cannot be copied faithfully is an error that names it: a socket, a device, a link that leads
-// outside. Used by fill.h.
+// outside. Used by data_cache.cc and copier.h.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace ringmaster::agent {
 
-// The mark of a filled folder (cache_folder.h); never copied from a source.
+// The mark of a filled folder (data_cache.cc); never copied from a source.
 inline constexpr char kCacheMark[] = ".ringmaster-data-cache";
 
 struct SourceEntry {

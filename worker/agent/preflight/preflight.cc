@@ -18,17 +18,6 @@ std::optional<Finding> RunCheck(const std::string& name, Check check, const Conf
 
 }  // namespace
 
-std::map<std::string, Check> WorkerChecks() {
-  return {{"sshd", CheckSshd},        {"mpi", CheckMpiDaemon},     {"tmp", CheckScratchSpace},
-          {"shm", CheckSharedMemory}, {"hostname", CheckHostName}, {"network", CheckAddress},
-          {"command", CheckProgram},  {"gpu", CheckGpus}};
-}
-
-std::string Variable(const Config& config, const std::string& name) {
-  const auto variable = config.container.find(name);
-  return variable == config.container.end() ? "" : variable->second;
-}
-
 Preflight::Preflight(boost::asio::io_context& io, const Config& config,
                      std::map<std::string, Check> checks, std::chrono::milliseconds limit,
                      Done done)

@@ -1,11 +1,12 @@
 #pragma once
 
-// Runs all checks at once and collects what they find, within a second. Used by the agent at start;
-// each check is a file of its own beside this one.
+// What is looked at before a worker is of use. All checks run at once, and what they find is
+// collected within a second. Used by the agent at start.
 
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,12 +14,35 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "worker/agent/preflight/check.h"
+#include "worker/agent/config/config.h"
 
 namespace ringmaster::agent {
 
+struct Finding {
+  std::string check;
+  std::string message;
+  bool fatal = true;  // false: worth a line in the log, the worker is ready all the same
+};
+
+// Looks at one thing and says, in one line, what is wrong and what to do. It only looks; it may
+// block for a moment, so each runs on a thread of its own.
+using Check = std::optional<Finding> (*)(const Config& config);
+
 // The checks of a worker, by name.
 std::map<std::string, Check> WorkerChecks();
+
+// Each of them.
+std::optional<Finding> CheckSshd(const Config& config);
+std::optional<Finding> CheckMpiDaemon(const Config& config);
+std::optional<Finding> CheckScratchSpace(const Config& config);
+std::optional<Finding> CheckSharedMemory(const Config& config);
+std::optional<Finding> CheckHostName(const Config& config);
+std::optional<Finding> CheckAddress(const Config& config);
+std::optional<Finding> CheckProgram(const Config& config);
+std::optional<Finding> CheckGpus(const Config& config);
+
+// Legal as a host name: RFC 1123 labels, 64 bytes in all. Pure.
+bool IsLegalHostName(const std::string& name);
 
 // One run. The threads only read `config`; results are handled on the io_context's thread.
 class Preflight {

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "worker/bench/collectives/collective.h"
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::bench {
 
@@ -33,8 +33,8 @@ class Backend {
 // this build, or not to be had here, and what to do.
 Result<void> CheckBackend(const std::string& name, int ranks);
 
-// One that meets in `world`, that of RunOnRanks(). REQUIRES: CheckBackend() agreed, and `name` is
-// not mpi, whose ranks mpirun starts.
+// One that meets in `world`, that of RunOnRanks(). kInvalid: there is no device for this rank.
+// REQUIRES: CheckBackend() agreed, and `name` is not mpi, whose ranks mpirun starts.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world);
 
 #if defined(RINGMASTER_BENCH_MPI)

@@ -1,14 +1,13 @@
-#include "worker/bench/collectives/collective_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
 
+#include "worker/bench/collectives/commands.h"
 #include "worker/bench/collectives/measurement.h"
 #include "worker/bench/collectives/report.h"
 #include "worker/bench/collectives/size_text.h"
-#include "worker/bench/ranks.h"
+#include "worker/bench/harness/ranks.h"
 
 namespace ringmaster::bench {
 namespace {

@@ -1,5 +1,3 @@
-#include "worker/bench/training/compression_command.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/bench/ranks.h"
+#include "worker/bench/harness/handover.h"
+#include "worker/bench/harness/ranks.h"
+#include "worker/bench/training/commands.h"
 #include "worker/bench/training/digits.h"
-#include "worker/bench/training/handover.h"
 #include "worker/bench/training/limited_link.h"
 #include "worker/bench/training/perceptron.h"
 #include "worker/bench/training/rank_group.h"

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::bench {
 namespace {

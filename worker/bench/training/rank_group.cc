@@ -7,12 +7,13 @@
 #include <ATen/Parallel.h>
 
 #include "common/base/clock.h"
-#include "worker/bench/scoped_store.h"
-#include "worker/trainer/comm/host_communicator.h"
+#include "worker/bench/harness/ranks.h"
+#include "worker/trainer/comm/host/host_communicator.h"
 #include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
-#include "worker/trainer/heap.h"
-#include "worker/trainer/train_loop.h"
+#include "worker/trainer/train/heap.h"
+#include "worker/trainer/train/train_loop.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::bench {
 namespace {

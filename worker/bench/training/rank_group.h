@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/comm/host_transport.h"
+#include "worker/trainer/comm/host/host_transport.h"
+#include "worker/trainer/comm/world.h"
 #include "worker/trainer/compression/codec.h"
-#include "worker/trainer/membership_source.h"
-#include "worker/trainer/step_log.h"
+#include "worker/trainer/telemetry/step_log.h"
 #include "worker/trainer/workloads/workload.h"
 
 namespace ringmaster::bench {

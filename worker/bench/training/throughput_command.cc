@@ -1,5 +1,3 @@
-#include "worker/bench/training/throughput_command.h"
-
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -7,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "worker/bench/median.h"
-#include "worker/bench/ranks.h"
+#include "worker/bench/harness/figure.h"
+#include "worker/bench/harness/ranks.h"
+#include "worker/bench/training/commands.h"
 #include "worker/bench/training/digits.h"
 #include "worker/bench/training/image_classifier.h"
 #include "worker/bench/training/rank_group.h"

@@ -17,7 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "worker/trainer/data/labelled_images.h"
-#include "worker/trainer/precision.h"
+#include "worker/trainer/numeric/precision.h"
 
 namespace ringmaster::trainer {
 

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "worker/trainer/backbones/backbone.h"
-#include "worker/trainer/precision_type.h"
+#include "worker/trainer/backbones/precision_type.h"
 
 namespace ringmaster::trainer {
 

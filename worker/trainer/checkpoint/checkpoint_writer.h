@@ -16,7 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
-#include "worker/trainer/checksum.h"
+#include "worker/trainer/numeric/checksum.h"
 
 namespace ringmaster::trainer {
 

@@ -2,8 +2,8 @@
 
 // A state that is spread over ranks becomes a checkpoint in parts: each rank writes its own, behind
 // the training's back, and rank 0 completes the checkpoint once all are on disk. That they are, the
-// ranks tell each other with the steps' reductions (session.h); the gate is where rank 0's writer
-// waits for it.
+// ranks tell each other with the steps' reductions (elastic_torch/session.h); the gate is where
+// rank 0's writer waits for it.
 
 #include <chrono>
 #include <condition_variable>

@@ -10,7 +10,7 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/shard_format.h"
-#include "worker/trainer/checksum.h"
+#include "worker/trainer/numeric/checksum.h"
 
 namespace ringmaster::trainer {
 

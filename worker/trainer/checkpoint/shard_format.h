@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "worker/trainer/state_version.h"
+#include "worker/trainer/elastic/state_version.h"
 
 namespace ringmaster::trainer {
 

@@ -20,10 +20,10 @@
 #include "worker/trainer/checkpoint/other_checkpoints.h"
 #include "worker/trainer/checkpoint/part_writer.h"
 #include "worker/trainer/checkpoint/snapshot.h"
-#include "worker/trainer/membership_source.h"
-#include "worker/trainer/sharded_state.h"
-#include "worker/trainer/state_mirror.h"
-#include "worker/trainer/state_version.h"
+#include "worker/trainer/elastic/membership_source.h"
+#include "worker/trainer/elastic/sharded_state.h"
+#include "worker/trainer/elastic/state_mirror.h"
+#include "worker/trainer/elastic/state_version.h"
 
 namespace ringmaster::trainer {
 

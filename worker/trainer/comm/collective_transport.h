@@ -1,8 +1,8 @@
 #pragma once
 
 // The blocking calls that carry a host communicator's operations, and that communicator. Over Gloo
-// (gloo_communicator.cc), over memory that the ranks share (shared_memory/), or whichever of the
-// two serves a world (host_transport.h).
+// (gloo/), over memory that the ranks share (shared_memory/), or whichever of the two serves a
+// world (host/).
 
 #include <cstddef>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Collective operations among the ranks of one world. Implemented over Gloo (gloo_communicator.h)
-// and for a world of one (loopback_communicator.h). Operations run in the order of the calls, on a
-// thread or stream of the communicator's own, so that the caller computes meanwhile:
+// Collective operations among the ranks of one world. Implemented over Gloo (gloo/) and for
+// a world of one (loopback_communicator.h). Operations run in the order of the calls, on a thread
+// or stream of the communicator's own, so that the caller computes meanwhile:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
 //   ...                                   // backward goes on
@@ -31,7 +31,7 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/comm/elements.h"
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

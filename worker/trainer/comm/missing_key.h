@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/store.h"
+#include "worker/trainer/comm/store.h"
 
 namespace ringmaster::trainer {
 

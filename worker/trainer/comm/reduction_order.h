@@ -2,8 +2,8 @@
 
 // In which order the ranks' values are added up. The same as over Gloo, so that a job's bits do not
 // depend on whether its ranks share memory: little data in the order of the ranks
-// (direct_allreduce.h), and more as a ring does, which gives each rank a part of the data to finish
-// and lets it travel from one rank to the one before.
+// (gloo/direct_allreduce.h), and more as a ring does, which gives each rank a part of the data to
+// finish and lets it travel from one rank to the one before.
 
 #include <cstddef>
 #include <vector>

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/trainer/float_bits.h"
+#include "worker/trainer/numeric/float_bits.h"
 
 namespace ringmaster::trainer {
 

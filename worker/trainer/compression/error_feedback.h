@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "worker/trainer/compression/row_codec.h"
-#include "worker/trainer/state_version.h"
+#include "worker/trainer/elastic/state_version.h"
 
 namespace ringmaster::trainer {
 

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "common/base/result.h"
+#include "worker/trainer/comm/store.h"
 #include "worker/trainer/compression/codec.h"
-#include "worker/trainer/membership_source.h"
 
 namespace ringmaster::trainer {
 

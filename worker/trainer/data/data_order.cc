@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "worker/trainer/data/dataset.h"
-#include "worker/trainer/fingerprint.h"
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/fingerprint.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
 namespace {

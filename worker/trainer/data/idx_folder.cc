@@ -7,7 +7,7 @@
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/data/file_bytes.h"
 #include "worker/trainer/data/idx.h"
-#include "worker/trainer/fingerprint.h"
+#include "worker/trainer/numeric/fingerprint.h"
 
 namespace ringmaster::trainer {
 namespace {

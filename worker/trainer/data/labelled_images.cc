@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "worker/trainer/fingerprint.h"
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/fingerprint.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "worker/trainer/host_device.h"
+#include "worker/trainer/numeric/host_device.h"
 
 namespace ringmaster::trainer {
 

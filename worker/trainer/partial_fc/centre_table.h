@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "worker/trainer/elastic/sharded_state.h"
+#include "worker/trainer/elastic/step_collectives.h"
 #include "worker/trainer/partial_fc/copies.h"
 #include "worker/trainer/partial_fc/head_device.h"
 #include "worker/trainer/partial_fc/head_options.h"
 #include "worker/trainer/partial_fc/input_log.h"
 #include "worker/trainer/partial_fc/row_exchange.h"
 #include "worker/trainer/partial_fc/rows.h"
-#include "worker/trainer/sharded_state.h"
-#include "worker/trainer/step_collectives.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "worker/trainer/float_bits.h"
+#include "worker/trainer/numeric/float_bits.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -14,8 +14,8 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/data/data_order.h"
+#include "worker/trainer/elastic/step_collectives.h"
 #include "worker/trainer/partial_fc/centre_table.h"
-#include "worker/trainer/step_collectives.h"
 
 namespace ringmaster::trainer::partial_fc {
 

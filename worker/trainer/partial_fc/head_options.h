@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
+#include "worker/trainer/elastic/state_version.h"
 #include "worker/trainer/partial_fc/class_sampling.h"
 #include "worker/trainer/partial_fc/margin.h"
-#include "worker/trainer/state_version.h"
 
 namespace ringmaster::trainer::partial_fc {
 

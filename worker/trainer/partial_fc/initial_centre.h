@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -13,7 +13,7 @@
 
 #include <cmath>
 
-#include "worker/trainer/philox.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/trainer/checksum_words.h"
+#include "worker/trainer/numeric/checksum_words.h"
 
 namespace ringmaster::trainer::partial_fc {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "worker/trainer/host_device.h"
+#include "worker/trainer/numeric/host_device.h"
 #include "worker/trainer/partial_fc/vectors.h"
 
 namespace ringmaster::trainer::partial_fc {

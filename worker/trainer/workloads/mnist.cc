@@ -9,10 +9,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "worker/trainer/backbones/precision_type.h"
 #include "worker/trainer/data/prefetcher.h"
-#include "worker/trainer/fingerprint.h"
-#include "worker/trainer/philox.h"
-#include "worker/trainer/precision_type.h"
+#include "worker/trainer/numeric/fingerprint.h"
+#include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
 namespace {

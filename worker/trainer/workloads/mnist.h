@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "worker/trainer/data/dataset.h"
-#include "worker/trainer/loss_scale.h"
-#include "worker/trainer/precision.h"
+#include "worker/trainer/numeric/precision.h"
+#include "worker/trainer/optim/loss_scale.h"
 #include "worker/trainer/workloads/workload.h"
 
 namespace ringmaster::trainer {

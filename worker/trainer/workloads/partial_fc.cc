@@ -12,7 +12,7 @@
 
 #include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/data/prefetcher.h"
-#include "worker/trainer/fingerprint.h"
+#include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/partial_fc/head.h"
 
 namespace ringmaster::trainer {

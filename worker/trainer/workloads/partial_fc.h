@@ -10,8 +10,8 @@
 #include <string>
 
 #include "worker/trainer/data/labelled_images.h"
+#include "worker/trainer/numeric/precision.h"
 #include "worker/trainer/partial_fc/centre_table.h"
-#include "worker/trainer/precision.h"
 #include "worker/trainer/workloads/workload.h"
 
 namespace ringmaster::trainer {

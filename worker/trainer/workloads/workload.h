@@ -11,8 +11,8 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/data/data_order.h"
-#include "worker/trainer/sharded_state.h"
-#include "worker/trainer/step_collectives.h"
+#include "worker/trainer/elastic/sharded_state.h"
+#include "worker/trainer/elastic/step_collectives.h"
 
 namespace ringmaster::trainer {
 
@@ -21,7 +21,8 @@ struct Evaluation {
   int64_t correct = 0;
 };
 
-// Thread-safety: one thread. Methods may throw what LibTorch throws; train_loop.cc catches it.
+// Thread-safety: one thread. Methods may throw what LibTorch throws; train/train_loop.cc catches
+// it.
 class Workload {
  public:
   virtual ~Workload() = default;

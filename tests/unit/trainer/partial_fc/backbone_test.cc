@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "worker/trainer/backbones/layers.h"
-#include "worker/trainer/sgd.h"
+#include "worker/trainer/optim/sgd.h"
 
 namespace ringmaster::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/step_collectives.h"
+#include "worker/trainer/elastic/step_collectives.h"
 
 namespace ringmaster::trainer {
 

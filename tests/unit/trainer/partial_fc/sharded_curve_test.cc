@@ -13,6 +13,7 @@
 
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/workloads/partial_fc.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::trainer {
 namespace {

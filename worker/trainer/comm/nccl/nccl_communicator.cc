@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/trainer/checksum_words.h"
 #include "worker/trainer/comm/nccl/nccl_engine.h"
+#include "worker/trainer/numeric/checksum_words.h"
 
 namespace ringmaster::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "worker/trainer/comm/nccl/nccl_runtime.h"
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "worker/trainer/comm/nccl/nccl_path.h"
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

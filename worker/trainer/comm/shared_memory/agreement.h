@@ -12,7 +12,7 @@
 #include "common/base/result.h"
 #include "worker/trainer/comm/shared_memory/meeting.h"
 #include "worker/trainer/comm/shared_memory/segment.h"
-#include "worker/trainer/membership_source.h"
+#include "worker/trainer/comm/world.h"
 
 namespace ringmaster::trainer {
 

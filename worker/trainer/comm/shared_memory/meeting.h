@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "worker/trainer/store.h"
+#include "worker/trainer/comm/store.h"
 
 namespace ringmaster::trainer {
 

@@ -1,0 +1,109 @@
+// ringmaster-chaos: strikes or resizes a job of real processes. Built with the tests: it stands on
+// their hosts and jobs (tests/runtime).
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "bench/chaos/runs.h"
+#include "worker/bench/harness/command.h"
+
+namespace ringmaster::chaos {
+namespace {
+
+constexpr int kSkipped = 77;  // as ctest is told
+
+struct Options {
+  std::string faults = AllFaults();
+  int64_t lost_after = 2000;  // milliseconds
+  std::string keep;
+  StageOptions stage;
+  ChaosOptions chaos;
+  ScaleOptions scale;
+};
+
+void AddStage(CLI::App& app, Options& options) {
+  app.add_option("--min-replicas", options.stage.min_replicas, "with how many workers it goes on")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--cpus", options.stage.cpus,
+                 "CPU quota of each worker, so that survivors cannot use a dead one's")
+      ->check(CLI::Range(0.1, 64.0));
+  app.add_option("--global-batch", options.stage.global_batch, "samples of a step")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("flags", options.stage.trainer_flags,
+                 "more flags of ringmaster-train, after a lone --");
+  app.add_option("--lost-after", options.lost_after, "milliseconds of silence that lose a worker")
+      ->check(CLI::Range(100, 60000));
+  app.add_option("--keep", options.keep, "a folder for the audit logs, kept");
+}
+
+// Runs an experiment in a folder for the ranks' logs, which stays where they are wanted.
+int InFolder(const Options& options, const std::function<int(const std::string& folder)>& run) {
+  if (!runtime_test::Hosts::Possible()) {
+    std::cout << "skipped: making network namespaces needs root" << std::endl;
+    return kSkipped;
+  }
+  std::string folder = options.keep;
+  std::array<char, 32> name{"/var/tmp/chaos-XXXXXX"};
+  if (folder.empty()) folder = mkdtemp(name.data());
+  std::filesystem::create_directories(folder);
+  const int code = run(folder);
+  std::error_code ignored;
+  if (options.keep.empty() && code == 0) std::filesystem::remove_all(folder, ignored);
+  if (code != 0) std::cerr << "the ranks' audit logs are in " << folder << std::endl;
+  return code;
+}
+
+StageOptions StageOf(const Options& options) {
+  StageOptions stage = options.stage;
+  stage.lost_after = std::chrono::milliseconds(options.lost_after);
+  return stage;
+}
+
+int RunFaults(Options options) {
+  const auto kinds = ParseFaults(options.faults);
+  if (!kinds.ok()) return bench::Refuse("--faults: " + kinds.error().message);
+  options.chaos.kinds = *kinds;
+  options.chaos.stage = StageOf(options);
+  return InFolder(options, [&](const auto& folder) { return RunChaos(options.chaos, folder); });
+}
+
+int RunSizes(Options options) {
+  options.scale.stage = StageOf(options);
+  return InFolder(options, [&](const auto& folder) { return RunScale(options.scale, folder); });
+}
+
+bench::Command AddStrike(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& strike = *app.add_subcommand("strike", "a schedule of faults against real processes");
+  strike.add_option("--faults", options->faults, "kinds to draw from");
+  strike.add_option("--count", options->chaos.count, "how many")->check(CLI::Range(1, 100000));
+  strike.add_option("--every", options->chaos.every, "seconds from one to the next")
+      ->check(CLI::Range(0.0, 3600.0));
+  strike.add_option("--seed", options->chaos.seed, "of the schedule");
+  strike.add_option("--replicas", options->stage.workers, "workers")->check(CLI::Range(2, 64));
+  AddStage(strike, *options);
+  return {.app = &strike, .run = [options] { return RunFaults(*options); }};
+}
+
+bench::Command AddScale(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& scale = *app.add_subcommand("scale", "a running job gets more and fewer workers");
+  scale.add_option("--sizes", options->scale.sizes, "one after the other")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
+  AddStage(scale, *options);
+  return {.app = &scale, .run = [options] { return RunSizes(*options); }};
+}
+
+}  // namespace
+}  // namespace ringmaster::chaos
+
+int main(int argc, char** argv) {
+  using namespace ringmaster;  // NOLINT(google-build-using-namespace)
+  return bench::RunProgram("Strikes or resizes a training of real processes",
+                           {chaos::AddStrike, chaos::AddScale}, argc, argv);
+}

@@ -1,0 +1,118 @@
+#include "operator/app/caches.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "operator/api/codec.h"
+#include "operator/api/names.h"
+#include "operator/job/model/views.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster {
+
+Caches::Caches()
+    : jobs_(api::DecodeTrainingJob),
+      pods_(job::ProjectPod),
+      services_(job::ProjectService),
+      nodes_(job::ProjectNode) {}
+
+void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
+  jobs_.OnChange(
+      [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.Key()); });
+  const auto owner = [&queue](const kube::ObjectMeta& meta, runtime::Change) {
+    if (meta.owner_kind == api::kKind) queue.Add(kube::ObjectKey(meta.ns, meta.owner_name));
+  };
+  pods_.OnChange(owner);
+  services_.OnChange(owner);
+  nodes_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
+    for (const std::string& key : node_changes_.JobsToLookAt(meta.name)) queue.Add(key);
+  });
+  freshness.Watch(
+      kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
+      [this] { Reconnect(kube::kTrainingJobs); });
+  freshness.Watch(
+      kube::kPods, [this] { return pods_.LastSeenVersion(); }, [this] { Reconnect(kube::kPods); });
+  freshness.Watch(
+      kube::kServices, [this] { return services_.LastSeenVersion(); },
+      [this] { Reconnect(kube::kServices); });
+}
+
+void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
+                   runtime::Metrics& metrics, const MainEvents& events) {
+  const auto add = [&](const kube::Resource& resource, runtime::StoreWriter& store,
+                       const char* selector, bool needed) {
+    runtime::ReflectorOptions options;
+    options.resource = resource;
+    options.ns = config.watch_namespace;
+    options.label_selector = selector;
+    if (needed) {
+      options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
+      options.on_recovered = [&events] { events.Post(MainEvents::Event::kServerIsBack); };
+    }
+    watched_.push_back(
+        {resource,
+         std::make_unique<runtime::Reflector>(client, clock, store, watch_list_, std::move(options),
+                                              &metrics.reflector()),
+         needed});
+  };
+  add(kube::kTrainingJobs, jobs_, "", true);
+  add(kube::kPods, pods_, api::kManagedBySelector, true);
+  add(kube::kServices, services_, api::kManagedBySelector, true);
+  // Cluster-scoped: an operator that was confined to a namespace may not see them.
+  add(kube::kNodes, nodes_, "", false);
+}
+
+void Caches::Start() {
+  for (const Watched& watched : watched_) watched.reflector->Start();
+}
+
+void Caches::Reconnect() {
+  for (const Watched& watched : watched_) watched.reflector->Reconnect();
+}
+
+void Caches::Reconnect(const kube::Resource& resource) {
+  for (const Watched& watched : watched_) {
+    if (watched.resource == resource) watched.reflector->Reconnect();
+  }
+}
+
+void Caches::Stop() {
+  for (const Watched& watched : watched_) watched.reflector->Stop();
+}
+
+std::function<bool(const std::string&, const std::string&)> Caches::ByAge() const {
+  std::unordered_map<std::string, std::string> created;
+  for (const auto& job : jobs_.List()) created.emplace(job->Key(), job->created_at);
+  return [created = std::move(created)](const std::string& one, const std::string& other) {
+    const auto a = created.find(one);
+    const auto b = created.find(other);
+    if (a == created.end() || b == created.end()) return b == created.end() && a != created.end();
+    return a->second < b->second;  // RFC 3339 in UTC sorts as text
+  };
+}
+
+bool Caches::Synced() const {
+  for (const Watched& watched : watched_) {
+    if (watched.needed && !watched.reflector->Synced()) return false;
+  }
+  return true;
+}
+
+std::string Caches::Problems() const {
+  std::string problems;
+  for (const Watched& watched : watched_) {
+    if (!watched.needed) continue;
+    const std::string problem = watched.reflector->Problem();
+    if (!problem.empty()) problems += problem + "\n";
+  }
+  return problems;
+}
+
+bool Caches::Healthy(std::chrono::milliseconds limit) const {
+  for (const Watched& watched : watched_) {
+    if (!watched.reflector->Healthy(limit)) return false;
+  }
+  return true;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,327 @@
+// The operator, put together: flags -> configuration -> objects -> run -> orderly stop. Beside
+// caches.cc and rights.cc the only file that names concrete types; read it as the architecture.
+// What each part does is in its header.
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <malloc.h>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "operator/app/caches.h"
+#include "operator/app/main_events.h"
+#include "operator/app/metrics_port.h"
+#include "operator/app/options.h"
+#include "operator/app/release_jobs.h"
+#include "operator/app/rights.h"
+#include "operator/http/admin_server.h"
+#include "operator/http/cpprest_http_client.h"
+#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/controller/job_metrics.h"
+#include "operator/job/controller/reconciler.h"
+#include "operator/job/credentials/keyring.h"
+#include "operator/job/launchers/launcher_poller.h"
+#include "operator/kube/kube_client.h"
+#include "operator/kube/resource_version.h"
+#include "operator/kube/token_source.h"
+#include "operator/runtime/access_check.h"
+#include "operator/runtime/controller.h"
+#include "operator/runtime/event_recorder.h"
+#include "operator/runtime/leader_elector.h"
+#include "operator/runtime/metrics.h"
+#include "operator/runtime/request_pool.h"
+#include "operator/runtime/work_queue.h"
+
+namespace ringmaster {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A thread that has not moved for so long is broken. Longer than a watch may be silent plus its
+// longest back-off, and than the slowest reconcile.
+constexpr seconds kUnhealthyAfter{300};
+constexpr seconds kStopLimit{8};
+// Both reviews of a token have to fit into the time that Prometheus gives a scrape.
+constexpr seconds kReviewLimit{4};
+
+// One use of the API server: its own connections, limit and idle time, so that none can hold up
+// another.
+struct Connection {
+  std::unique_ptr<http::HttpClient> http;
+  std::unique_ptr<kube::KubeClient> kube;
+};
+
+Result<Connection> Connect(http::HttpClientFactory& factory, const kube::ClusterConfig& cluster,
+                           kube::TokenSource& tokens, runtime::Metrics& metrics,
+                           seconds idle_timeout) {
+  auto made = factory.Make({.base_url = cluster.server,
+                            .ca_pem = cluster.ca_pem,
+                            .ca_file = cluster.ca_file,
+                            .server_name = cluster.server_name,
+                            .certificate_pem = cluster.certificate_pem,
+                            .key_pem = cluster.key_pem,
+                            .idle_timeout = idle_timeout,
+                            .on_answer = metrics.OnAnswer()});
+  if (!made.ok()) return made.error().WithContext("preparing the connection to " + cluster.server);
+  Connection connection{*std::move(made), nullptr};
+  connection.kube = std::make_unique<kube::KubeClient>(*connection.http, &tokens);
+  return connection;
+}
+
+net::HttpAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) {
+  std::string problems = caches.Problems();
+  if (const std::string missing = access.Problem(); !missing.empty()) problems += missing + "\n";
+  if (problems.empty() && !caches.Synced()) problems = "the caches are not filled yet\n";
+  if (problems.empty() && !access.Complete()) problems = "our rights are not known yet\n";
+  if (!problems.empty()) return {503, problems};
+  const std::string note = access.Note();
+  return {200, note.empty() ? "ok\n" : "ok\n" + note + "\n"};
+}
+
+net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& controller) {
+  if (!caches.Healthy(kUnhealthyAfter)) return {503, "a watch thread has not moved for long\n"};
+  if (!controller.Healthy(kUnhealthyAfter))
+    return {503, "a worker has been busy with one job for long\n"};
+  return {200, "ok\n"};
+}
+
+// Other operators may act from here on: nothing may be finished, nothing cleaned up.
+[[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
+
+struct Connections {
+  Connection requests;
+  Connection watches;
+  Connection lease;
+  Connection reviews;  // of tokens that strangers show
+};
+
+Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::ClusterConfig& cluster,
+                               kube::TokenSource& tokens, runtime::Metrics& metrics) {
+  Result<Connection> requests = Connect(factory, cluster, tokens, metrics, seconds(30));
+  if (!requests.ok()) return requests.error();
+  // Bookmarks come about once a minute: a watch that is silent for longer has a dead peer.
+  Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(90));
+  if (!watches.ok()) return watches.error();
+  Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
+  if (!lease.ok()) return lease.error();
+  Result<Connection> reviews = Connect(factory, cluster, tokens, metrics, seconds(5));
+  if (!reviews.ok()) return reviews.error();
+  reviews->kube->SetDeadline(kReviewLimit);
+  return Connections{*std::move(requests), *std::move(watches), *std::move(lease),
+                     *std::move(reviews)};
+}
+
+job::Scope ScopeOf(const Config& config) {
+  return {
+      .installation = config.Installation(),
+      .excluded_namespaces = {config.exclude_namespaces.begin(), config.exclude_namespaces.end()}};
+}
+
+// All objects, in the order in which they need each other.
+class Operator {
+ public:
+  // All outlive it.
+  Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+           runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
+
+  // Blocks until a signal; ends the process at once when the lease is lost.
+  Result<void> Run();
+
+ private:
+  runtime::LeaderElector::Callbacks OnElection();
+  void Lead(int64_t term);
+  void CampaignUntilStopped();
+  void Stop();
+
+  std::atomic<bool> leads_{false};
+  std::atomic<int64_t> term_{0};  // stamps our orders
+  const Config& config_;
+  const MainEvents& events_;
+  const Clock& clock_;
+  runtime::Metrics& metrics_;
+  kube::KubeClient& reviews_;
+  runtime::WorkQueue queue_;
+  Caches caches_;
+  runtime::FreshnessGate freshness_;
+  runtime::EventRecorder recorder_;
+  runtime::RequestPool pool_;
+  job::Keyring keyring_;
+  job::LauncherPoller launchers_;
+  job::JobMetrics job_metrics_;
+  std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
+  job::Reconciler reconciler_;
+  runtime::Controller controller_;
+  runtime::AccessCheck access_;
+};
+
+Operator::Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+                   runtime::Metrics& metrics, Connections& connections, const MainEvents& events)
+    : config_(config),
+      events_(events),
+      clock_(clock),
+      metrics_(metrics),
+      reviews_(*connections.reviews.kube),
+      queue_(clock, {}, &metrics.queue()),
+      freshness_(clock),
+      recorder_(*connections.requests.kube, clock,
+                {.reporting_instance = config.instance, .on_dropped = metrics.OnDroppedEvent()}),
+      keyring_(*connections.requests.kube, clock, config.ns),
+      launchers_(clock, [this](const std::string& job) { queue_.Add(job); }),
+      job_metrics_(metrics.registry(), clock, caches_.jobs(), ScopeOf(config)),
+      elector_(config.leader_elect
+                   ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
+                                                              config.Election(), OnElection())
+                   : nullptr),
+      reconciler_({.tools = {clock,
+                             *connections.requests.kube,
+                             freshness_,
+                             pool_,
+                             recorder_,
+                             {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                             config.Installation(),
+                             &job_metrics_},
+                   .jobs = caches_.jobs(),
+                   .pods = caches_.pods(),
+                   .services = caches_.services(),
+                   .nodes = caches_.nodes(),
+                   .keyring = keyring_,
+                   .launchers = launchers_,
+                   .policy = policy,
+                   .scope = ScopeOf(config),
+                   .leader_term = [this] { return term_.load(); }}),
+      controller_(
+          clock, queue_, freshness_,
+          [this](const std::string& key) { return reconciler_.Reconcile(key); },
+          {.workers = config.workers}, &metrics.controller()),
+      access_(*connections.requests.kube, NeededRights(config)) {
+  metrics.WatchQueue(queue_);
+  metrics.AddCollector([this](auto& families) { job_metrics_.Collect(leads_, families); });
+  caches_.Feed(queue_, freshness_);
+  caches_.Watch(*connections.watches.kube, clock, config, metrics, events);
+}
+
+runtime::LeaderElector::Callbacks Operator::OnElection() {
+  return {.on_elected = [this](int64_t term) { Lead(term); }, .on_lost = EndAtOnce};
+}
+
+void Operator::Lead(int64_t term) {
+  term_ = term;
+  metrics_.SetLeader(true);
+  leads_ = true;
+  caches_.Reconnect();
+  queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
+  recorder_.Start();
+  controller_.Start();
+}
+
+Result<void> Operator::Run() {
+  const auto admin = http::AdminServer::Start(
+      config_.admin_address, {{"/healthz", [this] { return Healthy(caches_, controller_); }},
+                              {"/readyz", [this] { return Ready(caches_, access_); }}});
+  if (!admin.ok()) return admin.error();
+  const auto metrics =
+      MetricsPort::Start(config_, reviews_, clock_, [this] { return metrics_.Text(); });
+  if (!metrics.ok()) return metrics.error();
+  access_.Start();
+  caches_.Start();
+  CampaignUntilStopped();
+  Stop();
+  return {};
+}
+
+// A standby is warm: it has seen everything before it asks for the lease.
+void Operator::CampaignUntilStopped() {
+  bool campaigning = false;
+  while (true) {
+    const MainEvents::Event event = events_.Wait();
+    if (event == MainEvents::Event::kStop) return;
+    if (event == MainEvents::Event::kServerIsBack) controller_.RetryUnreached();
+    if (campaigning || !caches_.Synced()) continue;
+    campaigning = true;
+    malloc_trim(0);  // the first lists are read: give back what that took
+    if (elector_) {
+      elector_->Start();
+    } else {
+      // Above all that was there before we came, as an elector's term is.
+      Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
+    }
+  }
+}
+
+void Operator::Stop() {
+  LogInfo("Stopping");
+  if (!controller_.Stop(kStopLimit)) {
+    LogError("Jobs were still in progress when the time to stop was over");
+    EndAtOnce({});  // the lease expires by itself: it must not be released while we may still act
+  }
+  recorder_.Flush(seconds(1));
+  if (elector_) elector_->StopAndRelease();
+  metrics_.SetLeader(false);
+  leads_ = false;
+  caches_.Stop();
+}
+
+Result<void> Run(const Config& config, const job::NamespacePolicy& policy, const MainEvents& events,
+                 bool release_jobs) {
+  const SystemClock clock;
+  runtime::Metrics metrics("trainingjob");
+  http::CpprestHttpClientFactory factory;
+  kube::TokenSource tokens(clock, config.cluster.token, config.cluster.token_file);
+  Result<Connections> connections = ConnectAll(factory, config.cluster, tokens, metrics);
+  if (!connections.ok()) return connections.error();
+  if (release_jobs) {
+    const Result<int> released =
+        ReleaseJobs(*connections->requests.kube, *connections->lease.kube, clock, config);
+    if (!released.ok()) return released.error();
+    LogInfo("Released the jobs", {{"installation", config.Installation()}, {"jobs", *released}});
+    return {};
+  }
+  return Operator(config, policy, clock, metrics, *connections, events).Run();
+}
+
+int Main(int argc, char** argv) {
+  const CommandLine command_line = ParseCommandLine(argc, argv);
+  if (command_line.done) return command_line.exit_code;
+  const Result<Config> config = Finalize(command_line.options, kube::ProcessEnvironment());
+  if (!config.ok()) {
+    std::fprintf(stderr, "ringmaster-operator: %s\n", config.error().message.c_str());
+    return 2;
+  }
+  const auto policy = job::NamespacePolicy::Parse(config->namespace_policy);
+  if (!policy.ok()) {
+    std::fprintf(stderr, "ringmaster-operator: --namespace-policy: %s\n",
+                 policy.error().message.c_str());
+    return 2;
+  }
+  if (command_line.options.print_config) {
+    std::fputs(config->Text().c_str(), stdout);
+    return 0;
+  }
+  // Threads that mostly wait would otherwise keep heaps of their own.
+  mallopt(M_ARENA_MAX, 1);
+  InitLog("operator", config->log_level, config->log_format);
+  const MainEvents events;
+  if (Result<void> ready = http::InitializeHttpThreads(); !ready.ok()) {
+    LogError("Could not start", {{"error", ready.error().message}});
+    return 1;
+  }
+  LogInfo("Starting", {{"version", RINGMASTER_VERSION},
+                       {"server", config->cluster.server},
+                       {"identity", config->identity}});
+  const Result<void> ran = Run(*config, *policy, events, command_line.options.release_jobs);
+  if (!ran.ok()) {
+    LogError(command_line.options.release_jobs ? "Could not release the jobs" : "Could not start",
+             {{"error", ran.error().message}});
+  }
+  return ran.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ringmaster
+
+int main(int argc, char** argv) { return ringmaster::Main(argc, argv); }

@@ -1,0 +1,90 @@
+#pragma once
+
+// The operator's flags (Options, as typed) and what they mean (Config, validated). Used by main.cc
+// alone.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "operator/kube/cluster_config.h"
+#include "operator/runtime/leader_elector.h"
+
+namespace ringmaster {
+
+struct Options {
+  std::string kubeconfig;
+  std::string ns;
+  std::string watch_namespace;
+  std::vector<std::string> exclude_namespaces;
+  std::string namespace_policy;
+  bool job_network_policies = true;
+  std::string identity;
+  int workers = 256;
+  bool leader_elect = true;
+  std::string lease_name = "ringmaster-operator";
+  std::string lease_duration = "4s";
+  std::string renew_deadline = "3s";
+  std::string retry_period = "1s";
+  std::string admin_address = "0.0.0.0";
+  int admin_port = 8080;
+  std::string metrics_address = "0.0.0.0";
+  int metrics_port = 8443;
+  bool metrics_authorization = true;
+  std::string metrics_certificates;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  bool print_config = false;
+  bool release_jobs = false;
+};
+
+// What the command line asks for. When `done` is set the process ends at once with `exit_code`
+// (help, version, a mistake, which has been printed).
+struct CommandLine {
+  Options options;
+  bool done = false;
+  int exit_code = 0;
+};
+CommandLine ParseCommandLine(int argc, char** argv);
+
+struct Config {
+  kube::ClusterConfig cluster;
+  std::string ns;               // our own
+  std::string watch_namespace;  // empty: all
+  std::vector<std::string> exclude_namespaces;
+  std::string namespace_policy;      // JSON as given; job/admission/namespace_policy.h reads it
+  bool job_network_policies = true;  // jobs get NetworkPolicies
+  std::string identity;  // Pod or host name and a random part, different for every process
+  std::string instance;  // Pod or host name
+  int workers = 256;
+  bool leader_elect = true;
+  std::string lease_name;
+  std::chrono::milliseconds lease_duration{};
+  std::chrono::milliseconds renew_deadline{};
+  std::chrono::milliseconds retry_period{};
+  std::string admin_address;    // "host:port"
+  std::string metrics_address;  // the same
+  bool metrics_authorization = true;
+  std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: one of our own
+  std::string log_level;
+  LogFormat log_format = LogFormat::kText;
+
+  // What the jobs that we have are marked with: all operators that share our Lease are one.
+  std::string Installation() const { return ns + "/" + lease_name; }
+
+  // How this process competes for the Lease.
+  runtime::LeaderElectorOptions Election() const;
+
+  // One "name: value" line each; no token, no key.
+  std::string Text() const;
+};
+
+// kInvalid with the flag's name and what to do. Reads the kubeconfig or the service account.
+Result<Config> Finalize(const Options& options, const kube::Environment& environment);
+
+// "900ms", "4s", "1.5m", "2h"; kInvalid for anything else.
+Result<std::chrono::milliseconds> ParseDuration(const std::string& text);
+
+}  // namespace ringmaster

@@ -1,0 +1,143 @@
+#include "operator/app/release_jobs.h"
+
+#include <cstdlib>
+#include <future>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "operator/api/codec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/http/http_client.h"
+#include "operator/job/controller/finalizer.h"
+#include "operator/kube/resource.h"
+#include "operator/runtime/leader_elector.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr std::chrono::minutes kLeaseLimit{2};
+constexpr int kMostPasses = 10;  // a job that somebody else writes meanwhile is read again
+
+api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock) {
+  api::TrainingJobStatus status = job.status;
+  api::SetCondition(
+      status.conditions,
+      {.type = api::kManaged,
+       .status = api::ConditionStatus::kFalse,
+       .reason = api::kReasonUninstalled,
+       .message = "the operator of the installation " + job.status.installation +
+                  " was uninstalled, and nobody runs this job: what trains goes on, but nothing is "
+                  "replaced, scaled, suspended or ended. Install it again in the same namespace "
+                  "with the same lease.name, or let another installation adopt the job "
+                  "(charts/ringmaster/README.md)",
+       .last_transition_time = "",
+       .observed_generation = job.generation},
+      FormatTime(clock.WallNow()));
+  return status;
+}
+
+bool ToBeDescribed(const api::TrainingJob& job) {
+  const api::Condition* managed = api::FindCondition(job.status.conditions, api::kManaged);
+  const bool released = managed != nullptr && managed->status == api::ConditionStatus::kFalse;
+  return !api::IsTerminal(job.status) && !job.deleting && !released;
+}
+
+class JobReleaser {
+ public:
+  JobReleaser(kube::KubeClient& client, const Clock& clock, const Config& config)
+      : client_(client), clock_(clock), config_(config) {}
+
+  // True once a pass has found nothing more to do.
+  Result<bool> Pass() {
+    kube::ListOptions options;
+    bool clean = true;
+    do {
+      Result<kube::ListPage> page =
+          client_.List(kube::kTrainingJobs, config_.watch_namespace, options);
+      if (!page.ok() && page.error().reason == http::kTooLong && options.limit > 1) {
+        options.limit /= 2;
+        continue;
+      }
+      if (!page.ok()) return page.error();
+      for (const nlohmann::json& object : page->items) {
+        const Result<bool> done = Release(object);
+        if (!done.ok()) return done.error();
+        clean = clean && *done;
+      }
+      options.continue_token = page->continue_token;
+      if (options.continue_token.empty()) break;
+    } while (true);
+    return clean;
+  }
+
+  int written() const { return written_; }
+
+ private:
+  // False when somebody else changed the job first.
+  Result<bool> Release(const nlohmann::json& object) {
+    // Whatever its spec says, of another version perhaps: a held job could never be deleted.
+    const Result<api::TrainingJob> job = api::DecodeWithoutSpec(object);
+    if (!job.ok() || job->status.installation != config_.Installation()) return true;
+    const Result<bool> described = Describe(*job);
+    return described.ok() && *described && job->held ? LetGo(*job) : described;
+  }
+
+  // Nobody is there any more who would remove its checkpoints, and it could not be deleted.
+  Result<bool> LetGo(const api::TrainingJob& job) {
+    const Result<job::FinalizerWrite> written = job::WriteFinalizer(client_, job, false);
+    if (written.ok()) return true;
+    if (written.error().kind == ErrorKind::kConflict) return false;
+    return written.error();
+  }
+
+  Result<bool> Describe(const api::TrainingJob& job) {
+    if (!ToBeDescribed(job)) return true;
+    const nlohmann::json patch{
+        {"metadata", {{"resourceVersion", job.resource_version}}},
+        {"status", api::MakeMergePatch(api::EncodeStatus(job.status),
+                                       api::EncodeStatus(Released(job, clock_)))}};
+    const auto stored = client_.PatchStatus(kube::kTrainingJobs, job.ns, job.name, patch);
+    if (stored.ok()) {
+      ++written_;
+      return true;
+    }
+    if (stored.error().kind == ErrorKind::kNotFound) return true;
+    if (stored.error().kind == ErrorKind::kConflict) return false;
+    return stored.error();
+  }
+
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const Config& config_;
+  int written_ = 0;
+};
+
+}  // namespace
+
+Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, const Clock& clock,
+                        const Config& config) {
+  std::promise<void> elected;
+  std::future<void> leads = elected.get_future();
+  runtime::LeaderElector elector(lease, clock, config.Election(),
+                                 {.on_elected = [&](int64_t) { elected.set_value(); },
+                                  .on_lost = [](const std::string&) { std::_Exit(1); }});
+  elector.Start();
+  if (leads.wait_for(kLeaseLimit) != std::future_status::ready) {
+    return Error{ErrorKind::kTimeout, "the Lease " + config.Installation() +
+                                          " could not be taken: an operator of this installation "
+                                          "still runs, or the log says what failed"};
+  }
+  JobReleaser releaser(requests, clock, config);
+  Result<bool> clean = false;
+  for (int pass = 0; pass < kMostPasses && clean.ok() && !*clean; ++pass) clean = releaser.Pass();
+  elector.StopAndRelease();
+  if (!clean.ok()) return clean.error();
+  if (!*clean) return Error{ErrorKind::kConflict, "somebody else keeps changing the jobs"};
+  return releaser.written();
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,60 @@
+#include "operator/app/rights.h"
+
+#include <string>
+
+#include "operator/api/names.h"
+#include "operator/kube/resource.h"
+#include "operator/runtime/token_access.h"
+
+namespace ringmaster {
+
+std::vector<runtime::AccessRule> NeededRights(const Config& config) {
+  std::vector<runtime::AccessRule> rules;
+  const auto add = [&](const kube::Resource& resource, std::initializer_list<const char*> verbs,
+                       const std::string& subresource = {}) {
+    for (const char* verb : verbs) {
+      rules.push_back({.verb = verb,
+                       .resource = resource,
+                       .subresource = subresource,
+                       .ns = config.watch_namespace});
+    }
+  };
+  // delete: spec.runPolicy's times to live; get, patch: the finalizer of spec.checkpoint.onDelete.
+  add(kube::kTrainingJobs, {"get", "list", "watch", "patch", "delete"});
+  add(kube::kTrainingJobs, {"patch"}, "status");
+  add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion
+  add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});
+  add(kube::kServices, {"get", "list", "watch", "create", "patch"});
+  add(kube::kSecrets, {"create"});
+  add(kube::kControllerRevisions, {"get", "create", "delete"});
+  if (config.job_network_policies) add(kube::kNetworkPolicies, {"get", "create", "patch"});
+  add(kube::kEvents, {"create", "patch"});
+  rules.push_back({.verb = "list",
+                   .resource = kube::kEvents,
+                   .ns = config.watch_namespace,
+                   .without = "what keeps a Pod from starting is not named where only its events "
+                              "say it"});
+  for (const char* verb : {"list", "watch"}) {
+    rules.push_back({.verb = verb,
+                     .resource = kube::kNodes,
+                     .without = "the loss of a node is seen by its workers' silence alone"});
+  }
+  if (config.metrics_authorization) {
+    for (const kube::Resource& review : {runtime::kTokenReviews, runtime::kSubjectAccessReviews}) {
+      rules.push_back(
+          {.verb = "create", .resource = review, .without = "nobody may read /metrics"});
+    }
+  }
+  rules.push_back(
+      {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});
+  rules.push_back({.verb = "create", .resource = kube::kSecrets, .ns = config.ns});
+  if (!config.leader_elect) return rules;
+  rules.push_back({.verb = "create", .resource = kube::kLeases, .ns = config.ns});
+  for (const char* verb : {"get", "update"}) {
+    rules.push_back(
+        {.verb = verb, .resource = kube::kLeases, .ns = config.ns, .name = config.lease_name});
+  }
+  return rules;
+}
+
+}  // namespace ringmaster

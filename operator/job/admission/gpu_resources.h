@@ -1,0 +1,53 @@
+#pragma once
+
+// Which extended resources are GPUs: those of NVIDIA's device plugin (its README, "Shared Access to
+// GPUs" and "MIG strategy"). Others of the same domain are not: nvidia.com/hostdev, for example, is
+// a network device of NVIDIA's network operator. And the other way to a GPU, past all limits:
+// NVIDIA's container runtime hands out what a variable of the container names.
+
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
+
+// GPUs by their numbers or UUIDs, or "all". Images for CUDA bring "all"; the device plugin sets it
+// for a container with GPUs, and what the Pod itself says overrules both.
+inline constexpr char kVisibleGpus[] = "NVIDIA_VISIBLE_DEVICES";
+inline constexpr char kNoVisibleGpus[] = "void";
+
+// A share or a slice of a GPU.
+inline bool IsPartOfGpu(std::string_view resource) {
+  return resource.starts_with("nvidia.com/gpu.") || resource.starts_with("nvidia.com/mig-");
+}
+
+inline bool IsGpu(std::string_view resource) {
+  return resource == kGpuResource || IsPartOfGpu(resource);
+}
+
+// A resource that Kubernetes does not know by itself, GPUs among them.
+bool IsDevice(std::string_view resource);
+
+// Whether a container of a Pod asks for devices, by its limits or by claims. What hands them out
+// may set kVisibleGpus.
+bool TakesDevices(const nlohmann::json& container);
+
+// Whether a variable of a container's `env` says that it sees no GPU.
+bool HidesGpus(const nlohmann::json& variable);
+
+// Whether an item of a container's `envFrom`, whose content nobody here reads, can hold
+// kVisibleGpus.
+bool MayNameGpus(const nlohmann::json& source);
+
+// A worker's GPUs, by its container's limits; 0 without any. Of parts, however many there are, a
+// process sees one: they are one GPU.
+int GpusPerWorker(const api::TrainingJobSpec& spec);
+
+// Ranks per worker: spec.slotsPerWorker, else the worker's nvidia.com/gpu limit, else 1.
+int SlotsPerWorker(const api::TrainingJobSpec& spec);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,38 @@
+#pragma once
+
+// The only door to a Pod: pods.h makes manifests of a JudgedJob alone, and only Judge() makes one,
+// of a job whose whole spec is allowed by the policies (template_policy.h, request_policy.h). What
+// was judged is what the Pod is made from: the reference, not a copy and not a memory of it. Pure.
+
+#include <optional>
+#include <vector>
+
+#include "operator/api/types.h"
+#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/model/violation.h"
+
+namespace ringmaster::job {
+
+struct Judgement;
+
+// REQUIRES: the job outlives it, unchanged.
+class JudgedJob {
+ public:
+  const api::TrainingJob& job() const { return *job_; }
+
+ private:
+  friend Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules);
+  explicit JudgedJob(const api::TrainingJob& job) : job_(&job) {}
+
+  const api::TrainingJob* job_;
+};
+
+struct Judgement {
+  std::optional<JudgedJob> allowed;   // set when nothing is violated, and all of the spec is there
+  std::vector<Violation> violations;  // of the templates and volumes, then of the requests
+};
+
+Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules);
+Judgement Judge(api::TrainingJob&& job, const NamespaceRules& rules) = delete;
+
+}  // namespace ringmaster::job

@@ -1,0 +1,281 @@
+#include "operator/job/admission/request_policy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/membership.h"
+#include "common/control/pod_contract.h"
+#include "operator/job/admission/gpu_resources.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+bool Contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+// What keeps the workers' container from running as root, as the template says it; empty: nothing.
+std::string OtherUserOfWorker(const std::string& template_json) {
+  if (template_json.empty()) return "";
+  const Result<json> parsed = kube::ParseJson(template_json);
+  if (!parsed.ok()) return "";        // template_policy.h says so
+  std::vector<const json*> contexts;  // the container's counts before the Pod's
+  for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
+    if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
+    contexts.push_back(kube::Find(container, {"securityContext"}));
+  }
+  contexts.push_back(kube::Find(*parsed, {"spec", "securityContext"}));
+  for (const char* field : {"runAsUser", "runAsNonRoot"}) {
+    for (const json* context : contexts) {
+      const json* value = context == nullptr ? nullptr : kube::Find(*context, {field});
+      if (value == nullptr) continue;
+      if (*value != json(0) && *value != json(false)) {
+        return std::string(field) + " to " + value->dump();
+      }
+      break;
+    }
+  }
+  return "";
+}
+
+class Requests {
+ public:
+  Requests(const api::TrainingJobSpec& spec, const NamespaceRules& rules)
+      : spec_(spec), rules_(rules) {}
+
+  std::vector<Violation> Check();
+
+ private:
+  void Network();
+  void Privileged();
+  void Template(const std::string& text, const std::string& path, bool worker);
+  void Container(const json& container, const std::string& path, bool worker);
+  void Image(const std::string& image, const std::string& path);
+  void Class(const json& pod_template, const char* field,
+             const std::optional<std::vector<std::string>>& allowed, const std::string& path,
+             const char* item);
+  void Device(const std::string& resource, const std::string& path);
+  void Environment(const json& container, const std::string& path, bool takes_devices);
+  void Numbers();
+
+  void Add(const std::string& path, const std::string& why, const std::string& item) {
+    found_.push_back({.path = path,
+                      .message = "is refused in namespace " + rules_.ns +
+                                 (why.empty() ? "" : ", because " + why) + "; " +
+                                 rules_.HowToAllow(item),
+                      .by_policy = true});
+  }
+
+  const api::TrainingJobSpec& spec_;
+  const NamespaceRules& rules_;
+  std::vector<Violation> found_;
+  int64_t gpus_per_worker_ = 0;
+  int64_t gpus_of_launcher_ = 0;
+  bool gpus_unreadable_ = false;
+};
+
+void Requests::Network() {
+  if (spec_.host_network && !rules_.host_network) {
+    Add("spec.network.hostNetwork", "", "hostNetwork");
+  }
+  if (spec_.privileged) Privileged();
+  if (spec_.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
+    Add("spec.network.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
+  }
+  for (const auto& [resource, count] : spec_.rdma_devices) {
+    Device(resource, "spec.network.rdmaDevices[" + resource + "]");
+    if (IsGpu(resource)) gpus_per_worker_ += count;
+  }
+}
+
+// A privileged container has its capabilities in effect as root alone.
+void Requests::Privileged() {
+  const char* path = "spec.network.privileged";
+  if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
+    found_.push_back(
+        {.path = path,
+         .message = "gives a worker that is not root nothing, and spec.worker.template "
+                    "sets " +
+                    user + "; remove that, or privileged"});
+  }
+  std::string missing = rules_.privileged ? "" : "privileged";
+  if (!rules_.root) {
+    missing += missing.empty() ? "root" : " and namespacePolicy.namespaces." + rules_.ns + ".root";
+  }
+  if (missing.empty()) return;
+  Add(path,
+      "a privileged worker runs as root, for which the namespace policy has to allow both "
+      "privileged and root, and the namespace's Pod Security a privileged Pod",
+      missing);
+}
+
+void Requests::Device(const std::string& resource, const std::string& path) {
+  if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.device_resources, resource)) return;
+  Add(path, "it takes a device of the node", "deviceResources");
+}
+
+void Requests::Class(const json& pod_template, const char* field,
+                     const std::optional<std::vector<std::string>>& allowed,
+                     const std::string& path, const char* item) {
+  const std::string name = kube::GetString(pod_template, {"spec", field});
+  if (!allowed || name.empty() || Contains(*allowed, name)) return;
+  Add(path + ".spec." + field, "\"" + name + "\" is not one of its " + item, item);
+}
+
+void Requests::Image(const std::string& image, const std::string& path) {
+  if (!rules_.image_prefixes || image.empty()) return;
+  const auto& allowed = *rules_.image_prefixes;
+  const bool ok = std::any_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) {
+    return IsUnderPrefix(image, prefix);
+  });
+  if (ok) return;
+  std::string list;
+  for (const std::string& prefix : allowed) list += (list.empty() ? "" : ", ") + prefix;
+  Add(path,
+      "images come from " + (list.empty() ? "nowhere" : list) + " alone, and this one is \"" +
+          image + "\"",
+      "imagePrefixes");
+}
+
+void Requests::Container(const json& container, const std::string& path, bool worker) {
+  Image(kube::GetString(container, {"image"}), path + ".image");
+  int64_t gpus = 0;
+  for (const char* kind : {"limits", "requests"}) {
+    const json* amounts = kube::Find(container, {"resources", kind});
+    if (amounts == nullptr || !amounts->is_object()) continue;
+    int64_t of_kind = 0;
+    for (const auto& [resource, amount] : amounts->items()) {
+      const std::string at = path + ".resources." + kind + "[" + resource + "]";
+      Device(resource, at);
+      if (!IsGpu(resource)) continue;
+      const auto number = kube::ReadWholeQuantity(amount);
+      if (number && *number >= 0 && *number <= 1'000'000) {
+        of_kind += *number;
+      } else if (rules_.max_gpus) {
+        gpus_unreadable_ = true;
+        Add(at, "GPUs are counted, and this is no plain whole number", "maxGPUs");
+      }
+    }
+    gpus = std::max(gpus, of_kind);
+  }
+  (worker ? gpus_per_worker_ : gpus_of_launcher_) += gpus;
+  const bool rdma = worker && kube::GetString(container, {"name"}) == control::kWorkerContainer &&
+                    !spec_.rdma_devices.empty();
+  if (rules_.max_gpus) Environment(container, path, rdma || TakesDevices(container));
+}
+
+// Of a container without devices pods.h says that it sees no GPU, which overrules envFrom.
+void Requests::Environment(const json& container, const std::string& path, bool takes_devices) {
+  const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
+    Add(path + "." + list + "[" + std::to_string(i) + "]",
+        "GPUs are counted, and " + std::string(what) + " " + kVisibleGpus +
+            ", by which NVIDIA's container runtime hands out GPUs that no limit counts: " + instead,
+        "maxGPUs");
+  };
+  const json& variables = kube::GetArray(container, {"env"});
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (kube::GetString(variables[i], {"name"}) != kVisibleGpus || HidesGpus(variables[i]))
+      continue;
+    refuse("env", i, "this sets", "remove it and ask for GPUs in resources.limits");
+  }
+  const json& sources = kube::GetArray(container, {"envFrom"});
+  for (std::size_t i = 0; takes_devices && i < sources.size(); ++i) {
+    if (!MayNameGpus(sources[i])) continue;
+    refuse("envFrom", i, "this may hold",
+           "give it a prefix, or take single keys by env[].valueFrom");
+  }
+}
+
+void Requests::Template(const std::string& text, const std::string& path, bool worker) {
+  if (text.empty()) return;
+  const Result<json> parsed = kube::ParseJson(text);
+  if (!parsed.ok()) return;  // template_policy.h says so
+  const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
+  if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
+    Add(path + ".spec.resourceClaims", "it takes devices of the node", "resourceClaims");
+  }
+  Class(*parsed, "priorityClassName", rules_.priority_classes, path, "priorityClasses");
+  Class(*parsed, "runtimeClassName", rules_.runtime_classes, path, "runtimeClasses");
+  for (const char* list : {"initContainers", "containers"}) {
+    const json& containers = kube::GetArray(*parsed, {"spec", list});
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      Container(containers[i], path + ".spec." + list + "[" + std::to_string(i) + "]", worker);
+    }
+  }
+}
+
+void Requests::Numbers() {
+  const int64_t workers = spec_.worker.replicas;
+  // The API server refuses what it can see; slots that come from the GPUs it cannot.
+  const bool may_grow = spec_.worker.max_replicas.has_value();
+  const int64_t most = may_grow ? *spec_.worker.max_replicas : workers;
+  const int64_t slots = SlotsPerWorker(spec_);
+  if (most * slots > control::kMaxRanks) {
+    const std::string field = may_grow ? "spec.worker.maxReplicas" : "spec.worker.replicas";
+    found_.push_back({.path = field,
+                      .message = "asks for " + std::to_string(most * slots) + " ranks (" +
+                                 std::to_string(slots) + " on each of " + std::to_string(most) +
+                                 " workers), and a job has at most " +
+                                 std::to_string(control::kMaxRanks) + "; lower " + field,
+                      .by_policy = true});
+  }
+  if (rules_.max_workers && workers > *rules_.max_workers) {
+    Add("spec.worker.replicas",
+        "a job has at most " + std::to_string(*rules_.max_workers) +
+            " workers, and this one asks for " + std::to_string(workers),
+        "maxWorkers");
+  }
+  const int64_t gpus = workers * gpus_per_worker_ + gpus_of_launcher_;
+  if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
+    Add("spec.worker.replicas",
+        "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
+            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker" +
+            (gpus_of_launcher_ > 0
+                 ? " and " + std::to_string(gpus_of_launcher_) + " for the launcher)"
+                 : ")"),
+        "maxGPUs");
+  }
+}
+
+std::vector<Violation> Requests::Check() {
+  Network();
+  Image(spec_.image, "spec.image");
+  Template(spec_.worker.template_json, "spec.worker.template", true);
+  Template(spec_.launcher_template_json, "spec.launcher.template", false);
+  Numbers();
+  return std::move(found_);
+}
+
+}  // namespace
+
+bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
+  if (prefix.empty() || image.substr(0, prefix.size()) != prefix) return false;
+  if (image.size() == prefix.size() || prefix.back() == '/') return true;
+  const std::string_view rest = image.substr(prefix.size());
+  const std::size_t slash = prefix.rfind('/');
+  const std::string_view last = prefix.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  const bool one_image =
+      last.find('@') != std::string_view::npos ||
+      (slash != std::string_view::npos && last.find(':') != std::string_view::npos);
+  if (one_image) return false;  // with its tag or digest: it and nothing else
+  if (rest.front() == '/') return true;
+  // A tag or a digest ends the name. What goes on is another registry: the same host's other port.
+  return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
+         rest.find('/') == std::string_view::npos;
+}
+
+std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec,
+                                     const NamespaceRules& rules) {
+  return Requests(spec, rules).Check();
+}
+
+}  // namespace ringmaster::job

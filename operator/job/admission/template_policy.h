@@ -1,0 +1,29 @@
+#pragma once
+
+// Which Pod templates the operator accepts: who may create TrainingJobs must gain nothing through
+// the operator's rights that they could not do themselves (docs/decisions.md, D9), and nothing is
+// accepted and then ignored. Pure; used by the reconciler before anything of a job is made. It
+// judges what a template says, not what admission would say later.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/model/violation.h"
+
+namespace ringmaster::job {
+
+// Every violation in one Pod template, in the order of the list in the source. `path` is that of
+// the template, `managed` the container that Ringmaster runs; `rules` are the namespace's, which
+// may allow some of it.
+std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
+                                     const std::string& managed, const NamespaceRules& rules);
+
+// Both templates of a job, and the volumes of its checkpoints and of its data.
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules);
+
+}  // namespace ringmaster::job

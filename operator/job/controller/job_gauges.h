@@ -1,0 +1,59 @@
+#pragma once
+
+// Where all jobs stand at one moment, counted: by phase, GPUs asked for and GPUs that train, how
+// long the job that waits longest waits, how long the one that stands still longest has stood
+// still. Pure but for StallWatch, which remembers steps; job_metrics.h exports it.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "operator/api/types.h"
+#include "operator/job/controller/job_changes.h"
+
+namespace ringmaster::job {
+
+using Jobs = std::vector<std::shared_ptr<const api::TrainingJob>>;
+
+// When each running job's step was last seen to change, by UID. Jobs that report no steps are not
+// watched. Steps reach the status every ten seconds.
+class StallWatch {
+ public:
+  // Takes in what is seen now, and forgets jobs that are no longer running.
+  void See(const Jobs& jobs, Clock::Time now);
+  // Zero for a job that is not watched.
+  FloatSeconds StillFor(const std::string& job_uid, Clock::Time now) const;
+  bool Watches(const std::string& job_uid) const { return seen_.contains(job_uid); }
+
+ private:
+  struct Seen {
+    int64_t step = 0;
+    int64_t epoch = 0;
+    Clock::Time since{};
+  };
+  std::map<std::string, Seen> seen_;
+};
+
+struct NamespaceGauges {
+  // Of jobs that have not ended and are not suspended: all their workers'.
+  int64_t gpus_requested = 0;
+  int gpus_productive = 0;                           // of workers in a world that trains
+  std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
+  std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps
+};
+
+struct JobGauges {
+  std::map<std::string, int> by_phase;  // all of Phases()
+  std::map<std::string, NamespaceGauges> by_namespace;
+};
+
+// `jobs` are this operator's. A job without a status counts as Pending.
+JobGauges CountJobs(const Jobs& jobs, const StallWatch& stalls, Clock::Time now,
+                    Clock::WallTime wall_now);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,62 @@
+#pragma once
+
+// The metrics of jobs (ringmaster_*), on prometheus-cpp: what the Actor did, counted, and where all
+// jobs stand, at each scrape. Only the leader acts, and only the leader says where jobs stand, so
+// that sums over all operators are right. Decisions are job_changes.h's and job_gauges.h's.
+// The one label that users choose is the jobs' namespace, which is whom GPUs are accounted to; a
+// namespace's series go with its last job. It is "job_namespace", because Prometheus gives
+// "namespace" to the operator's own.
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "operator/job/controller/actor.h"
+#include "operator/job/controller/job_gauges.h"
+#include "operator/job/controller/observe.h"
+#include "operator/job/policy/ownership.h"
+
+namespace prometheus {
+class Counter;
+class Histogram;
+struct MetricFamily;
+class Registry;
+}  // namespace prometheus
+
+namespace ringmaster::job {
+
+// Thread-safe.
+class JobMetrics final : public JobObserver {
+ public:
+  // All but `scope` outlive it. Every counter exists from the start, so that the first event is an
+  // increase.
+  JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs,
+             const Scope& scope);
+
+  void OnChange(const JobChange& change) override;
+  void OnDrained(FloatSeconds took) override;
+
+  // Where all jobs stand; for Metrics::AddCollector. Nothing unless `leading`.
+  void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
+
+ private:
+  // Constant after construction.
+  const Clock& clock_;
+  const JobStore& jobs_;
+  const Scope scope_;
+  prometheus::Histogram& submit_to_running_;
+  std::map<std::string, prometheus::Histogram*> phases_;
+  std::map<Restart, prometheus::Counter*> restarts_;
+  std::map<std::string, prometheus::Counter*> recoveries_;
+  prometheus::Histogram& recovery_;
+  prometheus::Counter& steps_lost_;
+  prometheus::Histogram& drain_;
+  std::map<std::string, prometheus::Counter*> ended_;  // by reason
+
+  std::mutex mutex_;
+  StallWatch stalls_;  // guarded by mutex_
+};
+
+}  // namespace ringmaster::job

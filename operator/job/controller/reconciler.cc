@@ -1,0 +1,329 @@
+#include "operator/job/controller/reconciler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "operator/api/codec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/admission/judgement.h"
+#include "operator/job/controller/refusal.h"
+#include "operator/job/controller/removal_actor.h"
+#include "operator/job/controller/run_pin.h"
+#include "operator/job/model/foreign_times.h"
+#include "operator/job/planner/make_plan.h"
+#include "operator/job/policy/pod_events.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/object_meta.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
+  if (api::IsTerminal(plan.status) && !memory.ended_since) memory.ended_since = now;
+  if (!plan.claims) memory.unclaimed_since.reset();
+  if (plan.claims && !memory.unclaimed_since) memory.unclaimed_since = now;
+  if (plan.suspending == Suspending::kNo) return memory.suspension.reset();
+  if (!memory.suspension) {
+    memory.suspension.emplace();
+    memory.suspension->since = now;
+    if (plan.status.progress) memory.suspension->step = plan.status.progress->step;
+  }
+  if (plan.suspending == Suspending::kEnding && !memory.suspension->ending_since) {
+    memory.suspension->ending_since = now;
+  }
+}
+
+void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory) {
+  memory.told_of_nodes = plan.nodes_unreachable;
+  memory.told_of_drain = plan.drain_held;
+  if (!plan.launcher_held.empty() && !memory.told_of_launchers) {
+    LogWarn("A silent launcher is not replaced", {{"job", key}, {"reason", plan.launcher_held}});
+  }
+  memory.told_of_launchers = !plan.launcher_held.empty();
+}
+
+}  // namespace
+
+Reconciler::Reconciler(ReconcilerParts parts) : parts_(std::move(parts)) {}
+
+Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
+  const JobPtr stored = parts_.jobs.Get(key);
+  if (stored == nullptr) {
+    Forget(key);
+    return runtime::ReconcileResult{};
+  }
+  if (!IsOurs(*stored)) {
+    parts_.launchers.Forget(stored->uid);
+    return runtime::ReconcileResult{};
+  }
+  if (stored->deleting) {  // owner references do the rest
+    parts_.launchers.Forget(stored->uid);
+    return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
+  }
+  Known& known = KnownOf(*stored);
+  const Result<Run> run = RunOf(stored, known);
+  if (!run.ok()) return run.error().WithContext("reconciling the TrainingJob " + key);
+  const Clock& clock = parts_.tools.clock;
+  const JobPtr job = WithoutFutureTimes(run->job, clock.WallNow());
+  const Observed observed =
+      Observe(*job, {.pods = parts_.pods, .services = parts_.services, .nodes = parts_.nodes},
+              run->revision, known.memory.taken_names);
+  const Clock::Time now = clock.Now();
+  auto credentials = NeedCredentials(*job, observed, known.memory, now);
+  if (!credentials.ok()) return credentials.error();
+  const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
+  Remember(observed, launcher, now, known.memory);
+  const std::vector<Violation> violations = JudgeSpec(*run, observed, known, now);
+  Plan plan =
+      MakePlan({.job = *job,
+                .violations = violations,
+                .observed = observed,
+                .launcher = launcher,
+                .memory = known.memory,
+                .now = now,
+                .wall_now = clock.WallNow(),
+                .launchers = launcher && launcher->unheard_since ? parts_.launchers.Heard(job->ns)
+                                                                 : LaunchersHeard{},
+                .network_policies = parts_.tools.isolation.enabled,
+                .installation = parts_.scope.installation,
+                .progress_period = ProgressPeriod(parts_.jobs.size()),
+                .changed = run->changed});
+  plan.write_status = plan.write_status || job != run->job;
+  NoteWhatIsTold(key, plan, known.memory);
+  if (*credentials == nullptr) plan.order.reset();
+  NoteSince(plan, now, known.memory);
+  TalkToLauncher(*job, observed, plan, *credentials);
+  const auto again = Actor(parts_.tools, *run->job, run->revision, parts_.policy.Of(job->ns),
+                           observed, *credentials, known.memory)
+                         .Act(plan);
+  if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
+  if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
+  const auto latest = AskAbout(*job, *plan.ask_about, known.memory);
+  return runtime::ReconcileResult{.requeue_after = std::min(latest, again->value_or(latest))};
+}
+
+Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& stored) {
+  Known& known = KnownOf(*stored);
+  RemovalMemory& memory = known.memory.removal;
+  const Clock::Time now = parts_.tools.clock.Now();
+  if (!memory.since) memory.since = now;
+  Result<Run> run = RunOf(stored, known);
+  if (!run.ok()) {
+    if (now - *memory.since < kRemovalLimit) {
+      return run.error().WithContext("removing the checkpoints of the TrainingJob " +
+                                     stored->Key());
+    }
+    run = Run{.job = stored, .revision = "", .changed = {}};
+  }
+  const NamespaceRules rules = parts_.policy.Of(stored->ns);
+  const Judgement judgement = Judge(*run->job, rules);
+  const RemovalPlan plan =
+      PlanRemoval({.job = *run->job,
+                   .violations = judgement.violations,
+                   .pods = parts_.pods.ByOwner(stored->ns, stored->uid),
+                   .remover = parts_.pods.Get(
+                       kube::ObjectKey(stored->ns, api::CleanUpPodName(stored->name, stored->uid))),
+                   .memory = memory,
+                   .now = now});
+  const auto again =
+      RemovalActor(parts_.tools, *stored, judgement.allowed, rules, memory).Act(plan);
+  if (again.ok()) return runtime::ReconcileResult{.requeue_after = *again};
+  return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
+}
+
+// Events are not indexed: the API server reads through those of the whole namespace for each list,
+// whose other users decide how many there are, and how long.
+std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
+                                               const PodQuestion& question, JobMemory& memory) {
+  constexpr std::chrono::milliseconds kAtOnce{1};
+  const Clock& clock = parts_.tools.clock;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto wait = turns_.Take(job.ns, job.uid, clock.Now());
+    if (wait.count() > 0) return wait;
+  }
+  const auto events = [&] {
+    struct Turn {
+      Reconciler& of;
+      ~Turn() {
+        const std::lock_guard lock(of.mutex_);
+        of.turns_.Done();
+      }
+    } turn{*this};
+    return parts_.tools.client.List(
+        kube::kEvents, job.ns,
+        {.field_selector = "regarding.uid=" + question.uid, .limit = 20, .max_bytes = 256 << 10});
+  }();
+  const Clock::Time asked_at = clock.Now();
+  if (!events.ok()) {
+    LogDebug("Could not read a Pod's events",
+             {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
+  }
+  std::string said = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
+  const bool news = NoteAnswer(question, std::move(said), asked_at, memory);
+  if (news) return kAtOnce;
+  return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at);
+}
+
+bool Reconciler::IsOurs(const api::TrainingJob& job) const {
+  const ServicePtr service =
+      parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
+  const bool own = service != nullptr && service->owner_uid == job.uid;
+  return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
+}
+
+Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
+  if (known.seen == nullptr || known.seen->spec != job->spec) {
+    known.revision = RevisionOf(api::EncodeRunSpec(job->spec));
+  }
+  known.seen = job;
+  std::optional<RunPin>& pin = known.memory.pin;
+  if (job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pods are made
+    return Run{.job = job, .revision = pin ? pin->revision : std::string(), .changed = {}};
+  }
+  if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();
+  if (!pin) return Run{.job = job, .revision = known.revision, .changed = {}};
+  if (pin->revision == known.revision) {
+    pin->spec = nullptr;
+    return Run{.job = job, .revision = pin->revision, .changed = {}};
+  }
+  auto changed = ChangedFields(*pin->spec, job->spec);
+  if (changed.empty()) return Run{.job = job, .revision = pin->revision, .changed = {}};
+  auto as_pinned = std::make_shared<api::TrainingJob>(*job);
+  as_pinned->spec = SpecOfRun(*pin->spec, job->spec);
+  return Run{.job = std::move(as_pinned), .revision = pin->revision, .changed = std::move(changed)};
+}
+
+// Read where there is reason to think that the job has begun and this process does not know its
+// pin, or not what the pin holds. Where there is none after all, the first one to be made counts.
+Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
+  std::optional<RunPin>& pin = known.memory.pin;
+  const auto begun = [&] {
+    const ServicePtr service =
+        parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
+    return job.status.launcher_term > 0 || (service != nullptr && service->owner_uid == job.uid) ||
+           !parts_.pods.ByOwner(job.ns, job.uid).empty();
+  };
+  const bool not_read = pin && pin->spec == nullptr && pin->revision != known.revision;
+  if (!not_read && (known.memory.pin_sought || !begun())) return {};
+  const auto stored = parts_.tools.client.Get(kube::kControllerRevisions, job.ns,
+                                              api::RunPinName(job.name, job.uid));
+  if (!stored.ok() && stored.error().kind != ErrorKind::kNotFound) return stored.error();
+  pin.reset();
+  known.memory.pin_sought = true;
+  if (!stored.ok()) return {};
+  const auto meta = kube::ReadObjectMeta(*stored);
+  const bool deleting = kube::Find(*stored, {"metadata", "deletionTimestamp"}) != nullptr;
+  if (!meta.ok() || meta->owner_uid != job.uid || deleting) return {};
+  if (auto read = ReadRunPin(*stored); read.ok()) pin = *std::move(read);
+  return {};
+}
+
+std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
+                                             Clock::Time now) const {
+  std::optional<Refusal>& refusal = known.memory.refusal;
+  if (run.job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pod is made
+    known.judged.reset();
+    known.violations.clear();
+    return {};
+  }
+  if (known.judged == nullptr || known.judged->spec != run.job->spec) {
+    known.violations = Judge(*run.job, parts_.policy.Of(run.job->ns)).violations;
+    if (refusal && IsJudged(*refusal)) refusal.reset();
+  }
+  known.judged = run.job;
+  // By its objects: what a status says does not count.
+  const bool begun = known.memory.pin || observed.launcher_service != nullptr;
+  if (begun && !known.violations.empty()) {
+    refusal = JudgedRefusal(known.violations, now);
+    return {};
+  }
+  return known.violations;
+}
+
+Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,
+                                                                       const Observed& observed,
+                                                                       JobMemory& memory,
+                                                                       Clock::Time now) {
+  const std::shared_ptr<const Credentials> none;
+  if (api::IsTerminal(job.status)) return none;
+  const bool refused =
+      memory.refusal && memory.refusal->reason == api::kReasonCredentialsUnavailable;
+  if (refused && now < memory.refusal->retry_at) return none;
+  auto found = CredentialsOf(job, observed);
+  if (found.ok()) {
+    if (refused) memory.refusal.reset();
+    return found;
+  }
+  if (IsTransient(found.error())) return found;
+  // Until its time the refusal keeps the plan from creating anything, and becomes a condition.
+  memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
+                               refused ? memory.refusal->failures : 0, now);
+  return none;
+}
+
+Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::TrainingJob& job,
+                                                                     const Observed& observed) {
+  const ServicePtr& service = observed.launcher_service;
+  const PodPtr& launcher = observed.launcher;
+  std::string seed_id;
+  if (service != nullptr) {
+    seed_id = service->seed_id;
+  } else if (launcher != nullptr) {
+    seed_id = launcher->seed_id;  // somebody deleted the Service: running Pods keep their keys
+  }
+  Result<Seed> seed = service == nullptr && seed_id.empty() ? parts_.keyring.Current()
+                                                            : parts_.keyring.Find(seed_id);
+  if (!seed.ok()) return seed.error();
+  return credentials_.Get(*seed, job.name, job.uid);
+}
+
+void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& observed,
+                                const Plan& plan,
+                                const std::shared_ptr<const Credentials>& credentials) {
+  if (!plan.order) return parts_.launchers.Forget(job.uid);
+  control::Order order = *plan.order;
+  order.stamp = {.leader_term = parts_.leader_term(), .generation = job.generation};
+  parts_.launchers.Watch({.job_key = job.Key(),
+                          .job_uid = job.uid,
+                          .pod_uid = observed.launcher->uid,
+                          .pod_ip = observed.launcher->ip,
+                          .credentials = credentials,
+                          .order = std::move(order),
+                          .answered_before = job.status.world_size > 0});
+}
+
+Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Known>& known = known_[job.Key()];
+  if (known != nullptr && known->uid != job.uid) {
+    ForgetUid(known->uid);
+    known = nullptr;
+  }
+  if (known == nullptr) {
+    known = std::make_unique<Known>();
+    known->uid = job.uid;
+  }
+  return *known;
+}
+
+void Reconciler::Forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(key);
+  if (found == known_.end()) return;
+  ForgetUid(found->second->uid);
+  known_.erase(found);
+}
+
+void Reconciler::ForgetUid(const std::string& uid) {
+  parts_.launchers.Forget(uid);
+  credentials_.Forget(uid);
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,106 @@
+#pragma once
+
+// One job, from what is to what should be: observe -> plan -> act. Called by the Controller's
+// workers, for different jobs at once, never twice at once for the same one. Keeps only what a
+// restart may lose.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/controller/actor.h"
+#include "operator/job/controller/observe.h"
+#include "operator/job/controller/question_turns.h"
+#include "operator/job/credentials/credentials.h"
+#include "operator/job/credentials/keyring.h"
+#include "operator/job/launchers/launcher_poller.h"
+#include "operator/job/model/plan.h"
+#include "operator/job/model/violation.h"
+#include "operator/job/policy/ownership.h"
+#include "operator/runtime/controller.h"
+#include "operator/runtime/store.h"
+
+namespace ringmaster::job {
+
+// What the reconciler works with; all outlive it.
+struct ReconcilerParts {
+  ActorTools tools;
+  const JobStore& jobs;
+  const PodStore& pods;
+  const ServiceStore& services;
+  const NodeStore& nodes;
+  Keyring& keyring;
+  LauncherPoller& launchers;
+  const NamespacePolicy& policy;
+  Scope scope;
+  std::function<int64_t()> leader_term;  // stamps the orders; higher than any leader's before us
+};
+
+class Reconciler {
+ public:
+  explicit Reconciler(ReconcilerParts parts);
+
+  // `key` is "<namespace>/<name>" of a TrainingJob, which may be gone. Blocks on the API server.
+  Result<runtime::ReconcileResult> Reconcile(const std::string& key);
+
+ private:
+  using JobPtr = std::shared_ptr<const api::TrainingJob>;
+
+  // What is known of a job beyond the stores, by key. Used by the one worker that has the key.
+  struct Known {
+    std::string uid;
+    JobMemory memory;
+    JobPtr seen;           // the job whose spec has this revision
+    std::string revision;  // of what a run would keep of it
+    JobPtr judged;         // the one whose spec, as its run has it, these are the violations of
+    std::vector<Violation> violations;
+  };
+  // A job with the text of its run in its spec.
+  struct Run {
+    JobPtr job;
+    std::string revision;
+    std::vector<std::string> changed;  // where the job's own spec is another one
+  };
+
+  // A deleted job that is held until its checkpoints are removed.
+  Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored);
+  bool IsOurs(const api::TrainingJob& job) const;
+  Known& KnownOf(const api::TrainingJob& job);
+  Result<Run> RunOf(const JobPtr& job, Known& known);
+  Result<void> FindPin(const api::TrainingJob& job, Known& known);
+  // What ends a job. One that has begun is not ended: a refusal in its memory keeps new Pods from
+  // being made.
+  std::vector<Violation> JudgeSpec(const Run& run, const Observed& observed, Known& known,
+                                   Clock::Time now) const;
+  void Forget(const std::string& key);
+  void ForgetUid(const std::string& uid);
+  // Null when the job needs none, or when there are none; the job's memory then says why.
+  Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
+                                                             const Observed& observed,
+                                                             JobMemory& memory, Clock::Time now);
+  Result<std::shared_ptr<const Credentials>> CredentialsOf(const api::TrainingJob& job,
+                                                           const Observed& observed);
+  void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
+                      const std::shared_ptr<const Credentials>& credentials);
+
+  // Reads what keeps a Pod from starting. When to look at the job again, at the latest.
+  std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
+                                     JobMemory& memory);
+
+  const ReconcilerParts parts_;
+  CredentialsCache credentials_;
+
+  std::mutex mutex_;
+  QuestionTurns turns_;                                  // guarded by mutex_
+  std::map<std::string, std::unique_ptr<Known>> known_;  // the map is guarded by mutex_
+};
+
+}  // namespace ringmaster::job

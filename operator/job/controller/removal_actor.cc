@@ -1,0 +1,137 @@
+#include "operator/job/controller/removal_actor.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "operator/api/codec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/admission/pod_policy.h"
+#include "operator/job/controller/finalizer.h"
+#include "operator/job/controller/refusal.h"
+#include "operator/job/manifests/removal_pod.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/resource.h"
+#include "operator/kube/status_error.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+RemovalActor::RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
+                           const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
+                           RemovalMemory& memory)
+    : tools_(tools), job_(job), judged_(judged), rules_(rules), memory_(memory) {}
+
+Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const RemovalPlan& plan) {
+  // Whom it cannot delete must not hold the job.
+  const Result<void> deleted = DeletePods(plan);
+  if (!deleted.ok() && !plan.release) return deleted.error();
+  if (plan.create_pod) {
+    if (const Result<void> made = MakePod(); !made.ok()) return made.error();
+  }
+  if (!plan.release) {
+    if (const Result<void> said = SayWhatIsAwaited(plan.waiting_for); !said.ok()) {
+      return said.error();
+    }
+    return plan.requeue_after;
+  }
+  const Result<FinalizerWrite> released = WriteFinalizer(tools_.client, job_, false);
+  if (!released.ok()) return released.error();
+  if (plan.event) Record(*plan.event);
+  return std::optional<std::chrono::milliseconds>();
+}
+
+Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
+  const Error thrown{ErrorKind::kInternal,
+                     "an exception ended a request to delete a Pod of the deleted job " +
+                         job_.Key() + "; the log has its text"};
+  std::vector<Result<void>> results(plan.deletes.size(), thrown);
+  std::vector<std::function<void()>> requests;
+  for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
+    requests.emplace_back([this, &pod = plan.deletes[i], &result = results[i]] {
+      const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name, {.uid = pod.uid});
+      if (deleted.ok()) tools_.freshness.Wrote(job_.Key(), kube::kPods, *deleted);
+      // It is gone, or another one has its name.
+      const bool gone = deleted.ok() || deleted.error().kind == ErrorKind::kNotFound ||
+                        deleted.error().kind == ErrorKind::kConflict;
+      result = gone ? Result<void>() : deleted.error();
+    });
+  }
+  if (!requests.empty()) tools_.pool.RunAll(job_.Key(), std::move(requests));
+  for (const Result<void>& result : results) {
+    if (!result.ok()) return result;
+  }
+  return {};
+}
+
+Result<void> RemovalActor::MakePod() {
+  const Clock::Time now = tools_.clock.Now();
+  const json manifest = RemovalPod(*judged_);
+  if (const auto found = CheckPod(manifest, rules_); !found.empty()) {
+    memory_.refusal = JudgedRefusal(found, now);
+    memory_.for_good = true;
+    return {};
+  }
+  const Result<json> created = tools_.client.Create(kube::kPods, job_.ns, manifest);
+  if (created.ok()) {
+    memory_.pod_uid = kube::GetString(*created, {"metadata", "uid"});
+    memory_.refusal.reset();
+    tools_.freshness.Wrote(job_.Key(), kube::kPods,
+                           kube::GetString(*created, {"metadata", "resourceVersion"}));
+    return {};
+  }
+  const Error& error = created.error();
+  const int failures = memory_.refusal ? memory_.refusal->failures : 0;
+  if (error.kind == ErrorKind::kAlreadyExists) {
+    // If it is of ours, the store will show it.
+    memory_.refusal = MakeRefusal(api::kReasonNameConflict,
+                                  "a Pod of its name exists already; delete the Pod " +
+                                      api::CleanUpPodName(job_.name, job_.uid),
+                                  failures, now);
+    return {};
+  }
+  if (IsTransient(error)) return error;
+  // A quota frees up with the job's own Pods; a policy, or a namespace that goes, stays as it is.
+  memory_.refusal = RefusalOf(error, true, failures, now);
+  memory_.for_good = !kube::IsQuotaRefusal(error);
+  return {};
+}
+
+Result<void> RemovalActor::SayWhatIsAwaited(const std::string& what) {
+  const api::Condition* known =
+      api::FindCondition(job_.status.conditions, api::kCheckpointsRemoved);
+  if (known != nullptr && known->message == what) return {};
+  api::TrainingJobStatus status = job_.status;
+  api::SetCondition(status.conditions,
+                    {.type = api::kCheckpointsRemoved,
+                     .status = api::ConditionStatus::kFalse,
+                     .reason = api::kReasonRemoving,
+                     .message = what,
+                     .last_transition_time = "",
+                     .observed_generation = job_.generation},
+                    FormatTime(tools_.clock.WallNow()));
+  const json patch{
+      {"metadata", {{"resourceVersion", job_.resource_version}}},
+      {"status", api::MakeMergePatch(api::EncodeStatus(job_.status), api::EncodeStatus(status))}};
+  const Result<json> stored =
+      tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
+  if (stored.ok()) {
+    tools_.freshness.Wrote(job_.Key(), kube::kTrainingJobs,
+                           kube::GetString(*stored, {"metadata", "resourceVersion"}));
+    return {};
+  }
+  // Words alone: what somebody else has written is shown soon, and they are not worth an error.
+  const ErrorKind kind = stored.error().kind;
+  if (kind == ErrorKind::kConflict || kind == ErrorKind::kNotFound) return {};
+  return stored.error();
+}
+
+void RemovalActor::Record(const PlannedEvent& event) {
+  LogInfo("Released a deleted job", {{"job", job_.Key()}, {"checkpoints", event.note}});
+  tools_.events.Record(EventOn(job_, event));
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,41 @@
+#pragma once
+
+// Carries out one removal plan of one deleted job. Made by the reconciler for one reconcile and
+// thrown away; every act may be repeated, as actor.h's.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "operator/job/admission/judgement.h"
+#include "operator/job/controller/actor.h"
+#include "operator/job/planner/removal_plan.h"
+
+namespace ringmaster::job {
+
+class RemovalActor {
+ public:
+  // `job` is the one in the store; `judged` has the text of its run, and may be empty unless the
+  // plan makes a Pod. All outlive it; `memory` is written.
+  RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
+               const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
+               RemovalMemory& memory);
+
+  // When to look again; unset once the job is released. An error is for the queue's back-off.
+  Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
+
+ private:
+  Result<void> DeletePods(const RemovalPlan& plan);
+  Result<void> MakePod();
+  Result<void> SayWhatIsAwaited(const std::string& what);
+  void Record(const PlannedEvent& event);
+
+  const ActorTools& tools_;
+  const api::TrainingJob& job_;
+  const std::optional<JudgedJob>& judged_;
+  const NamespaceRules& rules_;
+  RemovalMemory& memory_;
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,38 @@
+#pragma once
+
+// The text of a job's run: what its Pods are made from, from the first one until the job is
+// suspended or has ended (docs/decisions.md, D53). It is kept in a ControllerRevision of the job,
+// whose data the API server lets nobody change; one name, so that only one text can be the first.
+// Its content is as untrusted as any spec: whoever puts another one there gets judged Pods. Values
+// and pure functions; the actor writes the object, the reconciler reads it.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+
+namespace ringmaster::job {
+
+// Names a run spec (api::EncodeRunSpec) by its content; a label's value.
+std::string RevisionOf(const nlohmann::json& run_spec);
+
+nlohmann::json RunPinManifest(const api::TrainingJob& job, const nlohmann::json& run_spec);
+
+// kInvalid when the object holds no run spec.
+Result<RunPin> ReadRunPin(const nlohmann::json& object);
+
+// `today` with the run's text in place of its own: numbers of workers, suspension, clocks and what
+// becomes of checkpoints are today's.
+api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
+                               const api::TrainingJobSpec& today);
+
+// Where two specs differ in what a run keeps, as paths of fields ("spec.worker.template.spec");
+// at most a handful. Empty: nowhere.
+std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
+                                       const api::TrainingJobSpec& today);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,62 @@
+#pragma once
+
+// The seeds of all jobs' keys: the Secret "ringmaster-keyring" in the operator's namespace, made
+// here if it is absent and read by that one name (docs/decisions.md, D8). Its data: "current" names
+// the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
+// the reconciler.
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/job/credentials/credentials.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::job {
+
+// Thread-safe. Reads the Secret when a seed is first asked for, when an unknown id comes up, and
+// for a new job when a minute has passed, so that a rotated seed is found; keeps what it read.
+class Keyring {
+ public:
+  // `client` and `clock` outlive the keyring. `ns` is the operator's namespace.
+  Keyring(kube::KubeClient& client, const Clock& clock, std::string ns);
+
+  // The seed for a new job. Makes the Secret if there is none; blocks on the API server the first
+  // time.
+  Result<Seed> Current();
+
+  // The seed that a job's Service names. kNotFound, with what to do, when the keyring does not have
+  // it.
+  Result<Seed> Find(const std::string& id);
+
+ private:
+  // What this or another thread's load, under way when it was called, came to. Nobody who knows his
+  // seed waits for it.
+  Result<void> Load();
+  Result<void> LoadOnce();
+  Result<nlohmann::json> GetOrCreate();
+  std::optional<Seed> Known(const std::string& id);
+
+  // Constant after construction.
+  kube::KubeClient& client_;
+  const Clock& clock_;
+  const std::string ns_;
+
+  std::mutex load_mutex_;  // held while the Secret is read; taken before mutex_
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::map<std::string, std::string> seeds_;
+  std::string current_;
+  uint64_t loads_ = 0;            // that have ended
+  Clock::Time tried_at_{};        // the last of them
+  std::optional<Error> failure_;  // why it could not be read that time
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,70 @@
+#pragma once
+
+// Talks to the launchers of all live jobs, off the reconcile workers: sends each its order when
+// that changed, asks for its status otherwise, keeps the newest answer and tells when there is
+// news. One thread for all jobs: every exchange is asynchronous, has a deadline and a reply limit,
+// and goes over TLS pinned to the job's own certificate. What an answer means is the plan's
+// business.
+//
+//   LauncherPoller poller(clock, [&](const std::string& job_key) { queue.Add(job_key); });
+//   poller.Watch({.job_key = ..., .pod_ip = ..., .order = ...});   // on every reconcile; cheap
+//   when nothing changed poller.Latest(job_uid);
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "common/control/pod_contract.h"
+#include "operator/job/credentials/credentials.h"
+#include "operator/job/model/launcher_view.h"
+
+namespace ringmaster::job {
+
+// A launcher Pod, how to recognise it, and what to tell it.
+struct LauncherTarget {
+  std::string job_key;
+  std::string job_uid;
+  std::string pod_uid;
+  std::string pod_ip;
+  std::shared_ptr<const Credentials> credentials;
+  control::Order order;
+  bool answered_before = false;  // an earlier operator wrote down a world of it
+};
+
+struct LauncherPollerOptions {
+  int port = control::kApiPort;
+  std::chrono::milliseconds deadline{2000};       // of one exchange, connection included
+  std::chrono::milliseconds first_retry{100};     // until the launcher first answers
+  std::chrono::milliseconds retry{1000};          // after a failure later on
+  std::chrono::milliseconds busy_period{500};     // while anything is about to change
+  std::chrono::milliseconds steady_period{1000};  // while ranks run
+};
+
+// Thread-safe.
+class LauncherPoller {
+ public:
+  // `on_news` is called on the poller's thread whenever an answer differs from the one before, when
+  // a launcher falls silent, and while it stays so. It must be quick: enqueue, no more. `clock`
+  // outlives the poller.
+  LauncherPoller(const Clock& clock, std::function<void(const std::string& job_key)> on_news,
+                 LauncherPollerOptions options = {});
+  ~LauncherPoller();  // ends all exchanges, joins the thread
+
+  void Watch(LauncherTarget target);
+  void Forget(const std::string& job_uid);
+
+  // Nothing before the first exchange with the job's present launcher ended.
+  std::optional<LauncherView> Latest(const std::string& job_uid) const;
+  // How the others do, as a job of this namespace sees it: is it that launcher, or we?
+  LaunchersHeard Heard(const std::string& ns) const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,43 @@
+#pragma once
+
+// The manifests of a job's Pods: pure functions of the job, its credentials and its Services'
+// addresses. They start from the user's template and add what Ringmaster needs; without a template
+// they pass the Pod Security profile "restricted" in full. What a spec may say is judgement.h's
+// business: these builders take nothing that it has not judged.
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/control/launch_spec.h"
+#include "operator/api/types.h"
+#include "operator/job/admission/judgement.h"
+#include "operator/job/credentials/credentials.h"
+
+namespace ringmaster::job {
+
+// Names of a Pod's volumes that come from spec.checkpoint and spec.dataCache.
+inline constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
+inline constexpr char kDataSourceVolume[] = "ringmaster-data-source";
+inline constexpr char kDataVolume[] = "ringmaster-data";
+
+// What every Pod of a job is made from. The references outlive the call.
+struct PodContext {
+  const JudgedJob& judged;
+  const Credentials& credentials;
+  const std::string& revision;  // of the run's text (run_pin.h)
+
+  const api::TrainingJob& job() const { return judged.job(); }
+};
+
+// What all workers of a run have in common, and one of them. Of thousands the template is read
+// once.
+nlohmann::json CommonWorkerPod(const PodContext& context, const std::string& launcher_address);
+nlohmann::json WorkerPod(const nlohmann::json& common, const std::string& job_name, int index);
+nlohmann::json LauncherPod(const PodContext& context, int64_t term);
+
+// What the Pods tell agent and launcher about the user's program.
+control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec);
+
+}  // namespace ringmaster::job

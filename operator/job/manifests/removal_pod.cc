@@ -1,0 +1,112 @@
+#include "operator/job/manifests/removal_pod.h"
+
+#include <initializer_list>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "operator/api/names.h"
+#include "operator/job/admission/gpu_resources.h"
+#include "operator/job/manifests/manifests.h"
+#include "operator/job/manifests/pods.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+void CopyFields(const json* from, std::initializer_list<const char*> fields, json& to) {
+  if (from == nullptr) return;
+  for (const char* field : fields) {
+    if (const json* value = kube::Find(*from, {field})) to[field] = *value;
+  }
+}
+
+const json* WorkerContainerOf(const json& user_spec) {
+  for (const json& container : kube::GetArray(user_spec, {"containers"})) {
+    if (kube::GetString(container, {"name"}) == control::kWorkerContainer) return &container;
+  }
+  return nullptr;
+}
+
+json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
+  const auto variable = [](const char* name, const std::string& value) {
+    return json{{"name", name}, {"value", value}};
+  };
+  json container{
+      {"name", control::kWorkerContainer},
+      {"image", job.spec.image},
+      {"command", {control::kAgentProgram, control::kRemoveCheckpointsFlag}},
+      {"terminationMessagePolicy", "FallbackToLogsOnError"},
+      {"resources",
+       {{"requests", {{"cpu", "50m"}, {"memory", "32Mi"}}},
+        {"limits", {{"cpu", "1"}, {"memory", "128Mi"}}}}},
+      {"volumeMounts",
+       json::array({{{"name", kCheckpointVolume}, {"mountPath", control::kCheckpointDir}}})}};
+  container["env"] = {variable(control::kEnvNamespace, job.ns),
+                      variable(control::kEnvJobName, job.name),
+                      variable(control::kEnvJobUid, job.uid),
+                      variable(control::kEnvCheckpointDir, control::kCheckpointDir),
+                      // Images for GPUs ask the container runtime for all of them.
+                      variable(kVisibleGpus, kNoVisibleGpus)};
+  CopyFields(of_worker, {"image", "imagePullPolicy"}, container);
+  json& context = container["securityContext"] = json::object();
+  if (of_worker != nullptr) {
+    CopyFields(kube::Find(*of_worker, {"securityContext"}),
+               {"runAsUser", "runAsGroup", "seLinuxOptions"}, context);
+  }
+  if (job.spec.privileged) context["runAsUser"] = 0;  // as its workers
+  context["readOnlyRootFilesystem"] = true;
+  return container;
+}
+
+}  // namespace
+
+// Who wrote the files may remove them: user and groups are the workers', and so is where they may
+// run, since not every node reaches the volume.
+json RemovalPod(const JudgedJob& judged) {
+  const api::TrainingJob& job = judged.job();
+  const json user = ParseTemplate(job.spec.worker.template_json);
+  const json* user_spec = kube::Find(user, {"spec"});
+  json pod{{"apiVersion", "v1"},
+           {"kind", "Pod"},
+           {"metadata",
+            {{"name", api::CleanUpPodName(job.name, job.uid)},
+             {"namespace", job.ns},
+             {"labels",
+              {{api::kLabelManagedBy, api::kManagedBy},
+               {api::kLabelJobName, job.name},
+               {api::kLabelJobUid, job.uid},
+               {api::kLabelRole, api::kRoleCleanUp}}}}}};
+  json& spec = pod["spec"] = {{"restartPolicy", "Never"},
+                              {"automountServiceAccountToken", false},
+                              {"enableServiceLinks", false},
+                              {"activeDeadlineSeconds", kRemovalPodLimit.count()},
+                              {"terminationGracePeriodSeconds", 1}};
+  json& context = spec["securityContext"] = json::object();
+  if (user_spec != nullptr) {
+    CopyFields(user_spec,
+               {"imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations",
+                "priorityClassName"},
+               spec);
+    if (const json* nodes = kube::Find(*user_spec, {"affinity", "nodeAffinity"})) {
+      spec["affinity"]["nodeAffinity"] = *nodes;
+    }
+    CopyFields(kube::Find(*user_spec, {"securityContext"}),
+               {"runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "supplementalGroups",
+                "seLinuxOptions", "seccompProfile"},
+               context);
+  }
+  spec["containers"] = json::array(
+      {ContainerOf(job, user_spec == nullptr ? nullptr : WorkerContainerOf(*user_spec))});
+  RestrictPod(spec);
+  json volume = ParseTemplate(job.spec.checkpoint->volume_json);
+  volume["name"] = kCheckpointVolume;
+  spec["volumes"] = json::array({std::move(volume)});
+  return pod;
+}
+
+}  // namespace ringmaster::job

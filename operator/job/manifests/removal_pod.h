@@ -1,0 +1,20 @@
+#pragma once
+
+// The manifest of the Pod that removes a deleted job's checkpoints: the worker's image as the
+// worker's user, with the checkpoint volume and nothing else of it. Pure.
+
+#include <chrono>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/job/admission/judgement.h"
+
+namespace ringmaster::job {
+
+inline constexpr std::chrono::seconds kRemovalPodLimit{300};
+
+// REQUIRES: the job has spec.checkpoint. The Pod has no owner: in a deletion that waits for what
+// the job owns it would be deleted, too.
+nlohmann::json RemovalPod(const JudgedJob& judged);
+
+}  // namespace ringmaster::job

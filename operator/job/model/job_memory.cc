@@ -1,0 +1,102 @@
+#include "operator/job/model/job_memory.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+namespace ringmaster::job {
+
+namespace {
+
+// A job has lost more than that at once, and no launcher has formed an epoch since: the oldest
+// evidence goes.
+constexpr std::size_t kMostGone = 1024;
+
+// A launcher that trains in a later epoch no longer counts votes of those that were missed before.
+void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
+  if (launcher && launcher->status && !memory.gone.empty()) {
+    const control::LauncherStatus& answer = *launcher->status;
+    for (GoneWorker& worker : memory.gone) {
+      if (!worker.epoch) worker.epoch = answer.epoch;
+    }
+    std::unordered_set<std::string_view> members;
+    for (const control::WorkerReport& worker : answer.workers) {
+      if (worker.member) members.insert(worker.pod_uid);
+    }
+    std::erase_if(memory.gone, [&](const GoneWorker& worker) {
+      return answer.phase == control::LauncherPhase::kRunning && *worker.epoch < answer.epoch &&
+             !members.contains(worker.pod_uid);
+    });
+  }
+  if (memory.gone.size() > kMostGone) {
+    memory.gone.erase(memory.gone.begin(),
+                      memory.gone.end() - static_cast<std::ptrdiff_t>(kMostGone));
+  }
+}
+
+void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) {
+  std::map<std::string, Clock::Time> since;
+  const auto look = [&](const PodPtr& pod) {
+    if (pod == nullptr || pod->deleting || pod->phase != PodPhase::kPending) return;
+    if (pod->node.empty() || !IsNormalWait(pod->container.waiting_reason)) return;
+    const auto known = slow.since.find(pod->uid);
+    since[pod->uid] = known == slow.since.end() ? now : known->second;
+  };
+  look(observed.launcher);
+  for (const PodPtr& worker : observed.live) look(worker);
+  if (since.empty()) {
+    slow = {};
+    return;
+  }
+  if (!since.contains(slow.asked)) slow.said.clear();
+  slow.since = std::move(since);
+}
+
+}  // namespace
+
+std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now) {
+  if (!memory.isolated || !memory.isolation_checked) return {};
+  const auto left = *memory.isolation_checked + kCheckIsolation - now;
+  return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(left));
+}
+
+void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,
+              Clock::Time now, JobMemory& memory) {
+  std::map<std::string, PodPtr> workers;
+  std::map<std::string, Clock::Time> leaving_since;
+  std::set<std::string> nodes;
+  observed.ForEachWorker([&](const PodPtr& worker) {
+    workers.emplace(worker->uid, worker);
+    if (!worker->leaving.empty()) {
+      const auto known = memory.leaving_since.find(worker->uid);
+      leaving_since[worker->uid] = known == memory.leaving_since.end() ? now : known->second;
+    }
+    if (observed.nodes.of_job.contains(worker->node) || memory.nodes.contains(worker->node)) {
+      nodes.insert(worker->node);
+    }
+  });
+  if (observed.launcher != nullptr && (observed.nodes.of_job.contains(observed.launcher->node) ||
+                                       memory.nodes.contains(observed.launcher->node))) {
+    nodes.insert(observed.launcher->node);
+  }
+  for (GoneWorker& worker : memory.gone) worker.news = false;
+  for (const auto& [uid, worker] : memory.workers) {
+    if (workers.contains(uid)) continue;
+    // Those that are taken away in sight of everybody have been missed since then.
+    memory.gone.push_back({.pod_uid = uid,
+                           .epoch = std::nullopt,
+                           .pod = worker->name,
+                           .node = worker->node,
+                           .news = !worker->deleting && worker->leaving.empty()});
+  }
+  std::erase_if(memory.gone,
+                [&](const GoneWorker& worker) { return workers.contains(worker.pod_uid); });
+  memory.workers = std::move(workers);
+  memory.leaving_since = std::move(leaving_since);
+  memory.nodes = std::move(nodes);
+  ForgetOldEvidence(launcher, memory);
+  RememberStarts(observed, now, memory.slow_start);
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,55 @@
+#pragma once
+
+// What the job's present launcher says about its workers, by Pod UID. Answers of an earlier
+// launcher's Pod count for nothing. Made for one plan; points into its input.
+
+#include <chrono>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "common/control/launcher_api.h"
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+// Null when the present launcher has not answered yet. Lives as long as `input`.
+const control::LauncherStatus* AnswerOf(const PlanInput& input);
+
+// There is a launcher, and this operator has not heard yet whether it answers. Within two seconds
+// it has: how soon to look again.
+bool NotAskedYet(const PlanInput& input);
+inline constexpr std::chrono::seconds kAskFirst{1};
+
+class Reports {
+ public:
+  explicit Reports(const PlanInput& input);
+
+  // AnswerOf the input.
+  const control::LauncherStatus* answer() const { return answer_; }
+  // Null when the launcher says nothing about the Pod.
+  const control::WorkerReport* Find(std::string_view pod_uid) const;
+  // How much slower than its peers the Pod's slowest straggler is, as a factor; 0: it has none.
+  double Slowness(std::string_view pod_uid) const;
+  // True when the launcher answered the last question.
+  bool current() const { return current_; }
+
+  // Of a job with workers on their way out, so that each of them needs no look at all others.
+  // The launcher's newest order that it has answered is known, and does not have the Pod.
+  bool ExcludedByOrder(std::string_view pod_uid) const {
+    return order_known_ && !ordered_.contains(pod_uid);
+  }
+  // A worker that stays trains, as the launcher said just now.
+  bool others_train() const { return others_train_; }
+
+ private:
+  const control::LauncherStatus* answer_;
+  std::unordered_map<std::string_view, const control::WorkerReport*> by_uid_;
+  std::unordered_map<std::string_view, double> slowness_;
+  std::unordered_set<std::string_view> ordered_;
+  bool order_known_ = false;
+  bool current_ = false;
+  bool others_train_ = false;
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,425 @@
+#include "operator/job/planner/live_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/control/launch_spec.h"
+#include "common/control/verdict.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/model/reports.h"
+#include "operator/job/planner/suspend_plan.h"
+#include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/event_policy.h"
+#include "operator/job/policy/launcher_policy.h"
+#include "operator/job/policy/leave_policy.h"
+#include "operator/job/policy/loss_policy.h"
+#include "operator/job/policy/node_policy.h"
+#include "operator/job/policy/pod_events.h"
+#include "operator/job/policy/replacement_policy.h"
+#include "operator/job/policy/restart_policy.h"
+#include "operator/job/policy/status_policy.h"
+#include "operator/job/policy/verdict_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// While nothing may be done: what ends the wait is not always news about this job.
+constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
+// Until the launcher says again who is needed.
+constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
+
+std::string HowItEnded(const PodView& pod) {
+  const ContainerView& container = pod.container;
+  std::string text = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) + " ended";
+  if (container.terminated) {
+    text += container.signal > 0 ? " by signal " + std::to_string(container.signal)
+                                 : " with exit code " + std::to_string(container.exit_code);
+    if (!container.ended_reason.empty()) text += " (" + container.ended_reason + ")";
+  } else if (!pod.reason.empty()) {
+    text += " (" + pod.reason + (pod.message.empty() ? "" : ": " + pod.message) + ")";
+  }
+  return text;
+}
+
+// One concern after the other.
+class LivePlanner {
+ public:
+  explicit LivePlanner(const PlanInput& input)
+      : in_(input),
+        job_(input.job),
+        seen_(input.observed),
+        reports_(input),
+        now_text_(FormatTime(input.wall_now)) {}
+
+  Plan Make();
+
+ private:
+  void RecordEndedPods();
+  void RecordRankFailures();
+  void PlanLauncher();
+  void ReplaceLauncher();
+  void SortWorkers();
+  void PlanLeaver(const PodPtr& worker);
+  void ReplaceLost(const LostWorker& lost);
+  void TellLoss(const char* reason, std::string note);
+  void TellOtherLosses();
+  void ShrinkOrGrow();
+  void PlanServices();
+  void PlanIsolation();
+  void PlanOrder();
+  // Workers that finished under the present launcher: it told them to end, and its verdict is on
+  // the way.
+  bool FinishedUnderPresentLauncher(const PodView& worker) const;
+  // Its agent was asked to end by somebody else, and the job goes on without it.
+  bool LeftEarly(const PodView& worker) const;
+  // Creates wait for what refused them the last time.
+  bool MayCreate() const { return !in_.memory.refusal || in_.memory.refusal->retry_at <= in_.now; }
+  void WaitForBackOff(std::chrono::milliseconds delay) {
+    outlook_.back_off = std::max(outlook_.back_off, delay);
+    plan_.RequeueWithin(delay);
+  }
+
+  const PlanInput& in_;
+  const api::TrainingJob& job_;
+  const Observed& seen_;
+  const Reports reports_;
+  const std::string now_text_;
+  Plan plan_;
+  PodsOutlook outlook_;
+  bool launcher_ok_ = false;
+  int64_t term_ = 0;  // that the launcher has, or will have after this plan
+  // Workers that count: live ones that stay, and finished ones that wait for the verdict.
+  std::vector<PodPtr> kept_;
+  int missing_ = 0;
+  std::size_t losses_ = 0;  // of workers, seen by this plan first
+};
+
+bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
+  if (!launcher_ok_) return false;
+  const control::WorkerReport* report = reports_.Find(worker.uid);
+  // The kubelet's clock against the API server's: what the launcher itself says comes first.
+  return (report != nullptr && report->member) ||
+         worker.container.finished_at > seen_.launcher->created_at;
+}
+
+bool LivePlanner::LeftEarly(const PodView& worker) const {
+  const control::LauncherStatus* answer = AnswerOf(in_);
+  const control::WorkerReport* report = reports_.Find(worker.uid);
+  return report != nullptr && (report->drained || report->lost) &&
+         answer->phase != control::LauncherPhase::kFinished;
+}
+
+void LivePlanner::RecordEndedPods() {
+  const PodPtr& launcher = seen_.launcher;
+  // One from before a suspension was ended by it.
+  if (launcher != nullptr && launcher->Ended() && !IsSuspended(job_.status)) {
+    api::Failure failure = FailureOf(*launcher, now_text_);
+    const bool memory = failure.reason == control::kReasonOOMKilled;
+    failure.reason = memory ? api::kReasonLauncherOOMKilled : api::kReasonLauncherLost;
+    if (AddFailure(plan_.status.failures, std::move(failure))) {
+      if (HasCrashed(*launcher)) {
+        CountCrashedPod(job_, reports_.answer(), in_.wall_now, plan_.status);
+      }
+      plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
+                 api::kActionReplace,
+                 memory ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
+                        : HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
+    }
+  }
+  for (const PodPtr& worker : seen_.failed) {
+    if (!plan_.Delete(*worker)) break;
+    if (AddFailure(plan_.status.failures, FailureOf(*worker, now_text_))) {
+      outlook_.worker_lost = true;
+      if (HasCrashed(*worker)) {
+        CountCrashedPod(job_, reports_.answer(), in_.wall_now, plan_.status);
+      }
+      const api::Failure& failure = plan_.status.failures.front();
+      const bool memory = failure.reason == control::kReasonOOMKilled;
+      TellLoss(memory ? control::kReasonOOMKilled : api::kEventWorkerReplaced,
+               memory ? FailureText(failure) + ". Another worker takes its place"
+                      : HowItEnded(*worker) + "; another worker takes its place");
+    }
+  }
+  for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
+}
+
+// What memory has to do with is told at once; other ends where nothing goes on.
+void LivePlanner::RecordRankFailures() {
+  const auto* answer = AnswerOf(in_);
+  if (answer == nullptr) return;
+  std::vector<api::Failure>& failures = plan_.status.failures;
+  const auto added =
+      static_cast<std::ptrdiff_t>(AddRankFailures(answer->failures, now_text_, failures));
+  const auto memory = [](const api::Failure& failure) {
+    return failure.reason == control::kReasonOOMKilled;
+  };
+  const auto newest = std::find_if(failures.begin(), failures.begin() + added, memory);
+  if (newest == failures.begin() + added) return;
+  plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
+             FailureText(*newest) + ". Its agent starts it again");
+  plan_.events.back().of_status = true;
+}
+
+void LivePlanner::PlanLauncher() {
+  const PodPtr& launcher = seen_.launcher;
+  launcher_ok_ = launcher != nullptr && !launcher->deleting && !launcher->Ended();
+  term_ = job_.status.launcher_term;
+  // The first term's Pod may exist before the status names its term.
+  if (launcher != nullptr) term_ = std::max(term_, launcher->term);
+  // Launchers of earlier terms have nothing to say any more. One that is being deleted already
+  // needs no second order.
+  for (const PodPtr& old : seen_.old_launchers) {
+    if (!old->deleting && !old->Over()) plan_.Delete(*old);
+  }
+  const LauncherCheck check = CheckLauncher(in_);
+  if (check.again) plan_.RequeueWithin(*check.again);
+  plan_.launcher_held = outlook_.launcher_held = check.held;
+  if (launcher_ok_ && check.lost.empty()) return;
+  const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kLauncher, in_.wall_now);
+  outlook_.launcher_lost = !launcher_ok_;
+  // A silent one may still come back while its successor has to wait.
+  if (delay.count() > 0) return WaitForBackOff(delay);
+  if (!MayCreate()) return;
+  if (launcher_ok_) {
+    launcher_ok_ = false;
+    outlook_.launcher_lost = true;
+    api::Failure failure = FailureOf(*launcher, now_text_);
+    failure.reason = api::kReasonLauncherLost;
+    failure.last_lines = {check.lost};
+    AddFailure(plan_.status.failures, std::move(failure));
+    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
+               check.lost + "; a new launcher takes over");
+    plan_.EndLauncher(*launcher);
+  }
+  ReplaceLauncher();
+}
+
+void LivePlanner::ReplaceLauncher() {
+  const PodPtr& launcher = seen_.launcher;
+  const bool unused = launcher == nullptr && in_.memory.unused_term > 0 &&
+                      in_.memory.unused_term == job_.status.launcher_term;
+  const bool deleted = launcher == nullptr || (launcher->deleting && !launcher->Ended());
+  if (deleted && !unused && job_.status.launcher_term > 0 && !IsSuspended(job_.status)) {
+    const std::string name = api::LauncherPodName(job_.name, job_.status.launcher_term);
+    const std::string how = launcher == nullptr || launcher->disruption.empty()
+                                ? " was deleted"
+                                : " is taken away (" + launcher->disruption + ")";
+    const std::string node =
+        launcher == nullptr || launcher->node.empty() ? "" : " on node " + launcher->node;
+    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
+               name + node + how + "; a new launcher takes over");
+  }
+  if (!unused) {
+    plan_.raise_term = seen_.next_term;
+    term_ = seen_.next_term;
+  }
+  plan_.create_launcher = term_;
+  BeginCountOfNextLauncher(plan_.status);
+}
+
+void LivePlanner::SortWorkers() {
+  const std::vector<LostWorker> lost = FindLost(in_, reports_);
+  auto next_lost = lost.begin();
+  for (const PodPtr& worker : seen_.live) {
+    if (next_lost != lost.end() && next_lost->pod == worker) {
+      ReplaceLost(*next_lost++);
+    } else if (!worker->leaving.empty()) {
+      PlanLeaver(worker);
+    } else {
+      kept_.push_back(worker);
+    }
+  }
+  for (const PodPtr& worker : seen_.completed) {
+    if (!LeftEarly(*worker) && (!launcher_ok_ || FinishedUnderPresentLauncher(*worker))) {
+      kept_.push_back(worker);
+    } else {
+      plan_.Delete(*worker);
+    }
+  }
+  if (const auto again = JudgeNodesAgainIn(in_)) plan_.RequeueWithin(*again);
+  outlook_.unreachable = ManyUnreachable(seen_);
+  plan_.nodes_unreachable = !outlook_.unreachable.empty();
+  // The nodes of other jobs count too, and their news do not reach this one.
+  if (plan_.nodes_unreachable) plan_.RequeueWithin(kLookAgainWhileHeld);
+}
+
+void LivePlanner::ReplaceLost(const LostWorker& lost) {
+  if (!plan_.Delete(*lost.pod)) return;
+  api::Failure failure = FailureOf(*lost.pod, now_text_);
+  failure.reason = lost.reason;
+  failure.last_lines = {lost.text};
+  if (AddFailure(plan_.status.failures, std::move(failure))) {
+    outlook_.worker_lost = true;
+    TellLoss(api::kEventWorkerLost, lost.text + "; another worker takes its place");
+  }
+}
+
+// Thousands end at once where a pool of nodes goes: those that the status lists are told one by
+// one.
+void LivePlanner::TellLoss(const char* reason, std::string note) {
+  if (losses_++ < api::kMaxFailures) {
+    plan_.Tell(true, reason, api::kActionReplace, std::move(note));
+  }
+}
+
+void LivePlanner::TellOtherLosses() {
+  if (losses_ <= api::kMaxFailures) return;
+  plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
+             std::to_string(losses_ - api::kMaxFailures) +
+                 " more workers ended or were lost; others take their places");
+}
+
+void LivePlanner::PlanLeaver(const PodPtr& worker) {
+  const auto marked_since = in_.memory.LeavingSince(worker->uid);
+  switch (JudgeLeaver(*worker, job_, reports_, marked_since, in_.now)) {
+    case Leave::kWait:
+      return plan_.RequeueWithin(DrainTimeLeft(marked_since, in_.now));
+    case Leave::kOverdue:
+      if (!plan_.Delete(*worker)) return;
+      return plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
+                        worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                            " was not drained in " + std::to_string(kDrainLimit.count()) +
+                            " s; it is deleted and counts as lost");
+    case Leave::kHeld:
+      plan_.drain_held = true;
+      if (!in_.memory.told_of_drain) {
+        plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
+                   worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                       " was not drained in " + std::to_string(kDrainLimit.count()) +
+                       " s; it is kept until the launcher reports another worker that trains");
+      }
+      return plan_.RequeueWithin(kLookAgainWhileHeld);
+    case Leave::kGo:
+      plan_.Delete(*worker);
+  }
+}
+
+void LivePlanner::ShrinkOrGrow() {
+  missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
+  if (missing_ < 0) {
+    const bool drained = control::IsManagedTrainer(job_.spec.command);
+    // Without the launcher's word a member could be chosen before one that does nothing yet.
+    if (drained && job_.status.epoch > 0 && !reports_.current()) {
+      missing_ = 0;
+      return plan_.RequeueWithin(kAskAgainForLeavers);
+    }
+    std::vector<PodPtr> live = kept_;
+    std::erase_if(live, [](const PodPtr& pod) { return pod->Ended(); });
+    const auto leavers =
+        ChooseLeavers(std::move(live), reports_, static_cast<std::size_t>(-missing_));
+    for (const PodPtr& pod : leavers) {
+      if (drained) {
+        plan_.marks.push_back({.name = pod->name,
+                               .uid = pod->uid,
+                               .resource_version = pod->resource_version,
+                               .reason = api::kReasonScalingDown});
+      } else {
+        plan_.Delete(*pod);
+      }
+    }
+    if (!drained) {
+      const std::set<PodPtr> gone(leavers.begin(), leavers.end());
+      std::erase_if(kept_, [&](const PodPtr& pod) { return gone.contains(pod); });
+    }
+    missing_ = 0;
+  }
+  if (missing_ == 0) return;
+  const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kWorker, in_.wall_now);
+  if (delay.count() > 0) return WaitForBackOff(delay);
+  if (!MayCreate()) return;
+  const auto missing = static_cast<std::size_t>(missing_);
+  const auto count = std::min({missing, seen_.free_indices.size(), kMostPodsAtOnce});
+  if (count < missing) plan_.GoOnAtOnce();
+  plan_.create_workers.assign(seen_.free_indices.begin(),
+                              seen_.free_indices.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void LivePlanner::PlanServices() {
+  plan_.pin = !in_.memory.pin && MayCreate();
+  const bool missing = seen_.worker_service == nullptr || seen_.launcher_service == nullptr;
+  plan_.create_services = missing && MayCreate();
+  if (seen_.launcher_service != nullptr && seen_.launcher_service->term != term_) {
+    plan_.point_service_at = term_;
+  }
+  outlook_.complete = !missing && launcher_ok_ && missing_ == 0;
+  if (in_.memory.refusal && !MayCreate()) {
+    plan_.RequeueWithin(
+        std::chrono::ceil<std::chrono::milliseconds>(in_.memory.refusal->retry_at - in_.now));
+  }
+}
+
+// Workers on their nodes' network reach the launcher from there, once it is known where they are:
+// their own address is one of the node's, and where nodes may not be read the only one known.
+void LivePlanner::PlanIsolation() {
+  if (!in_.network_policies) return;
+  // New Pods bring them along; this is for what a job has already. No status counts for it.
+  const auto due = IsolationCheckDue(in_.memory, in_.now);
+  plan_.isolate =
+      due.count() == 0 && seen_.launcher_service != nullptr && !plan_.CreatesPods() && MayCreate();
+  if (due.count() > 0) plan_.RequeueWithin(due);
+  // The job comes from another installation, whose operator may be in another namespace.
+  const std::string& before = job_.status.installation;
+  const bool adopted = !before.empty() && before != in_.installation;
+  if (!job_.spec.host_network) {
+    if (adopted) plan_.admit_nodes.emplace();
+    return;
+  }
+  std::set<std::string> addresses;
+  for (const PodPtr& worker : seen_.live) {
+    if (!worker->ip.empty()) addresses.insert(worker->ip);
+    const auto node = seen_.nodes.of_job.find(worker->node);
+    if (node == seen_.nodes.of_job.end()) continue;
+    addresses.insert(node->second->addresses.begin(), node->second->addresses.end());
+  }
+  std::vector<std::string> admitted(addresses.begin(), addresses.end());
+  if (adopted || admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
+}
+
+void LivePlanner::PlanOrder() {
+  if (!launcher_ok_ || seen_.launcher->ip.empty()) return;
+  control::Order order;
+  order.replicas = job_.spec.worker.replicas;
+  order.min_replicas = job_.spec.MinReplicas();
+  for (const PodPtr& worker : kept_) {
+    order.workers.push_back({.pod_uid = worker->uid,
+                             .pod = worker->name,
+                             .node = worker->node,
+                             .index = worker->index});
+  }
+  order.dead = CertainlyDead(in_, kept_);
+  plan_.order = std::move(order);
+}
+
+Plan LivePlanner::Make() {
+  plan_.status = job_.status;
+  if (plan_.status.start_time.empty()) plan_.status.start_time = now_text_;
+  PlanResumption(in_, plan_);
+  RecordEndedPods();
+  RecordRankFailures();
+  CountCrashesOfLauncher(job_, reports_.answer(), in_.wall_now, plan_.status);
+  PlanLauncher();
+  TellRestartByLauncher(in_, outlook_, plan_);
+  SortWorkers();
+  TellOtherLosses();
+  ShrinkOrGrow();
+  PlanServices();
+  PlanIsolation();
+  PlanOrder();
+  plan_.status.launcher_term = term_;
+  NextQuestion question = PodToAskAbout(seen_, in_.memory, in_.now);
+  plan_.ask_about = std::move(question.ask);
+  if (question.left) plan_.RequeueWithin(*question.left);
+  DescribeLive(in_, outlook_, plan_.status);
+  TellRestartInNewWorld(in_, plan_);
+  AddEvents(in_, outlook_, plan_);
+  return std::move(plan_);
+}
+
+}  // namespace
+
+Plan MakeLivePlan(const PlanInput& input) { return LivePlanner(input).Make(); }
+
+}  // namespace ringmaster::job

@@ -1,0 +1,185 @@
+#include "operator/job/planner/make_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/model/reports.h"
+#include "operator/job/planner/live_plan.h"
+#include "operator/job/planner/suspend_plan.h"
+#include "operator/job/policy/change_policy.h"
+#include "operator/job/policy/cleanup_policy.h"
+#include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/deadline_policy.h"
+#include "operator/job/policy/event_policy.h"
+#include "operator/job/policy/image_policy.h"
+#include "operator/job/policy/ownership.h"
+#include "operator/job/policy/replacement_policy.h"
+#include "operator/job/policy/status_policy.h"
+#include "operator/job/policy/status_write_policy.h"
+#include "operator/job/policy/verdict_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
+  Plan plan;
+  plan.status = input.job.status;
+  if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
+  DescribeOutcome(input, outcome, plan.status);
+  TellBeginning(input.job.status, plan);
+  plan.Tell(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
+            api::kActionFinish, outcome.message);
+  PlanPodCleanUp(input, plan);
+  return plan;
+}
+
+// Another installation may accept the job: it has this long to make the launcher's Service.
+constexpr auto kOthersFirst = std::chrono::seconds(1);
+
+// Takes a job that nobody has; once the store shows that it is ours, its end is planned.
+Plan PlanClaim(const PlanInput& input) {
+  Plan plan;
+  plan.claims = true;
+  plan.status = input.job.status;
+  const Clock::Time since = input.memory.unclaimed_since.value_or(input.now);
+  if (input.now - since < kOthersFirst) {
+    plan.RequeueWithin(
+        std::chrono::ceil<std::chrono::milliseconds>(since + kOthersFirst - input.now));
+    return plan;
+  }
+  plan.status.installation = input.installation;
+  return plan;
+}
+
+Plan PlanAfterTheEnd(const PlanInput& input) {
+  Plan plan;
+  plan.status = input.job.status;
+  DescribeCounts(input, plan.status);
+  PlanPodCleanUp(input, plan);
+  PlanEndOfLife(input.job, input.wall_now, plan);
+  return plan;
+}
+
+std::optional<Outcome> Judge(const PlanInput& input) {
+  // Its spec has been good enough once: whoever refuses its objects now may change his mind.
+  const bool begun = input.job.status.epoch > 0;
+  auto outcome = JudgeOutcome(input.violations, input.observed, begun, FormatTime(input.wall_now));
+  if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
+    return outcome;
+  }
+  return Outcome{.succeeded = false,
+                 .reason = input.memory.refusal->reason,
+                 .message = input.memory.refusal->message,
+                 .verdict = std::nullopt,
+                 .failure = std::nullopt};
+}
+
+// The end by one of the job's clocks, or because it only crashes. `known` of what went wrong.
+Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
+                  const api::TrainingJobStatus& known) {
+  Plan plan = PlanTheEnd(input, outcome);
+  plan.status.failures = known.failures;
+  if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
+  plan.status.crashes = known.crashes;
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher != nullptr && !launcher->deleting && !launcher->Ended()) {
+    plan.EndLauncher(*launcher);
+  }
+  return plan;
+}
+
+// Ranks may have done steps while no operator could write it down: the launcher is asked first.
+ClockCheck OnceAsked(const PlanInput& input, const ClockCheck& check) {
+  if (check.expired && NotAskedYet(input)) return {.expired = false, .left = kAskFirst};
+  return check;
+}
+
+// A job that goes on, unless one of its clocks has run out.
+Plan PlanWithinTime(const PlanInput& input) {
+  const ClockCheck deadline = CheckDeadline(input.job, input.wall_now);
+  if (deadline.expired) {
+    return PlanTimeOver(input, DeadlineExceeded(input.job), input.job.status);
+  }
+  Plan plan = MakeLivePlan(input);
+  if (const auto crashes = JudgeCrashes(input.job, plan.status)) {
+    if (!NotAskedYet(input)) return PlanTimeOver(input, *crashes, plan.status);
+    plan.RequeueWithin(kAskFirst);
+  }
+  const ClockCheck start = OnceAsked(input, CheckStart(input.job, plan.status, input.wall_now));
+  if (start.expired) return PlanTimeOver(input, StartTimedOut(input.job, plan.status), plan.status);
+  const ClockCheck images =
+      OnceAsked(input, CheckImages(input.job, input.observed, input.wall_now));
+  if (images.expired) {
+    return PlanTimeOver(input, ImageNotToBeHad(input.observed, input.wall_now), plan.status);
+  }
+  for (const ClockCheck& clock : {deadline, start, images}) {
+    if (clock.left) plan.RequeueWithin(*clock.left);
+  }
+  return plan;
+}
+
+// An uninstalled installation left word that nobody runs the job.
+void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
+  const api::Condition* managed = api::FindCondition(status.conditions, api::kManaged);
+  if (managed == nullptr || managed->status == api::ConditionStatus::kTrue) return;
+  api::SetCondition(
+      status.conditions,
+      {.type = api::kManaged,
+       .status = api::ConditionStatus::kTrue,
+       .reason = api::kReasonAdopted,
+       .message = "the operator of the installation " + input.installation + " runs this job",
+       .last_transition_time = "",
+       .observed_generation = input.job.generation},
+      FormatTime(input.wall_now));
+}
+
+// Only workers write checkpoints. A job of before, or one that has ended, may want it later.
+void PlanHold(const api::TrainingJob& job, Plan& plan) {
+  const bool wanted = job.spec.DeletesCheckpoints();
+  const bool may_have_some = job.status.launcher_term > 0 || !plan.create_workers.empty();
+  plan.hold = wanted && may_have_some && !job.held;
+  plan.let_go = job.held && !wanted;
+}
+
+}  // namespace
+
+std::chrono::milliseconds ProgressPeriod(std::size_t jobs) {
+  constexpr std::size_t kWritesPerSecond = 100;
+  constexpr std::chrono::milliseconds kMost{10'000};
+  const std::size_t least = static_cast<std::size_t>(kMost.count()) * kWritesPerSecond / 1000;
+  if (jobs >= least) return kMost;
+  return std::max(kLeastProgressPeriod,
+                  std::chrono::milliseconds(static_cast<int64_t>(jobs * 1000 / kWritesPerSecond)));
+}
+
+Plan MakePlan(const PlanInput& input) {
+  const bool unclaimed =
+      IsUnclaimed(input.job, input.observed.launcher_service.get(), input.installation);
+  Plan plan;
+  if (api::IsTerminal(input.job.status)) {
+    plan = PlanAfterTheEnd(input);
+  } else if (const auto outcome = Judge(input)) {
+    plan = unclaimed ? PlanClaim(input) : PlanTheEnd(input, *outcome);
+    plan.confirm_claim = input.observed.launcher_service == nullptr && !input.installation.empty();
+  } else if (ShallBeSuspended(input.job)) {
+    plan = MakeSuspendPlan(input);
+  } else {
+    plan = PlanWithinTime(input);
+  }
+  if (!api::IsTerminal(input.job.status)) {
+    DescribeChange(input.changed, input.job, input.wall_now, plan);
+  }
+  DescribeManaged(input, plan.status);
+  PlanHold(input.job, plan);
+  DecideStatusWrite(input, plan);
+  if (unclaimed && plan.write_status && !plan.create_services) {
+    plan.status.installation = input.installation;
+  }
+  return plan;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,146 @@
+#include "operator/job/planner/removal_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/cut_text.h"
+#include "operator/api/names.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// Its Pods' changes do not bring the job back: the one that removes is not owned by it.
+constexpr std::chrono::milliseconds kLookForPods{500};
+constexpr std::size_t kMostWordsOfPod = 512;
+
+// What a Pod says is its user's text.
+std::string OneLine(const std::string& text) {
+  std::string line = CutText(text, kMostWordsOfPod);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+std::string WordsOf(const PodView& pod) {
+  if (!pod.container.ended_message.empty()) return OneLine(pod.container.ended_message);
+  if (!pod.message.empty()) return OneLine(pod.message);
+  return pod.container.terminated ? "exit code " + std::to_string(pod.container.exit_code)
+                                  : "it said nothing";
+}
+
+std::string WhyItWaits(const PodView& pod) {
+  if (!pod.unschedulable.empty()) return "no node takes it: " + OneLine(pod.unschedulable);
+  if (!IsNormalWait(pod.container.waiting_reason)) {
+    return pod.container.waiting_reason + ": " + OneLine(pod.container.waiting_message);
+  }
+  return pod.phase == PodPhase::kRunning ? "it is at work" : "it has not started yet";
+}
+
+class RemovalPlanner {
+ public:
+  explicit RemovalPlanner(const RemovalInput& input)
+      : in_(input), left_(in_.memory.since.value_or(in_.now) + kRemovalLimit - in_.now) {}
+
+  RemovalPlan Make() {
+    if (!in_.job.spec.DeletesCheckpoints()) {
+      Release();
+    } else if (const std::string waiting = EndPods(); !waiting.empty()) {
+      WaitFor(waiting);
+    } else if (in_.remover != nullptr) {
+      FollowRemover(*in_.remover);
+    } else {
+      MakeRemover();
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // Ends the job's Pods; says which are still there.
+  std::string EndPods() {
+    std::string names;
+    for (const PodPtr& pod : in_.pods) {
+      if (pod->Over()) continue;
+      if (!pod->deleting) plan_.deletes.push_back({.name = pod->name, .uid = pod->uid});
+      if (names.empty()) {
+        names = pod->name + (pod->node.empty() ? "" : " on node " + pod->node);
+      }
+    }
+    return names.empty() ? names : "its Pods have not ended yet (" + names + ")";
+  }
+
+  void FollowRemover(const PodView& pod) {
+    // Of another life of this process, or a stranger's: what it did is not known.
+    if (pod.uid != in_.memory.pod_uid) {
+      if (!pod.deleting) plan_.deletes.push_back({.name = pod.name, .uid = pod.uid});
+      return WaitFor("an earlier Pod " + pod.name + " is being deleted");
+    }
+    if (!pod.Over()) return WaitFor("the Pod " + pod.name + " removes them: " + WhyItWaits(pod));
+    if (!pod.Completed()) {
+      const std::string reason = pod.reason.empty() ? pod.container.ended_reason : pod.reason;
+      return GiveUp("the Pod " + pod.name + " failed" +
+                    (reason.empty() ? "" : " (" + OneLine(reason) + ")") + ": " + WordsOf(pod));
+    }
+    Tell(false, api::kEventCheckpointsRemoved,
+         "Removed " + OwnFolderOf(in_.job) + " from the checkpoint volume: " + WordsOf(pod));
+    Release();
+  }
+
+  void MakeRemover() {
+    if (!in_.violations.empty()) {
+      return GiveUp("no Pod may be made for this job: " + in_.violations.front().Text());
+    }
+    const std::optional<Refusal>& refusal = in_.memory.refusal;
+    if (refusal && in_.memory.for_good) return GiveUp(refusal->message);
+    if (refusal && in_.now < refusal->retry_at) {
+      return WaitFor("the Pod that removes them cannot be made: " + refusal->message);
+    }
+    WaitFor("the Pod " + api::CleanUpPodName(in_.job.name, in_.job.uid) + " is being made");
+    plan_.create_pod = !plan_.release;
+  }
+
+  void WaitFor(std::string what) {
+    if (left_ <= Clock::Time::duration::zero()) {
+      return GiveUp("it took longer than " + std::to_string(kRemovalLimit.count()) + " s; " + what);
+    }
+    plan_.waiting_for = std::move(what);
+    plan_.requeue_after =
+        std::min(kLookForPods, std::chrono::ceil<std::chrono::milliseconds>(left_));
+  }
+
+  void GiveUp(const std::string& why) {
+    Tell(true, api::kEventCheckpointsLeft,
+         "Left " + OwnFolderOf(in_.job) + " on the checkpoint volume: " + why +
+             ". Remove the folder by hand");
+    Release();
+  }
+
+  void Tell(bool warning, const char* reason, std::string note) {
+    plan_.event = {.warning = warning,
+                   .reason = reason,
+                   .action = api::kActionDelete,
+                   .note = std::move(note)};
+  }
+
+  void Release() {
+    plan_.release = true;
+    if (in_.remover != nullptr && !in_.remover->deleting) {
+      plan_.deletes.push_back({.name = in_.remover->name, .uid = in_.remover->uid});
+    }
+  }
+
+  const RemovalInput& in_;
+  const Clock::Time::duration left_;
+  RemovalPlan plan_;
+};
+
+}  // namespace
+
+RemovalPlan PlanRemoval(const RemovalInput& input) { return RemovalPlanner(input).Make(); }
+
+std::string OwnFolderOf(const api::TrainingJob& job) {
+  return job.ns + "/" + job.name + "/" + job.uid;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,50 @@
+#pragma once
+
+// What to do about a deleted job whose checkpoints go with it (spec.checkpoint.onDelete: Delete),
+// as a pure function like make_plan.h. A finalizer keeps the job until then: first its Pods end,
+// which write to the folder, then a Pod with the volume removes the folder (removal_pod.h), then
+// the finalizer goes. Whatever stands in the way, the job is not kept for longer than
+// kRemovalLimit; an event then says which folder was left, and why.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/observed.h"
+#include "operator/job/model/plan.h"
+#include "operator/job/model/violation.h"
+
+namespace ringmaster::job {
+
+// Since this process saw that the job is deleted: the end of its Pods, and then the removal.
+inline constexpr std::chrono::seconds kRemovalLimit{600};
+
+struct RemovalInput {
+  const api::TrainingJob& job;  // with the text of its run
+  const std::vector<Violation>& violations;
+  const std::vector<PodPtr>& pods;  // all of the job
+  const PodPtr& remover;            // the Pod of its name; null: there is none
+  const RemovalMemory& memory;
+  Clock::Time now;
+};
+
+struct RemovalPlan {
+  std::vector<PodDelete> deletes;
+  bool create_pod = false;
+  bool release = false;     // the finalizer goes, and with it the job
+  std::string waiting_for;  // while it does not: what is awaited, as a sentence
+  std::optional<PlannedEvent> event;
+  std::optional<std::chrono::milliseconds> requeue_after;
+};
+
+// REQUIRES: the job is deleted, and held.
+RemovalPlan PlanRemoval(const RemovalInput& input);
+
+// The folder as its volume knows it: "team-a/digits/UID".
+std::string OwnFolderOf(const api::TrainingJob& job);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,261 @@
+#include "operator/job/planner/suspend_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "common/control/launch_spec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/model/reports.h"
+#include "operator/job/policy/status_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+using api::ConditionStatus;
+
+bool ToldToEnd(const PlanInput& input) {
+  return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
+}
+
+// Nothing of the job trains any more, as far as its launcher can say.
+bool RanksHaveEnded(const PlanInput& input) {
+  const Observed& seen = input.observed;
+  const bool no_launcher =
+      seen.launcher == nullptr || seen.launcher->deleting || seen.launcher->Ended();
+  if (no_launcher || seen.live.empty()) return true;
+  const control::LauncherStatus* answer = AnswerOf(input);
+  const bool has_world =
+      input.job.status.epoch > 0 || (answer != nullptr && answer->epoch.number > 0);
+  if (!has_world) return true;
+  if (answer == nullptr || !ToldToEnd(input)) return false;
+  const Reports reports(input);
+  return std::none_of(seen.live.begin(), seen.live.end(), [&](const PodPtr& worker) {
+    const control::WorkerReport* report = reports.Find(worker->uid);
+    return report != nullptr && report->member && !report->drained && !report->lost;
+  });
+}
+
+std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds limit,
+                                   Clock::Time now) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(since + limit - now);
+  return std::max(std::chrono::milliseconds(0), left);
+}
+
+bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
+  return spec.checkpoint && control::IsManagedTrainer(spec.command);
+}
+
+// A world that lost a rank, or gets one, is followed by another, which is asked again.
+bool IsBetweenWorlds(control::LauncherPhase phase) {
+  return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
+         phase == control::LauncherPhase::kStarting;
+}
+
+int64_t StepOf(const api::TrainingJobStatus& status) {
+  return status.progress ? status.progress->step : 0;
+}
+
+// The step that a checkpoint must have reached to keep all that was done when the suspension began,
+// if it is worth waiting for: it is not complete yet, and will come, because the launcher is asked
+// for it.
+std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
+  const api::TrainingJobSpec& spec = input.job.spec;
+  const control::LauncherStatus* answer = AnswerOf(input);
+  if (!KeepsCheckpoints(spec) || answer == nullptr || ToldToEnd(input) || left.count() == 0) {
+    return std::nullopt;
+  }
+  const bool changing = IsBetweenWorlds(answer->phase);
+  if (!changing && (answer->phase != control::LauncherPhase::kRunning || !answer->progress)) {
+    return std::nullopt;
+  }
+  const auto& memory = input.memory.suspension;
+  const int64_t step = answer->progress ? answer->progress->step : StepOf(input.job.status);
+  const int64_t begin = memory ? memory->step : step;
+  const bool kept = answer->checkpoint && answer->checkpoint->step >= begin;
+  const auto& faults = answer->unprotected;
+  const bool failing = std::any_of(faults.begin(), faults.end(),
+                                   [](const auto& fault) { return fault.what == "checkpoint"; });
+  const bool ending = memory && memory->ending_since;
+  if (kept || failing || ending || begin == 0) return std::nullopt;
+  return begin;
+}
+
+// What the job goes on from.
+std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
+  if (job.status.launcher_term == 0) return "it has not run yet";
+  if (!control::IsManagedTrainer(job.spec.command)) {
+    return "what it goes on from is its own program's business";
+  }
+  if (status.checkpoint) {
+    return "it will go on from the checkpoint of step " + std::to_string(status.checkpoint->step);
+  }
+  return job.spec.checkpoint ? "it will go on from the newest complete checkpoint on its volume, "
+                               "if there is one"
+                             : "it has no spec.checkpoint, so it will begin again from its first "
+                               "step";
+}
+
+void Set(const PlanInput& input, const char* type, ConditionStatus value, const char* reason,
+         std::string message, api::TrainingJobStatus& status) {
+  api::SetCondition(status.conditions,
+                    {.type = type,
+                     .status = value,
+                     .reason = reason,
+                     .message = std::move(message),
+                     .last_transition_time = "",
+                     .observed_generation = input.job.generation},
+                    FormatTime(input.wall_now));
+}
+
+void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {
+  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonSuspending, std::move(what),
+      status);
+}
+
+// What was done after the state that it goes on from is done again: it is no progress of the job.
+void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
+  if (!status.progress || !control::IsManagedTrainer(spec.command)) return;
+  if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
+  const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
+  api::JobProgress& progress = *status.progress;
+  progress.samples_per_second = 0;
+  progress.estimated_completion_time.clear();
+  if (progress.step <= kept) return;
+  progress.step = kept;
+  if (progress.percent) progress.percent = PercentDone(kept, progress.total_steps);
+}
+
+void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
+  GoBackToWhatIsKept(input.job.spec, status);
+  status.workers.ready = status.workers.members = 0;
+  status.world_size = 0;
+  status.epoch = 0;
+  status.stragglers.clear();
+  status.start_time.clear();
+  status.first_step_time.clear();
+  status.crashes.reset();
+  status.state = api::kStateSuspended;
+  status.reason = api::kReasonSuspended;
+  Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
+      "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);
+  for (const char* type : {api::kCreated, api::kReady, api::kRunning}) {
+    Set(input, type, ConditionStatus::kFalse, api::kReasonSuspended, "the job is suspended",
+        status);
+  }
+  if (api::FindCondition(status.conditions, api::kResizing) != nullptr) {
+    Set(input, api::kResizing, ConditionStatus::kFalse, api::kReasonSuspended,
+        "the job is suspended", status);
+  }
+}
+
+// Who is there trains on.
+control::Order OrderToGoOn(const PlanInput& input) {
+  control::Order order;
+  order.replicas = input.job.spec.worker.replicas;
+  order.min_replicas = input.job.spec.MinReplicas();
+  for (const PodPtr& worker : input.observed.live) {
+    if (!worker->leaving.empty()) continue;
+    order.workers.push_back({.pod_uid = worker->uid,
+                             .pod = worker->name,
+                             .node = worker->node,
+                             .index = worker->index});
+  }
+  return order;
+}
+
+// No workers are wanted.
+control::Order OrderToEnd() {
+  control::Order order;
+  order.replicas = order.min_replicas = 0;
+  return order;
+}
+
+void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Plan& plan) {
+  const SuspensionMemory memory =
+      input.memory.suspension.value_or(SuspensionMemory{.since = input.now, .ending_since = {}});
+  const auto for_checkpoint = TimeLeft(memory.since, kCheckpointLimit, input.now);
+  const auto for_ranks =
+      TimeLeft(memory.ending_since.value_or(input.now), kSuspendLimit, input.now);
+  if (!memory.ending_since && KeepsCheckpoints(input.job.spec) && !input.observed.live.empty() &&
+      NotAskedYet(input)) {
+    plan.order = OrderToGoOn(input);
+    plan.order->checkpoint = true;
+    plan.RequeueWithin(kAskFirst);
+    return DescribeSuspending(input, "its launcher is asked how far its training is", plan.status);
+  }
+  const bool over = RanksHaveEnded(input) || for_ranks.count() == 0;
+  const auto checkpoint = over ? std::nullopt : CheckpointToAwait(input, for_checkpoint);
+  if (checkpoint) {
+    plan.suspending = Suspending::kAwaitingCheckpoint;
+    plan.order = OrderToGoOn(input);
+    plan.order->checkpoint = true;
+    plan.RequeueWithin(for_checkpoint);
+    return DescribeSuspending(input,
+                              "a checkpoint of step " + std::to_string(*checkpoint) +
+                                  " or later is waited for; then its ranks are ended and its Pods "
+                                  "go",
+                              plan.status);
+  }
+  plan.suspending = Suspending::kEnding;
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher != nullptr && !launcher->Ended() && !launcher->ip.empty()) {
+    plan.order = OrderToEnd();
+  }
+  if (!over) {
+    plan.RequeueWithin(for_ranks);
+    return DescribeSuspending(input, "its ranks are being ended; then its Pods go", plan.status);
+  }
+  // The first term's Pod may exist before the status names its term: no term is used twice, so it
+  // is named before the Pod goes.
+  const int64_t term = launcher == nullptr ? 0 : launcher->term;
+  plan.status.launcher_term = std::max(plan.status.launcher_term, term);
+  if (plan.status.launcher_term == input.job.status.launcher_term) {
+    for (const PodPtr& pod : pods) plan.Delete(*pod);
+  }
+  DescribeSuspending(input, "its Pods are being deleted", plan.status);
+}
+
+}  // namespace
+
+bool IsSuspended(const api::TrainingJobStatus& status) {
+  return api::IsTrue(status.conditions, api::kSuspended);
+}
+
+bool ShallBeSuspended(const api::TrainingJob& job) {
+  if (job.spec.run_policy.suspend) return true;
+  const api::Condition* condition = api::FindCondition(job.status.conditions, api::kSuspended);
+  return condition != nullptr && condition->reason == api::kReasonSuspending;
+}
+
+Plan MakeSuspendPlan(const PlanInput& input) {
+  Plan plan;
+  plan.status = input.job.status;
+  DescribeCounts(input, plan.status);
+  if (const auto* answer = AnswerOf(input)) DescribeKept(input, *answer, plan.status);
+  const std::vector<PodPtr> pods = input.observed.PodsToDelete();
+  if (!pods.empty()) {
+    PlanTheWayThere(input, pods, plan);
+    return plan;
+  }
+  plan.unpin = input.memory.pin.has_value();
+  DescribeSuspended(input, plan.status);
+  if (!IsSuspended(input.job.status)) {
+    plan.Tell(false, api::kEventSuspended, api::kActionSuspend,
+              api::FindCondition(plan.status.conditions, api::kSuspended)->message);
+  }
+  return plan;
+}
+
+void PlanResumption(const PlanInput& input, Plan& plan) {
+  if (!IsSuspended(input.job.status)) return;
+  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonResumed,
+      "spec.runPolicy.suspend is false again", plan.status);
+  plan.Tell(false, api::kEventResumed, api::kActionResume,
+            "spec.runPolicy.suspend is false again, so Pods are made; " +
+                WhatIsKept(input.job, plan.status));
+}
+
+}  // namespace ringmaster::job

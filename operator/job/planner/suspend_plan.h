@@ -1,0 +1,32 @@
+#pragma once
+
+// What to do about a job that shall not run at present (spec.runPolicy.suspend). Its
+// launcher is asked for a checkpoint, which is waited for, as the steps since the last one would be
+// done twice otherwise. Then its launcher is told that no workers are wanted, so that the ranks end
+// in order, and then all Pods go. Once begun it is carried through, also when the job is resumed
+// meanwhile. Services and Secret stay. Pure.
+
+#include <chrono>
+
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+// How long a checkpoint is waited for: a suspension is often a preemption, and others wait.
+inline constexpr std::chrono::minutes kCheckpointLimit{2};
+// From the order to end the ranks on; then the Pods are deleted all the same.
+inline constexpr std::chrono::seconds kSuspendLimit{30};
+
+// It is to be suspended, or on its way there.
+bool ShallBeSuspended(const api::TrainingJob& job);
+
+// REQUIRES: the job has not ended, and shall be suspended.
+Plan MakeSuspendPlan(const PlanInput& input);
+
+// The condition Suspended is true: the job has no Pods but such as are on their way out.
+bool IsSuspended(const api::TrainingJobStatus& status);
+
+// A suspended job runs again: condition and event, in a plan that makes its Pods.
+void PlanResumption(const PlanInput& input, Plan& plan);
+
+}  // namespace ringmaster::job

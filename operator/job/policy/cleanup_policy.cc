@@ -1,0 +1,46 @@
+#include "operator/job/policy/cleanup_policy.h"
+
+#include <algorithm>
+
+#include "operator/job/policy/deadline_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+constexpr auto kSelfEndGrace = std::chrono::seconds(3);
+
+bool Goes(const PodView& pod, api::CleanPodPolicy policy) {
+  switch (policy) {
+    case api::CleanPodPolicy::kNone:
+      return !pod.Ended();
+    case api::CleanPodPolicy::kRunning:
+      return !pod.Over();
+    case api::CleanPodPolicy::kAll:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void PlanPodCleanUp(const PlanInput& input, Plan& plan) {
+  std::vector<PodPtr> pods = input.observed.PodsToDelete();
+  std::erase_if(
+      pods, [&](const PodPtr& pod) { return !Goes(*pod, input.job.spec.run_policy.clean_pods); });
+  if (pods.empty()) return;
+  const auto waited = input.memory.ended_since ? input.now - *input.memory.ended_since
+                                               : Clock::Time::duration::zero();
+  if (waited < kSelfEndGrace) {
+    return plan.RequeueWithin(std::chrono::ceil<std::chrono::milliseconds>(kSelfEndGrace - waited));
+  }
+  for (const PodPtr& pod : pods) plan.Delete(*pod);
+}
+
+void PlanEndOfLife(const api::TrainingJob& job, Clock::WallTime now, Plan& plan) {
+  const ClockCheck life = CheckTimeToLive(job, now);
+  plan.delete_job = life.expired;
+  if (life.left) plan.RequeueWithin(*life.left);
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,189 @@
+#include "operator/job/policy/crash_policy.h"
+
+#include <algorithm>
+
+#include "common/control/launch_spec.h"
+#include "common/control/verdict.h"
+#include "operator/api/names.h"
+#include "operator/job/model/foreign_times.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+constexpr int64_t kMostCrashes = 1 << 24;  // as many as a status can tell
+constexpr auto kOneCrash = std::chrono::seconds(5);
+// A shell's way to say "by signal 1 … 31", and the runtimes' too.
+constexpr int kBySignal = 128;
+constexpr int kHighestSignal = 31;
+constexpr int kToldToGo = kBySignal + 15;  // an agent or launcher after SIGTERM
+
+int LimitOf(const api::TrainingJob& job) {
+  return job.spec.run_policy.restart.value_or(api::RestartLimit{}).crash_limit;
+}
+
+bool RanOutOfMemory(const api::Failure& failure) {
+  return failure.reason == control::kReasonOOMKilled ||
+         failure.reason == api::kReasonLauncherOOMKilled;
+}
+
+// A rank that ended without having had a number ended while it loaded.
+bool IsCrash(const api::Failure& failure) {
+  if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
+  const bool loading = !failure.start.empty() && failure.rank < 0;
+  return RanOutOfMemory(failure) || loading || failure.signal > 0 ||
+         (failure.exit_code > kBySignal && failure.exit_code <= kBySignal + kHighestSignal);
+}
+
+// The first entry, newest first, that this is about; null where others have pushed it out.
+const api::Failure* NewestCrash(const api::TrainingJobStatus& status) {
+  const auto found = std::find_if(status.failures.begin(), status.failures.end(), IsCrash);
+  return found == status.failures.end() ? nullptr : &*found;
+}
+
+int64_t StepOfStatus(const api::TrainingJobStatus& status) {
+  return status.progress ? status.progress->step : 0;
+}
+
+// The launcher's newest word where there is one: the status is written more rarely.
+int64_t StepNow(const api::TrainingJob& job, const control::LauncherStatus* answer) {
+  const int64_t known = StepOfStatus(job.status);
+  return answer != nullptr && answer->progress ? std::max(known, answer->progress->step) : known;
+}
+
+// Training got further than it was at the last crash.
+void ForgetOldCrashes(int64_t step, api::TrainingJobStatus& status) {
+  if (status.crashes && step > status.crashes->step) status.crashes.reset();
+}
+
+std::string Times(int count) { return std::to_string(count) + (count == 1 ? " time" : " times"); }
+
+}  // namespace
+
+bool HasCrashed(const PodView& pod) {
+  const ContainerView& container = pod.container;
+  if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
+  if (container.ended_reason == control::kReasonOOMKilled) return true;
+  // The kubelet makes exit codes up where it does not know (ContainerStatusUnknown).
+  if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
+  return container.signal > 0 ||
+         (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);
+}
+
+std::string MemoryText(const PodView& pod) {
+  const bool launcher = pod.role == Role::kLauncher;
+  const std::string container = launcher ? "launcher" : "worker";
+  const std::string at = launcher ? "spec.launcher.template" : "spec.worker.template";
+  const std::string& limit = pod.container.memory_limit;
+  if (limit.empty()) {
+    return "the container has no memory limit, so its node or its Pod had no memory left; set "
+           "resources.requests.memory of container " +
+           container + " in " + at;
+  }
+  return "the memory limit of the container is " + limit +
+         "; raise resources.limits.memory of container " + container + " in " + at +
+         (launcher ? "" : ", or lower what a rank holds, for example its batch");
+}
+
+std::string FailureText(const api::Failure& failure) {
+  std::string text;
+  if (failure.rank >= 0) {
+    text = "rank " + std::to_string(failure.rank) + " on ";
+  } else if (!failure.start.empty()) {
+    text = "a rank on ";
+  }
+  text += failure.worker + (failure.node.empty() ? "" : " on node " + failure.node);
+  if (RanOutOfMemory(failure)) {
+    return text + " ran out of memory" +
+           (failure.last_lines.empty() ? "" : ": " + failure.last_lines.front());
+  }
+  text += failure.signal > 0 ? " was killed by signal " + std::to_string(failure.signal)
+                             : " ended with exit code " + std::to_string(failure.exit_code);
+  return failure.last_lines.empty() ? text
+                                    : text + "; it printed last: " + failure.last_lines.back();
+}
+
+void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
+                     Clock::WallTime now, api::TrainingJobStatus& status) {
+  const int64_t step = StepNow(job, answer);
+  ForgetOldCrashes(step, status);
+  if (!status.crashes) status.crashes.emplace();
+  api::Crashes& crashes = *status.crashes;
+  const auto last = ParseTime(crashes.time);
+  const auto age = last ? now - *last : Clock::WallTime::duration::max();
+  // Nobody sees the steps of another program: that it ran for long is all that there is to know.
+  const bool managed = control::IsManagedTrainer(job.spec.command);
+  const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
+  if (!managed && last && age > window) crashes.count = crashes.of_launcher = 0;
+  if (crashes.count > 0 && last && age >= Clock::WallTime::duration::zero() && age <= kOneCrash) {
+    return;
+  }
+  ++crashes.count;
+  crashes.step = std::max(crashes.step, step);
+  crashes.time = FormatTime(now);
+}
+
+void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
+                            Clock::WallTime now, api::TrainingJobStatus& status) {
+  if (answer == nullptr) return;
+  const int64_t step = StepNow(job, answer);
+  ForgetOldCrashes(step, status);
+  const int counted = answer->crashes;
+  if (!status.crashes) {
+    if (counted == 0) return;
+    status.crashes.emplace();
+  }
+  api::Crashes& crashes = *status.crashes;
+  if (counted > crashes.of_launcher) {
+    // As far as an answer can count: one that goes up and down must not overflow the sum.
+    crashes.count = static_cast<int>(
+        std::min<int64_t>(int64_t{crashes.count} + counted - crashes.of_launcher, kMostCrashes));
+    crashes.time = FormatTime(now);
+    crashes.step = std::max(crashes.step, step);
+  }
+  crashes.of_launcher = counted;
+}
+
+void BeginCountOfNextLauncher(api::TrainingJobStatus& status) {
+  if (status.crashes) status.crashes->of_launcher = 0;
+}
+
+std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
+  if (!status.crashes || status.crashes->count == 0) return "";
+  const api::Failure* newest = NewestCrash(status);
+  if (newest == nullptr) return "";
+  if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
+  const int limit = LimitOf(job);
+  return FailureText(*newest) + ". This is " + Times(status.crashes->count) +
+         " in a row without a further step" +
+         (limit > 0
+              ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
+              : std::string());
+}
+
+std::string CrashReason(const api::TrainingJobStatus& status) {
+  const api::Failure* newest = NewestCrash(status);
+  const bool memory = newest != nullptr && RanOutOfMemory(*newest);
+  return memory ? control::kReasonOOMKilled : control::kReasonCrashLoop;
+}
+
+std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
+                                    const api::TrainingJobStatus& status) {
+  const int limit = LimitOf(job);
+  if (limit == 0 || !status.crashes || status.crashes->count < limit) return std::nullopt;
+  // The launcher, which has seen all of them, says so itself, and what was printed last.
+  if (status.crashes->count == status.crashes->of_launcher) return std::nullopt;
+  const api::Failure* newest = NewestCrash(status);
+  Outcome outcome{.succeeded = false,
+                  .reason = CrashReason(status),
+                  .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
+                             ". This was " + Times(status.crashes->count) +
+                             " in a row without a further step, which is the limit "
+                             "(runPolicy.restart.crashLimit)",
+                  .verdict = std::nullopt,
+                  .failure = std::nullopt};
+  if (newest != nullptr) outcome.failure = *newest;
+  return outcome;
+}
+
+}  // namespace ringmaster::job

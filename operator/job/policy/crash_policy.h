@@ -1,0 +1,53 @@
+#pragma once
+
+// Whether a job only crashes: its ranks, or whole Pods, are killed again and again and training
+// gets no further. The launcher counts the ranks that it sees die; Pods that end with their agents
+// are counted here; the sum is kept in status.crashes, so that neither a new launcher nor a new
+// operator begins anew. What the cluster did to a Pod (evictions, preemptions, lost nodes, deleted
+// Pods) never counts. Pure.
+
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "operator/api/types.h"
+#include "operator/job/model/views.h"
+#include "operator/job/policy/verdict_policy.h"
+
+namespace ringmaster::job {
+
+// Its container was killed by a signal, or for lack of memory, and nobody had asked for its end.
+bool HasCrashed(const PodView& pod);
+
+// In words for people: what is to be done about the container's lack of memory. REQUIRES: it was
+// killed for that.
+std::string MemoryText(const PodView& pod);
+
+// An entry of status.failures in words: who, where, how it ended, what it printed last.
+std::string FailureText(const api::Failure& failure);
+
+// Pods of one job that crash within a few seconds count once: a node may take many along. `answer`
+// is the launcher's newest; null: there is none.
+void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
+                     Clock::WallTime now, api::TrainingJobStatus& status);
+
+// What the present launcher has counted, and whether training got further since.
+void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
+                            Clock::WallTime now, api::TrainingJobStatus& status);
+
+// The next answer comes from another launcher.
+void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
+
+// The newest crash in status.failures, in words. Empty where training has got further since, or
+// where one crash alone may be forgotten: it was killed by a signal, and the others go on.
+std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
+
+// Why it crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.
+std::string CrashReason(const api::TrainingJobStatus& status);
+
+// Nothing while the limit is not reached.
+std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
+                                    const api::TrainingJobStatus& status);
+
+}  // namespace ringmaster::job

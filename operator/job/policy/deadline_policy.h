@@ -1,0 +1,41 @@
+#pragma once
+
+// The clocks of spec.runPolicy: how long a job may take, how long until its ranks start, and how
+// long it stays once it has ended. All are computed from times in the job's own status, so that an
+// operator that starts anew goes on with them. Pure.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "operator/api/types.h"
+#include "operator/job/policy/verdict_policy.h"
+
+namespace ringmaster::job {
+
+// Whether a clock has run out and, while it has not, when it will; neither where there is none.
+struct ClockCheck {
+  bool expired = false;
+  std::optional<std::chrono::milliseconds> left;
+};
+
+// `since` is RFC 3339.
+ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono::seconds>& limit,
+                      Clock::WallTime now);
+
+// runPolicy.activeDeadlineSeconds.
+ClockCheck CheckDeadline(const api::TrainingJob& job, Clock::WallTime now);
+Outcome DeadlineExceeded(const api::TrainingJob& job);
+
+// runPolicy.startTimeoutSeconds, until the first step is committed. `status` is that of now.
+ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus& status,
+                      Clock::WallTime now);
+// In the words of the condition Ready.
+Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status);
+
+// runPolicy.ttlSecondsAfterSuccess or ttlSecondsAfterFailure. REQUIRES: the job's status is
+// terminal.
+ClockCheck CheckTimeToLive(const api::TrainingJob& job, Clock::WallTime now);
+
+}  // namespace ringmaster::job

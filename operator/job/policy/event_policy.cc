@@ -1,0 +1,138 @@
+#include "operator/job/policy/event_policy.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/control/verdict.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+std::string Steps(int64_t steps) {
+  if (steps == 0) return "no step was lost";
+  return std::to_string(steps) + (steps == 1 ? " step was" : " steps were") + " lost";
+}
+
+// Of what a launcher reports; its next report may bring another before this one is written.
+void TellOfStatus(bool warning, std::string reason, const char* action, std::string note,
+                  Plan& plan) {
+  plan.Tell(warning, std::move(reason), action, std::move(note));
+  plan.events.back().of_status = true;
+}
+
+void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
+  const auto& recovery = plan.status.last_recovery;
+  if (!recovery || recovery == old.last_recovery || recovery->from_start) return;
+  std::string note = "training goes on in epoch " + std::to_string(recovery->epoch);
+  if (!recovery->worker.empty()) {
+    note += " after the loss of " + recovery->worker +
+            (recovery->node.empty() ? "" : " on node " + recovery->node);
+  }
+  note += " (" + recovery->cause + "): noticed after " + std::to_string(recovery->detected_millis) +
+          " ms, training again " + std::to_string(recovery->resumed_millis) + " ms later; " +
+          Steps(recovery->steps_lost);
+  TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
+}
+
+// Workers that somebody else takes away, and how.
+std::string WhoWasTakenAway(const PlanInput& input) {
+  constexpr std::size_t kMostNamed = 5;
+  std::vector<std::string> texts;
+  const auto add = [&](const std::string& pod, const std::string& node, const std::string& how) {
+    texts.push_back(pod + (node.empty() ? "" : " on node " + node) + how);
+  };
+  for (const PodPtr& pod : input.observed.deleting) {
+    if (!pod->leaving.empty()) continue;
+    add(pod->name, pod->node,
+        pod->disruption.empty() ? " is being deleted" : " is taken away (" + pod->disruption + ")");
+  }
+  for (const GoneWorker& worker : input.memory.gone) {
+    if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
+  }
+  std::string all;
+  for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
+    all += (i == 0 ? "" : ", ") + texts[i];
+  }
+  if (texts.size() > kMostNamed) {
+    all += " and " + std::to_string(texts.size() - kMostNamed) + " more";
+  }
+  return all;
+}
+
+void TellWorkers(const PlanInput& input, Plan& plan) {
+  const api::TrainingJobStatus& old = input.job.status;
+  if (!api::IsTrue(old.conditions, api::kCreated)) return;
+  const int wanted = input.job.spec.worker.replicas;
+  if (old.workers.desired > 0 && old.workers.desired != wanted) {
+    plan.Tell(false, api::kEventResized, api::kActionCreate,
+              "from " + std::to_string(old.workers.desired) + " to " + std::to_string(wanted) +
+                  " workers");
+  } else if (!plan.create_workers.empty() && plan.deletes.empty() &&
+             old.workers.replicas > static_cast<int>(input.observed.live.size())) {
+    const std::size_t count = plan.create_workers.size();
+    const std::string who = WhoWasTakenAway(input);
+    plan.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
+              (who.empty() ? std::to_string(count) + " worker Pods are gone" : who) +
+                  (count == 1 ? "; another worker takes its place"
+                              : "; " + std::to_string(count) + " others take their places"));
+  }
+}
+
+// A condition that turned to a reason that is worth an event of this name.
+void TellReason(const api::TrainingJobStatus& old, const char* type,
+                const std::set<std::string>& quiet, Plan& plan) {
+  const api::Condition* now = api::FindCondition(plan.status.conditions, type);
+  const api::Condition* before = api::FindCondition(old.conditions, type);
+  if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
+  if (!quiet.contains(now->reason)) {
+    TellOfStatus(true, now->reason, api::kActionWait, now->message, plan);
+  }
+}
+
+}  // namespace
+
+void TellBeginning(const api::TrainingJobStatus& old, Plan& plan) {
+  const api::Condition* now = api::FindCondition(plan.status.conditions, api::kRestored);
+  const api::Condition* before = api::FindCondition(old.conditions, api::kRestored);
+  if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
+  TellOfStatus(now->status != api::ConditionStatus::kTrue, now->reason, api::kActionTrain,
+               now->message, plan);
+}
+
+void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
+  const api::TrainingJobStatus& old = input.job.status;
+  const auto became = [&](const char* type) {
+    return api::IsTrue(plan.status.conditions, type) && !api::IsTrue(old.conditions, type);
+  };
+  if (became(api::kCreated)) {
+    plan.Tell(false, api::kEventCreated, api::kActionCreate,
+              api::FindCondition(plan.status.conditions, api::kCreated)->message);
+  }
+  TellWorkers(input, plan);
+  if (became(api::kRunning)) {
+    TellOfStatus(false, api::kEventRunning, api::kActionTrain,
+                 api::FindCondition(plan.status.conditions, api::kRunning)->message, plan);
+  }
+  TellRecovery(old, plan);
+  TellBeginning(old, plan);
+  if (!outlook.unreachable.empty() && !input.memory.told_of_nodes) {
+    plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, outlook.unreachable);
+  }
+  // Refusals, Pods that cannot go on, pauses: what a person may have to do something about.
+  TellReason(old, api::kReady,
+             {api::kReasonCreating, api::kReasonWaitingForPods, api::kReasonWaitingForLauncher,
+              api::kReasonWorkersReady, api::kReasonNodesUnreachable, control::kReasonOOMKilled},
+             plan);
+  TellReason(old, api::kResizing,
+             {api::kReasonStable, api::kReasonScalingUp, api::kReasonScalingDown,
+              api::kReasonDraining, api::kReasonWorkerLost, api::kReasonLauncherReplaced},
+             plan);
+}
+
+}  // namespace ringmaster::job

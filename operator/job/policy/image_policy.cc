@@ -1,0 +1,72 @@
+#include "operator/job/policy/image_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "operator/api/names.h"
+#include "operator/job/model/foreign_times.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// Words of registries and runtimes for an image that does not exist, or not for this Pod.
+bool IsFinal(const ContainerView& container) {
+  static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
+  static constexpr std::array kWords{"not found",
+                                     "manifest unknown",
+                                     "does not exist",
+                                     "no such host",
+                                     "denied",
+                                     "unauthorized",
+                                     "forbidden",
+                                     "authentication required",
+                                     "no basic auth",
+                                     "no match for platform",
+                                     "not present with pull policy of never"};
+  if (std::find(kReasons.begin(), kReasons.end(), container.waiting_reason) == kReasons.end()) {
+    return false;
+  }
+  std::string message = container.waiting_message;
+  std::transform(message.begin(), message.end(), message.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](const char* word) { return message.find(word) != std::string::npos; });
+}
+
+// The Pod that has waited longest for an image that it will not get.
+PodPtr LongestWithoutImage(const Observed& observed) {
+  PodPtr longest;
+  const auto look = [&](const PodPtr& pod) {
+    if (pod == nullptr || pod->scheduled_at.empty() || !IsFinal(pod->container)) return;
+    if (longest == nullptr || pod->scheduled_at < longest->scheduled_at) longest = pod;
+  };
+  look(observed.launcher);
+  for (const PodPtr& worker : observed.live) look(worker);
+  return longest;
+}
+
+}  // namespace
+
+ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now) {
+  if (job.status.epoch > 0 || job.spec.run_policy.start_timeout) return {};
+  const PodPtr pod = LongestWithoutImage(observed);
+  return pod == nullptr ? ClockCheck{} : CheckClock(pod->scheduled_at, kImageTimeout, now);
+}
+
+Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now) {
+  const PodPtr pod = LongestWithoutImage(observed);
+  const ContainerView& container = pod->container;
+  return {.succeeded = false,
+          .reason = api::kReasonStartTimeout,
+          .message = pod->name + " on node " + pod->node + " has not got its image for " +
+                     std::to_string(kImageTimeout.count()) + " minutes (" +
+                     container.waiting_reason + "): " + container.waiting_message +
+                     ". Correct the image, or the right to pull it (imagePullSecrets), and create "
+                     "the job again; runPolicy.startTimeoutSeconds allows more time",
+          .verdict = std::nullopt,
+          .failure = FailureOf(*pod, FormatTime(now))};
+}
+
+}  // namespace ringmaster::job

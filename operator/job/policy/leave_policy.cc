@@ -1,0 +1,60 @@
+#include "operator/job/policy/leave_policy.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "common/control/launch_spec.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// Higher is needed more.
+int Worth(const PodView& pod, const control::WorkerReport* report) {
+  if (pod.phase != PodPhase::kRunning) return 0;
+  if (report == nullptr || !report->ready || report->lost || !report->faults.empty()) return 1;
+  return report->member ? 3 : 2;
+}
+
+}  // namespace
+
+std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
+                                  std::size_t count) {
+  const auto key = [&](const PodPtr& pod) {
+    return std::tuple(Worth(*pod, reports.Find(pod->uid)), -reports.Slowness(pod->uid),
+                      -pod->index);
+  };
+  std::sort(candidates.begin(), candidates.end(),
+            [&](const PodPtr& a, const PodPtr& b) { return key(a) < key(b); });
+  if (candidates.size() > count) candidates.resize(count);
+  return candidates;
+}
+
+Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
+                  std::optional<Clock::Time> marked_since, Clock::Time now) {
+  // Other programs cannot hand anything over: their world begins anew anyway.
+  if (!control::IsManagedTrainer(job.spec.command)) return Leave::kGo;
+  const control::LauncherStatus* answer = reports.answer();
+  const bool had_world = job.status.epoch > 0;
+  const bool has_world = answer != nullptr && answer->epoch.number > 0 &&
+                         answer->phase != control::LauncherPhase::kAdopting;
+  if (answer == nullptr && !had_world) return Leave::kGo;
+  // A new launcher adopts the world as it is: until then it does not know whom it needs.
+  if (answer != nullptr && (has_world || !had_world)) {
+    const control::WorkerReport* report = reports.Find(pod.uid);
+    if (report != nullptr && (report->drained || report->lost)) return Leave::kGo;
+    const bool needed = report != nullptr && (report->ready || report->member);
+    if (reports.ExcludedByOrder(pod.uid) && !needed) return Leave::kGo;
+  }
+  if (DrainTimeLeft(marked_since, now).count() > 0) return Leave::kWait;
+  const bool nothing_to_lose = !had_world && !has_world;
+  // Its ranks are not the last ones that have the state of the training.
+  return nothing_to_lose || reports.others_train() ? Leave::kOverdue : Leave::kHeld;
+}
+
+std::chrono::milliseconds DrainTimeLeft(std::optional<Clock::Time> marked_since, Clock::Time now) {
+  const auto left = marked_since.value_or(now) + kDrainLimit - now;
+  return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(left));
+}
+
+}  // namespace ringmaster::job

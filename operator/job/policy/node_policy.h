@@ -1,0 +1,31 @@
+#pragma once
+
+// What a job's nodes say about its Pods. A node that is not ready is one observer among others: it
+// never takes out a worker that its launcher hears; it makes replacements quicker than Kubernetes'
+// five minutes. When many nodes turn not ready together it is more likely the network or the
+// control plane, and nothing is changed. Pure.
+
+#include <string>
+
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/observed.h"
+
+namespace ringmaster::job {
+
+enum class NodeFate {
+  kFine,      // ready, or nothing is known
+  kNotReady,  // its kubelet is not heard, or says so
+  kGone       // the Node object was deleted, or a person tainted it out-of-service
+};
+
+NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory);
+
+// Why nothing is done about nodes that are not ready, as a sentence: two or more, and more than
+// half, of the cluster's or of the job's worker nodes are so at once. Empty when something may be.
+std::string ManyUnreachable(const Observed& observed);
+
+// "on node X", "on node X, which is being drained", ... for sentences about a Pod; empty before it
+// is scheduled.
+std::string WherePodRuns(const PodView& pod, const NodesSeen& nodes);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,97 @@
+#include "operator/job/policy/pod_events.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/backoff.h"
+#include "common/base/cut_text.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 64;
+constexpr std::size_t kMaxNoteBytes = 512;
+constexpr BackoffOptions kAskAgain{.initial = std::chrono::milliseconds(5'000),
+                                   .limit = std::chrono::milliseconds(60'000),
+                                   .factor = 2.0,
+                                   .jitter = 0.0};
+
+// One line without control characters.
+std::string Line(std::string text, std::size_t most_bytes) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return CutText(std::move(text), most_bytes);
+}
+
+// RFC 3339 in UTC, of which the later one is the greater text.
+std::string TimeOf(const json& event) {
+  std::string newest;
+  for (const auto& time :
+       {kube::GetString(event, {"series", "lastObservedTime"}),
+        kube::GetString(event, {"deprecatedLastTimestamp"}), kube::GetString(event, {"eventTime"}),
+        kube::GetString(event, {"metadata", "creationTimestamp"})}) {
+    newest = std::max(newest, time);
+  }
+  return newest;
+}
+
+}  // namespace
+
+NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now) {
+  const SlowStart& slow = memory.slow_start;
+  std::vector<PodPtr> pods;
+  if (observed.launcher != nullptr) pods.push_back(observed.launcher);
+  pods.insert(pods.end(), observed.live.begin(), observed.live.end());
+  std::vector<PodPtr> waiting;
+  std::optional<Clock::Time> next;
+  for (const PodPtr& pod : pods) {
+    const auto since = slow.since.find(pod->uid);
+    if (since == slow.since.end()) continue;
+    waiting.push_back(pod);
+    const Clock::Time due = std::max(since->second + kAskAboutStartAfter, slow.ask_again);
+    if (!next || due < *next) next = due;
+  }
+  if (!next) return {};
+  if (*next > now) {
+    return {.ask = std::nullopt, .left = std::chrono::ceil<std::chrono::milliseconds>(*next - now)};
+  }
+  std::erase_if(waiting, [&](const PodPtr& pod) {
+    return slow.since.at(pod->uid) + kAskAboutStartAfter > now;
+  });
+  // Of whom something is known it is asked again; else of one after the other.
+  auto chosen = std::find_if(waiting.begin(), waiting.end(),
+                             [&](const PodPtr& pod) { return pod->uid == slow.asked; });
+  if (chosen == waiting.end() || (slow.said.empty() && ++chosen == waiting.end())) {
+    chosen = waiting.begin();
+  }
+  return {.ask = PodQuestion{.pod = (*chosen)->name, .uid = (*chosen)->uid}, .left = std::nullopt};
+}
+
+std::string NewestWarning(const std::vector<json>& events, const std::string& pod_uid) {
+  const json* newest = nullptr;
+  for (const json& event : events) {
+    if (kube::GetString(event, {"regarding", "uid"}) != pod_uid) continue;
+    if (newest == nullptr || TimeOf(*newest) <= TimeOf(event)) newest = &event;
+  }
+  if (newest == nullptr || kube::GetString(*newest, {"type"}) != "Warning") return {};
+  return Line(kube::GetString(*newest, {"reason"}), kMaxReasonBytes) + ": " +
+         Line(kube::GetString(*newest, {"note"}), kMaxNoteBytes);
+}
+
+bool NoteAnswer(const PodQuestion& question, std::string said, Clock::Time now, JobMemory& memory) {
+  SlowStart& slow = memory.slow_start;
+  slow.ask_again = now + BackoffDelay(kAskAgain, ++slow.times, 0);
+  const bool news = slow.said != said || (slow.asked != question.uid && !said.empty());
+  slow.asked = question.uid;
+  slow.said = std::move(said);
+  return news;
+}
+
+}  // namespace ringmaster::job

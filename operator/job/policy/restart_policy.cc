@@ -1,0 +1,83 @@
+#include "operator/job/policy/restart_policy.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/control/launch_spec.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/replacement_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+// For people: "2 h 5 min", "12 min 3 s", "4 s".
+std::string TimeText(std::chrono::milliseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  if (seconds >= 3600) {
+    return std::to_string(seconds / 3600) + " h " + std::to_string(seconds % 3600 / 60) + " min";
+  }
+  if (seconds >= 60) {
+    return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  }
+  return std::to_string(seconds) + " s";
+}
+
+std::string WithNode(const std::string& pod, const std::string& node) {
+  return pod + (node.empty() ? "" : " on node " + node);
+}
+
+void TellRestart(const PlanInput& input, api::Failure where, const std::string& cause,
+                 std::optional<std::chrono::milliseconds> ran, Plan& plan) {
+  const std::string text = "the program is started anew from its beginning" +
+                           (ran ? " after it had run for " + TimeText(*ran) : std::string()) +
+                           ": " + cause;
+  where.reason = api::kReasonProgramRestarted;
+  where.last_lines = {text};
+  where.time = FormatTime(input.wall_now);
+  AddFailure(plan.status.failures, std::move(where));
+  plan.Tell(true, api::kReasonProgramRestarted, api::kActionReplace, text);
+}
+
+}  // namespace
+
+void TellRestartByLauncher(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
+  const api::TrainingJob& job = input.job;
+  const api::Condition* running = api::FindCondition(job.status.conditions, api::kRunning);
+  const bool ran = running != nullptr && running->status == api::ConditionStatus::kTrue;
+  if (!outlook.launcher_lost || !ran || control::IsManagedTrainer(job.spec.command)) return;
+  const PodPtr& launcher = input.observed.launcher;
+  api::Failure where;
+  where.worker = launcher != nullptr ? launcher->name
+                                     : api::LauncherPodName(job.name, job.status.launcher_term);
+  where.node = launcher != nullptr ? launcher->node : "";
+  where.start = "launcher " + std::to_string(job.status.launcher_term);
+  const std::string cause = "its launcher " + WithNode(where.worker, where.node) + " was lost";
+  std::optional<std::chrono::milliseconds> time;
+  if (const auto since = ParseTime(running->last_transition_time)) {
+    time = std::chrono::ceil<std::chrono::milliseconds>(input.wall_now - *since);
+  }
+  TellRestart(input, std::move(where), cause, time, plan);
+}
+
+void TellRestartInNewWorld(const PlanInput& input, Plan& plan) {
+  const auto& recovery = plan.status.last_recovery;
+  if (!recovery || recovery == input.job.status.last_recovery || !recovery->from_start) return;
+  if (recovery->cause == api::kReasonLauncherLost) return;  // told when it was seen
+  api::Failure where;
+  where.worker = recovery->worker;
+  where.node = recovery->node;
+  where.start = "epoch " + std::to_string(recovery->epoch);
+  std::string cause = "its world of ranks changed, " + recovery->cause;
+  if (!where.worker.empty()) cause += " (" + WithNode(where.worker, where.node) + ")";
+  std::optional<std::chrono::milliseconds> ran;
+  if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);
+  TellRestart(input, std::move(where), cause, ran, plan);
+  plan.events.back().of_status = true;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,249 @@
+#include "operator/job/policy/verdict_policy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/cut_text.h"
+#include "common/control/exit_text.h"
+#include "common/control/pod_contract.h"
+#include "operator/api/names.h"
+#include "operator/job/model/foreign_times.h"
+#include "operator/job/model/launcher_words.h"
+#include "operator/job/policy/crash_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+constexpr std::size_t kMaxViolationsShown = 5;
+constexpr std::size_t kMaxLines = 10;
+constexpr std::size_t kMaxLineBytes = 300;
+
+bool Contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+template <typename Words>
+bool ContainsAny(const std::string& text, const Words& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* part) { return Contains(text, part); });
+}
+
+// Words of the runtimes for a program that is not in the image or cannot be executed. Files are
+// missing for other reasons, too: the driver's library, where a node's driver is broken.
+bool NamesMissingProgram(const std::string& message) {
+  constexpr std::array kWords{"executable file not found", "no command specified",
+                              "exec format error"};
+  constexpr std::array kOfAnyFile{"no such file or directory", "permission denied"};
+  constexpr std::array kOfPrograms{"exec: \"", "exec /", "executable file `"};
+  return ContainsAny(message, kWords) ||
+         (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
+}
+
+// A kubelet that has just started knows neither ConfigMaps and Secrets nor Services yet.
+bool NamesLateKubelet(const std::string& message) {
+  constexpr std::array kWords{"failed to sync", "not yet been read"};
+  return ContainsAny(message, kWords);
+}
+
+// What the runtime's words mean for who chose the image.
+std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
+  const char* program =
+      pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
+  if (!Contains(message, program)) return {};
+  return std::string(". Its image has no ") + program +
+         ", which starts and watches what runs in it: use an image that is built from "
+         "ringmaster-worker";
+}
+
+std::string WhereIs(const PodView& pod) {
+  return pod.name + (pod.node.empty() ? "" : " on node " + pod.node);
+}
+
+std::vector<std::string> LastLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) lines.push_back(CutText(text.substr(begin, end - begin), kMaxLineBytes));
+    begin = end + 1;
+  }
+  if (lines.size() > kMaxLines) {
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxLines));
+  }
+  return lines;
+}
+
+Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::string& wall_now) {
+  Outcome outcome{.succeeded = verdict.succeeded,
+                  .reason = verdict.reason,
+                  .message = verdict.message,
+                  .verdict = std::nullopt,
+                  .failure = std::nullopt};
+  if (verdict.succeeded && outcome.reason != control::kReasonAlreadyComplete) {
+    outcome.reason = api::kReasonCompleted;
+  }
+  if (outcome.reason.empty()) outcome.reason = control::kReasonLauncherError;
+  if (outcome.message.empty() && verdict.succeeded) {
+    outcome.message = "all " + std::to_string(verdict.world_size) + " ranks ended with exit code 0";
+  }
+  if (!verdict.succeeded && verdict.first_failure) {
+    outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
+                                NotAfter(launcher.container.finished_at, wall_now));
+  }
+  if (verdict.checkpoint) {
+    const auto now = ParseTime(wall_now);
+    const auto ended = ParseTime(NotAfter(launcher.container.finished_at, wall_now));
+    if (now && ended) {
+      verdict.checkpoint->age_millis +=
+          std::chrono::duration_cast<std::chrono::milliseconds>(*now - *ended).count();
+    }
+  }
+  outcome.verdict = std::move(verdict);
+  return outcome;
+}
+
+std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string& wall_now) {
+  if (observed.launcher != nullptr) {
+    if (auto verdict = VerdictOf(*observed.launcher)) {
+      return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
+    }
+  }
+  // A success that an earlier launcher saw did happen; its failures may be those of its own end.
+  for (const PodPtr& launcher : observed.old_launchers) {
+    auto verdict = VerdictOf(*launcher);
+    if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);
+  }
+  return std::nullopt;
+}
+
+std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_now) {
+  std::string why = CannotStart(pod);
+  if (why.empty()) return std::nullopt;
+  api::Failure failure = FailureOf(pod, wall_now);
+  failure.last_lines = {CutText(why, kMaxLineBytes)};
+  return Outcome{.succeeded = false,
+                 .reason = api::kReasonStartError,
+                 .message = std::move(why),
+                 .verdict = std::nullopt,
+                 .failure = std::move(failure)};
+}
+
+Outcome InvalidSpec(const std::vector<Violation>& violations) {
+  std::string message;
+  for (std::size_t i = 0; i < violations.size() && i < kMaxViolationsShown; ++i) {
+    message += (i == 0 ? "" : "; ") + violations[i].Text();
+  }
+  if (violations.size() > kMaxViolationsShown) {
+    message += "; and " + std::to_string(violations.size() - kMaxViolationsShown) + " more";
+  }
+  return {.succeeded = false,
+          .reason = api::kReasonInvalidSpec,
+          .message = message + ". Delete the job, correct the spec and apply it again",
+          .verdict = std::nullopt,
+          .failure = std::nullopt};
+}
+
+}  // namespace
+
+std::optional<control::Verdict> VerdictOf(const PodView& launcher) {
+  if (!launcher.container.terminated || launcher.container.ended_message.empty()) {
+    return std::nullopt;
+  }
+  Result<control::Verdict> verdict = control::DecodeVerdict(launcher.container.ended_message);
+  if (!verdict.ok()) return std::nullopt;
+  Bound(*verdict);
+  return *std::move(verdict);
+}
+
+std::string CannotStart(const PodView& pod) {
+  const ContainerView& container = pod.container;
+  if (container.terminated) {
+    const bool start_failed = container.ended_reason == "StartError" ||
+                              container.ended_reason == "ContainerCannotRun" ||
+                              container.ended_reason == "RunContainerError";
+    return start_failed && NamesMissingProgram(container.ended_message)
+               ? WhereIs(pod) + " cannot start: " + container.ended_message +
+                     WhatTheImageLacks(pod, container.ended_message)
+               : std::string();
+  }
+  const std::string& reason = container.waiting_reason;
+  const bool final_reason =
+      (reason == "CreateContainerConfigError" && !NamesLateKubelet(container.waiting_message)) ||
+      reason == "InvalidImageName";
+  const bool missing_program =
+      (reason == "CreateContainerError" || reason == "RunContainerError") &&
+      NamesMissingProgram(container.waiting_message);
+  return final_reason || missing_program
+             ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message +
+                   (missing_program ? WhatTheImageLacks(pod, container.waiting_message) : "")
+             : std::string();
+}
+
+std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
+                                    const Observed& observed, bool begun,
+                                    const std::string& wall_now) {
+  if (!violations.empty()) return InvalidSpec(violations);
+  if (auto outcome = JudgeVerdicts(observed, wall_now)) return outcome;
+  if (begun) return std::nullopt;
+  if (observed.launcher != nullptr) {
+    if (auto outcome = JudgeStart(*observed.launcher, wall_now)) return outcome;
+  }
+  for (const auto* bucket : {&observed.failed, &observed.live}) {
+    for (const PodPtr& worker : *bucket) {
+      if (auto outcome = JudgeStart(*worker, wall_now)) return outcome;
+    }
+  }
+  return std::nullopt;
+}
+
+api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
+  const ContainerView& container = pod.container;
+  api::Failure failure{.worker = pod.name,
+                       .pod_uid = pod.uid,
+                       .node = pod.node,
+                       .rank = -1,
+                       .start = "",
+                       .exit_code = -1,
+                       .signal = 0,
+                       .reason = api::kReasonWorkerFailed,
+                       .last_lines = {},
+                       .stack = "",
+                       .time = NotAfter(container.finished_at, wall_now)};
+  if (container.terminated) {
+    failure.exit_code = container.exit_code;
+    failure.signal = container.signal;
+    failure.last_lines = LastLines(container.ended_message);
+  }
+  if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
+  if (!pod.reason.empty()) failure.reason = pod.reason;
+  if (failure.reason == control::kReasonOOMKilled) {
+    failure.last_lines.insert(failure.last_lines.begin(), MemoryText(pod));
+  }
+  if (failure.last_lines.empty() && !pod.message.empty()) {
+    failure.last_lines = LastLines(pod.message);
+  }
+  return failure;
+}
+
+api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
+                       const std::string& wall_now) {
+  api::Failure failure{.worker = exit.pod,
+                       .pod_uid = exit.pod_uid,
+                       .node = exit.node,
+                       .rank = exit.rank,
+                       .start = exit.start,
+                       .exit_code = exit.exit_code,
+                       .signal = exit.signal,
+                       .reason = reason,
+                       .last_lines = exit.last_lines,
+                       .stack = exit.stack,
+                       .time = wall_now};
+  if (exit.out_of_memory) {
+    failure.reason = control::kReasonOOMKilled;
+    failure.last_lines.insert(failure.last_lines.begin(), control::MemoryText(*exit.out_of_memory));
+  }
+  return failure;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,45 @@
+#pragma once
+
+// Has the job ended, and how? Decided from the launcher Pod's termination message, and from
+// containers that can never start; never from a launcher that is merely gone (docs/decisions.md,
+// D10). Pure.
+
+#include <optional>
+#include <string>
+
+#include "common/control/verdict.h"
+#include "operator/api/types.h"
+#include "operator/job/model/observed.h"
+#include "operator/job/model/violation.h"
+
+namespace ringmaster::job {
+
+struct Outcome {
+  bool succeeded = false;
+  std::string reason;
+  std::string message;
+  std::optional<control::Verdict> verdict;  // when the launcher said so itself
+  std::optional<api::Failure> failure;      // the first thing that went wrong
+};
+
+// The launcher's verdict in its Pod's status, if it left one.
+std::optional<control::Verdict> VerdictOf(const PodView& launcher);
+
+// Why this container can never start, in a sentence that names Pod and node; empty when it may yet.
+// Waiting for an image or a slow runtime is not such a reason.
+std::string CannotStart(const PodView& pod);
+
+// Nothing while the job goes on. One that has trained (`begun`) shows that its containers can
+// start: what keeps one of them from it is that node's trouble. `wall_now` is RFC 3339, for
+// failures whose time is unknown.
+std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
+                                    const Observed& observed, bool begun,
+                                    const std::string& wall_now);
+
+// An entry for status.failures about a Pod that ended.
+api::Failure FailureOf(const PodView& pod, const std::string& wall_now);
+// The same about a rank that ended.
+api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
+                       const std::string& wall_now);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,173 @@
+// The agent's line to a launcher, over real TLS on loopback.
+
+#include "worker/agent/links/launcher_link.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/control/test_certificate.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using control::Message;
+using namespace std::chrono_literals;
+
+constexpr char kLauncherName[] = "launcher.job.ringmaster.dev";
+
+class LauncherLinkTest : public testing::Test {
+ protected:
+  struct Accepted {
+    std::shared_ptr<control::LineConnection> connection;
+    std::vector<Message> heard;
+    bool closed = false;
+  };
+
+  LauncherLinkTest() {
+    const control::TestCertificate certificate = control::MakeTestCertificate(kLauncherName);
+    server_tls = *control::TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
+    client_tls = *control::TlsContext::Client(certificate.certificate_pem, kLauncherName);
+    listener = *control::ListenTls(
+        io, "127.0.0.1", 0, *server_tls, {},
+        [this](std::shared_ptr<control::LineConnection> connection) {
+          Accepted& accepted = *accepteds.emplace_back(std::make_unique<Accepted>());
+          accepted.connection = std::move(connection);
+          accepted.connection->Start(
+              {.on_message =
+                   [&accepted](Message message) { accepted.heard.push_back(std::move(message)); },
+               .on_closed = [&accepted](const std::string&) { accepted.closed = true; },
+               .on_drained = {}});
+          if (answer) accepted.connection->Send(*answer);
+        });
+  }
+
+  void StartLink(std::chrono::milliseconds silence_limit = 60s) {
+    link = std::make_unique<LauncherLink>(
+        io, *client_tls,
+        LinkOptions{.address = "127.0.0.1",
+                    .port = listener->port(),
+                    .connect_timeout = 5000ms,
+                    .first_retry = 5ms,
+                    .redial = 20ms,
+                    .superseded_retry = 20ms,
+                    .silence_limit = silence_limit},
+        LauncherLink::Handlers{
+            .hello = [] { return control::AgentHello{}; },
+            .on_welcome =
+                [this](std::int64_t term) {
+                  terms.push_back(term);
+                  return term >= lowest_term;
+                },
+            .on_message = [this](const Message& message) { heard.push_back(message); },
+            .on_refused = [this](const std::string& reason) { refused = reason; },
+            .on_drained = [this] { ++drained; }});
+    link->Start();
+  }
+
+  template <typename Done>
+  bool Until(Done done) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!done() && std::chrono::steady_clock::now() < limit) io.run_one_for(50ms), io.restart();
+    return done();
+  }
+  template <typename Wanted>
+  std::int64_t Heard(std::size_t connection) const {
+    if (connection >= accepteds.size()) return 0;
+    const auto& messages = accepteds[connection]->heard;
+    return std::count_if(messages.begin(), messages.end(), [](const Message& message) {
+      return std::holds_alternative<Wanted>(message);
+    });
+  }
+
+  boost::asio::io_context io{1};
+  std::unique_ptr<control::TlsContext> server_tls;
+  std::unique_ptr<control::TlsContext> client_tls;
+  std::optional<Message> answer = control::Welcome{3, 10};
+  std::int64_t lowest_term = 0;
+  std::vector<std::int64_t> terms;
+  std::vector<Message> heard;
+  std::string refused;
+  int drained = 0;
+  std::vector<std::unique_ptr<Accepted>> accepteds;
+  std::unique_ptr<control::LineListener> listener;
+  std::unique_ptr<LauncherLink> link;
+};
+
+TEST_F(LauncherLinkTest, SaysHelloAndKeepsUpTheHeartbeatsThatTheWelcomeAsksFor) {
+  StartLink();
+
+  ASSERT_TRUE(Until([this] { return Heard<control::Heartbeat>(0) >= 5; }));
+  EXPECT_EQ(Heard<control::AgentHello>(0), 1);
+  EXPECT_EQ(terms, std::vector<std::int64_t>{3});
+  EXPECT_GT(drained, 0);
+}
+
+TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
+  StartLink(200ms);  // nobody answers its heartbeats
+
+  ASSERT_TRUE(Until([this] { return terms.size() >= 2; }));
+  EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));
+  EXPECT_EQ(Heard<control::AgentHello>(1), 1);
+}
+
+TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwhile) {
+  StartLink();
+  ASSERT_TRUE(Until([this] { return link->welcomed(); }));
+
+  accepteds[0]->connection->Close("cut");
+  ASSERT_TRUE(Until([this] { return !link->welcomed(); }));
+  link->Send(control::RankReady{0, "lost"});
+  ASSERT_TRUE(Until([this] { return link->welcomed(); }));
+  link->Send(control::RankReady{0, "n-1"});
+
+  ASSERT_TRUE(Until([this] { return Heard<control::RankReady>(1) == 1; }));
+}
+
+TEST_F(LauncherLinkTest, ALauncherThatWasSupersededIsHungUpOnAndDialledAgain) {
+  lowest_term = 4;
+  StartLink();
+  ASSERT_TRUE(Until([this] { return accepteds.size() >= 2; }));
+  EXPECT_FALSE(link->welcomed());
+
+  answer = control::Welcome{4, 10};
+
+  EXPECT_TRUE(Until([this] { return link->welcomed(); }));
+}
+
+TEST_F(LauncherLinkTest, ARefusalIsToldWithItsReason) {
+  answer = control::Refused{"this Pod was declared lost"};
+  StartLink();
+
+  EXPECT_TRUE(Until([this] { return refused == "this Pod was declared lost"; }));
+}
+
+TEST_F(LauncherLinkTest, ALauncherOfANewerReleaseIsJoinedAndOneThatIsTooOldIsNot) {
+  answer = control::Welcome{3, 10, control::kProtocolVersion + 1};
+  StartLink();
+  ASSERT_TRUE(Until([this] { return link->welcomed(); }));
+
+  answer = control::Welcome{3, 10, control::kFirstProtocol - 1};
+  accepteds[0]->connection->Close("cut");
+
+  const std::string said = "protocol " + std::to_string(control::kFirstProtocol - 1);
+  EXPECT_TRUE(Until([&] { return refused.find(said) != std::string::npos; }));
+}
+
+TEST_F(LauncherLinkTest, FinishSendsWhatIsQueuedAndDialsNoMore) {
+  StartLink();
+  ASSERT_TRUE(Until([this] { return link->welcomed(); }));
+  bool finished = false;
+
+  link->Send(control::AgentLeaving{"bye"});
+  link->Finish([&finished] { finished = true; });
+
+  ASSERT_TRUE(Until([&finished] { return finished; }));
+  EXPECT_EQ(Heard<control::AgentLeaving>(0), 1);
+  EXPECT_EQ(accepteds.size(), 1U);
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,77 @@
+#include "worker/agent/process_table/rank_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/messages.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+Config TwoSlots() {
+  Config config;
+  config.spec.command = {"ringmaster-train"};
+  config.spec.slots_per_worker = 2;
+  config.runtime_dir = "/r";
+  config.container = {{"NCCL_DEBUG", "INFO"}, {"RINGMASTER_ITEM_SHA256", "{}"}};
+  return config;
+}
+
+TEST(RankEnvironment, HasTheContainersVariablesAndTheSlotsOwn) {
+  const auto environment = RankEnvironment(TwoSlots(), 1, 8);
+
+  EXPECT_THAT(environment, Contains("NCCL_DEBUG=INFO"));
+  EXPECT_THAT(environment, Contains("RINGMASTER_AGENT_SOCKET=/r/agent.sock"));
+  EXPECT_THAT(environment, Contains("RINGMASTER_SLOT=1"));
+  EXPECT_THAT(environment,
+              Contains("RINGMASTER_PROTOCOL=" + std::to_string(control::kProtocolVersion)));
+  EXPECT_THAT(environment, Contains("LOCAL_RANK=1"));
+  EXPECT_THAT(environment, Contains("LOCAL_WORLD_SIZE=2"));
+  EXPECT_THAT(environment, Contains("OMP_NUM_THREADS=4"));
+  EXPECT_THAT(environment, Not(Contains(HasSubstr("SHA256"))));
+}
+
+TEST(RankEnvironment, NamesThePageOfThisRankAlone) {
+  Config config = TwoSlots();
+  config.container["RINGMASTER_POSITION_PAGE"] = "/of/somebody/else";
+
+  EXPECT_THAT(RankEnvironment(config, 1, 8, "/proc/1/fd/9"),
+              Contains("RINGMASTER_POSITION_PAGE=/proc/1/fd/9"));
+  EXPECT_THAT(RankEnvironment(config, 1, 8), Not(Contains(HasSubstr("POSITION_PAGE"))));
+}
+
+TEST(RankEnvironment, LeavesTheUsersThreadCountAlone) {
+  Config config = TwoSlots();
+  config.container["OMP_NUM_THREADS"] = "3";
+
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("OMP_NUM_THREADS=3"));
+}
+
+TEST(RankEnvironment, TakesNcclToTheJobsInterfaceUnlessTheContainerSaysOtherwise) {
+  Config config = TwoSlots();
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("NCCL_SOCKET_IFNAME"))));
+
+  config.spec.network_interface = "ib0";
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME==ib0"));
+
+  config.container["NCCL_SOCKET_IFNAME"] = "eth";
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME=eth"));
+}
+
+TEST(RankEnvironment, ARankHasAtLeastOneThread) {
+  EXPECT_THAT(RankEnvironment(TwoSlots(), 0, 1), Contains("OMP_NUM_THREADS=1"));
+}
+
+TEST(CpusOfQuota, RoundsUpAndKnowsNoLimit) {
+  EXPECT_EQ(CpusOfQuota("150000 100000\n"), 2);
+  EXPECT_EQ(CpusOfQuota("10000 100000\n"), 1);
+  EXPECT_EQ(CpusOfQuota("max 100000\n"), 0);
+  EXPECT_EQ(CpusOfQuota(""), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,119 @@
+// Programs of the user's own: one epoch each, run by their attach.
+
+#include "worker/agent/slots/direct_slots.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent/slots/fake_slot_actions.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using control::AttachGo;
+using control::RankExited;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class DirectSlotsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    slots.Preload();
+    ASSERT_TRUE(slots.OnWelcome(1));
+    slots.OnAttach(7, TestAttach(1, 0, true));
+    slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+  }
+
+  static control::RankExit Code(int code) {
+    control::RankExit exit;
+    exit.exit_code = code;
+    return exit;
+  }
+
+  FakeSlotActions actions;
+  DirectSlots slots{TestSlotsOptions(1, false), &actions};
+};
+
+TEST_F(DirectSlotsTest, TheAttachStartsTheProgramWhenTheGateOpens) {
+  EXPECT_THAT(actions.started, IsEmpty());
+  ASSERT_EQ(FakeSlotActions::Of<AttachGo>(actions.to_attach[7]).size(), 1U);
+  EXPECT_TRUE(slots.AnyRankRunning());
+}
+
+TEST_F(DirectSlotsTest, ItsExitIsPassedOnWithPodAndRank) {
+  slots.OnAttachExit(7, {Code(3)});
+  slots.OnAttachGone(7);
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  EXPECT_EQ(exits[0].exit.rank, 1);
+  EXPECT_EQ(exits[0].exit.exit_code, 3);
+  EXPECT_EQ(exits[0].exit.pod, "worker-0");
+}
+
+TEST_F(DirectSlotsTest, ALackOfMemoryIsReportedAlsoWhereItTookTheAttach) {
+  actions.out_of_memory = control::OutOfMemory{100, 99};
+
+  slots.OnAttachGone(7);
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
+  EXPECT_EQ(exits[0].exit.out_of_memory->limit_bytes, 100);
+}
+
+TEST_F(DirectSlotsTest, AnAttachThatVanishesTakesItsProgramAlong) {
+  slots.OnAttachGone(7);
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  EXPECT_EQ(exits[0].exit.signal, SIGKILL);
+  EXPECT_FALSE(slots.AnyRankRunning());
+}
+
+TEST_F(DirectSlotsTest, StopGoesToTheAttach) {
+  slots.OnStopEpoch({{1, 1}, 500});
+
+  EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
+}
+
+TEST_F(DirectSlotsTest, AnotherEpochIsAnotherRunOfAnotherAttach) {
+  slots.OnStopEpoch({{1, 1}, 500});
+  slots.OnAttachExit(7, {Code(143)});
+  slots.OnAttachGone(7);
+
+  slots.OnAttach(8, TestAttach(2, 0, true));
+  slots.OnStartEpoch(TestStart({1, 2}, 2, {""}));
+
+  EXPECT_EQ(FakeSlotActions::Of<AttachGo>(actions.to_attach[8]).size(), 1U);
+  EXPECT_TRUE(slots.AnyRankRunning());
+}
+
+TEST_F(DirectSlotsTest, AWelcomeRepeatsAttachAndExit) {
+  slots.OnAttachExit(7, {Code(3)});
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Told<control::SlotAttached>().size(), 1U);
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+}
+
+TEST_F(DirectSlotsTest, LeavesAtOnce) {
+  EXPECT_FALSE(slots.Leave("told to go")) << "its program cannot be taken out of its world";
+  slots.End(std::chrono::milliseconds(10));
+
+  EXPECT_EQ(actions.Told<control::AgentLeaving>().size(), 1U);
+  EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
+}
+
+TEST_F(DirectSlotsTest, AManagedAttachHasNoPlaceHere) {
+  slots.OnAttach(8, TestAttach(1, 0, false));
+
+  EXPECT_EQ(FakeSlotActions::Of<control::AttachExit>(actions.to_attach[8]).size(), 1U);
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

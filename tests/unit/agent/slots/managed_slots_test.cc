@@ -1,0 +1,452 @@
+// Rank processes of our own trainer: their starts and ends, their attaches and what they print.
+// managed_world_test.cc is about epochs, managed_table_test.cc about every event in every state.
+
+#include "worker/agent/slots/managed_slots.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent/slots/fake_slot_actions.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using control::AttachExit;
+using control::AttachGo;
+using control::RankExited;
+using control::RankOutput;
+using control::RankReady;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ManagedSlotsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    slots.Preload();
+    ASSERT_TRUE(slots.OnWelcome(1));
+  }
+
+  // The first world: mpirun's attach, then the gate.
+  void OpenGate(AttachId attach = 7) {
+    slots.OnRankHello(0);
+    slots.OnAttach(attach, TestAttach(1, 0));
+    slots.OnStartEpoch(TestStart({1, 1}, 1, {"n-1"}));
+  }
+  void Exit(ProcessEnd end, milliseconds lived = seconds(60),
+            std::vector<std::string> last_lines = {}) {
+    slots.OnRankExit(0, {end, lived, std::move(last_lines)});
+  }
+  std::vector<AttachExit> AttachExits(AttachId attach = 7) {
+    return FakeSlotActions::Of<AttachExit>(actions.to_attach[attach]);
+  }
+
+  FakeSlotActions actions;
+  ManagedSlots slots{TestSlotsOptions(1, true), &actions};
+};
+
+TEST_F(ManagedSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
+  EXPECT_THAT(actions.started, ElementsAre(0));
+  EXPECT_THAT(actions.Told<RankReady>(), IsEmpty());
+
+  slots.OnRankHello(0);
+
+  ASSERT_EQ(actions.Told<RankReady>().size(), 1U);
+  EXPECT_EQ(actions.Told<RankReady>()[0].start, "n-1");
+}
+
+TEST_F(ManagedSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
+  OpenGate();
+  actions.out_of_memory = control::OutOfMemory{100, 99};
+
+  Exit({-1, SIGKILL});
+  Exit({-1, SIGKILL});
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 2U);
+  ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
+  EXPECT_EQ(exits[0].exit.out_of_memory->peak_bytes, 99);
+  EXPECT_FALSE(exits[1].exit.out_of_memory.has_value());
+}
+
+TEST_F(ManagedSlotsTest, EveryStartIsAnotherMember) {
+  OpenGate();
+
+  Exit({-1, SIGKILL});
+  slots.OnRankHello(0);
+
+  EXPECT_EQ(actions.Told<RankReady>().back().start, "n-2");
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.start, "n-1");
+}
+
+TEST_F(ManagedSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachStays) {
+  OpenGate();
+
+  Exit({-1, SIGKILL}, seconds(60), {"last words"});
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  EXPECT_EQ(exits[0].epoch, (control::Epoch{1, 1}));
+  EXPECT_EQ(exits[0].exit.rank, 1);
+  EXPECT_EQ(exits[0].exit.signal, SIGKILL);
+  EXPECT_EQ(exits[0].exit.pod, "worker-0");
+  EXPECT_EQ(exits[0].exit.node, "node");
+  EXPECT_THAT(exits[0].exit.last_lines, ElementsAre("last words"));
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+  EXPECT_THAT(AttachExits(), IsEmpty()) << "mpirun would end the others' attaches too";
+}
+
+TEST_F(ManagedSlotsTest, OneThatDiesAgainAndAgainWaitsBeforeItsNextStart) {
+  OpenGate();
+
+  Exit({1, 0}, seconds(1));
+  Exit({1, 0}, seconds(1));
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+  EXPECT_THAT(actions.restart_delays, ElementsAre(milliseconds(1000)));
+
+  slots.OnRestartDue(0);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0, 0));
+  slots.OnRestartDue(0);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0, 0)) << "it runs already";
+}
+
+TEST_F(ManagedSlotsTest, TheUsersErrorIsNotTriedAgainUntilTheLauncherEndsTheEpoch) {
+  OpenGate();
+
+  Exit({2, 0});
+  EXPECT_THAT(actions.started, ElementsAre(0));
+  EXPECT_THAT(AttachExits(), IsEmpty()) << "the launcher decides what it means for the job";
+
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+}
+
+TEST_F(ManagedSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
+  slots.OnRankOutput(0, true, "bad data\n");
+  Exit({2, 0}, seconds(1), {"bad data"});
+  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Told<RankExited>()[0].epoch, control::Epoch{});
+  EXPECT_EQ(actions.Told<RankExited>()[0].exit.rank, -1);
+
+  slots.OnAttach(7, TestAttach(1, 0));
+  slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+  slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 2U);
+  EXPECT_EQ(exits[1].epoch, (control::Epoch{1, 1}));
+  EXPECT_EQ(exits[1].exit.rank, 1);
+  EXPECT_EQ(exits[1].exit.exit_code, 2);
+  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+  EXPECT_EQ(actions.Told<control::SlotOutput>()[0].data, "bad data\n");
+  ASSERT_EQ(AttachExits().size(), 1U);
+  EXPECT_EQ(AttachExits()[0].exit.exit_code, 2);
+  EXPECT_THAT(actions.started, ElementsAre(0));
+}
+
+TEST_F(ManagedSlotsTest, AnyOtherDeathBeforeTheGateIsTriedAgainAndJoinsWhenItHasLoaded) {
+  Exit({1, 0}, seconds(1));
+  Exit({1, 0}, seconds(1));
+  slots.OnAttach(7, TestAttach(1, 0));
+  slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+  EXPECT_THAT(actions.to_rank[0], IsEmpty());
+
+  slots.OnRestartDue(0);
+  slots.OnRankHello(0);
+
+  EXPECT_EQ(FakeSlotActions::Of<control::RankEpoch>(actions.to_rank[0]).size(), 1U);
+  EXPECT_THAT(AttachExits(), IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
+  FakeSlotActions broken;
+  broken.start_error = "there is no program";
+  ManagedSlots none(TestSlotsOptions(1, true), &broken);
+  none.Preload();
+  ASSERT_TRUE(none.OnWelcome(1));
+
+  none.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+
+  const auto exits = broken.Told<RankExited>();
+  ASSERT_FALSE(exits.empty());
+  EXPECT_EQ(exits.back().epoch, (control::Epoch{1, 1}));
+  EXPECT_EQ(exits.back().exit.exit_code, 127);
+  EXPECT_THAT(exits.back().exit.last_lines, ElementsAre("there is no program"));
+}
+
+TEST_F(ManagedSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyIsToldOfAnEnd) {
+  OpenGate();
+  actions.start_error = "no more processes";
+  actions.start_error_kind = ErrorKind::kUnavailable;
+  Exit({-1, SIGKILL});
+  EXPECT_THAT(actions.restart_delays, ElementsAre(milliseconds(1000)));
+  slots.OnStartEpoch(TestStart({1, 2}, 1, {""}));
+  slots.OnRestartDue(0);
+  EXPECT_THAT(actions.restart_delays, ElementsAre(milliseconds(1000), milliseconds(2000)));
+
+  actions.start_error = "";
+  slots.OnRestartDue(0);
+  slots.OnRankHello(0);
+
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U) << "only of the one that was killed";
+  EXPECT_EQ(FakeSlotActions::Of<control::RankEpoch>(actions.to_rank[0]).back().epoch,
+            (control::Epoch{1, 2}));
+  EXPECT_THAT(AttachExits(), IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, TheAttachEndsWithARankThatWasReleased) {
+  OpenGate();
+  slots.OnRelease({{1, 1}});
+
+  Exit({0, 0});
+
+  ASSERT_EQ(AttachExits().size(), 1U);
+  EXPECT_EQ(AttachExits()[0].exit.exit_code, 0);
+  EXPECT_THAT(actions.started, ElementsAre(0));
+}
+
+TEST_F(ManagedSlotsTest, TheAttachOfAStoppedRankEndsWithoutAnErrorAndAFreshRankIsLoaded) {
+  OpenGate();
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(actions.stopped, ElementsAre(0));
+
+  Exit({-1, SIGTERM});
+
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.signal, SIGTERM);
+  ASSERT_EQ(AttachExits().size(), 1U);
+  EXPECT_EQ(AttachExits()[0].exit.exit_code, 0);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+}
+
+TEST_F(ManagedSlotsTest, TheAttachStaysOverRestartsAndShowsWhatTheNextRankPrints) {
+  OpenGate();
+  Exit({-1, SIGKILL});
+
+  slots.OnRankOutput(0, false, "loading again\n");
+  slots.OnRankHello(0);
+  slots.OnStartEpoch(TestStart({1, 2}, 1, {"n-2"}));
+  slots.OnRankOutput(0, false, "step 2\n");
+
+  const auto output = FakeSlotActions::Of<RankOutput>(actions.to_attach[7]);
+  ASSERT_EQ(output.size(), 2U);
+  EXPECT_EQ(output[0].data, "loading again\n");
+  EXPECT_EQ(output[1].data, "step 2\n");
+}
+
+TEST_F(ManagedSlotsTest, OutputIsHeldUntilTheGateOpens) {
+  slots.OnRankOutput(0, false, "loading\n");
+  slots.OnAttach(7, TestAttach(1, 0));
+  EXPECT_THAT(FakeSlotActions::Of<RankOutput>(actions.to_attach[7]), IsEmpty());
+
+  OpenGate(8);
+
+  EXPECT_EQ(FakeSlotActions::Of<RankOutput>(actions.to_attach[8])[0].data, "loading\n");
+}
+
+TEST_F(ManagedSlotsTest, AJoinersOutputGoesToTheLauncherWithItsRank) {
+  slots.OnRankOutput(0, false, "loading\n");
+  slots.OnRankHello(0);
+  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+
+  slots.OnStartEpoch(TestStart({1, 4}, 1, {"n-1"}));
+  slots.OnRankOutput(0, true, "step 1\n");
+
+  const auto output = actions.Told<control::SlotOutput>();
+  ASSERT_EQ(output.size(), 2U);
+  EXPECT_EQ(output[0].data, "loading\n");
+  EXPECT_EQ(output[0].rank, 1);
+  EXPECT_TRUE(output[1].is_stderr);
+}
+
+TEST_F(ManagedSlotsTest, OutputGoesToTheLauncherOnceTheAttachIsGone) {
+  OpenGate();
+  slots.OnAttachGone(7);
+
+  slots.OnRankOutput(0, false, "step 2\n");
+
+  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+}
+
+TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsAway) {
+  OpenGate();
+  slots.OnAttachGone(7);
+  actions.launcher_takes_output = false;
+  slots.OnRankOutput(0, false, "step 2\n");
+  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+
+  actions.launcher_takes_output = true;
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+  EXPECT_EQ(actions.Told<control::SlotOutput>()[0].data, "step 2\n");
+}
+
+TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsSlow) {
+  OpenGate();
+  slots.OnAttachGone(7);
+  actions.launcher_takes_output = false;
+  slots.OnRankOutput(0, false, "step 2\n");
+
+  actions.launcher_takes_output = true;
+  slots.OnLauncherDrained();
+
+  EXPECT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+}
+
+TEST_F(ManagedSlotsTest, SlotsThatDoNotExistAreReportedForTheGateToJudge) {
+  slots.OnAttach(7, TestAttach(1, 5));
+
+  ASSERT_EQ(actions.Told<control::SlotAttached>().size(), 1U);
+  EXPECT_EQ(actions.Told<control::SlotAttached>()[0].slot, 5);
+}
+
+TEST_F(ManagedSlotsTest, ADirectAttachHasNoPlaceHere) {
+  slots.OnAttach(7, TestAttach(1, 0, /*direct=*/true));
+
+  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
+  EXPECT_EQ(AttachExits().size(), 1U);
+}
+
+TEST_F(ManagedSlotsTest, WhoLeavesTrainsOnUntilItIsTakenOutOfItsWorld) {
+  OpenGate();
+
+  EXPECT_TRUE(slots.Leave("told to go"));
+  EXPECT_EQ(actions.Told<control::AgentLeaving>()[0].reason, "told to go");
+  EXPECT_THAT(actions.stopped, IsEmpty());
+  EXPECT_FALSE(slots.Drained());
+
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_TRUE(slots.Drained());
+  Exit({-1, SIGTERM});
+  EXPECT_THAT(actions.started, ElementsAre(0)) << "there is no next epoch for this worker";
+}
+
+TEST_F(ManagedSlotsTest, WhoLeavesIsAMemberOfEpochsThatFormMeanwhile) {
+  OpenGate();
+  ASSERT_TRUE(slots.Leave("told to go"));
+
+  slots.OnPrepareEpoch({{1, 2}});
+  slots.OnStartEpoch(TestStart({1, 2}, 1, {"n-1"}));
+
+  EXPECT_EQ(FakeSlotActions::Of<control::RankEpoch>(actions.to_rank[0]).back().epoch,
+            (control::Epoch{1, 2}));
+  EXPECT_FALSE(slots.Drained());
+}
+
+TEST_F(ManagedSlotsTest, WhoIsInNoWorldLeavesAtOnce) {
+  slots.OnRankHello(0);
+
+  EXPECT_FALSE(slots.Leave("told to go"));
+}
+
+TEST_F(ManagedSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
+  OpenGate();
+  ASSERT_TRUE(slots.Leave("told to go"));
+
+  Exit({-1, SIGKILL});
+
+  EXPECT_THAT(actions.started, ElementsAre(0));
+  EXPECT_TRUE(slots.Drained());
+}
+
+TEST_F(ManagedSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
+  OpenGate();
+
+  slots.End(milliseconds(10));
+  EXPECT_THAT(actions.stopped, ElementsAre(0));
+  EXPECT_TRUE(slots.AnyRankRunning());
+  Exit({143, 0});
+
+  EXPECT_FALSE(slots.AnyRankRunning());
+  EXPECT_EQ(AttachExits().size(), 1U);
+  EXPECT_THAT(actions.started, ElementsAre(0));
+}
+
+TEST_F(ManagedSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankIsGone) {
+  OpenGate();
+  Exit({2, 0});
+  EXPECT_THAT(AttachExits(), IsEmpty());
+
+  slots.End(milliseconds(10));
+
+  ASSERT_EQ(AttachExits().size(), 1U);
+  EXPECT_EQ(AttachExits()[0].exit.exit_code, 2);
+}
+
+TEST_F(ManagedSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
+  slots.OnRankOutput(0, true, "still loading\n");
+
+  slots.End(milliseconds(10));
+
+  EXPECT_EQ(actions.printed, "[-1]still loading\n");
+}
+
+TEST_F(ManagedSlotsTest, ManySlotsAreSeparate) {
+  FakeSlotActions many;
+  ManagedSlots three(TestSlotsOptions(3, true), &many);
+  three.Preload();
+  ASSERT_TRUE(three.OnWelcome(1));
+  for (int slot = 0; slot < 3; ++slot) three.OnRankHello(slot);
+  three.OnStartEpoch(TestStart({1, 1}, 1, {"n-1", "n-2", "n-3"}));
+
+  three.OnRankExit(1, {{-1, SIGKILL}, seconds(60), {}});
+  three.OnPrepareEpoch({{1, 2}});
+
+  EXPECT_THAT(many.started, ElementsAre(0, 1, 2, 1));
+  EXPECT_EQ(FakeSlotActions::Of<control::RankLeave>(many.to_rank[0]).size(), 1U);
+  EXPECT_EQ(FakeSlotActions::Of<control::RankLeave>(many.to_rank[1]).size(), 0U);
+  EXPECT_EQ(FakeSlotActions::Of<control::RankLeave>(many.to_rank[2]).size(), 1U);
+}
+
+TEST_F(ManagedSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
+  OpenGate();
+  slots.OnEndStalledRank({0, "n-9", "it stood still"});
+  slots.OnEndStalledRank({7, "n-1", "it stood still"});
+  slots.OnEndStalledRank({-1, "n-1", "it stood still"});
+  EXPECT_THAT(actions.ended, IsEmpty());
+
+  slots.OnEndStalledRank({0, "n-1", "it stood still"});
+
+  EXPECT_THAT(actions.ended, ElementsAre(std::pair(0, std::string("it stood still"))));
+  Exit({-1, SIGKILL});
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.signal, SIGKILL);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0)) << "it was not started again";
+}
+
+TEST_F(ManagedSlotsTest, ARankThatIsToEndAnywayIsLeftToIt) {
+  OpenGate();
+  slots.OnStopEpoch({{1, 1}, 1000});
+  slots.OnEndStalledRank({0, "n-1", "it stood still"});
+  EXPECT_THAT(actions.ended, IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, ARankStandsInTheWorldItWasGiven) {
+  EXPECT_THAT(slots.InWorld(), IsEmpty());
+  OpenGate();
+  ASSERT_EQ(slots.InWorld().size(), 1U);
+  EXPECT_EQ(slots.InWorld()[0].rank, 1);
+  EXPECT_EQ(slots.InWorld()[0].epoch, (control::Epoch{1, 1}));
+  Exit({-1, SIGKILL});
+  EXPECT_THAT(slots.InWorld(), IsEmpty());
+}
+
+TEST_F(ManagedSlotsTest, ARankThatLoadsForEverIsEnded) {
+  const auto aged = [](milliseconds age) { return [age](int) { return age; }; };
+  slots.EndEndlessLoading(aged(milliseconds(59'999)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty());
+  slots.EndEndlessLoading(aged(milliseconds(60'000)), seconds(60));
+  EXPECT_THAT(actions.ended,
+              ElementsAre(std::pair(0, std::string("it did not finish loading within 60 s"))));
+
+  actions.ended.clear();
+  slots.OnRankHello(0);
+  slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty()) << "it has loaded";
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

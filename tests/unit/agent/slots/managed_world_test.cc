@@ -1,0 +1,414 @@
+// Epochs of our own trainer's ranks: prepared, started, left, repeated to a launcher.
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent/slots/fake_slot_actions.h"
+#include "worker/agent/slots/managed_slots.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using control::Epoch;
+using control::EpochAccepted;
+using control::RankEpoch;
+using control::RankExited;
+using control::RankLeave;
+using control::RankReady;
+using control::WorldReport;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ManagedWorld : public testing::Test {
+ protected:
+  void SetUp() override {
+    slots.Preload();
+    ASSERT_TRUE(slots.OnWelcome(1));
+    slots.OnRankHello(0);
+  }
+
+  void Run(Epoch epoch, const std::string& start = "n-1") {
+    slots.OnStartEpoch(TestStart(epoch, 1, {start}));
+  }
+  void Kill() { slots.OnRankExit(0, {{-1, SIGKILL}, seconds(60), {}}); }
+  std::vector<RankEpoch> Epochs() { return FakeSlotActions::Of<RankEpoch>(actions.to_rank[0]); }
+  std::vector<RankLeave> Leaves() { return FakeSlotActions::Of<RankLeave>(actions.to_rank[0]); }
+
+  FakeSlotActions actions;
+  ManagedSlots slots{TestSlotsOptions(1, true), &actions};
+};
+
+TEST_F(ManagedWorld, ARunningRankGoesOnInTheNextEpoch) {
+  Run({1, 1});
+  slots.OnPrepareEpoch({{1, 2}});
+  Run({1, 2});
+
+  ASSERT_EQ(Epochs().size(), 2U);
+  EXPECT_EQ(Epochs()[1].epoch, (Epoch{1, 2}));
+  EXPECT_EQ(Epochs()[1].rank, 1);
+  EXPECT_EQ(Epochs()[1].members.size(), 2U);
+  ASSERT_EQ(Leaves().size(), 1U);
+  EXPECT_EQ(Leaves()[0].below, (Epoch{1, 2}));
+  EXPECT_THAT(actions.started, ElementsAre(0));
+  EXPECT_THAT(actions.stopped, IsEmpty());
+}
+
+TEST_F(ManagedWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
+  Run({1, 1});
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 1}, 1, 500, 0, 4096, "ff"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 0}, 1, 400, 0, 4096, "ff"}));
+  ASSERT_TRUE(slots.OnWelcome(1));
+  ASSERT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+
+  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // another rank's
+  slots.OnCheckpointGrant({{1, 1}, 1, 500, 0});
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(FakeSlotActions::Of<control::CheckpointGrant>(actions.to_rank[0]).size(), 1U);
+  EXPECT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+}
+
+TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
+  control::StartEpoch start = TestStart({1, 1}, 1, {"n-1"});
+  std::swap(start.members[0], start.members[1]);
+  for (int rank : {0, 1}) start.members[static_cast<std::size_t>(rank)].rank = rank;
+  slots.OnStartEpoch(start);
+  slots.OnTakeCheckpoint({{1, 1}});
+  slots.OnTakeCheckpoint({{1, 2}});
+  EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
+
+  Run({1, 2});  // as rank 1
+  slots.OnTakeCheckpoint({{1, 2}});
+  EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
+}
+
+TEST_F(ManagedWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain) {
+  Run({1, 1});
+  slots.OnChangeEpoch({{1, 2}, 1, {1, 1}, {{0, 1}}, {{"new", "w-3", "n3", "10.0.0.3", 0, "a", 0}}});
+
+  ASSERT_EQ(Epochs().size(), 2U);
+  EXPECT_EQ(Epochs()[1].rank, 0);
+  ASSERT_EQ(Epochs()[1].members.size(), 2U);
+  EXPECT_EQ(Epochs()[1].members[0].pod_uid, "uid");
+  EXPECT_EQ(Epochs()[1].members[1].pod_uid, "new");
+
+  actions.Done();
+  slots.OnChangeEpoch({{1, 5}, 1, {1, 4}, {{0, 1}}, {}});
+  EXPECT_EQ(actions.Done(), "dial:epoch 1.5 builds on epoch 1.4, which this agent does not have");
+  EXPECT_EQ(Epochs().size(), 2U);
+}
+
+TEST_F(ManagedWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
+  Run({1, 1});
+  ASSERT_TRUE(slots.OnWelcome(1));
+  slots.OnTellWorld({{1, 7}});
+  slots.OnTellWorld({{1, 1}});
+
+  const auto reports = actions.Told<control::WorldReport>();
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_THAT(reports[0].members, IsEmpty());
+  EXPECT_EQ(reports[1].members.size(), 2U);
+  EXPECT_THAT(reports[1].running, ElementsAre("n-1"));
+}
+
+TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
+  Run({1, 1});
+  EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBegan{{1, 1}, 9, {500, "it began with"}}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBegan{{1, 7}, 9, {600, "no world of it"}}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "snapshot", "no memory"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", "no space"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProtection{9, "checkpoint", ""}));
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Told<control::CheckpointDone>().size(), 2U);
+  ASSERT_EQ(actions.Told<control::RankBegan>().size(), 2U);
+  EXPECT_EQ(actions.Told<control::RankBegan>()[1].beginning.step, 500);
+  EXPECT_NE(actions.Told<control::RankBegan>()[1].rank, 9) << "the agent knows which rank it is";
+  ASSERT_EQ(actions.Told<control::RankProtection>().size(), 4U);
+  EXPECT_EQ(actions.Told<control::RankProtection>()[3].fault, "no memory");
+  EXPECT_EQ(actions.Told<control::RankProtection>()[3].slot, 0);
+
+  Kill();
+  ASSERT_TRUE(slots.OnWelcome(1));
+  EXPECT_EQ(actions.Told<control::RankProtection>().size(), 4U);
+}
+
+TEST_F(ManagedWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
+  Run({1, 1});
+  slots.OnPrepareEpoch({{1, 3}});
+  slots.OnPrepareEpoch({{1, 3}});
+  slots.OnPrepareEpoch({{1, 2}});
+  Run({1, 2});
+
+  const auto accepted = actions.Told<EpochAccepted>();
+  ASSERT_EQ(accepted.size(), 2U);
+  EXPECT_EQ(accepted[1].epoch, (Epoch{1, 3}));
+  EXPECT_EQ(Epochs().size(), 1U);
+  EXPECT_EQ(slots.highest_epoch(), (Epoch{1, 3}));
+}
+
+TEST_F(ManagedWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
+  Kill();  // n-2 loads
+  slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+  slots.OnPrepareEpoch({{1, 2}});
+
+  slots.OnRankHello(0);
+
+  EXPECT_THAT(Epochs(), IsEmpty());
+}
+
+TEST_F(ManagedWorld, WhoIsNoMemberIsLeftAlone) {
+  Run({1, 1});
+
+  slots.OnStartEpoch(TestStart({1, 2}, 1, {}));
+
+  EXPECT_EQ(Epochs().size(), 1U);
+  EXPECT_THAT(actions.stopped, IsEmpty());
+}
+
+TEST_F(ManagedWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
+  Run({1, 1});
+  Kill();
+  slots.OnRankHello(0);
+
+  Run({1, 2}, "n-1");
+
+  EXPECT_EQ(Epochs().size(), 1U);
+  const RankExited again = actions.Told<RankExited>().back();
+  EXPECT_EQ(again.epoch, (Epoch{1, 2})) << "its end is told in the epoch that counted on it";
+  EXPECT_EQ(again.exit.start, "n-1");
+  EXPECT_EQ(again.exit.rank, 1);
+}
+
+TEST_F(ManagedWorld, ARankThatDiedWhileTheEpochFormedJoinsTheNextAsNew) {
+  Run({1, 1});
+  slots.OnPrepareEpoch({{1, 2}});
+  Kill();
+  slots.OnRankHello(0);
+  slots.OnPrepareEpoch({{1, 3}});
+  Run({1, 3}, "n-2");
+
+  EXPECT_EQ(Epochs().back().epoch, (Epoch{1, 3}));
+}
+
+TEST_F(ManagedWorld, StopEndsOnlyRanksOfThoseEpochs) {
+  Run({1, 2});
+
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(actions.stopped, IsEmpty());
+  slots.OnStopEpoch({{1, 2}, 500});
+  EXPECT_THAT(actions.stopped, ElementsAre(0));
+}
+
+TEST_F(ManagedWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
+  Run({1, 2});
+  actions.to_launcher.clear();
+
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankProgress{{1, 2}, {}}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 9}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 9, 40}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBroken{{1, 2}, 9, 0, "reset by peer"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 5, 9, {"key"}}));
+
+  ASSERT_EQ(actions.to_launcher.size(), 6U);
+  EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
+  EXPECT_EQ(actions.Told<control::RankAtBoundary>()[0].rank, 1);
+  EXPECT_EQ(actions.Told<control::RankAtBoundary>()[0].step, 40);
+  EXPECT_EQ(actions.Told<control::RankBroken>()[0].rank, 1);
+  EXPECT_EQ(actions.Told<control::RankBroken>()[0].peer, 0);
+  EXPECT_EQ(actions.Told<control::StoreGet>()[0].rank, 1);
+}
+
+TEST_F(ManagedWorld, MessagesOfAnotherEpochAreNot) {
+  Run({1, 2});
+  actions.to_launcher.clear();
+
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 1}, 1}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 3}, 1, 40}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::RankBroken{{1, 1}, 1, 0, "late"}));
+  EXPECT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 1}, "key", "value"}));
+  EXPECT_FALSE(slots.OnRankMessage(0, control::Shutdown{}));
+
+  EXPECT_THAT(actions.to_launcher, IsEmpty());
+}
+
+TEST_F(ManagedWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 5, 1, {"answered"}}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
+  slots.OnStoreValues({{1, 2}, 5, 1, {"yes"}});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 1, 40}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnPrepareEpoch({{1, 3}});
+  actions.Done();
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:EpochAccepted 1.3, "
+            "launcher:StoreSet 1.2, launcher:StoreGet 1.2, launcher:RankAtBoundary 1.2, "
+            "launcher:RankDone 1.2");
+  EXPECT_EQ(actions.Told<control::StoreGet>()[0].id, 6);
+  const WorldReport report = actions.Told<WorldReport>()[0];
+  EXPECT_THAT(report.members, IsEmpty());  // told where the launcher asks for them
+  EXPECT_THAT(report.running, ElementsAre("n-1"));
+}
+
+TEST_F(ManagedWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorldItTakesOver) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:StoreSet 1.2, "
+            "launcher:StoreGet 1.2");
+  slots.OnStoreValues({{1, 2}, 6, 1, {"yes"}});
+  EXPECT_EQ(actions.Done(), "rank:StoreValues 1.2");
+}
+
+TEST_F(ManagedWorld, ARankThatLeftItsBrokenWorldAsksNothingAnyMore) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"too late"}}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankBroken{{1, 2}, 1, 0, "nobody came"}));
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:StoreSet 1.2, "
+            "launcher:RankBroken 1.2");
+}
+
+TEST_F(ManagedWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "old"}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "new"}));
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  const auto sets = actions.Told<control::StoreSet>();
+  ASSERT_EQ(sets.size(), 1U);
+  EXPECT_EQ(sets[0].value, "new");
+}
+
+TEST_F(ManagedWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
+  slots.OnRankGone(0);
+  slots.OnRankExit(0, {{0, 0}, seconds(60), {}});
+  actions.Done();
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:WorldReport 1.2, launcher:RankDone 1.2, launcher:RankExited 1.2 code 0");
+  EXPECT_THAT(actions.Told<WorldReport>()[0].running, IsEmpty());
+  ASSERT_EQ(actions.Told<control::RankDone>().size(), 1U);
+  EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
+}
+
+TEST_F(ManagedWorld, AReleasedRankThatEndedBadlyIsNotDone) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
+  slots.OnRankExit(0, {{1, 0}, seconds(60), {}});
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_THAT(actions.Told<control::RankDone>(), IsEmpty());
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+}
+
+TEST_F(ManagedWorld, WhatHeldInOneEpochDoesNotInTheNext) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 1, 40}));
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  Run({1, 3});
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Done(), "launcher:RankReady n-1, launcher:WorldReport 1.3");
+}
+
+TEST_F(ManagedWorld, AReportSaysWhoRunsNow) {
+  Run({1, 2});
+  Kill();
+  slots.OnRankHello(0);
+  actions.Done();
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(),
+            "launcher:RankReady n-2, launcher:WorldReport 1.2, launcher:RankExited 1.2 signal 9");
+  EXPECT_THAT(actions.Told<WorldReport>()[0].running, ElementsAre("n-2"));
+}
+
+TEST_F(ManagedWorld, AWorkerThatWasInNoWorldReportsNone) {
+  actions.Done();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(), "launcher:RankReady n-1");
+}
+
+TEST_F(ManagedWorld, AnEndIsOldNewsOnceTheNextProcessIsInAWorld) {
+  Run({1, 2});
+  Kill();
+  slots.OnRankHello(0);
+  Run({1, 3}, "n-2");
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+}
+
+TEST_F(ManagedWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
+  slots.OnAttach(7, TestAttach(1, 0));
+  Run({1, 2});
+  slots.OnPrepareEpoch({{1, 3}});
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_THAT(actions.closed_attaches, ElementsAre(7));
+  EXPECT_THAT(actions.stopped, IsEmpty());
+  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
+  EXPECT_THAT(actions.Told<EpochAccepted>(), IsEmpty()) << "that was another launcher's question";
+  EXPECT_EQ(actions.Told<WorldReport>().size(), 1U);
+
+  slots.OnPrepareEpoch({{2, 1}});
+  Run({2, 1});
+  EXPECT_EQ(Epochs().back().epoch, (Epoch{2, 1}));
+}
+
+TEST_F(ManagedWorld, ALauncherOfALowerTermIsNotFollowed) {
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_FALSE(slots.OnWelcome(1));
+  Run({3, 1});
+  EXPECT_FALSE(slots.OnWelcome(2));
+  EXPECT_TRUE(slots.OnWelcome(3));
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

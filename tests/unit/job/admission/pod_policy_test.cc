@@ -1,0 +1,92 @@
+#include "operator/job/admission/pod_policy.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+
+json Pod(const char* pointer = nullptr, const char* value = "null") {
+  json pod = json::parse(R"({"spec": {"automountServiceAccountToken": false,
+    "volumes": [{"name": "t", "emptyDir": {}}],
+    "containers": [{"name": "worker", "securityContext": {"allowPrivilegeEscalation": false}}]}})");
+  if (pointer != nullptr) pod[json::json_pointer(pointer)] = json::parse(value);
+  return pod;
+}
+
+TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsNamespace) {
+  const NamespaceRules all{.host_network = true,
+                           .privileged = true,
+                           .root = true,
+                           .service_accounts = {"trainer"},
+                           .capabilities = {"IPC_LOCK"}};
+  const struct {
+    const char* pointer;
+    const char* value;
+    bool can_be_allowed;
+  } table[] = {
+      {"/spec/hostPID", "true", false},
+      {"/spec/hostIPC", "true", false},
+      {"/spec/hostPID", R"("yes")", false},
+      {"/spec/shareProcessNamespace", "true", false},
+      {"/spec/nodeName", R"("n")", false},
+      {"/spec/schedulerName", R"("s")", false},
+      {"/spec/automountServiceAccountToken", "true", false},
+      {"/spec/automountServiceAccountToken", "null", false},
+      {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/"}})", false},
+      {"/spec/containers/0/ports/0", R"({"hostPort": 22})", false},
+      {"/spec/containers/0/securityContext/procMount", R"("Unmasked")", false},
+      {"/spec/containers/0/securityContext/capabilities/add/0", R"("SYS_ADMIN")", false},
+      {"/spec/containers/0/securityContext/capabilities/add/0", "7", false},
+      {"/spec/serviceAccountName", R"("other")", false},
+      {"/spec/serviceAccountName", R"("trainer")", true},
+      {"/spec/hostNetwork", "true", true},
+      {"/spec/securityContext/runAsUser", "0", true},
+      {"/spec/containers/0/securityContext/runAsUser", "0", true},
+      {"/spec/containers/0/securityContext/privileged", "true", true},
+      {"/spec/containers/0/securityContext/allowPrivilegeEscalation", "true", true},
+      {"/spec/initContainers/0/securityContext/privileged", "true", true},
+      {"/spec/containers/0/securityContext/capabilities/add/0", R"("IPC_LOCK")", true},
+      {"/spec/containers/0/securityContext/capabilities/add/0", R"("SYS_CHROOT")", true},
+  };
+  EXPECT_TRUE(CheckPod(Pod(), {}).empty());
+  for (const auto& [pointer, value, can_be_allowed] : table) {
+    const json pod = Pod(pointer, value);
+    EXPECT_EQ(CheckPod(pod, {}).size(), 1U) << pointer << " = " << value;
+    EXPECT_EQ(CheckPod(pod, all).empty(), can_be_allowed) << pointer << " = " << value;
+  }
+}
+
+TEST(PodPolicy, WhereGpusAreCountedEachContainerSaysThatItSeesNoneOrAsksForThem) {
+  const NamespaceRules counted{.max_gpus = 8};
+  const struct {
+    const char* fields;
+    bool allowed;
+  } table[] = {
+      {R"({})", false},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]})", true},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})", false},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+                   {"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}]})",
+       false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}})", true},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 0}}})", false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}},
+           "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})",
+       false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{}]})", false},
+      {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "A"}]})", true},
+      {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], "envFrom": [{}]})", true},
+  };
+  for (const auto& [fields, allowed] : table) {
+    json pod = Pod();
+    pod["spec"]["containers"][0].update(json::parse(fields));
+    EXPECT_EQ(CheckPod(pod, counted).empty(), allowed) << fields;
+    EXPECT_TRUE(CheckPod(pod, {}).empty()) << fields;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,360 @@
+#include "operator/job/admission/request_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+api::TrainingJobSpec Spec(const char* worker_template = "", int replicas = 2) {
+  api::TrainingJobSpec spec;
+  spec.image = "example.com/team/worker:1";
+  spec.worker.replicas = replicas;
+  spec.worker.template_json = worker_template;
+  return spec;
+}
+
+std::string Only(const std::vector<Violation>& found) {
+  EXPECT_EQ(found.size(), 1U);
+  if (found.size() != 1) return {};
+  EXPECT_TRUE(found[0].by_policy);
+  return found[0].Text();
+}
+
+TEST(RequestPolicy, AnOrdinaryJobNeedsNoRules) {
+  const auto spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "cpu": 4, "hugepages-2Mi": "1Gi", "nvidia.com/mig-1g.5gb": 1}}}]}})",
+      2000);
+
+  EXPECT_TRUE(CheckRequests(spec, {}).empty());
+}
+
+TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
+  struct Row {
+    void (*ask)(api::TrainingJobSpec&);
+    void (*allow)(NamespaceRules&);
+    const char* path;
+    const char* item;
+  };
+  const Row table[] = {
+      {[](auto& spec) { spec.host_network = true; }, [](auto& rules) { rules.host_network = true; },
+       "spec.network.hostNetwork", "team-a.hostNetwork"},
+      {[](auto& spec) { spec.privileged = true; },
+       [](auto& rules) { rules.privileged = rules.root = true; }, "spec.network.privileged",
+       "team-a.privileged and namespacePolicy.namespaces.team-a.root"},
+      {[](auto& spec) { spec.ipc_lock = true; },
+       [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.network.ipcLock",
+       "team-a.capabilities"},
+      {[](auto& spec) { spec.rdma_devices["rdma/hca"] = 1; },
+       [](auto& rules) { rules.device_resources = {"rdma/hca"}; },
+       "spec.network.rdmaDevices[rdma/hca]", "team-a.deviceResources"},
+      {[](auto& spec) {
+         spec.worker.template_json =
+             R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "resources": {"limits": {"example.com/nic": 1}}}]}})";
+       },
+       [](auto& rules) { rules.device_resources = {"example.com/nic"}; },
+       "spec.worker.template.spec.containers[1].resources.limits[example.com/nic]",
+       "team-a.deviceResources"},
+      {[](auto& spec) {
+         spec.worker.template_json =
+             R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu": 1}}}]}})";
+       },
+       [](auto& rules) { rules.device_resources = {"deviceclass.resource.kubernetes.io/gpu"}; },
+       "spec.worker.template.spec.containers[0].resources.limits[deviceclass.resource.kubernetes."
+       "io/gpu]",
+       "team-a.deviceResources"},
+      {[](auto& spec) {
+         spec.launcher_template_json = R"({"spec": {"resourceClaims": [{"name": "a"}]}})";
+       },
+       [](auto& rules) { rules.resource_claims = true; },
+       "spec.launcher.template.spec.resourceClaims", "team-a.resourceClaims"},
+  };
+  for (const Row& row : table) {
+    api::TrainingJobSpec spec = Spec();
+    row.ask(spec);
+    for (const Row& other : table) {
+      NamespaceRules rules;
+      rules.ns = "team-a";
+      other.allow(rules);
+      const auto found = CheckRequests(spec, rules);
+      if (other.path == row.path) {
+        EXPECT_TRUE(found.empty()) << row.path;
+      } else {
+        const std::string text = Only(found);
+        EXPECT_EQ(text.rfind(std::string(row.path) + ": ", 0), 0U) << text;
+        EXPECT_NE(text.find(row.item), std::string::npos) << text;
+      }
+    }
+  }
+}
+
+TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
+  NamespaceRules rules;
+  rules.ns = "team-a";
+  api::TrainingJobSpec spec = Spec();
+  spec.privileged = true;
+
+  const std::string all = Only(CheckRequests(spec, rules));
+  EXPECT_NE(all.find("runs as root"), std::string::npos) << all;
+  EXPECT_NE(all.find("namespacePolicy.namespaces.team-a.privileged and "
+                     "namespacePolicy.namespaces.team-a.root"),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find("Pod Security"), std::string::npos) << all;
+
+  rules.privileged = true;
+  const std::string root = Only(CheckRequests(spec, rules));
+  EXPECT_NE(root.find("namespacePolicy.namespaces.team-a.root"), std::string::npos) << root;
+  EXPECT_EQ(root.find("team-a.privileged"), std::string::npos) << root;
+
+  rules.root = true;
+  struct Row {
+    const char* pod_template;
+    const char* refused;  // empty: it is not
+  };
+  const Row table[] = {
+      {R"({"spec": {"securityContext": {"runAsUser": 0}}})", ""},
+      {R"({"spec": {"securityContext": {"runAsUser": 1000}}})", "sets runAsUser to 1000"},
+      {R"({"spec": {"containers": [{"name": "worker", "securityContext": {"runAsNonRoot": true}}]}})",
+       "sets runAsNonRoot to true"},
+      {R"({"spec": {"securityContext": {"runAsUser": 7}, "containers": [{"name": "worker", "securityContext": {"runAsUser": 0}}]}})",
+       ""},
+      {R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "securityContext": {"runAsUser": 7}}]}})",
+       ""},
+  };
+  for (const Row& row : table) {
+    spec.worker.template_json = row.pod_template;
+    const auto found = CheckRequests(spec, rules);
+    if (*row.refused == '\0') {
+      EXPECT_TRUE(found.empty()) << row.pod_template;
+      continue;
+    }
+    ASSERT_EQ(found.size(), 1U) << row.pod_template;
+    EXPECT_FALSE(found[0].by_policy) << "no policy mends a template";
+    EXPECT_NE(found[0].message.find(row.refused), std::string::npos) << found[0].Text();
+  }
+}
+
+TEST(RequestPolicy, ImagesOfEveryContainerComeFromTheListedPlaces) {
+  const NamespaceRules rules{.image_prefixes = std::vector<std::string>{"example.com/team/"}};
+  api::TrainingJobSpec spec = Spec(
+      R"({"spec": {"initContainers": [{"name": "i", "image": "evil.com/x"}], "containers": [{"name": "worker", "image": "example.com/team/w"}]}})");
+
+  EXPECT_EQ(Only(CheckRequests(spec, rules))
+                .rfind("spec.worker.template.spec.initContainers[0].image: ", 0),
+            0U);
+  spec.worker.template_json.clear();
+  EXPECT_TRUE(CheckRequests(spec, rules).empty());
+  spec.image = "worker:1";
+  EXPECT_EQ(Only(CheckRequests(spec, rules)).rfind("spec.image: ", 0), 0U);
+  EXPECT_EQ(CheckRequests(Spec(), {.image_prefixes = std::vector<std::string>{}}).size(), 1U);
+}
+
+TEST(RequestPolicy, APrefixEndsWhereAPartDoes) {
+  EXPECT_TRUE(IsUnderPrefix("example.com/team/a:1", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team:1", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team@sha256:0", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team", "example.com/team"));
+  EXPECT_TRUE(IsUnderPrefix("example.com/team-b", "example.com/team-b"));
+  EXPECT_FALSE(IsUnderPrefix("example.com/team-b/x", "example.com/team"));
+  EXPECT_FALSE(IsUnderPrefix("example.community/x", "example.com"));
+  EXPECT_FALSE(IsUnderPrefix("evil.com/example.com/x", "example.com/"));
+  EXPECT_FALSE(IsUnderPrefix("x", ""));
+}
+
+TEST(RequestPolicy, APortIsAnotherRegistryAndATagNamesOneImage) {
+  const struct {
+    const char* image;
+    const char* prefix;
+    bool under;
+  } table[] = {
+      {"registry.example.com/a", "registry.example.com", true},
+      {"registry.example.com:5000/evil", "registry.example.com", false},
+      {"registry.example.com:5000/evil:1", "registry.example.com", false},
+      {"registry.example.com:evil@sha256:0/x", "registry.example.com", false},
+      {"registry.example.com@evil/x", "registry.example.com", false},
+      {"registry.example.com:5000/a", "registry.example.com/", false},
+      {"registry.example.com:5000/a:1", "registry.example.com:5000", true},
+      {"registry.example.com:5000", "registry.example.com:5000", true},
+      {"registry.example.com:50001/a", "registry.example.com:5000", false},
+      {"registry.example.com:5000@sha256:0", "registry.example.com:5000", false},
+      {"registry.example.com:5000:1/a", "registry.example.com:5000", false},
+      {"example.com/app:1", "example.com/app", true},
+      {"example.com/app:1@sha256:0", "example.com/app", true},
+      {"example.com/app@sha256:0", "example.com/app", true},
+      {"example.com/app:1/evil", "example.com/app", false},
+      {"example.com/app@sha256:0/evil", "example.com/app", false},
+      {"example.com/app.evil", "example.com/app", false},
+      {"example.com/app_evil/x", "example.com/app", false},
+      {"example.com/app:1", "example.com/app:1", true},
+      {"example.com/app:1.2", "example.com/app:1", false},
+      {"example.com/app:1/evil", "example.com/app:1", false},
+      {"example.com/app:1@sha256:0", "example.com/app:1", false},
+      {"example.com/app@sha256:01", "example.com/app@sha256:0", false},
+      {"example.com/app@sha256:0", "example.com/app@sha256:0", true},
+      {"example.com/app@sha256:0/x", "example.com/app@sha256:0", false},
+      {"ubuntu:24.04", "ubuntu", true},
+      {"ubuntu:24/evil", "ubuntu", false},
+  };
+  for (const auto& [image, prefix, under] : table) {
+    EXPECT_EQ(IsUnderPrefix(image, prefix), under) << image << " under " << prefix;
+  }
+}
+
+TEST(RequestPolicy, ClassesAreFreeUntilTheyAreListed) {
+  const std::vector<std::string> listed{"fast"};
+  const std::vector<std::string> other{"kata"};
+  const struct {
+    const char* field;
+    NamespaceRules limited;
+    NamespaceRules allowing;
+  } table[] = {
+      {"priorityClassName", {.priority_classes = other}, {.priority_classes = listed}},
+      {"runtimeClassName", {.runtime_classes = other}, {.runtime_classes = listed}},
+  };
+  for (const auto& [field, limited, allowing] : table) {
+    const std::string text = std::string(R"({"spec": {")") + field + R"(": "fast"}})";
+    const api::TrainingJobSpec spec = Spec(text.c_str());
+    EXPECT_TRUE(CheckRequests(spec, {}).empty()) << field;
+    EXPECT_TRUE(CheckRequests(spec, allowing).empty()) << field;
+    const std::string refused = Only(CheckRequests(spec, limited));
+    EXPECT_EQ(refused.rfind(std::string("spec.worker.template.spec.") + field + ": ", 0), 0U);
+    EXPECT_TRUE(CheckRequests(Spec(), limited).empty()) << "none is named";
+    api::TrainingJobSpec of_launcher = Spec();
+    of_launcher.launcher_template_json = text;
+    EXPECT_EQ(Only(CheckRequests(of_launcher, limited))
+                  .rfind(std::string("spec.launcher.template.spec.") + field + ": ", 0),
+              0U);
+  }
+  const api::TrainingJobSpec named = Spec(R"({"spec": {"runtimeClassName": "nvidia"}})");
+  EXPECT_EQ(CheckRequests(named, {.runtime_classes = std::vector<std::string>{}}).size(), 1U);
+}
+
+TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
+  const char* eight =
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "6"}}}, {"name": "side", "resources": {"requests": {"nvidia.com/mig-1g.5gb": 2}}}]}})";
+
+  EXPECT_TRUE(CheckRequests(Spec(eight, 4), {.max_workers = 4, .max_gpus = 32}).empty());
+  EXPECT_NE(Only(CheckRequests(Spec(eight, 5), {.max_workers = 5, .max_gpus = 32}))
+                .find("at most 32 GPUs, and this one asks for 40 (8 a worker)"),
+            std::string::npos);
+  EXPECT_NE(Only(CheckRequests(Spec("", 5), {.max_workers = 4}))
+                .find("at most 4 workers, and this one asks for 5"),
+            std::string::npos);
+  EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
+}
+
+// Slots that come from GPUs, which the API server does not count.
+TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
+  const char* eight =
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})";
+  api::TrainingJobSpec grows = Spec(eight, 1);
+  grows.worker.max_replicas = 2049;
+
+  EXPECT_TRUE(CheckRequests(Spec(eight, 2048), {}).empty());
+  EXPECT_NE(Only(CheckRequests(Spec(eight, 2049), {}))
+                .find("spec.worker.replicas: asks for 16392 ranks (8 on each of 2049 workers), and "
+                      "a job has at most 16384"),
+            std::string::npos);
+  EXPECT_NE(Only(CheckRequests(grows, {})).find("lower spec.worker.maxReplicas"),
+            std::string::npos);
+}
+
+TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
+  const NamespaceRules rules{.max_gpus = 17};
+  api::TrainingJobSpec spec = Spec();
+  spec.rdma_devices["nvidia.com/gpu"] = 8;
+  EXPECT_TRUE(CheckRequests(spec, rules).empty());
+
+  spec.launcher_template_json =
+      R"({"spec": {"initContainers": [{"name": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}], "containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/mig-1g.5gb": 1}}}]}})";
+
+  EXPECT_NE(
+      Only(CheckRequests(spec, rules)).find("asks for 18 (8 a worker and 2 for the launcher)"),
+      std::string::npos);
+}
+
+TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
+  const struct {
+    const char* fields;
+    const char* refused;  // the path within the container; empty: nothing is
+  } table[] = {
+      {R"("env": [{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])",
+       ".env[1]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])",
+       ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])",
+       ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all,$(A) "}])", ".env[0]: "},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])", ""},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}])", ""},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "W_", "secretRef": {"name": "s"}}, {"configMapRef": {"name": "c"}}])",
+       ".envFrom[1]: "},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}])",
+       ".envFrom[0]: "},
+      {R"("resources": {"limits": {"nvidia.com/gpu": 0}}, "envFrom": [{"configMapRef": {"name": "c"}}])",
+       ""},
+      {R"("envFrom": [{"configMapRef": {"name": "c"}}])", ""},
+  };
+  const struct {
+    const char* head;
+    const char* path;
+  } places[] = {
+      {R"({"spec": {"containers": [{"name": "worker", )", "spec.containers[0]"},
+      {R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", )", "spec.containers[1]"},
+      {R"({"spec": {"initContainers": [{"name": "first", )", "spec.initContainers[0]"},
+  };
+  for (const auto& [head, path] : places) {
+    for (const auto& [fields, refused] : table) {
+      const std::string text = std::string(head) + fields + "}]}}";
+      api::TrainingJobSpec of_launcher = Spec();
+      of_launcher.launcher_template_json = text;
+
+      for (const auto& [spec, root] : {std::pair(Spec(text.c_str()), "spec.worker.template."),
+                                       std::pair(of_launcher, "spec.launcher.template.")}) {
+        EXPECT_TRUE(CheckRequests(spec, {}).empty()) << text;
+        const auto found = CheckRequests(spec, {.max_gpus = 100});
+        if (*refused == '\0') {
+          EXPECT_TRUE(found.empty()) << text;
+        } else {
+          EXPECT_EQ(Only(found).rfind(std::string(root) + path + refused, 0), 0U) << text;
+        }
+      }
+    }
+  }
+}
+
+TEST(RequestPolicy, AWorkerWithRdmaDevicesTakesNoGpusFromAConfigMapEither) {
+  api::TrainingJobSpec spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "envFrom": [{"configMapRef": {"name": "c"}}]}]}})");
+  spec.rdma_devices["rdma/hca"] = 1;
+
+  EXPECT_EQ(CheckRequests(spec, {.device_resources = {"rdma/hca"}, .max_gpus = 8}).size(), 1U);
+  EXPECT_TRUE(CheckRequests(spec, {.device_resources = {"rdma/hca"}}).empty());
+}
+
+TEST(RequestPolicy, NetworkDevicesOfNvidiaAreNoGpus) {
+  const auto spec = Spec(
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "nvidia.com/hostdev": 8}}}]}})",
+      1);
+
+  EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 8})).find("deviceResources"), std::string::npos);
+  EXPECT_TRUE(
+      CheckRequests(spec, {.device_resources = {"nvidia.com/hostdev"}, .max_gpus = 8}).empty());
+}
+
+TEST(RequestPolicy, GpusThatCannotBeCountedAreRefusedWhereTheyAre) {
+  for (const char* amount : {R"("1k")", R"("8e0")", "-1", "1.5", R"("99999999999999999999")"}) {
+    const std::string text =
+        std::string(
+            R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": )") +
+        amount + "}}}]}}";
+
+    EXPECT_EQ(CheckRequests(Spec(text.c_str()), {.max_gpus = 100}).size(), 1U) << amount;
+    EXPECT_TRUE(CheckRequests(Spec(text.c_str()), {}).empty()) << amount;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,357 @@
+#include "operator/job/admission/template_policy.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+namespace {
+
+struct Row {
+  const char* pod_template;
+  const char* path;  // of the one violation; empty: none
+};
+
+const NamespaceRules kNoRules;
+
+std::vector<Violation> Check(const char* text, const char* managed = "worker",
+                             const NamespaceRules& rules = kNoRules) {
+  const auto parsed = kube::ParseJson(text);
+  EXPECT_TRUE(parsed.ok()) << text;
+  return CheckTemplate(*parsed, "t", managed, rules);
+}
+
+// As deep as the API server's own reader goes.
+TEST(TemplatePolicy, ATemplateOfTenThousandLevelsIsJudgedLikeAnyOther) {
+  constexpr int kLevels = 10'000;
+  std::string deep = "1";
+  for (int level = 0; level < kLevels; ++level) deep = R"({"a":)" + std::move(deep) + "}";
+
+  const auto found = Check((R"({"spec": {"affinity": )" + deep + R"(, "hostPID": true}})").c_str());
+
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].path, "t.spec.hostPID");
+}
+
+TEST(TemplatePolicy, RefusesEveryRightBeyondRestrictedByItsPath) {
+  const Row table[] = {
+      {R"({"spec": {"hostNetwork": true}})", "t.spec.hostNetwork"},
+      {R"({"spec": {"hostPID": true}})", "t.spec.hostPID"},
+      {R"({"spec": {"hostIPC": true}})", "t.spec.hostIPC"},
+      {R"({"spec": {"shareProcessNamespace": true}})", "t.spec.shareProcessNamespace"},
+      {R"({"spec": {"automountServiceAccountToken": true}})",
+       "t.spec.automountServiceAccountToken"},
+      {R"({"spec": {"serviceAccountName": "x"}})", "t.spec.serviceAccountName"},
+      {R"({"spec": {"serviceAccount": "x"}})", "t.spec.serviceAccount"},
+      {R"({"spec": {"nodeName": "x"}})", "t.spec.nodeName"},
+      {R"({"spec": {"schedulerName": "x"}})", "t.spec.schedulerName"},
+      {R"({"spec": {"restartPolicy": "Always"}})", "t.spec.restartPolicy"},
+      {R"({"spec": {"hostname": "x"}})", "t.spec.hostname"},
+      {R"({"spec": {"os": {"name": "windows"}}})", "t.spec.os.name"},
+      {R"({"spec": {"ephemeralContainers": [{"name": "x"}]}})", "t.spec.ephemeralContainers"},
+      {R"({"spec": {"volumes": [{"name": "a"}, {"name": "h", "hostPath": {"path": "/"}}]}})",
+       "t.spec.volumes[1].hostPath"},
+      {R"({"spec": {"volumes": [{"name": "h", "nfs": {"server": "s"}}]}})",
+       "t.spec.volumes[0].nfs"},
+      {R"({"spec": {"volumes": [{"name": "ringmaster-x", "emptyDir": {}}]}})",
+       "t.spec.volumes[0].name"},
+      {R"({"spec": {"volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}})",
+       "t.spec.volumes[0].projected.sources[0].serviceAccountToken"},
+      {R"({"spec": {"volumes": [{"name": "p", "projected": {"sources": [{"podCertificate": {}}]}}]}})",
+       "t.spec.volumes[0].projected.sources[0].podCertificate"},
+      {R"({"spec": {"securityContext": {"runAsUser": 0}}})", "t.spec.securityContext.runAsUser"},
+      {R"({"spec": {"securityContext": {"runAsNonRoot": false}}})",
+       "t.spec.securityContext.runAsNonRoot"},
+      {R"({"spec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}})",
+       "t.spec.securityContext.seccompProfile.type"},
+      {R"({"spec": {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}})",
+       "t.spec.securityContext.appArmorProfile.type"},
+      {R"({"spec": {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}})",
+       "t.spec.securityContext.seLinuxOptions.type"},
+      {R"({"spec": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}})",
+       "t.spec.securityContext.sysctls[0].name"},
+      {R"({"spec": {"securityContext": {"windowsOptions": {"hostProcess": true}}}})",
+       "t.spec.securityContext.windowsOptions"},
+      {R"({"metadata": {"name": "x"}})", "t.metadata.name"},
+      {R"({"metadata": {"ownerReferences": []}})", "t.metadata.ownerReferences"},
+      {R"({"metadata": {"labels": {"ringmaster.dev/role": "x"}}})",
+       "t.metadata.labels[ringmaster.dev/role]"},
+      {R"({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/worker": "unconfined"}}})",
+       "t.metadata.annotations[container.apparmor.security.beta.kubernetes.io/worker]"},
+      {R"({"status": {}})", "t.status"},
+      {R"({"spec": {"containers": [{"name": "other"}]}})", "t.spec.containers"},
+      {R"({"spec": {"containers": {"name": "worker", "securityContext": {"privileged": true}}}})",
+       "t.spec.containers"},
+      {R"({"spec": []})", "t.spec"},
+  };
+  for (const Row& row : table) {
+    const auto found = Check(row.pod_template);
+
+    ASSERT_EQ(found.size(), 1u) << row.pod_template;
+    EXPECT_EQ(found[0].path, row.path) << row.pod_template;
+    EXPECT_FALSE(found[0].message.empty());
+  }
+}
+
+TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
+  const Row table[] = {
+      {R"("securityContext": {"privileged": true})", "securityContext.privileged"},
+      {R"("securityContext": {"allowPrivilegeEscalation": true})",
+       "securityContext.allowPrivilegeEscalation"},
+      {R"("securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}})",
+       "securityContext.capabilities.add"},
+      {R"("securityContext": {"procMount": "Unmasked"})", "securityContext.procMount"},
+      {R"("securityContext": {"runAsUser": 0})", "securityContext.runAsUser"},
+      {R"("securityContext": {"runAsNonRoot": false})", "securityContext.runAsNonRoot"},
+      {R"("ports": [{"containerPort": 1, "hostPort": 1}])", "ports[0].hostPort"},
+      {R"("env": [{"name": "A", "value": "1"}, {"name": "RINGMASTER_TERM", "value": "1"}])",
+       "env[1].name"},
+      {R"("volumeMounts": [{"name": "v", "mountPath": "/etc/ringmaster/credentials"}])",
+       "volumeMounts[0].mountPath"},
+      {R"("volumeMounts": [{"name": "v", "mountPath": "/etc//x/../ringmaster/"}])",
+       "volumeMounts[0].mountPath"},
+      {R"("volumeMounts": [{"name": "ringmaster-credentials", "mountPath": "/x"}])",
+       "volumeMounts[0].name"},
+      {R"("volumeMounts": [{"name": "v", "mountPath": "/x", "mountPropagation": "Bidirectional"}])",
+       "volumeMounts[0].mountPropagation"},
+      {R"("livenessProbe": {"httpGet": {"host": "10.0.0.1", "port": 1}})",
+       "livenessProbe.httpGet.host"},
+      {R"("lifecycle": {"preStop": {"tcpSocket": {"host": "x", "port": 1}}})",
+       "lifecycle.preStop.tcpSocket.host"},
+  };
+  for (const Row& row : table) {
+    const std::string fields = row.pod_template;
+    const struct {
+      std::string text;
+      std::string path;
+    } kinds[] = {
+        {R"({"spec": {"containers": [{"name": "worker", )" + fields + "}]}}",
+         "t.spec.containers[0]."},
+        {R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", )" + fields + "}]}}",
+         "t.spec.containers[1]."},
+        {R"({"spec": {"initContainers": [{"name": "init", )" + fields + "}]}}",
+         "t.spec.initContainers[0]."},
+    };
+    for (const auto& kind : kinds) {
+      const auto found = Check(kind.text.c_str());
+
+      ASSERT_EQ(found.size(), 1u) << kind.text;
+      EXPECT_EQ(found[0].path, kind.path + row.path);
+    }
+  }
+}
+
+struct AllowedRow {
+  const char* fields;  // of the Pod's spec
+  NamespaceRules rules;
+  const char* item;  // of the policy, that a refusal names
+};
+
+TEST(TemplatePolicy, ANamespacesRulesAllowExactlyTheirItem) {
+  const AllowedRow table[] = {
+      {R"("securityContext": {"runAsUser": 0})", {.root = true}, "root"},
+      {R"("securityContext": {"runAsNonRoot": false})", {.root = true}, "root"},
+      {R"("containers": [{"name": "worker", "securityContext": {"runAsUser": 0}}])",
+       {.root = true},
+       "root"},
+      {R"("containers": [{"name": "worker", "securityContext": {"privileged": true}}])",
+       {.privileged = true},
+       "privileged"},
+      {R"("containers": [{"name": "worker", "securityContext": {"allowPrivilegeEscalation": true}}])",
+       {.privileged = true},
+       "privileged"},
+      {R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": ["IPC_LOCK", "SYS_PTRACE"]}}}])",
+       {.capabilities = {"SYS_PTRACE", "IPC_LOCK"}},
+       "capabilities"},
+      {R"("serviceAccountName": "trainer")", {.service_accounts = {"trainer"}}, "serviceAccounts"},
+  };
+  for (const AllowedRow& allowed : table) {
+    const std::string text = std::string(R"({"spec": {)") + allowed.fields + "}}";
+    for (const AllowedRow& row : table) {
+      NamespaceRules rules = row.rules;
+      rules.ns = "team-a";
+      const bool same_item = std::string(row.item) == allowed.item;
+
+      const auto found = Check(text.c_str(), "worker", rules);
+
+      ASSERT_EQ(found.size(), same_item ? 0U : 1U) << text << " under " << row.item;
+      if (same_item) continue;
+      EXPECT_TRUE(found[0].by_policy);
+      EXPECT_NE(
+          found[0].message.find("namespacePolicy.namespaces.team-a." + std::string(allowed.item)),
+          std::string::npos)
+          << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, NoRulesAllowWhatReachesBeyondThem) {
+  const NamespaceRules all{.host_network = true,
+                           .privileged = true,
+                           .root = true,
+                           .resource_claims = true,
+                           .service_accounts = {"trainer"},
+                           .capabilities = {"IPC_LOCK"},
+                           .priority_classes = std::vector<std::string>{"system-node-critical"}};
+  for (
+      const char* fields :
+      {R"("hostNetwork": true)", R"("hostPID": true)", R"("hostIPC": true)",
+       R"("priorityClassName": "system-node-critical")",
+       R"("priorityClassName": "system-cluster-critical")", R"("serviceAccountName": "other")",
+       R"("serviceAccountName": "")", R"("nodeName": "n")",
+       R"("automountServiceAccountToken": true)",
+       R"("volumes": [{"name": "v", "hostPath": {"path": "/"}}])",
+       R"("volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": ["IPC_LOCK", "SYS_ADMIN"]}}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"capabilities": {"add": "IPC_LOCK"}}}])",
+       R"("containers": [{"name": "worker", "securityContext": {"procMount": "Unmasked"}}])"}) {
+    const std::string text = std::string(R"({"spec": {)") + fields + "}}";
+
+    EXPECT_EQ(Check(text.c_str(), "worker", all).size(), 1U) << text;
+  }
+}
+
+TEST(TemplatePolicy, AListedAccountMayBringItsToken) {
+  const char* text =
+      R"({"spec": {"serviceAccountName": "trainer", "volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}})";
+
+  EXPECT_TRUE(Check(text, "worker", {.service_accounts = {"trainer"}}).empty());
+  EXPECT_EQ(Check(text, "worker", {.service_accounts = {"other"}}).size(), 2U);
+}
+
+TEST(TemplatePolicy, KeepsTheManagedContainersProgramToItself) {
+  for (const char* field : {"command", "args"}) {
+    const std::string text = std::string(R"({"spec": {"containers": [{"name": "worker", ")") +
+                             field + R"(": ["x"]}, {"name": "side", ")" + field + R"(": ["x"]}]}})";
+
+    const auto found = Check(text.c_str());
+
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].path, std::string("t.spec.containers[0].") + field);
+  }
+}
+
+TEST(TemplatePolicy, TheLauncherGetsNoGpu) {
+  const char* text =
+      R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})";
+
+  const auto found = Check(text, "launcher");
+
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].path, "t.spec.containers[0].resources.limits[nvidia.com/gpu]");
+}
+
+TEST(TemplatePolicy, AcceptsWhatAnOrdinaryJobNeeds) {
+  const auto found = Check(R"({
+    "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+    "spec": {
+      "nodeSelector": {"gpu": "h200"}, "tolerations": [{"operator": "Exists"}], "priorityClassName": "high",
+      "affinity": {}, "imagePullSecrets": [{"name": "x"}], "terminationGracePeriodSeconds": 60, "restartPolicy": "Never",
+      "hostNetwork": false, "automountServiceAccountToken": false, "runtimeClassName": "nvidia",
+      "securityContext": {"runAsUser": 2000, "fsGroup": 2000, "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+      "volumes": [{"name": "d", "configMap": {"name": "digits-idx"}}, {"name": "c", "persistentVolumeClaim": {"claimName": "x"}},
+                  {"name": "p", "projected": {"sources": [{"configMap": {"name": "x"}}]}}],
+      "initContainers": [{"name": "fetch", "image": "i", "command": ["sh"], "args": ["-c", "true"]}],
+      "containers": [
+        {"name": "worker", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}, "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
+         "volumeMounts": [{"name": "d", "mountPath": "/data"}, {"name": "c", "mountPath": "/etc/ringmaster-data"}],
+         "securityContext": {"allowPrivilegeEscalation": false, "privileged": false, "capabilities": {"drop": ["ALL"]}}},
+        {"name": "side", "image": "i", "command": ["x"], "ports": [{"containerPort": 80, "hostPort": 0}]}]}})");
+
+  EXPECT_TRUE(found.empty()) << found.front().Text();
+}
+
+TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {
+  api::TrainingJobSpec spec;
+  spec.worker.template_json = R"({"spec": {"hostPID": true}})";
+  spec.launcher_template_json = R"({"spec": {"hostIPC": true}})";
+
+  const auto found = CheckSpec(spec, kNoRules);
+
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, "spec.worker.template.spec.hostPID");
+  EXPECT_EQ(found[1].path, "spec.launcher.template.spec.hostIPC");
+}
+
+TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
+  struct CheckpointRow {
+    const char* volume;
+    const char* path;  // of the one violation; empty: none
+  };
+  const CheckpointRow table[] = {
+      {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
+      {R"({"ephemeral": {"volumeClaimTemplate": {}}})", ""},
+      {R"({"csi": {"driver": "d"}})", ""},
+      {R"({"emptyDir": {}})", ""},
+      {R"({"hostPath": {"path": "/"}})", "spec.checkpoint.volume.hostPath"},
+      {R"({"nfs": {"server": "s"}})", "spec.checkpoint.volume.nfs"},
+      {R"({"configMap": {"name": "c"}})", "spec.checkpoint.volume.configMap"},
+      {R"({"secret": {"secretName": "s"}})", "spec.checkpoint.volume.secret"},
+      {R"({"name": "mine", "emptyDir": {}})", "spec.checkpoint.volume.name"},
+      {R"({})", "spec.checkpoint.volume"},
+      {R"({"emptyDir": {}, "csi": {"driver": "d"}})", "spec.checkpoint.volume"},
+      {R"([])", "spec.checkpoint.volume"}};
+  for (const CheckpointRow& row : table) {
+    api::TrainingJobSpec spec;
+    spec.checkpoint = api::CheckpointSpec{.volume_json = row.volume};
+
+    const std::vector<Violation> found = CheckSpec(spec, kNoRules);
+
+    ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
+    if (!found.empty()) {
+      EXPECT_EQ(found[0].path, row.path) << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, ADataCacheWantsOneVolumeThatHoldsSomething) {
+  struct SourceRow {
+    const char* volume;
+    const char* path;  // of the one violation; empty: none
+  };
+  const SourceRow table[] = {
+      {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
+      {R"({"csi": {"driver": "d"}})", ""},
+      {R"({"configMap": {"name": "c"}})", ""},
+      {R"({"emptyDir": {}})", "spec.dataCache.from.emptyDir"},
+      {R"({"hostPath": {"path": "/"}})", "spec.dataCache.from.hostPath"},
+      {R"({"nfs": {"server": "s"}})", "spec.dataCache.from.nfs"},
+      {R"({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})",
+       "spec.dataCache.from.projected.sources[0].serviceAccountToken"},
+      {R"({"name": "mine", "csi": {"driver": "d"}})", "spec.dataCache.from.name"},
+      {R"({})", "spec.dataCache.from"},
+      {R"({"configMap": {"name": "c"}, "csi": {"driver": "d"}})", "spec.dataCache.from"},
+      {R"([])", "spec.dataCache.from"}};
+  for (const SourceRow& row : table) {
+    api::TrainingJobSpec spec;
+    spec.data_cache = api::DataCacheSpec{.from_json = row.volume, .size_limit = "1Gi"};
+
+    const std::vector<Violation> found = CheckSpec(spec, kNoRules);
+
+    ASSERT_EQ(found.size(), *row.path == '\0' ? 0U : 1U) << row.volume;
+    if (!found.empty()) {
+      EXPECT_EQ(found[0].path, row.path) << found[0].message;
+    }
+  }
+}
+
+TEST(TemplatePolicy, ThePathsOfOurVolumesAreTaken) {
+  const auto mounted_at = [](const std::string& path) {
+    const std::string text =
+        R"({"spec": {"containers": [{"name": "worker", "volumeMounts": [{"name": "v", "mountPath": ")" +
+        path + R"("}]}]}})";
+    return Check(text.c_str());
+  };
+  for (const char* taken : {"/ringmaster/checkpoints/", "/ringmaster/data", "/ringmaster/data/x",
+                            "/ringmaster//data-source", "/ringmaster/x/../data-source/y"}) {
+    const auto found = mounted_at(taken);
+
+    ASSERT_EQ(found.size(), 1U) << taken;
+    EXPECT_EQ(found[0].path, "t.spec.containers[0].volumeMounts[0].mountPath");
+  }
+  EXPECT_TRUE(mounted_at("/ringmaster/database").empty());
+}
+
+}  // namespace
+}  // namespace ringmaster::job

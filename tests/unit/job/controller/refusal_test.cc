@@ -1,0 +1,77 @@
+#include "operator/job/controller/refusal.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+#include "operator/kube/status_error.h"
+
+namespace ringmaster::job {
+namespace {
+
+constexpr Clock::Time kNow{std::chrono::hours(1)};
+
+TEST(Refusal, NamesItsReason) {
+  struct Row {
+    Error error;
+    bool of_pod;
+    const char* reason;
+    bool user_error;
+  };
+  const Row table[] = {
+      {{ErrorKind::kForbidden, "exceeded quota", kube::kReasonQuotaExceeded},
+       true,
+       api::kReasonQuotaExceeded,
+       false},
+      {{ErrorKind::kForbidden, "violates PodSecurity \"restricted:latest\": x"},
+       true,
+       api::kReasonPodSecurity,
+       false},
+      {{ErrorKind::kForbidden, "cannot create", kube::kReasonMissingPermission},
+       true,
+       api::kReasonForbidden,
+       false},
+      {{ErrorKind::kInvalid, "spec.containers[0].image: Required"},
+       true,
+       api::kReasonInvalidSpec,
+       true},
+      {{ErrorKind::kInvalid, "x"}, false, api::kReasonApiError, false},
+      {{ErrorKind::kNotFound, "namespace"}, true, api::kReasonApiError, false},
+  };
+  for (const Row& row : table) {
+    ASSERT_FALSE(IsTransient(row.error)) << row.error.message;
+
+    const Refusal refusal = RefusalOf(row.error, row.of_pod, 0, kNow);
+
+    EXPECT_EQ(refusal.reason, row.reason) << row.error.message;
+    EXPECT_EQ(refusal.user_error, row.user_error);
+    EXPECT_EQ(refusal.message.rfind(row.error.message, 0), 0U);
+  }
+}
+
+TEST(Refusal, ByPodSecuritySaysWhatToChange) {
+  const Error error{ErrorKind::kForbidden,
+                    "violates PodSecurity \"restricted:latest\": privileged"};
+
+  const std::string message = RefusalOf(error, true, 0, kNow).message;
+
+  EXPECT_NE(message.find("pod-security.kubernetes.io/enforce"), std::string::npos) << message;
+  EXPECT_NE(message.find("Remove what it names"), std::string::npos) << message;
+}
+
+TEST(Refusal, BacksOffUpToAMinute) {
+  const Error error{ErrorKind::kForbidden, "exceeded quota", kube::kReasonQuotaExceeded};
+
+  EXPECT_EQ(RefusalOf(error, true, 0, kNow).retry_at, kNow + std::chrono::seconds(1));
+  EXPECT_EQ(RefusalOf(error, true, 2, kNow).retry_at, kNow + std::chrono::seconds(4));
+  EXPECT_EQ(RefusalOf(error, true, 50, kNow).retry_at, kNow + std::chrono::seconds(60));
+}
+
+TEST(Refusal, OnlyAnswersThatSaySoProveThatNothingWasMade) {
+  EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kForbidden, ""}));
+  EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kThrottled, ""}));
+  EXPECT_FALSE(CertainlyNotCreated({ErrorKind::kTimeout, ""}));
+  EXPECT_FALSE(CertainlyNotCreated({ErrorKind::kUnavailable, ""}));
+}
+
+}  // namespace
+}  // namespace ringmaster::job

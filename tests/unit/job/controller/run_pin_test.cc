@@ -1,0 +1,133 @@
+#include "operator/job/controller/run_pin.h"
+
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "operator/api/codec.h"
+#include "operator/kube/json_access.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+using ringmaster::testing::JobBuilder;
+
+api::TrainingJobSpec FullSpec() {
+  api::TrainingJobSpec spec = JobBuilder().Build().spec;
+  spec.slots_per_worker = 2;
+  spec.worker.template_json = R"({"metadata":null,"spec":{"nodeSelector":{"a":"b"}}})";
+  spec.launcher_template_json = R"({"spec":{"priorityClassName":"low"}})";
+  spec.checkpoint =
+      api::CheckpointSpec{.volume_json = R"({"persistentVolumeClaim":{"claimName":"c"}})",
+                          .every_steps = 7,
+                          .keep = 2,
+                          .restore_job = "other"};
+  spec.data_cache =
+      api::DataCacheSpec{.from_json = R"({"persistentVolumeClaim":{"claimName":"f"}})",
+                         .sub_path = "faces",
+                         .size_limit = "1Gi"};
+  spec.mpi_extra_args = {"--verbose"};
+  spec.mpi_env = {"A"};
+  spec.network_interface = "eth0";
+  spec.ssh_port = 2222;
+  spec.host_network = spec.privileged = spec.ipc_lock = true;
+  spec.rdma_devices = {{"rdma/hca", 1}};
+  spec.run_policy.restart =
+      api::RestartLimit{.limit = 3, .window = std::chrono::seconds(60), .fail_codes = {41}};
+  return spec;
+}
+
+TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec = FullSpec();
+
+  const json manifest = RunPinManifest(job, api::EncodeRunSpec(job.spec));
+  const Result<RunPin> pin = ReadRunPin(*kube::ParseJson(kube::DumpJson(manifest)));
+
+  ASSERT_TRUE(pin.ok()) << pin.error().message;
+  EXPECT_EQ(SpecOfRun(*pin->spec, job.spec), job.spec);
+  EXPECT_EQ(manifest["metadata"]["labels"][api::kLabelRevision].get<std::string>(), pin->revision);
+  EXPECT_TRUE(ChangedFields(*pin->spec, job.spec).empty());
+}
+
+TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
+  using Change = std::function<void(api::TrainingJobSpec&)>;
+  const std::vector<std::pair<std::string, Change>> of_the_run{
+      {"spec.image", [](auto& spec) { spec.image = "other"; }},
+      {"spec.command", [](auto& spec) { spec.command = {"other"}; }},
+      {"spec.slotsPerWorker", [](auto& spec) { spec.slots_per_worker.reset(); }},
+      {"spec.worker.template.spec.nodeSelector",
+       [](auto& spec) {
+         spec.worker.template_json = R"({"metadata":null,"spec":{"nodeSelector":{"a":"c"}}})";
+       }},
+      {"spec.worker.template.spec",
+       [](auto& spec) { spec.worker.template_json = R"({"metadata":null})"; }},
+      {"spec.worker.template", [](auto& spec) { spec.worker.template_json.clear(); }},
+      {"spec.launcher.template", [](auto& spec) { spec.launcher_template_json.clear(); }},
+      {"spec.checkpoint", [](auto& spec) { spec.checkpoint.reset(); }},
+      {"spec.checkpoint.volume.persistentVolumeClaim.claimName",
+       [](auto& spec) {
+         spec.checkpoint->volume_json = R"({"persistentVolumeClaim":{"claimName":"d"}})";
+       }},
+      {"spec.checkpoint.everySteps", [](auto& spec) { spec.checkpoint->every_steps = 8; }},
+      {"spec.checkpoint.keep", [](auto& spec) { spec.checkpoint->keep = 9; }},
+      {"spec.checkpoint.restoreFrom", [](auto& spec) { spec.checkpoint->restore_job.clear(); }},
+      {"spec.dataCache", [](auto& spec) { spec.data_cache.reset(); }},
+      {"spec.dataCache.from.emptyDir",
+       [](auto& spec) {
+         spec.data_cache->from_json =
+             R"({"emptyDir":{},"persistentVolumeClaim":{"claimName":"f"}})";
+       }},
+      {"spec.dataCache.subPath", [](auto& spec) { spec.data_cache->sub_path.clear(); }},
+      {"spec.dataCache.sizeLimit", [](auto& spec) { spec.data_cache->size_limit = "2Gi"; }},
+      {"spec.mpi.extraArgs", [](auto& spec) { spec.mpi_extra_args.clear(); }},
+      {"spec.mpi.env", [](auto& spec) { spec.mpi_env = {"B"}; }},
+      {"spec.network.interface", [](auto& spec) { spec.network_interface.clear(); }},
+      {"spec.network.sshPort", [](auto& spec) { spec.ssh_port = 0; }},
+      {"spec.network.hostNetwork", [](auto& spec) { spec.host_network = false; }},
+      {"spec.network.privileged", [](auto& spec) { spec.privileged = false; }},
+      {"spec.network.ipcLock", [](auto& spec) { spec.ipc_lock = false; }},
+      {"spec.network.rdmaDevices.rdma/hca", [](auto& spec) { spec.rdma_devices["rdma/hca"] = 2; }},
+      {"spec.runPolicy.restart.limit", [](auto& spec) { spec.run_policy.restart->limit = 4; }},
+  };
+  const api::TrainingJobSpec pinned = FullSpec();
+  const std::string revision = RevisionOf(api::EncodeRunSpec(pinned));
+  for (const auto& [field, change] : of_the_run) {
+    api::TrainingJobSpec today = pinned;
+    change(today);
+    EXPECT_EQ(ChangedFields(pinned, today), std::vector<std::string>{field});
+    EXPECT_NE(RevisionOf(api::EncodeRunSpec(today)), revision) << field;
+    EXPECT_EQ(SpecOfRun(pinned, today), pinned) << field;
+  }
+  const std::vector<Change> of_today{
+      [](auto& spec) { spec.worker.replicas = 9; },
+      [](auto& spec) { spec.worker.min_replicas = 1; },
+      [](auto& spec) { spec.worker.max_replicas = 12; },
+      [](auto& spec) { spec.run_policy.suspend = true; },
+      [](auto& spec) { spec.run_policy.active_deadline = std::chrono::seconds(1); },
+      [](auto& spec) { spec.run_policy.clean_pods = api::CleanPodPolicy::kAll; },
+  };
+  for (std::size_t i = 0; i < of_today.size(); ++i) {
+    api::TrainingJobSpec today = pinned;
+    of_today[i](today);
+    EXPECT_TRUE(ChangedFields(pinned, today).empty()) << i;
+    EXPECT_EQ(RevisionOf(api::EncodeRunSpec(today)), revision) << i;
+    EXPECT_EQ(SpecOfRun(pinned, today), today) << i;
+  }
+}
+
+TEST(RunPin, WhatHoldsNoSpecIsSaid) {
+  for (const char* text :
+       {"{}", R"({"data": null})", R"({"data": {"spec": 7}})",
+        R"({"data": {"spec": {"command": 7}}})",
+        R"({"data": {"spec": {"worker": {"template": "x"}}}})", R"({"data": []})"}) {
+    EXPECT_FALSE(ReadRunPin(*kube::ParseJson(text)).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

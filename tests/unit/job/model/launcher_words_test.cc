@@ -1,0 +1,120 @@
+// Whatever a launcher says, the status that comes of it is one that the CRD takes: random answers
+// and verdicts of the worst values each field can have, held to the limits of crds/. The same
+// against a real API server: tests/integration/tenants_test.cc.
+
+#include "operator/job/model/launcher_words.h"
+
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "operator/api/codec.h"
+#include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/verdict_policy.h"
+#include "tests/builders/hostile_launcher.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+using ringmaster::testing::HostileLauncher;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+
+std::size_t Characters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+void ExpectTime(const json& object, const char* field) {
+  if (!object.contains(field)) return;
+  const std::string text = object.at(field).get<std::string>();
+  EXPECT_EQ(text.size(), 20U) << field << ": " << text;
+  EXPECT_TRUE(ParseTime(text).has_value()) << field << ": " << text;
+}
+
+void ExpectTakenByTheCrd(const json& status) {
+  EXPECT_LE(status.dump().size(), 200U << 10);  // throws where it is no UTF-8
+  EXPECT_GE(status.at("launcherTerm").get<int64_t>(), 0);
+  ASSERT_LE(status.at("conditions").size(), 16U);
+  for (const json& condition : status.at("conditions")) {
+    EXPECT_GE(condition.at("reason").get<std::string>().size(), 1U);
+    EXPECT_LE(Characters(condition.at("reason").get<std::string>()), 1024U);
+    EXPECT_LE(Characters(condition.at("message").get<std::string>()), 32768U);
+    ExpectTime(condition, "lastTransitionTime");
+  }
+  const json failures = status.value("failures", json::array());
+  EXPECT_LE(failures.size(), 16U);
+  for (const json& failure : failures) {
+    EXPECT_LE(failure.value("lastLines", json::array()).size(), 16U);
+    EXPECT_LE(Characters(failure.value("stack", "")), 4096U);
+    ExpectTime(failure, "time");
+  }
+  const json stragglers = status.value("stragglers", json::array());
+  EXPECT_LE(stragglers.size(), 16U);
+  for (const json& straggler : stragglers) ExpectTime(straggler, "since");
+  if (status.contains("checkpoint")) ExpectTime(status.at("checkpoint"), "time");
+  if (status.contains("progress")) ExpectTime(status.at("progress"), "estimatedCompletionTime");
+}
+
+TEST(LauncherWords, AnyAnswerGivesAStatusThatTheCrdTakes) {
+  HostileLauncher hostile(1);
+  for (int i = 0; i < 60; ++i) {
+    const api::TrainingJob job = RunningJob();
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+    Result<control::LauncherStatus> answer =
+        control::DecodeLauncherStatus(control::EncodeLauncherStatus(hostile.Answer()));
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    Bound(*answer);
+    scene.Answers(*answer);
+    scene.launcher->steps_per_second = 1e-300;
+
+    ExpectTakenByTheCrd(api::EncodeStatus(scene.Make().status));
+  }
+}
+
+TEST(LauncherWords, AnyVerdictGivesAStatusThatTheCrdTakes) {
+  HostileLauncher hostile(2);
+  for (int i = 0; i < 60; ++i) {
+    const api::TrainingJob job = RunningJob();
+    const std::string words = hostile.Verdict();
+    const Observed observed =
+        SceneBuilder(job).With(PodBuilder::Launcher(1).Ended(1, "Error", words)).Workers(3).Build();
+
+    const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+    ExpectTakenByTheCrd(api::EncodeStatus(plan.status));
+  }
+}
+
+TEST(LauncherWords, AReasonIsAWord) {
+  for (const char* reason : {"", "two words", "9Lives", "naïve", "a\nb", "Failed\"}"}) {
+    control::Verdict verdict{.reason = reason};
+    Bound(verdict);
+    EXPECT_EQ(verdict.reason, "") << reason;
+  }
+  control::Verdict verdict{.reason = control::kReasonRankFailed};
+  Bound(verdict);
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
+}
+
+TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {
+  control::LauncherStatus honest = ringmaster::testing::RunningWorld(3);
+  honest.message = "waits for digits-worker-2";
+  honest.progress = control::Progress{.step = 7, .total_steps = 9, .loss = 0.5};
+  honest.failures.push_back(
+      {.rank = 1, .pod = "digits-worker-1", .exit_code = 1, .last_lines = {"x"}});
+  const std::string before = control::EncodeLauncherStatus(honest);
+
+  Bound(honest);
+
+  EXPECT_EQ(control::EncodeLauncherStatus(honest), before);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

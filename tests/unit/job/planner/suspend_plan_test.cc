@@ -1,0 +1,472 @@
+#include "operator/job/planner/suspend_plan.h"
+
+#include <functional>
+#include <optional>
+
+#include <gmock/gmock.h>
+
+#include "operator/api/conditions.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::DeletedNames;
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kLater[] = "2026-11-20T12:00:00Z";
+
+api::TrainingJob Suspended(api::TrainingJob job) {
+  job.spec.run_policy.suspend = true;
+  return job;
+}
+
+// Two workers train, and the job shall be suspended.
+Scene Training() {
+  api::TrainingJob job = Suspended(RunningJob(2));
+  job.status.epoch = 1;
+  job.status.start_time = "2026-11-20T09:00:00Z";
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  scene.Answers(RunningWorld(2));
+  scene.Ordered({0, 1});
+  return scene;
+}
+
+// The launcher has confirmed the order that no workers are wanted.
+void ConfirmsTheEnd(Scene& scene) {
+  control::Order order;
+  order.replicas = order.min_replicas = 0;
+  scene.launcher->order = std::make_shared<const control::Order>(order);
+}
+
+const api::Condition& ConditionOf(const Plan& plan, const char* type) {
+  const api::Condition* condition = api::FindCondition(plan.status.conditions, type);
+  static const api::Condition none;
+  return condition == nullptr ? none : *condition;
+}
+
+TEST(SuspendPlan, AJobThatIsCreatedSuspendedMakesNothing) {
+  const api::TrainingJob job = Suspended(JobBuilder().Build());
+
+  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()}.Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_FALSE(plan.create_services);
+  EXPECT_FALSE(plan.raise_term.has_value());
+  EXPECT_TRUE(plan.write_status);
+  EXPECT_EQ(plan.status.state, api::kStateSuspended);
+  EXPECT_EQ(plan.status.start_time, "");
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).status, api::ConditionStatus::kTrue);
+  EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr("it has not run yet"));
+  EXPECT_EQ(ConditionOf(plan, api::kRunning).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(plan, api::kRunning).reason, api::kReasonSuspended);
+  EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventSuspended));
+}
+
+TEST(SuspendPlan, ASuspendedJobIsQuiet) {
+  const api::TrainingJob job = Suspended(JobBuilder().Build());
+  Scene scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()};
+  scene.job.status = scene.Make().status;
+  scene.wall_now += std::chrono::hours(1);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(plan.write_status);
+  EXPECT_THAT(plan.events, IsEmpty());
+  EXPECT_FALSE(plan.requeue_after.has_value());
+}
+
+// The first launcher's Pod is created together with the status that names its term.
+TEST(SuspendPlan, ATermIsNamedBeforeItsLauncherGoesSoThatItIsNotUsedTwice) {
+  const api::TrainingJob job = Suspended(JobBuilder().Replicas(1).Build());
+  Scene scene{.job = job,
+              .observed = SceneBuilder(job).With(PodBuilder::Launcher(1)).Workers(1).Build()};
+
+  const Plan first = scene.Make();
+  scene.job.status = first.status;
+  const Plan second = scene.Make();
+
+  EXPECT_THAT(DeletedNames(first), IsEmpty());
+  EXPECT_TRUE(first.write_status);
+  EXPECT_EQ(first.status.launcher_term, 1);
+  EXPECT_EQ(DeletedNames(second).size(), 2U);
+}
+
+TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
+  const Plan plan = Training().Make();
+
+  EXPECT_THAT(DeletedNames(plan), IsEmpty());
+  ASSERT_TRUE(plan.order.has_value());
+  EXPECT_EQ(plan.order->replicas, 0);
+  EXPECT_THAT(plan.order->workers, IsEmpty());
+  EXPECT_EQ(plan.suspending, Suspending::kEnding);
+  EXPECT_EQ(plan.requeue_after, kSuspendLimit);
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonSuspending);
+  EXPECT_THAT(plan.events, IsEmpty());
+}
+
+// A launcher that forms a world knows no progress.
+TEST(SuspendPlan, WithoutProgressTheCheckpointIsReckonedFromTheStatus) {
+  Scene scene = Training();
+  scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
+  scene.job.status.progress = api::JobProgress{.step = 120};
+  control::LauncherStatus forming = RunningWorld(2);
+  forming.phase = control::LauncherPhase::kForming;
+  forming.progress = control::Progress{.step = 1, .total_steps = 7};
+  forming.progress.reset();
+  scene.Answers(forming);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.suspending, Suspending::kAwaitingCheckpoint);
+  EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr("120"));
+}
+
+TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
+  struct Row {
+    const char* name;
+    std::function<void(Scene&)> change;
+    bool go;
+  };
+  const std::vector<Row> table = {
+      {"not told yet", [](Scene&) {}, false},
+      {"told, still members", ConfirmsTheEnd, false},
+      {"told, one is drained",
+       [](Scene& scene) {
+         ConfirmsTheEnd(scene);
+         scene.launcher->status->workers[0].member = false;
+         scene.launcher->status->workers[0].drained = true;
+       },
+       false},
+      {"told, drained and lost",
+       [](Scene& scene) {
+         ConfirmsTheEnd(scene);
+         scene.launcher->status->workers[0].drained = true;
+         scene.launcher->status->workers[1].lost = true;
+       },
+       true},
+      {"no word of them any more",
+       [](Scene& scene) {
+         ConfirmsTheEnd(scene);
+         scene.launcher->status->workers.clear();
+       },
+       true},
+      {"a silent launcher", [](Scene& scene) { scene.launcher.reset(); }, false},
+      {"a silent launcher that never had a world",
+       [](Scene& scene) {
+         scene.launcher.reset();
+         scene.job.status.epoch = 0;
+       },
+       true},
+      {"the time is over",
+       [](Scene& scene) {
+         scene.memory.suspension.emplace();
+         scene.memory.suspension->ending_since = scene.now - kSuspendLimit;
+       },
+       true},
+      {"the launcher is gone", [](Scene& scene) { scene.observed.launcher = nullptr; }, true},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    row.change(scene);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(!plan.deletes.empty(), row.go) << row.name;
+    EXPECT_EQ(plan.suspending, Suspending::kEnding) << row.name;
+    EXPECT_EQ(plan.deletes.size(), row.go ? scene.observed.PodsToDelete().size() : 0u) << row.name;
+    EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonSuspending) << row.name;
+    EXPECT_FALSE(plan.CreatesPods()) << row.name;
+  }
+}
+
+// Step 150 is done, and step 100 is kept.
+Scene Checkpointing() {
+  Scene scene = Training();
+  scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
+  scene.launcher->status->progress = control::Progress{.step = 150, .total_steps = 100'000};
+  scene.launcher->status->checkpoint = control::CheckpointReport{.step = 100};
+  return scene;
+}
+
+TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
+  struct Row {
+    const char* name;
+    std::function<void(Scene&)> change;
+    bool waits;
+  };
+  const auto began = [](Scene& scene, int seconds_ago, int64_t at) {
+    scene.memory.suspension = SuspensionMemory{
+        .since = scene.now - std::chrono::seconds(seconds_ago), .step = at, .ending_since = {}};
+  };
+  const std::vector<Row> table = {
+      {"asked for", [](Scene&) {}, true},
+      {"being written",
+       [&](Scene& scene) {
+         began(scene, 30, 150);
+         scene.launcher->status->progress->step = 207;
+       },
+       true},
+      {"complete",
+       [&](Scene& scene) {
+         began(scene, 30, 150);
+         scene.launcher->status->progress->step = 207;
+         scene.launcher->status->checkpoint->step = 200;
+       },
+       false},
+      {"it took too long",
+       [&](Scene& scene) {
+         began(scene, 120, 150);
+         scene.launcher->status->progress->step = 207;
+       },
+       false},
+      {"nothing has been done since the last one",
+       [](Scene& scene) { scene.launcher->status->progress->step = 100; }, false},
+      {"nothing has been done at all",
+       [](Scene& scene) {
+         scene.launcher->status->progress->step = 0;
+         scene.launcher->status->checkpoint.reset();
+       },
+       false},
+      {"checkpoints fail",
+       [](Scene& scene) {
+         scene.launcher->status->unprotected = {{"checkpoint", "digits-worker-0", "disk full"}};
+       },
+       false},
+      {"the job has none", [](Scene& scene) { scene.job.spec.checkpoint.reset(); }, false},
+      {"between two worlds",
+       [&](Scene& scene) {
+         began(scene, 30, 150);
+         scene.launcher->status->phase = control::LauncherPhase::kForming;
+         scene.launcher->status->progress.reset();
+       },
+       true},
+      {"training pauses",
+       [](Scene& scene) { scene.launcher->status->phase = control::LauncherPhase::kPaused; },
+       false},
+      {"the ranks are being ended",
+       [&](Scene& scene) {
+         began(scene, 1, 150);
+         scene.memory.suspension->ending_since = scene.now;
+       },
+       false},
+  };
+  for (const Row& row : table) {
+    Scene scene = Checkpointing();
+    row.change(scene);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(plan.suspending, row.waits ? Suspending::kAwaitingCheckpoint : Suspending::kEnding)
+        << row.name;
+    ASSERT_TRUE(plan.order.has_value()) << row.name;
+    EXPECT_EQ(plan.order->workers.size(), row.waits ? 2u : 0u) << row.name;
+    EXPECT_THAT(DeletedNames(plan), IsEmpty()) << row.name;
+    if (!row.waits) continue;
+    EXPECT_THAT(ConditionOf(plan, api::kSuspended).message,
+                HasSubstr("a checkpoint of step 150 or later is waited for"))
+        << row.name;
+    EXPECT_LE(plan.requeue_after, kCheckpointLimit) << row.name;
+  }
+}
+
+// As it is for an operator that has just begun to lead.
+TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
+  Scene scene = Checkpointing();
+  scene.launcher.reset();
+
+  const Plan plan = scene.Make();
+
+  ASSERT_TRUE(plan.order.has_value());
+  EXPECT_TRUE(plan.order->checkpoint);
+  EXPECT_EQ(plan.order->workers.size(), 2u);
+  EXPECT_THAT(DeletedNames(plan), IsEmpty());
+  EXPECT_EQ(plan.suspending, Suspending::kNo) << "its two minutes have not begun";
+  EXPECT_LE(plan.requeue_after, std::chrono::seconds(1));
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonSuspending);
+
+  scene.memory.suspension.emplace();
+  scene.memory.suspension->ending_since = scene.now;
+  EXPECT_EQ(scene.Make().suspending, Suspending::kEnding) << "that is not taken back";
+}
+
+TEST(SuspendPlan, TheLauncherIsAskedForACheckpointUntilThereIsOne) {
+  Scene scene = Checkpointing();
+
+  const Plan asked = scene.Make();
+
+  EXPECT_EQ(asked.suspending, Suspending::kAwaitingCheckpoint);
+  ASSERT_TRUE(asked.order.has_value());
+  EXPECT_TRUE(asked.order->checkpoint);
+  EXPECT_EQ(asked.order->workers.size(), 2u);
+  EXPECT_THAT(ConditionOf(asked, api::kSuspended).message,
+              HasSubstr("a checkpoint of step 150 or later is waited for"));
+
+  scene.memory.suspension = SuspensionMemory{.since = scene.now, .step = 150, .ending_since = {}};
+  scene.launcher->status->checkpoint->step = 151;
+  const Plan ended = scene.Make();
+
+  EXPECT_EQ(ended.suspending, Suspending::kEnding);
+  ASSERT_TRUE(ended.order.has_value());
+  EXPECT_FALSE(ended.order->checkpoint);
+}
+
+TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
+  struct Row {
+    const char* name;
+    std::function<void(api::TrainingJob&)> change;
+    const char* said;
+  };
+  const std::vector<Row> table = {
+      {"a checkpoint",
+       [](api::TrainingJob& job) {
+         job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
+         job.status.checkpoint = {.step = 500, .time = ""};
+       },
+       "it will go on from the checkpoint of step 500"},
+      {"checkpoints, none known",
+       [](api::TrainingJob& job) {
+         job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
+       },
+       "the newest complete checkpoint on its volume, if there is one"},
+      {"nothing", [](api::TrainingJob&) {}, "it will begin again from its first step"},
+      {"another program", [](api::TrainingJob& job) { job.spec.command = {"mpi-solver"}; },
+       "its own program's business"},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    row.change(scene.job);
+    scene.observed = SceneBuilder(scene.job)
+                         .With(PodBuilder::Launcher(1).Deleting())
+                         .With(PodBuilder::Worker(0).Deleting())
+                         .Build();
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(ConditionOf(plan, api::kSuspended).status, api::ConditionStatus::kTrue) << row.name;
+    EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr(row.said)) << row.name;
+    EXPECT_EQ(plan.status.epoch, 0) << row.name;
+    EXPECT_EQ(plan.status.start_time, "") << row.name;
+    EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventSuspended)) << row.name;
+    EXPECT_FALSE(plan.order.has_value()) << row.name;
+  }
+}
+
+TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
+  struct Row {
+    const char* name;
+    bool keeps;
+    std::optional<int64_t> checkpoint;
+    std::vector<std::string> command;
+    int64_t shown;
+    int percent;
+  };
+  const std::vector<std::string> ours = {"ringmaster-train"};
+  const std::vector<Row> table = {
+      {"a checkpoint of an earlier step", true, 14'553, ours, 14'553, 72},
+      {"a later one", true, 15'000, ours, 14'676, 73},
+      {"one on the volume, perhaps", true, std::nullopt, ours, 14'676, 73},
+      {"nothing is kept", false, std::nullopt, ours, 0, 0},
+      {"a program that may keep what it likes", false, std::nullopt, {"solver"}, 14'676, 73},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    scene.job.spec.command = row.command;
+    if (row.keeps) scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
+    if (row.checkpoint) scene.job.status.checkpoint = {.step = *row.checkpoint, .time = ""};
+    scene.job.status.progress = api::JobProgress{.step = 14'676,
+                                                 .total_steps = 20'000,
+                                                 .percent = 73,
+                                                 .samples_per_second = 900,
+                                                 .estimated_completion_time = kLater};
+    scene.observed = SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Deleting()).Build();
+
+    const Plan plan = scene.Make();
+
+    ASSERT_TRUE(plan.status.progress.has_value()) << row.name;
+    EXPECT_EQ(plan.status.progress->step, row.shown) << row.name;
+    EXPECT_EQ(plan.status.progress->percent, row.percent) << row.name;
+    const bool ours_runs = row.command == ours && (row.checkpoint || !row.keeps);
+    EXPECT_EQ(plan.status.progress->estimated_completion_time, ours_runs ? "" : kLater) << row.name;
+    EXPECT_EQ(plan.status.reason, api::kReasonSuspended) << row.name;
+  }
+}
+
+TEST(SuspendPlan, OnceBegunItIsCarriedThrough) {
+  Scene scene = Training();
+  scene.job.status = scene.Make().status;
+  scene.job.spec.run_policy.suspend = false;
+  ConfirmsTheEnd(scene);
+  scene.launcher->status->workers.clear();
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.deletes.size(), 3u);
+  EXPECT_FALSE(plan.CreatesPods());
+}
+
+TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
+  Scene scene = Training();
+  scene.observed = SceneBuilder(scene.job).Build();
+  scene.job.status = scene.Make().status;
+  scene.job.spec.run_policy.suspend = false;
+  scene.launcher.reset();
+  // The first launcher's Pod has ended, and is still there.
+  scene.observed =
+      SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Ended(143, "Error").Deleting()).Build();
+  scene.wall_now += std::chrono::hours(2);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.raise_term, 2);
+  EXPECT_EQ(plan.create_launcher, 2);
+  EXPECT_EQ(plan.create_workers, (std::vector<int>{0, 1}));
+  EXPECT_EQ(plan.status.start_time, "2026-11-20T12:00:00Z");
+  EXPECT_THAT(plan.status.failures, IsEmpty());
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonResumed);
+  EXPECT_EQ(ConditionOf(plan, api::kReady).reason, api::kReasonCreating);
+  EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventResumed));
+}
+
+TEST(SuspendPlan, TheClockStandsStillWhileAJobIsSuspended) {
+  api::TrainingJob job = Suspended(JobBuilder().Build());
+  job.spec.run_policy.active_deadline = std::chrono::seconds(60);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
+  scene.job.status = scene.Make().status;
+  scene.wall_now += std::chrono::hours(1);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(api::IsTerminal(plan.status));
+  EXPECT_FALSE(plan.requeue_after.has_value());
+}
+
+TEST(SuspendPlan, AJobThatEndedIsNotSuspended) {
+  control::Verdict verdict;
+  verdict.succeeded = true;
+  Scene scene = Training();
+  scene.observed =
+      SceneBuilder(scene.job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(2).Build();
+  scene.job.status.conditions.push_back({.type = api::kSuspended,
+                                         .status = api::ConditionStatus::kFalse,
+                                         .reason = api::kReasonSuspending});
+
+  const Plan plan = scene.Make();
+
+  EXPECT_TRUE(api::IsTrue(plan.status.conditions, api::kSucceeded));
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonFinished);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,324 @@
+// Jobs that only crash: what counts, what never does, and how the job ends (crash_policy.h).
+
+#include "operator/job/policy/crash_policy.h"
+
+#include <gmock/gmock.h>
+
+#include "operator/api/conditions.h"
+#include "operator/job/policy/replacement_policy.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kKilled = 137;
+constexpr char kNewest[] = "2026-11-20T10:00:00Z";
+
+api::TrainingJob OneWorker() { return RunningJob(1); }
+
+// Its only worker ended like this, and its launcher knows of steps up to `step`.
+Scene EndedWorker(const api::TrainingJob& job, const PodBuilder& worker, int64_t step = 0) {
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().With(worker).Build()};
+  control::LauncherStatus answer = RunningWorld(0);
+  answer.phase = control::LauncherPhase::kWaitingForAgents;
+  if (step > 0) answer.progress = control::Progress{.step = step};
+  scene.Answers(answer);
+  return scene;
+}
+
+PodPtr WithLimit(const PodBuilder& builder, const std::string& limit) {
+  PodView pod = *builder.Build();
+  pod.container.memory_limit = limit;
+  return std::make_shared<const PodView>(pod);
+}
+
+int Count(const api::TrainingJobStatus& status) {
+  return status.crashes ? status.crashes->count : 0;
+}
+
+std::string MessageOf(const api::TrainingJobStatus& status, const char* type) {
+  const api::Condition* condition = api::FindCondition(status.conditions, type);
+  return condition == nullptr ? "" : condition->reason + ": " + condition->message;
+}
+
+TEST(CrashPolicy, OnlyWhatWasKilledByNobodysOrderCounts) {
+  struct Row {
+    const char* name;
+    PodPtr pod;
+    bool crashed;
+  };
+  const auto with = [](const PodBuilder& builder, auto change) {
+    PodView pod = *builder.Build();
+    change(pod);
+    return std::make_shared<const PodView>(pod);
+  };
+  const PodBuilder worker = PodBuilder::Worker(0);
+  const auto ended = [&](int code, const char* reason) {
+    return PodBuilder(worker).Ended(code, reason);
+  };
+  const Row table[] = {
+      {"out of memory", ended(kKilled, "OOMKilled").Build(), true},
+      {"SIGKILL", ended(kKilled, "Error").Build(), true},
+      {"SIGSEGV", ended(139, "Error").Build(), true},
+      {"it runs", worker.Build(), false},
+      {"its own exit", ended(1, "Error").Build(), false},
+      {"asked to go", ended(143, "Error").Build(), false},
+      {"no signal", ended(255, "Error").Build(), false},
+      {"the kubelet does not know", ended(kKilled, "ContainerStatusUnknown").Build(), false},
+      {"never started", ended(128, "StartError").Build(), false},
+      {"deleted", with(ended(kKilled, "Error"), [](PodView& pod) { pod.deleting = true; }), false},
+      {"evicted", with(ended(kKilled, "Error"), [](PodView& pod) { pod.reason = "Evicted"; }),
+       false},
+      {"preempted",
+       with(ended(kKilled, "OOMKilled"), [](PodView& pod) { pod.reason = "Preempting"; }), false},
+      {"its node shuts down",
+       with(ended(kKilled, "Error"), [](PodView& pod) { pod.reason = "Terminated"; }), false},
+  };
+  for (const Row& row : table) EXPECT_EQ(HasCrashed(*row.pod), row.crashed) << row.name;
+}
+
+TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
+  const api::TrainingJob job = OneWorker();
+  Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"));
+  scene.observed.failed = {WithLimit(PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"), "64Mi")};
+
+  const Plan plan = scene.Make();
+
+  ASSERT_FALSE(plan.status.failures.empty());
+  EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
+  EXPECT_THAT(plan.status.failures[0].last_lines.at(0),
+              AllOf(HasSubstr("limit of the container is 64Mi"),
+                    HasSubstr("raise resources.limits.memory of container worker in "
+                              "spec.worker.template")));
+  EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
+  EXPECT_THAT(MessageOf(plan.status, api::kReady),
+              AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
+                    HasSubstr("64Mi"), HasSubstr("1 time in a row"), HasSubstr("fails at 5")));
+  EXPECT_EQ(Count(plan.status), 1);
+}
+
+TEST(CrashPolicy, ALauncherOutOfMemoryIsNamedToo) {
+  const api::TrainingJob job = OneWorker();
+  const Scene scene{.job = job,
+                    .observed = SceneBuilder(job)
+                                    .With(PodBuilder::Launcher(1).Ended(kKilled, "OOMKilled"))
+                                    .Workers(1)
+                                    .Build()};
+
+  const Plan plan = scene.Make();
+
+  ASSERT_FALSE(plan.status.failures.empty());
+  EXPECT_EQ(plan.status.failures[0].reason, api::kReasonLauncherOOMKilled);
+  EXPECT_THAT(plan.status.failures[0].last_lines.at(0), HasSubstr("spec.launcher.template"));
+  EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
+  EXPECT_EQ(Count(plan.status), 1);
+  EXPECT_EQ(plan.create_launcher, 2);
+}
+
+TEST(CrashPolicy, ThePodThatReachesTheLimitEndsTheJob) {
+  api::TrainingJob job = OneWorker();
+  for (int time = 1; time <= 5; ++time) {
+    Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"), 10);
+    PodView pod = *scene.observed.failed.at(0);
+    pod.uid += std::to_string(time);
+    pod.container.memory_limit = "64Mi";
+    scene.observed.failed = {std::make_shared<const PodView>(pod)};
+    scene.wall_now += std::chrono::seconds(20 * time);
+
+    const Plan plan = scene.Make();
+
+    job.status = plan.status;
+    EXPECT_EQ(Count(plan.status), time);
+    EXPECT_EQ(api::IsTrue(plan.status.conditions, api::kFailed), time == 5) << time;
+    if (time < 5) continue;
+    EXPECT_EQ(plan.status.failures.size(), 5U);
+    EXPECT_THAT(MessageOf(plan.status, api::kFailed),
+                AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
+                      HasSubstr("64Mi"), HasSubstr("5 times in a row"),
+                      HasSubstr("runPolicy.restart.crashLimit")));
+    EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
+    EXPECT_TRUE(plan.end_launcher.has_value());
+    EXPECT_TRUE(plan.create_workers.empty());
+  }
+}
+
+TEST(CrashPolicy, AFurtherStepBeginsTheRowAnewAndARepeatedOneDoesNot) {
+  api::TrainingJob job = OneWorker();
+  job.status.crashes = api::Crashes{.count = 4, .of_launcher = 0, .step = 100, .time = ""};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  control::LauncherStatus answer = RunningWorld(1);
+
+  answer.progress = control::Progress{.step = 90};  // after a roll-back
+  scene.Answers(answer);
+  EXPECT_EQ(Count(scene.Make().status), 4);
+
+  answer.progress = control::Progress{.step = 101};
+  scene.Answers(answer);
+  EXPECT_FALSE(scene.Make().status.crashes.has_value());
+}
+
+TEST(CrashPolicy, ACrashAfterAFurtherStepIsTheFirstOfANewRow) {
+  api::TrainingJob job = OneWorker();
+  job.status.crashes = api::Crashes{.count = 4, .of_launcher = 0, .step = 100, .time = ""};
+
+  const Plan plan = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "Error"), 200).Make();
+
+  EXPECT_EQ(Count(plan.status), 1);
+  EXPECT_EQ(plan.status.crashes->step, 200);
+}
+
+TEST(CrashPolicy, TheLaunchersCountIsPartOfItAndOutlivesTheLauncher) {
+  api::TrainingJob job = OneWorker();
+  job.status.crashes = api::Crashes{.count = 1, .of_launcher = 0, .step = 0, .time = ""};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  control::LauncherStatus answer = RunningWorld(1);
+  answer.crashes = 3;
+  scene.Answers(answer);
+  const Plan counted = scene.Make();
+  ASSERT_EQ(Count(counted.status), 4);
+  EXPECT_EQ(counted.status.crashes->of_launcher, 3);
+
+  // The launcher is evicted: the next one begins at none.
+  scene.job.status = counted.status;
+  PodView evicted = *PodBuilder::Launcher(1).Ended(kKilled, "Error").Build();
+  evicted.reason = "Evicted";
+  scene.observed.launcher = std::make_shared<const PodView>(evicted);
+  const Plan replaced = scene.Make();
+  EXPECT_EQ(Count(replaced.status), 4);
+  ASSERT_EQ(replaced.create_launcher, 2);
+
+  Scene next{.job = job, .observed = SceneBuilder(job).Build()};
+  next.job.status = replaced.status;
+  next.observed = SceneBuilder(next.job).Launcher().Workers(1).Build();
+  answer.crashes = 0;
+  next.Answers(answer);
+  EXPECT_EQ(Count(next.Make().status), 4);
+  answer.crashes = 1;
+  next.Answers(answer);
+  const Plan over = next.Make();
+
+  EXPECT_EQ(Count(over.status), 5);
+  EXPECT_TRUE(api::IsTrue(over.status.conditions, api::kFailed));
+}
+
+TEST(CrashPolicy, WhereTheLauncherSawThemAllItsVerdictIsWaitedFor) {
+  const api::TrainingJob job = OneWorker();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  control::LauncherStatus answer = RunningWorld(1);
+  answer.crashes = 5;
+  scene.Answers(answer);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(Count(plan.status), 5);
+  EXPECT_FALSE(api::IsTrue(plan.status.conditions, api::kFailed));
+}
+
+TEST(CrashPolicy, ANodeThatTakesManyPodsAlongIsOneCrash) {
+  const api::TrainingJob job = RunningJob(8);
+  SceneBuilder builder = SceneBuilder(job).Launcher();
+  for (int index = 0; index < 8; ++index) {
+    builder.With(PodBuilder::Worker(index).Ended(kKilled, "Error"));
+  }
+  Scene scene{.job = job, .observed = builder.Build()};
+  scene.Answers(RunningWorld(0));
+
+  EXPECT_EQ(Count(scene.Make().status), 1);
+}
+
+TEST(CrashPolicy, EvictionsNeverCount) {
+  api::TrainingJob job = OneWorker();
+  for (int time = 1; time <= 20; ++time) {
+    PodView pod = *PodBuilder::Worker(0).Ended(kKilled, "Error").Build();
+    pod.uid += std::to_string(time);
+    pod.reason = "Evicted";
+    Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "Error"));
+    scene.observed.failed = {std::make_shared<const PodView>(pod)};
+    scene.wall_now += std::chrono::seconds(20 * time);
+
+    job.status = scene.Make().status;
+  }
+
+  EXPECT_FALSE(job.status.crashes.has_value());
+  EXPECT_FALSE(api::IsTrue(job.status.conditions, api::kFailed));
+}
+
+TEST(CrashPolicy, ARankOutOfMemoryIsToldThoughTheOthersGoOn) {
+  const api::TrainingJob job = RunningJob(2);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
+  control::LauncherStatus answer = RunningWorld(2);
+  answer.progress = control::Progress{.step = 7};
+  control::RankExit exit{.rank = 1,
+                         .pod_uid = "uid-worker-1",
+                         .pod = "digits-worker-1",
+                         .node = "node-1",
+                         .slot = 0,
+                         .start = "a",
+                         .exit_code = -1,
+                         .signal = 9,
+                         .last_lines = {"step 7"}};
+  exit.out_of_memory = control::OutOfMemory{64 << 20, 63 << 20};
+  answer.failures = {exit};
+  scene.Answers(answer);
+
+  const Plan plan = scene.Make();
+
+  ASSERT_EQ(plan.status.failures.size(), 1U);
+  EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
+  EXPECT_THAT(plan.status.failures[0].last_lines.at(0),
+              HasSubstr("the memory limit is 64 MiB, and at most 63 MiB were in use"));
+  EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
+  EXPECT_THAT(MessageOf(plan.status, api::kReady), Not(HasSubstr("OOMKilled")));
+  EXPECT_EQ(ReplacementDelay(plan.status.failures, FailedRole::kWorker, scene.wall_now).count(), 0);
+}
+
+TEST(CrashPolicy, OfAProgramWithoutStepsOldCrashesAreForgotten) {
+  api::TrainingJob job = OneWorker();
+  job.spec.command = {"my-program"};
+  job.status.crashes =
+      api::Crashes{.count = 4, .of_launcher = 0, .step = 0, .time = "2026-11-20T08:00:00Z"};
+  Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"));
+
+  EXPECT_EQ(Count(scene.Make().status), 1);
+
+  scene.job.status.crashes->time = "2026-11-20T09:50:00Z";
+  EXPECT_EQ(Count(scene.Make().status), 5);
+}
+
+// Its worlds changed often; its crash stays what is told of.
+TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
+  api::TrainingJobStatus status;
+  status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};
+  status.failures = {{.worker = "digits-worker-1",
+                      .start = "epoch 7",
+                      .reason = api::kReasonProgramRestarted,
+                      .time = kNewest},
+                     {.worker = "digits-worker-0", .exit_code = kKilled, .reason = "OOMKilled"}};
+
+  EXPECT_EQ(CrashReason(status), "OOMKilled");
+}
+
+TEST(CrashPolicy, AnOperatorThatHasNotAskedTheLauncherYetWaits) {
+  api::TrainingJob job = OneWorker();
+  job.status.crashes = api::Crashes{.count = 5, .of_launcher = 0, .step = 0, .time = ""};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(api::IsTrue(plan.status.conditions, api::kFailed));
+  EXPECT_TRUE(plan.requeue_after.has_value());
+}
+
+}  // namespace
+}  // namespace ringmaster::job

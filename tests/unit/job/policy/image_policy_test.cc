@@ -1,0 +1,98 @@
+#include "operator/job/policy/image_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+
+constexpr char kNoSuchImage[] =
+    "Back-off pulling image \"r/x:1\": ErrImagePull: rpc error: code = NotFound desc = failed to "
+    "pull: r/x:1: not found";
+
+// The scene's time is 10:00:00.
+Scene WithPod(const PodBuilder& pod) {
+  api::TrainingJob job = JobBuilder().Replicas(1).Term(1).Build();
+  job.status.start_time = "2026-11-20T08:00:00Z";
+  Scene scene{.job = job, .observed = SceneBuilder(job).With(pod).Build()};
+  return scene;
+}
+
+bool Failed(const Plan& plan) { return api::IsTrue(plan.status.conditions, api::kFailed); }
+
+TEST(ImagePolicy, AnImageThatCannotBeHadEndsTheJobTenMinutesAfterItsPodGotANode) {
+  Scene scene = WithPod(PodBuilder::Worker(0)
+                            .Waiting("ImagePullBackOff", kNoSuchImage)
+                            .ScheduledAt("2026-11-20T09:50:01Z"));
+
+  const Plan waits = scene.Make();
+  EXPECT_FALSE(Failed(waits));
+  EXPECT_LE(*waits.requeue_after, std::chrono::seconds(1));
+  scene.wall_now += std::chrono::seconds(1);
+  const Plan ends = scene.Make();
+
+  ASSERT_TRUE(Failed(ends));
+  const api::Condition* failed = api::FindCondition(ends.status.conditions, api::kFailed);
+  EXPECT_EQ(failed->reason, api::kReasonStartTimeout);
+  EXPECT_NE(failed->message.find("digits-worker-0 on node node-1 has not got its image for 10 "
+                                 "minutes (ImagePullBackOff): Back-off pulling"),
+            std::string::npos)
+      << failed->message;
+}
+
+TEST(ImagePolicy, WhatMayHealIsWaitedForAndSoIsANode) {
+  struct Row {
+    const char* name;
+    PodBuilder pod;
+    bool ends;
+  };
+  const auto waits = [](const char* reason, const char* message) {
+    return PodBuilder::Worker(0).Waiting(reason, message).ScheduledAt("2026-11-20T08:00:00Z");
+  };
+  const Row table[] = {
+      {"not found", waits("ErrImagePull", "r/x:1: not found"), true},
+      {"no right to it", waits("ErrImagePull", "pull access denied"), true},
+      {"no credentials", waits("ErrImagePull", "401 Unauthorized"), true},
+      {"no such registry", waits("ErrImagePull", "dial tcp: lookup r: no such host"), true},
+      {"never to be pulled",
+       waits("ErrImageNeverPull", "Container image \"x\" is not present with pull policy of Never"),
+       true},
+      {"a registry that is down",
+       waits("ErrImagePull", "dial tcp 10.0.0.1:443: connection refused"), false},
+      {"a registry that is slow", waits("ErrImagePull", "i/o timeout"), false},
+      {"a back-off without a cause", waits("ImagePullBackOff", "Back-off pulling image \"x\""),
+       false},
+      {"another trouble", waits("CreateContainerError", "not found"), false},
+      {"a start", waits("ContainerCreating", ""), false},
+      {"no node", PodBuilder::Worker(0).Unschedulable("not found"), false},
+      {"a time of another clock that is ahead",
+       PodBuilder::Worker(0)
+           .Waiting("ErrImagePull", "not found")
+           .ScheduledAt("2026-11-20T10:30:00Z"),
+       false},
+  };
+  for (const Row& row : table) EXPECT_EQ(Failed(WithPod(row.pod).Make()), row.ends) << row.name;
+}
+
+TEST(ImagePolicy, TheJobsOwnTimeoutAndItsTrainingComeFirst) {
+  const PodBuilder pod = PodBuilder::Worker(0)
+                             .Waiting("ErrImagePull", "not found")
+                             .ScheduledAt("2026-11-20T08:00:00Z");
+  Scene patient = WithPod(pod);
+  patient.job.spec.run_policy.start_timeout = std::chrono::hours(24);
+  EXPECT_FALSE(Failed(patient.Make()));
+  Scene trains = WithPod(pod);
+  trains.job.status.epoch = 3;
+  EXPECT_FALSE(Failed(trains.Make()));
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,64 @@
+#include "operator/job/policy/ownership.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+
+TEST(Ownership, AJobIsWhoseNameItsServiceBearsThenWhoseItsStatusDoes) {
+  const struct {
+    const char* on_service;  // nullptr: there is no Service
+    const char* in_status;
+    bool ours;
+  } table[] = {
+      {nullptr, "", true},
+      {nullptr, "us/lease", true},
+      {nullptr, "them/lease", false},
+      {"", "", true},
+      {"", "them/lease", false},
+      {"us/lease", "", true},
+      {"them/lease", "", false},
+      {"us/lease", "them/lease", true},
+      {"them/lease", "us/lease", false},
+  };
+  for (const auto& row : table) {
+    api::TrainingJob job = JobBuilder().Build();
+    job.status.installation = row.in_status;
+    ServiceView service;
+    if (row.on_service != nullptr) service.installation = row.on_service;
+
+    const bool ours =
+        IsOurs(job, row.on_service == nullptr ? nullptr : &service, {.installation = "us/lease"});
+
+    EXPECT_EQ(ours, row.ours) << (row.on_service ? row.on_service : "-") << " " << row.in_status;
+  }
+}
+
+TEST(Ownership, NobodyHasAJobWithoutANameOnServiceOrStatus) {
+  api::TrainingJob job = JobBuilder().Build();
+  ServiceView unnamed;
+  ServiceView named;
+  named.installation = "them/lease";
+
+  EXPECT_TRUE(IsUnclaimed(job, nullptr, "us/lease"));
+  EXPECT_TRUE(IsUnclaimed(job, &unnamed, "us/lease"));
+  EXPECT_FALSE(IsUnclaimed(job, &named, "us/lease"));
+  EXPECT_FALSE(IsUnclaimed(job, nullptr, "")) << "there is but one";
+  job.status.installation = "us/lease";
+  EXPECT_FALSE(IsUnclaimed(job, nullptr, "us/lease"));
+}
+
+TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));
+  EXPECT_FALSE(IsOurs(job, nullptr, {.excluded_namespaces = {"other", job.ns}}));
+  job.spec.run_policy.managed_by = "kueue.x-k8s.io/multikueue";
+  EXPECT_FALSE(IsOurs(job, nullptr, {}));
+}
+
+}  // namespace
+}  // namespace ringmaster::job

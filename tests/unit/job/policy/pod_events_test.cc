@@ -1,0 +1,189 @@
+#include "operator/job/policy/pod_events.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using nlohmann::json;
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+PodBuilder Creating(int index) {
+  return PodBuilder::Worker(index).Waiting("ContainerCreating", "");
+}
+
+// A job whose workers do not start, as the reconciler sees it again and again.
+struct Starting {
+  Scene scene;
+
+  explicit Starting(int workers) : scene(Make(workers)) {}
+  static Scene Make(int workers) {
+    const api::TrainingJob job = RunningJob(workers);
+    SceneBuilder builder(job);
+    builder.Launcher();
+    for (int index = 0; index < workers; ++index) builder.With(Creating(index));
+    return {.job = job, .observed = builder.Build()};
+  }
+
+  Plan After(milliseconds time) {
+    scene.now += time;
+    Remember(scene.observed, scene.launcher, scene.now, scene.memory);
+    return scene.Make();
+  }
+  bool Answer(const Plan& plan, const std::string& said) {
+    return NoteAnswer(*plan.ask_about, said, scene.now, scene.memory);
+  }
+};
+
+json Event(const std::string& uid, const std::string& type, const std::string& note,
+           const std::string& time) {
+  return {{"regarding", {{"uid", uid}}},
+          {"type", type},
+          {"reason", "FailedMount"},
+          {"note", note},
+          {"deprecatedLastTimestamp", time}};
+}
+
+TEST(PodEvents, APodThatDoesNotStartIsAskedAboutAfterFiveSecondsAndThenEverMoreSeldom) {
+  Starting job(1);
+
+  const Plan first = job.After(milliseconds(0));
+  EXPECT_FALSE(first.ask_about.has_value());
+  EXPECT_EQ(first.requeue_after, seconds(5));
+  const Plan second = job.After(seconds(5));
+  ASSERT_TRUE(second.ask_about.has_value());
+  EXPECT_EQ(second.ask_about->uid, "uid-worker-0");
+  EXPECT_FALSE(job.Answer(second, ""));
+  EXPECT_FALSE(job.After(milliseconds(4999)).ask_about.has_value());
+  int asked = 0;
+  for (int second_of_hour = 0; second_of_hour < 3600; ++second_of_hour) {
+    const Plan plan = job.After(seconds(1));
+    if (!plan.ask_about) continue;
+    ++asked;
+    job.Answer(plan, "");
+  }
+  EXPECT_LE(asked, 65);
+  EXPECT_GE(asked, 55);
+}
+
+TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
+  Starting job(300);
+  job.After(milliseconds(0));
+
+  const Plan asks = job.After(seconds(5));
+  ASSERT_TRUE(asks.ask_about.has_value());
+  EXPECT_TRUE(job.Answer(asks, "FailedMount: configmap \"data\" not found"));
+  const Plan plan = job.After(milliseconds(1));
+
+  const api::Condition* ready = api::FindCondition(plan.status.conditions, api::kReady);
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->reason, api::kReasonPodNotStarting);
+  EXPECT_EQ(ready->message,
+            "digits-worker-0 on node node-1 does not start: FailedMount: configmap \"data\" not "
+            "found");
+  EXPECT_EQ(EventReasons(plan), std::vector<std::string>{api::kReasonPodNotStarting});
+  const Plan again = job.After(seconds(60));
+  EXPECT_EQ(again.ask_about->uid, "uid-worker-0") << "until it is mended";
+  EXPECT_FALSE(job.Answer(again, "FailedMount: configmap \"data\" not found")) << "no news";
+}
+
+TEST(PodEvents, WhileNothingIsSaidOneAfterTheOtherIsAskedAbout) {
+  Starting job(2);
+  job.After(milliseconds(0));
+  std::vector<std::string> asked;
+  for (int times = 0; times < 3; ++times) {
+    const Plan plan = job.After(seconds(60));
+    ASSERT_TRUE(plan.ask_about.has_value());
+    asked.push_back(plan.ask_about->pod);
+    job.Answer(plan, "");
+  }
+  EXPECT_EQ(asked,
+            (std::vector<std::string>{"digits-worker-0", "digits-worker-1", "digits-worker-0"}));
+}
+
+TEST(PodEvents, NobodyIsAskedAboutWhoseStatusSpeaksOrWhoHasNoNode) {
+  for (const PodBuilder& pod :
+       {PodBuilder::Worker(0), PodBuilder::Worker(0).Unschedulable("no node"),
+        PodBuilder::Worker(0).Waiting("ImagePullBackOff", "not found"), Creating(0).OnNode(""),
+        Creating(0).Deleting()}) {
+    Starting job(1);
+    job.scene.observed = SceneBuilder(job.scene.job).Launcher().With(pod).Build();
+    job.After(milliseconds(0));
+
+    EXPECT_FALSE(job.After(seconds(30)).ask_about.has_value());
+  }
+}
+
+TEST(PodEvents, WhatWasSaidIsForgottenOnceThePodStarts) {
+  Starting job(1);
+  job.After(milliseconds(0));
+  job.Answer(job.After(seconds(5)), "FailedMount: x");
+  job.scene.observed = SceneBuilder(job.scene.job).Launcher().Workers(1).Build();
+
+  const Plan plan = job.After(seconds(1));
+
+  EXPECT_NE(api::FindCondition(plan.status.conditions, api::kReady)->reason,
+            api::kReasonPodNotStarting);
+  EXPECT_TRUE(job.scene.memory.slow_start.said.empty());
+}
+
+TEST(PodEvents, TheStartTimeoutSaysWhatKeptThePodFromStarting) {
+  Starting job(1);
+  job.scene.job.status.start_time = "2026-11-20T09:59:00Z";
+  job.scene.job.spec.run_policy.start_timeout = seconds(60);
+  job.scene.memory.slow_start = {.since = {{"uid-worker-0", job.scene.now - seconds(50)}},
+                                 .asked = "uid-worker-0",
+                                 .said = "FailedMount: secret \"keys\" not found",
+                                 .ask_again = job.scene.now + seconds(5)};
+  job.scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .answered_before = true};
+
+  const Plan plan = job.After(milliseconds(0));
+
+  const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->reason, api::kReasonStartTimeout);
+  EXPECT_NE(failed->message.find("secret \"keys\" not found"), std::string::npos)
+      << failed->message;
+}
+
+TEST(PodEvents, TheNewestEventSpeaks) {
+  const json missing = Event("u", "Warning", "secret \"keys\" not found", "2026-11-20T10:00:02Z");
+  const json pulling = Event("u", "Normal", "Pulling image", "2026-11-20T10:00:03Z");
+
+  EXPECT_EQ(NewestWarning({missing}, "u"), "FailedMount: secret \"keys\" not found");
+  EXPECT_EQ(NewestWarning({pulling, missing}, "u"), "") << "that is over";
+  json repeated = missing;
+  repeated["series"] = {{"lastObservedTime", "2026-11-20T10:05:00.000000Z"}};
+  EXPECT_EQ(NewestWarning({repeated, pulling}, "u"), "FailedMount: secret \"keys\" not found");
+  EXPECT_EQ(NewestWarning({}, "u"), "");
+}
+
+// Anybody who may write events in the namespace can write these.
+TEST(PodEvents, AStrangersTextIsOneShortLine) {
+  const std::string said =
+      NewestWarning({Event("u", "Warning", "a\nb\x1b[31m" + std::string(100'000, 'x'), "z")}, "u");
+
+  EXPECT_LE(said.size(), 600U);
+  EXPECT_EQ(said.find_first_of("\n\x1b"), std::string::npos);
+  EXPECT_EQ(NewestWarning({Event("other", "Warning", "x", "z")}, "u"), "");
+  for (const json& wrong :
+       {json("text"), json{{"regarding", 7}},
+        json{{"regarding", {{"uid", "u"}}}, {"type", "Warning"}, {"note", 7}}}) {
+    EXPECT_LE(NewestWarning({wrong}, "u").size(), 2U);
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

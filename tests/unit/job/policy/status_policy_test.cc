@@ -1,0 +1,441 @@
+#include "operator/job/policy/status_policy.h"
+
+#include <cmath>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "operator/api/conditions.h"
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::SceneBuilder;
+
+// What a live job's status says, given its Pods and the launcher's answer.
+struct Situation {
+  api::TrainingJob job = JobBuilder().Term(1).Build();
+  Observed observed;
+  std::optional<LauncherView> launcher;
+  PodsOutlook outlook{.complete = true};
+  JobMemory memory;
+  Clock::Time now{std::chrono::hours(1)};
+
+  api::TrainingJobStatus Describe() const {
+    const std::vector<Violation> none;
+    api::TrainingJobStatus status = job.status;
+    DescribeLive({.job = job,
+                  .violations = none,
+                  .observed = observed,
+                  .launcher = launcher,
+                  .memory = memory,
+                  .now = now,
+                  .wall_now = std::chrono::system_clock::from_time_t(1'795'168'800)},
+                 outlook, status);
+    return status;
+  }
+};
+
+Situation Complete() {
+  Situation situation;
+  situation.observed = SceneBuilder(situation.job).Launcher().Workers(3).Build();
+  situation.launcher =
+      LauncherView{.pod_uid = "uid-launcher-1", .status = control::LauncherStatus{}};
+  for (int i = 0; i < 3; ++i) {
+    situation.launcher->status->workers.push_back({.pod_uid = "uid-worker-" + std::to_string(i),
+                                                   .ready = true,
+                                                   .member = true,
+                                                   .faults = {}});
+  }
+  return situation;
+}
+
+std::string ReasonOf(const api::TrainingJobStatus& status, const char* type) {
+  const api::Condition* condition = api::FindCondition(status.conditions, type);
+  return condition == nullptr ? "" : condition->reason;
+}
+
+TEST(StatusPolicy, ReadyNamesWhatIsInTheWay) {
+  struct Row {
+    const char* reason;
+    std::function<void(Situation&)> change;
+  };
+  const Row table[] = {
+      {api::kReasonWorkersReady, [](Situation&) {}},
+      {api::kReasonQuotaExceeded,
+       [](Situation& s) { s.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded}; }},
+      {api::kReasonUnschedulable,
+       [](Situation& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Unschedulable("no GPUs"))
+                          .Build();
+       }},
+      {"ImagePullBackOff",
+       [](Situation& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Waiting("ImagePullBackOff", "not found"))
+                          .Build();
+       }},
+      {api::kReasonBackOff, [](Situation& s) { s.outlook.back_off = std::chrono::seconds(1); }},
+      {api::kReasonCreating, [](Situation& s) { s.outlook.complete = false; }},
+      {api::kReasonWaitingForPods,
+       [](Situation& s) { s.launcher->status->workers[1].ready = false; }},
+      {api::kReasonPreflightFailed,
+       [](Situation& s) {
+         s.launcher->status->workers[0].faults = {{"sshd", "no sshd in the image"}};
+       }},
+      {api::kReasonWaitingForLauncher, [](Situation& s) { s.launcher.reset(); }},
+      {api::kReasonLauncherUnreachable,
+       [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(6); }},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    row.change(situation);
+
+    const auto status = situation.Describe();
+
+    EXPECT_EQ(ReasonOf(status, api::kReady), row.reason);
+    EXPECT_EQ(api::IsTrue(status.conditions, api::kReady),
+              std::string(row.reason) == api::kReasonWorkersReady);
+  }
+}
+
+TEST(StatusPolicy, MessagesNameTheWorker) {
+  Situation situation = Complete();
+  situation.launcher->status->workers[1].faults = {{"gpu", "no GPU found"}};
+
+  const auto status = situation.Describe();
+
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->message,
+            "digits-worker-1 on node node-1 failed its gpu check: no GPU found");
+}
+
+TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 6;
+  situation.launcher->status->epoch = {.term = 1, .number = 4};
+
+  const auto running = situation.Describe();
+  situation.launcher->status->phase = control::LauncherPhase::kStopping;
+  const auto stopping = situation.Describe();
+
+  EXPECT_TRUE(api::IsTrue(running.conditions, api::kRunning));
+  EXPECT_EQ(running.state, api::kStateRunning);
+  EXPECT_EQ(running.world_size, 6);
+  EXPECT_EQ(running.epoch, 4);
+  EXPECT_EQ(running.workers.members, 3);
+  EXPECT_FALSE(api::IsTrue(stopping.conditions, api::kRunning));
+  EXPECT_EQ(stopping.state, api::kStateStarting);
+}
+
+TEST(StatusPolicy, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
+  using Phase = control::LauncherPhase;
+  for (const Phase phase : {Phase::kWaitingForOrder, Phase::kWaitingForAgents, Phase::kAdopting}) {
+    Situation situation = Complete();
+    situation.job.status.epoch = 4;
+    situation.launcher->status->term = 2;
+    situation.launcher->status->phase = phase;
+
+    EXPECT_EQ(situation.Describe().epoch, 4) << control::ToString(phase);
+  }
+}
+
+TEST(StatusPolicy, AnswersOfAnEarlierLauncherCountForNothing) {
+  Situation situation = Complete();
+  situation.launcher->pod_uid = "uid-of-an-earlier-one";
+
+  EXPECT_EQ(situation.Describe().workers.ready, 0);
+}
+
+TEST(StatusPolicy, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 3;
+  situation.job.status = situation.Describe();
+  situation.launcher.reset();
+
+  EXPECT_EQ(situation.Describe(), situation.job.status);
+}
+
+TEST(StatusPolicy, ProgressHasPercentAndTimeOfCompletion) {
+  Situation situation = Complete();
+  situation.launcher->steps_per_second = 10;
+  situation.launcher->status->progress = control::Progress{.step = 400,
+                                                           .total_steps = 1000,
+                                                           .samples_per_second = 1234.6,
+                                                           .loss = 0.03125,
+                                                           .accuracy = 0.975};
+
+  const auto progress = situation.Describe().progress;
+
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->percent, 40);
+  EXPECT_EQ(progress->samples_per_second, 1235);
+  EXPECT_EQ(progress->loss, "0.03125");
+  EXPECT_EQ(progress->accuracy, "0.975");
+  EXPECT_EQ(progress->estimated_completion_time, "2026-11-20T10:01:00Z");
+}
+
+control::Straggler SlowRank(int worker, double step_millis, int64_t for_seconds) {
+  return {.pod_uid = "uid-worker-" + std::to_string(worker),
+          .pod = "digits-worker-" + std::to_string(worker),
+          .node = "node1",
+          .rank = worker,
+          .step_millis = step_millis,
+          .median_millis = 40.4,
+          .for_seconds = for_seconds};
+}
+
+TEST(StatusPolicy, StragglersAreListedWhileTheyAreSlow) {
+  Situation situation = Complete();
+  situation.launcher->status->stragglers = {SlowRank(1, 90.6, 12)};
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  ASSERT_EQ(status.stragglers.size(), 1U);
+  EXPECT_EQ(status.stragglers[0], (api::Straggler{.worker = "digits-worker-1",
+                                                  .pod_uid = "uid-worker-1",
+                                                  .node = "node1",
+                                                  .rank = 1,
+                                                  .step_millis = 91,
+                                                  .median_millis = 40,
+                                                  .since = "2026-11-20T09:59:48Z"}));
+
+  situation.job.status = status;
+  situation.launcher->status->stragglers = {SlowRank(1, 95, 14), SlowRank(2, 80, 10)};
+  const api::TrainingJobStatus later = situation.Describe();
+  ASSERT_EQ(later.stragglers.size(), 2U);
+  EXPECT_EQ(later.stragglers[0].since, status.stragglers[0].since) << "it is the same slowness";
+  EXPECT_EQ(later.stragglers[0].step_millis, 95);
+  EXPECT_FALSE(SameStragglers(status, later));
+
+  situation.job.status = later;
+  situation.launcher->status->stragglers.clear();
+  EXPECT_TRUE(situation.Describe().stragglers.empty());
+}
+
+TEST(StatusPolicy, ALauncherMaySayAnythingOfStragglers) {
+  Situation situation = Complete();
+  control::Straggler strange = SlowRank(1, std::nan(""), -5);
+  strange.median_millis = 1e300;
+  situation.launcher->status->stragglers.assign(100, strange);
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  ASSERT_EQ(status.stragglers.size(), control::kMaxStragglers);
+  EXPECT_EQ(status.stragglers[0].step_millis, 0);
+}
+
+TEST(StatusPolicy, TheNewestCheckpointKeepsItsTimeWhileItsAgeGrows) {
+  Situation situation = Complete();
+  situation.launcher->status->checkpoint =
+      control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 2000};
+  situation.job.status = situation.Describe();
+  ASSERT_TRUE(situation.job.status.checkpoint.has_value());
+  EXPECT_EQ(situation.job.status.checkpoint->step, 500);
+  EXPECT_EQ(situation.job.status.checkpoint->time, "2026-11-20T09:59:58Z");
+
+  situation.launcher->status->checkpoint->age_millis = 9000;
+
+  EXPECT_EQ(situation.Describe(), situation.job.status);
+}
+
+TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
+  Situation situation = Complete();
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), "");
+
+  situation.launcher->status->unprotected = {{"snapshot", "digits-worker-0", "no memory"}};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonSnapshotFailing);
+
+  situation.launcher->status->unprotected = {{"copy", "digits-worker-0", "no memory"}};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonCopyFailing);
+
+  situation.launcher->status->unprotected.push_back(
+      {"checkpoint", "digits-worker-1", "no space left on device"});
+  situation.job.status = situation.Describe();
+  const api::Condition* condition =
+      api::FindCondition(situation.job.status.conditions, api::kProtected);
+  ASSERT_NE(condition, nullptr);
+  EXPECT_EQ(condition->status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(condition->reason, api::kReasonCheckpointFailing);
+  EXPECT_NE(condition->message.find("digits-worker-1: no space left"), std::string::npos);
+
+  situation.launcher->status->unprotected.push_back(
+      {"restore", "digits-worker-2", "while reading DONE: Input/output error"});
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), api::kReasonCheckpointUnreadable);
+
+  situation.launcher->status->unprotected.clear();
+  EXPECT_TRUE(api::IsTrue(situation.Describe().conditions, api::kProtected));
+}
+
+TEST(StatusPolicy, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
+  Situation situation = Complete();
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), "");
+
+  situation.launcher->status->beginning = {.step = 0, .message = "beside another one"};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonStartedAfresh);
+
+  situation.launcher->status->beginning = {.step = 500, .message = "it began with step 500"};
+  const api::TrainingJobStatus restored = situation.Describe();
+  EXPECT_TRUE(api::IsTrue(restored.conditions, api::kRestored));
+  EXPECT_EQ(api::FindCondition(restored.conditions, api::kRestored)->message,
+            "it began with step 500");
+}
+
+// Every way to end, after every condition that a live job can have.
+TEST(StatusPolicy, AnEndedJobHasNoConditionThatStillWaits) {
+  using Status = api::ConditionStatus;
+  const std::vector<api::Condition> live = {
+      {.type = api::kCreated,
+       .status = Status::kFalse,
+       .reason = api::kReasonCreating,
+       .message = "Pods are being created"},
+      {.type = api::kCreated,
+       .status = Status::kTrue,
+       .reason = api::kReasonCreated,
+       .message = "the launcher's Pod and 3 worker Pods exist"},
+      {.type = api::kReady,
+       .status = Status::kFalse,
+       .reason = api::kReasonWaitingForPods,
+       .message = "2 of 3 workers are ready; digits-worker-2 is loading"},
+      {.type = api::kReady,
+       .status = Status::kTrue,
+       .reason = api::kReasonWorkersReady,
+       .message = "3 of 3 workers are ready"},
+      {.type = api::kRunning,
+       .status = Status::kTrue,
+       .reason = api::kReasonTraining,
+       .message = "3 ranks on 3 workers train"},
+      {.type = api::kRestored,
+       .status = Status::kTrue,
+       .reason = "Restored",
+       .message = "it began with step 500"},
+      {.type = api::kResizing,
+       .status = Status::kTrue,
+       .reason = api::kReasonWorkerLost,
+       .message = "2 of 3 workers are in the world; waits for 1 of 3 workers"},
+      {.type = api::kResizing,
+       .status = Status::kFalse,
+       .reason = api::kReasonStable,
+       .message = "3 of 3 workers are in the world"},
+      {.type = api::kSuspended,
+       .status = Status::kFalse,
+       .reason = api::kReasonSuspending,
+       .message = "its ranks are being ended; then its Pods go"},
+      {.type = api::kProtected,
+       .status = Status::kFalse,
+       .reason = api::kReasonCheckpointFailing,
+       .message = "training goes on, but no new checkpoints are complete"},
+      {.type = api::kNetworkIsolated,
+       .status = Status::kTrue,
+       .reason = api::kReasonPoliciesCreated,
+       .message = "only the job's own Pods may connect"},
+  };
+  for (const bool succeeded : {true, false}) {
+    for (const api::Condition& before : live) {
+      api::TrainingJob job = JobBuilder().Term(1).Build();
+      job.status.conditions = {before};
+      const Observed observed = SceneBuilder(job).Build();
+      const std::vector<Violation> none;
+      const std::optional<LauncherView> launcher;
+      const JobMemory memory;
+      api::TrainingJobStatus status = job.status;
+
+      DescribeOutcome({.job = job,
+                       .violations = none,
+                       .observed = observed,
+                       .launcher = launcher,
+                       .memory = memory,
+                       .now = {},
+                       .wall_now = {}},
+                      {.succeeded = succeeded, .reason = "Why", .message = "that was it"}, status);
+
+      const std::string row = before.type + " " + before.reason;
+      EXPECT_EQ(status.reason, "Why") << row;
+      for (const api::Condition& after : status.conditions) {
+        const bool of_the_past = after.type == api::kCreated || after.type == api::kRestored ||
+                                 after.type == api::kNetworkIsolated;
+        const bool verdict = after.type == (succeeded ? api::kSucceeded : api::kFailed);
+        EXPECT_TRUE(after.status == Status::kFalse || of_the_past || verdict)
+            << row << ": " << after.type << " is still true";
+        for (const char* waiting : {"waits", "is loading", "are being", "train", "exist "}) {
+          const bool quoted = after.type == api::kProtected;
+          EXPECT_TRUE(quoted || after.message.find(waiting) == std::string::npos)
+              << row << ": " << after.type << " says " << after.message;
+        }
+        for (const char* waiting : {api::kReasonWaitingForPods, api::kReasonCreating,
+                                    api::kReasonWorkerLost, api::kReasonSuspending}) {
+          EXPECT_NE(after.reason, waiting) << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(StatusPolicy, TheReasonIsThatOfTheConditionThatSaysMost) {
+  struct Row {
+    const char* name;
+    std::function<void(Situation&)> change;
+    const char* state;
+    const char* reason;
+  };
+  const auto answer = [](Situation& one) -> control::LauncherStatus& {
+    return *one.launcher->status;
+  };
+  const std::vector<Row> table = {
+      {"trains",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kRunning;
+         answer(one).world_size = 3;
+         answer(one).epoch = {1, 1};
+       },
+       api::kStateRunning, api::kReasonTraining},
+      {"trains with fewer",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kRunning;
+         answer(one).world_size = 2;
+         answer(one).epoch = {1, 2};
+         answer(one).workers[2].member = false;
+         one.outlook.worker_lost = true;
+       },
+       api::kStateRunning, api::kReasonWorkerLost},
+      {"an image is missing",
+       [&](Situation& one) {
+         one.observed = SceneBuilder(one.job)
+                            .Launcher()
+                            .Workers(2)
+                            .With(PodBuilder::Worker(2).Waiting("ErrImagePull", "not found"))
+                            .Build();
+       },
+       api::kStateStarting, "ErrImagePull"},
+      {"loads", [&](Situation&) {}, api::kStateStarting, api::kReasonStarting},
+      {"pauses",
+       [&](Situation& one) {
+         answer(one).phase = control::LauncherPhase::kPaused;
+         answer(one).pause_reason = control::kPauseBelowMinReplicas;
+         answer(one).epoch = {1, 2};
+         answer(one).workers[2].ready = false;
+       },
+       api::kStatePaused, control::kPauseBelowMinReplicas},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    row.change(situation);
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    EXPECT_EQ(status.state, row.state) << row.name;
+    EXPECT_EQ(status.reason, row.reason) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,102 @@
+#include "operator/job/policy/status_write_policy.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/builders/plan_scene.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::EventReasons;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::RunningJob;
+using ringmaster::testing::RunningWorld;
+using ringmaster::testing::Scene;
+using ringmaster::testing::SceneBuilder;
+using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::IsEmpty;
+
+// A job that trains and whose status says so.
+Scene Written() {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+  scene.job.status = scene.Make().status;
+  return scene;
+}
+
+// What it reports at the n-th question, and what the operator makes of it.
+Plan Ask(Scene& scene, int n) {
+  control::LauncherStatus answer = RunningWorld(3);
+  answer.epoch.number = 100 + n;
+  answer.message = "message " + std::to_string(n);
+  answer.phase = n % 2 == 0 ? control::LauncherPhase::kStarting : control::LauncherPhase::kRunning;
+  answer.failures.push_back(
+      {.rank = 1, .pod_uid = "uid-worker-1", .start = std::to_string(n), .exit_code = 1});
+  scene.Answers(answer);
+  const Plan plan = scene.Make();
+  if (plan.write_status) {
+    if (plan.of_reports) scene.memory.reports.Spend(scene.now);
+    scene.job.status = plan.status;
+  }
+  return plan;
+}
+
+TEST(StatusWritePolicy, ALauncherThatReportsAnythingElseAtEveryQuestionIsWrittenEveryFiveSeconds) {
+  Scene scene = Written();
+  int writes = 0;
+  for (int n = 0; n < 600; ++n) {
+    writes += Ask(scene, n).write_status ? 1 : 0;
+    scene.now += seconds(1);
+  }
+
+  EXPECT_LE(writes, ReportBudget::kAtOnce + 600 / 5);
+  EXPECT_GE(writes, 600 / 5);
+}
+
+TEST(StatusWritePolicy, AReportThatHasToWaitTakesItsEventsAlongAndIsLookedAtInTime) {
+  Scene scene = Written();
+  for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);
+  scene.now += seconds(2);
+
+  const Plan held = Ask(scene, 1001);
+
+  EXPECT_FALSE(held.write_status);
+  EXPECT_THAT(held.events, IsEmpty());
+  ASSERT_TRUE(held.requeue_after.has_value());
+  EXPECT_LE(*held.requeue_after, seconds(3));
+
+  scene.now += seconds(3);
+  EXPECT_TRUE(Ask(scene, 1001).write_status);
+}
+
+TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
+  Scene scene = Written();
+  for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);
+  scene.observed = SceneBuilder(scene.job)
+                       .Launcher()
+                       .Workers(2)
+                       .With(PodBuilder::Worker(2).Ended(1, "Error"))
+                       .Build();
+
+  const Plan plan = Ask(scene, 1001);
+
+  EXPECT_TRUE(plan.write_status);
+  EXPECT_FALSE(plan.of_reports);
+  EXPECT_THAT(EventReasons(plan), Contains(api::kEventWorkerReplaced));
+}
+
+TEST(StatusWritePolicy, AnEndDoesNotWait) {
+  Scene scene = Written();
+  for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);
+  control::Verdict verdict;
+  verdict.reason = control::kReasonRankFailed;
+  scene.observed =
+      SceneBuilder(scene.job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(3).Build();
+
+  EXPECT_TRUE(Ask(scene, 1001).write_status);
+}
+
+}  // namespace
+}  // namespace ringmaster::job

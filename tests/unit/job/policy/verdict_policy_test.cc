@@ -1,0 +1,127 @@
+#include "operator/job/policy/verdict_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
+
+namespace ringmaster::job {
+namespace {
+
+using ringmaster::testing::JobBuilder;
+using ringmaster::testing::PodBuilder;
+using ringmaster::testing::SceneBuilder;
+
+constexpr char kNowText[] = "2026-11-20T10:00:00Z";
+
+TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
+  struct VerdictCase {
+    PodBuilder pod;
+    bool ends;
+  };
+  const VerdictCase table[] = {
+      {PodBuilder::Worker(0), false},
+      {PodBuilder::Worker(0).Waiting("ContainerCreating", ""), false},
+      {PodBuilder::Worker(0).Waiting("ErrImagePull", "no such file or directory"), false},
+      {PodBuilder::Worker(0).Waiting("ImagePullBackOff", ""), false},
+      {PodBuilder::Worker(0).Waiting("CreateContainerError", "context deadline exceeded"), false},
+      {PodBuilder::Worker(0).Waiting("CreateContainerError",
+                                     "exec: \"x\": executable file not found in $PATH"),
+       true},
+      {PodBuilder::Worker(0).Waiting("CreateContainerConfigError", "configmap \"x\" not found"),
+       true},
+      {PodBuilder::Worker(0).Waiting("CreateContainerConfigError",
+                                     "failed to sync configmap cache"),
+       false},
+      {PodBuilder::Worker(0).Waiting("CreateContainerConfigError",
+                                     "services have not yet been read at least once, cannot "
+                                     "construct envvars"),
+       false},
+      {PodBuilder::Worker(0).Waiting(
+           "RunContainerError", "error during container init: exec: \"/x\": permission denied"),
+       true},
+      {PodBuilder::Worker(0).Ended(128, "StartError",
+                                   "error running hook: nvidia-container-cli: load library failed: "
+                                   "libnvidia-ml.so.1: no such file or directory"),
+       false},
+      {PodBuilder::Worker(0).Waiting("InvalidImageName", "bad"), true},
+      {PodBuilder::Worker(0).Ended(
+           128, "StartError", "exec: \"ringmaster-agent\": executable file not found in $PATH"),
+       true},
+      {PodBuilder::Worker(0).Ended(128, "StartError", "cgroup is gone"), false},
+      {PodBuilder::Worker(0).Ended(1, "Error", "no such file or directory"), false},
+  };
+  for (const VerdictCase& row : table) {
+    const api::TrainingJob job = JobBuilder().Term(1).Build();
+    const PodPtr pod = row.pod.Build();
+
+    const auto outcome =
+        JudgeOutcome({}, SceneBuilder(job).Launcher().With(row.pod).Build(), false, kNowText);
+
+    EXPECT_EQ(outcome.has_value(), row.ends)
+        << pod->container.waiting_reason << " " << pod->container.ended_message;
+    if (outcome) {
+      EXPECT_FALSE(outcome->succeeded);
+      EXPECT_NE(outcome->message.find("digits-worker-0 on node node-1"), std::string::npos);
+    }
+  }
+}
+
+TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  const auto message = [&](const PodBuilder& pod) {
+    return JudgeOutcome({}, SceneBuilder(job).With(pod).Build(), false, kNowText)->message;
+  };
+
+  EXPECT_NE(message(PodBuilder::Worker(0).Ended(
+                        128, "StartError",
+                        "exec: \"ringmaster-agent\": executable file not found in $PATH"))
+                .find("Its image has no ringmaster-agent"),
+            std::string::npos);
+  EXPECT_NE(message(PodBuilder::Launcher(1).Waiting(
+                        "RunContainerError",
+                        "exec: \"ringmaster-launcher\": executable file not found in $PATH"))
+                .find("use an image that is built from ringmaster-worker"),
+            std::string::npos);
+  EXPECT_EQ(message(PodBuilder::Worker(0).Waiting("CreateContainerError",
+                                                  "exec: \"sidecar\": executable file not found"))
+                .find("Its image"),
+            std::string::npos);
+}
+
+TEST(VerdictPolicy, APodThatCannotStartDoesNotEndAJobThatHasTrained) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  const Observed observed =
+      SceneBuilder(job)
+          .Launcher()
+          .With(PodBuilder::Worker(0).Waiting("CreateContainerConfigError", "no secret"))
+          .Build();
+
+  EXPECT_TRUE(JudgeOutcome({}, observed, false, kNowText).has_value());
+  EXPECT_FALSE(JudgeOutcome({}, observed, true, kNowText).has_value());
+}
+
+TEST(VerdictPolicy, SuccessOfAnEarlierLauncherStandsButItsFailureDoesNot) {
+  const api::TrainingJob job = JobBuilder().Term(2).Build();
+  const auto with = [&](bool succeeded) {
+    return JudgeOutcome({},
+                        SceneBuilder(job)
+                            .With(PodBuilder::Launcher(1).EndedWith(
+                                {.succeeded = succeeded, .reason = "RankFailed"}))
+                            .Launcher()
+                            .Build(),
+                        true, kNowText);
+  };
+
+  EXPECT_TRUE(with(true).has_value());
+  EXPECT_FALSE(with(false).has_value());
+}
+
+TEST(VerdictPolicy, LogLinesAreNoVerdict) {
+  const PodPtr launcher =
+      PodBuilder::Launcher(1).Ended(1, "Error", "terminate called\n{\"a\": 1}").Build();
+
+  EXPECT_FALSE(VerdictOf(*launcher).has_value());
+}
+
+}  // namespace
+}  // namespace ringmaster::job

@@ -1,0 +1,200 @@
+// Worlds that follow each other over NCCL: what each rank calls to make the next communicator.
+
+#include <array>
+#include <set>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/comm/nccl/fake_nccl.h"
+#include "tests/unit/trainer/memory_store.h"
+#include "worker/trainer/comm/nccl/nccl_communicator.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+
+class NcclWorldsTest : public ::testing::Test {
+ protected:
+  // The given processes form the next world, in this order, and meet once; one that breaks is
+  // aborted then. Returns how many met.
+  int Form(const std::vector<std::size_t>& processes, bool broken = false) {
+    ++epoch;
+    std::atomic<int> succeeded = 0;
+    RunRanks(static_cast<int>(processes.size()), [&](World world) {
+      world.epoch = {.term = 1, .number = epoch};
+      FakeRank& process = ranks[processes[static_cast<std::size_t>(world.rank)]];
+      NcclCommunicator communicator(process.runtime, world, In(kSoon), left_behind);
+      if (communicator.Barrier(In(kSoon))->Wait().ok()) ++succeeded;
+      if (broken) communicator.Abort("a rank was lost");
+    });
+    return succeeded;
+  }
+
+  int64_t epoch = 0;
+  std::array<FakeRank, 3> ranks;
+  LeftBehind left_behind;  // ends before what its threads use
+};
+
+TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
+  std::atomic<int> confirmed = 0;
+  const auto confirm_twice = [&](World world) {
+    world.epoch = {.term = 1, .number = epoch};
+    NcclCommunicator communicator(ranks[static_cast<std::size_t>(world.rank)].runtime, world,
+                                  In(kSoon), left_behind);
+    for (int i = 0; i < 2; ++i) {
+      if (communicator.Confirm(In(kSoon))->Wait().ok()) ++confirmed;
+    }
+  };
+  epoch = 1;
+  RunRanks(3, confirm_twice);
+  epoch = 2;
+  RunRanks(3, confirm_twice);
+  EXPECT_EQ(confirmed, 12);
+  const std::vector<uint64_t> given = ranks[0].nccl.summed();
+  EXPECT_EQ(std::set<uint64_t>(given.begin(), given.end()).size(), 4U) << "no two are alike";
+  EXPECT_EQ(ranks[1].nccl.summed(), given);
+
+  for (FakeRank& rank : ranks) rank.nccl.peer_gave_nothing = true;
+  epoch = 3;
+  RunRanks(3, confirm_twice);
+  EXPECT_EQ(confirmed, 12);
+}
+
+TEST_F(NcclWorldsTest, ALostRankIsShrunkAwayAndTheParentAborted) {
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+
+  ASSERT_EQ(Form({0, 2}), 2);
+
+  EXPECT_THAT(ranks[2].nccl.calls(), ElementsAre("init 2/3", "all_reduce", "revoke",
+                                                 "shrink 0 [1,]", "abort", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, LeavingAtABoundaryShrinksAfterAnAbort) {
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+
+  ASSERT_EQ(Form({0, 1}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/3", "all_reduce", "shrink 1 [2,]", "abort", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AJoinerGrowsAHealthyParent) {
+  ASSERT_EQ(Form({0, 1}), 2);
+
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/2", "all_reduce", "grow id",
+                                                 "grow -1/3 id", "abort", "all_reduce"));
+  EXPECT_THAT(ranks[1].nccl.calls(),
+              ElementsAre("init 1/2", "all_reduce", "grow -1/3", "abort", "all_reduce"));
+  EXPECT_THAT(ranks[2].nccl.calls(), ElementsAre("grow 2/3 joins id", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AJoinerAfterAFaultMeansANewOne) {
+  ASSERT_EQ(Form({0, 1}, /*broken=*/true), 2);
+
+  ASSERT_EQ(Form({0, 2}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/2", "all_reduce", "revoke", "abort", "init 0/2", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AfterAShrinkThatFailedTheNextIsNew) {
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+  for (FakeRank& rank : ranks) rank.nccl.shrink_result = NcclResult::kInternalError;
+
+  EXPECT_EQ(Form({0, 1}), 0);
+  EXPECT_EQ(Form({0, 1}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/3", "all_reduce", "revoke", "shrink 0 [2,]", "abort", "init 0/2",
+                          "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, EachWorldRegistersOnceBeforeItsFirstOperation) {
+  for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
+
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+  ASSERT_EQ(Form({0, 1}), 2);
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+  ASSERT_EQ(Form({0, 2}, /*broken=*/true), 2);
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/3", "register 64", "all_reduce", "revoke",                //
+                          "shrink 0 [2,]", "abort", "register 64", "all_reduce",            //
+                          "grow id", "grow -1/3 id", "abort", "register 64", "all_reduce",  //
+                          "shrink 1 [1,]", "abort", "register 64", "all_reduce", "revoke",  //
+                          "abort", "init 0/3", "register 64", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, NobodyRegistersWhereOneRankCannot) {
+  ranks[1].nccl.memory_result = NcclResult::kUnhandledCudaError;
+  for (FakeRank& rank : ranks) rank.runtime->MakeRegistered(64);
+
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+  ASSERT_EQ(Form({0, 2}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/3", "all_reduce", "shrink 1 [1,]", "abort",
+                                                 "register 64", "all_reduce"));
+  EXPECT_FALSE(ranks[1].nccl.Called("register 64"));
+}
+
+TEST_F(NcclWorldsTest, AfterARegistrationThatFailedNobodyRegisters) {
+  for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
+  ranks[1].nccl.register_result = NcclResult::kInvalidArgument;
+
+  EXPECT_LT(Form({0, 1}), 2)
+      << "what the other ranks registered may not be used without this one's";
+  EXPECT_EQ(Form({0, 1}), 2);
+
+  EXPECT_EQ(std::ranges::count(ranks[0].nccl.calls(), "register 64"), 1);
+  EXPECT_THAT(ranks[1].nccl.calls(),
+              ElementsAre("init 1/2", "register 64", "abort", "init 1/2", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AWorldOfOneRegistersNothing) {
+  ASSERT_NE(ranks[0].runtime->MakeRegistered(64), nullptr);
+
+  ASSERT_EQ(Form({0}), 1);
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/1", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AnOlderNcclHasNoMemoryToRegister) {
+  FakeRank old(22809);
+
+  EXPECT_EQ(old.runtime->MakeRegistered(64), nullptr);
+}
+
+TEST_F(NcclWorldsTest, NothingIsLeftAtTheEnd) {
+  for (FakeRank& rank : ranks) rank.runtime->MakeRegistered(64);
+  Form({0, 1, 2}, /*broken=*/true);
+  Form({0, 1});
+  for (FakeRank& rank : ranks) rank.runtime.reset();
+
+  for (FakeRank& rank : ranks) EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
+TEST_F(NcclWorldsTest, RankZeroNamesTheOnlyRankThatDoesNotCome) {
+  World world;
+  world.size = 3;
+  world.store = std::make_shared<MemoryStore>();
+  World other = world;
+  other.rank = 1;
+  const Deadline deadline = In(std::chrono::milliseconds(200));
+  NcclCommunicator second(ranks[1].runtime, other, deadline, left_behind);
+  NcclCommunicator first(ranks[0].runtime, world, deadline, left_behind);
+
+  const Result<void> waited = first.Barrier(In(kSoon))->Wait();
+
+  ASSERT_FALSE(waited.ok());
+  EXPECT_EQ(waited.error().kind, ErrorKind::kTimeout);
+  EXPECT_EQ(first.LostPeer(), 2);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

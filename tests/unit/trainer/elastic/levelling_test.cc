@@ -1,0 +1,150 @@
+#include "worker/trainer/elastic/levelling.h"
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/elastic/memory_communicator.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One rank's state before and after, and what levelling said.
+struct Rank {
+  HeldState held;
+  float value = 0;  // of all its numbers
+  uint64_t fingerprint = 7;
+  int broadcasts = -1;
+  bool flip = false;
+
+  std::vector<float> parameters = std::vector<float>(100);
+  std::vector<float> velocity = std::vector<float>(30);
+  Result<Adopted> adopted = Error{};
+  std::size_t largest_broadcast = 0;
+};
+
+constexpr std::size_t kPiece = 64;
+
+void Level(std::vector<Rank>& ranks) {
+  const auto hub = std::make_shared<MemoryCommunicator::Hub>(static_cast<int>(ranks.size()));
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Rank& rank = ranks[i];
+      std::iota(rank.parameters.begin(), rank.parameters.end(), rank.value);
+      std::iota(rank.velocity.begin(), rank.velocity.end(), -rank.value);
+      const SystemClock clock;
+      MemoryCommunicator communicator(hub, static_cast<int>(i), rank.broadcasts, rank.flip);
+      Levelling levelling({rank.parameters, rank.velocity}, rank.held, clock,
+                          {.fingerprint = rank.fingerprint,
+                           .timeout = std::chrono::seconds(60),
+                           .piece_bytes = kPiece});
+      rank.adopted = levelling.Run(communicator);
+      rank.largest_broadcast = communicator.largest_broadcast();
+    });
+  }
+}
+
+Rank At(control::Epoch epoch, int64_t step, float value) {
+  Rank rank;
+  rank.held.version = {.epoch = epoch, .step = step};
+  rank.held.origin = step > 0 ? StateOrigin::kTraining : StateOrigin::kStart;
+  rank.value = value;
+  return rank;
+}
+
+TEST(StateVersion, AHigherEpochWinsOverMoreSteps) {
+  EXPECT_LT((StateVersion{{1, 9}, 100}), (StateVersion{{2, 1}, 7}));
+  EXPECT_LT((StateVersion{{1, 1}, 7}), (StateVersion{{1, 2}, 6}));
+  EXPECT_LT((StateVersion{{1, 1}, 6}), (StateVersion{{1, 1}, 7}));
+  EXPECT_LT(StateVersion{}, (StateVersion{{1, 1}, 1}));
+}
+
+TEST(Levelling, EqualRanksSendNothing) {
+  std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({1, 1}, 5, 1)};
+
+  Level(ranks);
+
+  for (const Rank& rank : ranks) {
+    ASSERT_TRUE(rank.adopted.ok());
+    EXPECT_EQ(rank.adopted->held.version, ranks[0].held.version);
+    EXPECT_EQ(rank.adopted->source, -1);
+    EXPECT_EQ(rank.largest_broadcast, 0U);
+  }
+}
+
+TEST(Levelling, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPieces) {
+  std::vector<Rank> ranks = {At({}, 0, 1), At({1, 2}, 6, 2), At({1, 1}, 9, 3), At({1, 2}, 6, 2)};
+
+  Level(ranks);
+
+  for (const Rank& rank : ranks) {
+    ASSERT_TRUE(rank.adopted.ok());
+    EXPECT_EQ(rank.adopted->held.version, (StateVersion{{1, 2}, 6}));
+    EXPECT_EQ(rank.adopted->source, 1);
+    EXPECT_EQ(rank.adopted->changed, rank.value != 2);
+    EXPECT_EQ(rank.parameters, ranks[1].parameters);
+    EXPECT_EQ(rank.velocity, ranks[1].velocity);
+    EXPECT_EQ(rank.largest_broadcast, kPiece);
+  }
+}
+
+TEST(Levelling, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
+  std::vector<Rank> fresh = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 2)};
+  std::vector<Rank> trained = {At({}, 0, 1), At({1, 1}, 5, 1), At({1, 1}, 5, 2)};
+  std::vector<Rank> flags = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 1)};
+  flags[1].fingerprint = 8;
+  struct Case {
+    std::vector<Rank>& ranks;
+    const char* says;
+  };
+  const Case cases[] = {
+      {fresh, "rank 2 has other parameters after the same 0 steps than rank 0"},
+      {trained, "rank 2 has other parameters after the same 5 steps than rank 1"},
+      {flags, "rank 1 has other flags or other data"},
+  };
+
+  for (const Case& c : cases) {
+    Level(c.ranks);
+
+    for (const Rank& rank : c.ranks) {
+      ASSERT_FALSE(rank.adopted.ok());
+      EXPECT_EQ(rank.adopted.error().kind, ErrorKind::kInvalid);
+      EXPECT_THAT(rank.adopted.error().message, HasSubstr(c.says));
+    }
+  }
+}
+
+TEST(Levelling, ALossHalfWayLeavesTheStateUntouched) {
+  for (const int broadcasts : {0, 3, 8}) {  // 7 pieces of parameters, 2 of velocity
+    std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2), At({}, 0, 2)};
+    ranks[2].broadcasts = broadcasts;
+
+    Level(ranks);
+
+    EXPECT_FALSE(ranks[1].adopted.ok());
+    EXPECT_EQ(ranks[1].parameters[0], 2);
+    EXPECT_EQ(ranks[1].velocity[0], -2);
+    EXPECT_EQ(ranks[0].parameters[0], 1);
+  }
+}
+
+TEST(Levelling, AStateThatArrivesDamagedIsNotTakenOver) {
+  std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2)};
+  ranks[1].flip = true;
+
+  Level(ranks);
+
+  ASSERT_FALSE(ranks[1].adopted.ok());
+  EXPECT_EQ(ranks[1].adopted.error().kind, ErrorKind::kUnavailable);
+  EXPECT_THAT(ranks[1].adopted.error().message, HasSubstr("damaged"));
+  EXPECT_EQ(ranks[1].parameters[0], 2);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

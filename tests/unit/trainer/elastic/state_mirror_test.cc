@@ -1,0 +1,83 @@
+// A state on a device: what levels and keeps it sees the device's values and gives it new ones.
+
+#include "worker/trainer/elastic/state_mirror.h"
+
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/elastic/memory_communicator.h"
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
+#include "worker/trainer/elastic/levelling.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::Each;
+
+// Its device is memory that nobody else sees.
+class FakeDeviceState final : public StateMirror {
+ public:
+  explicit FakeDeviceState(float value) : device(10, value), host(10, -1) {}
+
+  void Pull() override { host = device; }
+  void Push() override { device = host; }
+  TrainableState view() { return {host}; }
+
+  std::vector<float> device;
+  std::vector<float> host;
+};
+
+HeldState At(int64_t step) {
+  return {.version = {.epoch = {1, 1}, .step = step}, .origin = StateOrigin::kTraining};
+}
+
+TEST(StateMirror, LevellingMovesTheStateFromDeviceToDevice) {
+  FakeDeviceState ahead(7);
+  FakeDeviceState behind(3);
+  const auto hub = std::make_shared<MemoryCommunicator::Hub>(2);
+  const SystemClock clock;
+  const auto level = [&](FakeDeviceState& state, int rank, int64_t step) {
+    MemoryCommunicator communicator(hub, rank, -1, false);
+    Levelling levelling(state.view(), At(step), clock,
+                        {.timeout = std::chrono::seconds(60), .mirror = &state});
+    EXPECT_TRUE(levelling.Run(communicator).ok());
+  };
+
+  {
+    const std::jthread other([&] { level(ahead, 1, 5); });
+    level(behind, 0, 4);
+  }
+
+  EXPECT_THAT(behind.device, Each(7));
+  EXPECT_THAT(ahead.device, Each(7));
+}
+
+TEST(StateMirror, SnapshotsAreOfTheDevicesStateAndRestoreIt) {
+  const TemporaryFolder folder;
+  const auto membership = MakeSingleMembership();
+  const SystemClock clock;
+  FakeDeviceState before(7);
+  FakeDeviceState after(0);
+  const auto keeper = [&](FakeDeviceState& state) {
+    return StateKeeper::Open({.checkpoints = {},
+                              .snapshot_folder = folder.path(),
+                              .identity = {.run = "run", .model = "m", .shaping = ""},
+                              .mirror = &state},
+                             state.view(), *membership, clock);
+  };
+
+  (*keeper(before))->Applied(World{}, At(5));
+  const Result<HeldState> restored = (*keeper(after))->Restore(HeldState{}, true);
+
+  ASSERT_TRUE(restored.ok());
+  EXPECT_EQ(restored->version.step, 5);
+  EXPECT_THAT(after.device, Each(7));
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

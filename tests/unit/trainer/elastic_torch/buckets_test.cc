@@ -1,0 +1,154 @@
+#include "worker/trainer/elastic_torch/buckets.h"
+
+#include <span>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+// Three layers in a row, with weights of 6, 12 and 4 elements.
+struct Model {
+  std::vector<at::Tensor> parameters;
+
+  Model() {
+    const auto leaf = [](at::IntArrayRef sizes) {
+      int64_t count = 1;
+      for (const int64_t size : sizes) count *= size;
+      return at::arange(1, count + 1, at::kFloat).div(10).view(sizes).requires_grad_(true);
+    };
+    parameters = {leaf({3, 2}), leaf({4, 3}), leaf({1, 4})};
+  }
+
+  at::Tensor Loss(const at::Tensor& input) const {
+    at::Tensor x = input;
+    for (const at::Tensor& weight : parameters) x = at::tanh(at::linear(x, weight));
+    return x.sum();
+  }
+};
+
+at::Tensor Input() { return at::arange(0, 10, at::kFloat).view({5, 2}).div(7); }
+
+TEST(Buckets, GradientsEqualPlainAutograd) {
+  const Model plain;
+  plain.Loss(Input()).backward();
+  Model bucketed;
+  Buckets buckets(bucketed.parameters, {.first_bytes = 16, .bytes = 40});
+
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second step does not add to the first
+    buckets.Arm([](int) {});
+    bucketed.Loss(Input()).backward();
+    buckets.Flush();
+  }
+
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+    EXPECT_TRUE(at::equal(bucketed.parameters[i].grad(), plain.parameters[i].grad())) << i;
+    EXPECT_TRUE(at::equal(bucketed.parameters[i], plain.parameters[i])) << i;
+  }
+}
+
+TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
+  Model model;
+  std::vector<float> given(26, 7);
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 4},
+                  [&](std::size_t bytes) -> void* {
+                    EXPECT_EQ(bytes, given.size() * sizeof(float));
+                    return given.data();
+                  });
+
+  EXPECT_THAT(given, Each(0));
+  model.Loss(Input()).backward();
+  buckets.SetScalar(3, 5);
+
+  EXPECT_EQ(buckets.Bucket(0).memory().data(), std::as_bytes(std::span(given)).data());
+  EXPECT_EQ(given[0], model.parameters[2].grad().view(-1)[0].item<float>());
+  EXPECT_NE(given[0], 0);
+  EXPECT_EQ(given.back(), 5);
+}
+
+TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
+  Model model;
+  const Buckets buckets(model.parameters, {});
+
+  EXPECT_EQ(buckets.flat_parameters().numel(), 22);
+  EXPECT_EQ(buckets.flat_parameters()[0].item<float>(),
+            model.parameters[2].view(-1)[0].item<float>());
+  buckets.flat_parameters().fill_(5);
+  EXPECT_EQ(model.parameters[0].view(-1)[3].item<float>(), 5);
+}
+
+TEST(Buckets, AveragesStayTogetherBesideTheScalars) {
+  Model model;  // the first parameter, of 6 values, and the second, of 12, are averages
+  Buckets buckets(model.parameters, {.first_bytes = 4, .bytes = 4, .scalars = 3, .averages = 18});
+
+  EXPECT_EQ(buckets.count(), 1) << "a bucket of nothing but averages is none";
+  EXPECT_EQ(buckets.Bucket(0).count, 25U);
+  EXPECT_EQ(buckets.exact_count(), 21U);
+  EXPECT_EQ(buckets.weight_gradients().numel(), 4);
+  EXPECT_EQ(buckets.weight_gradients().data_ptr(), buckets.flat_gradients().data_ptr());
+}
+
+TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 2});
+  ASSERT_EQ(buckets.count(), 3);
+  std::vector<int> ready;
+  std::vector<bool> later_gradients_were_missing;
+
+  buckets.Arm([&](int index) {
+    ready.push_back(index);
+    later_gradients_were_missing.push_back(model.parameters[0].grad().abs().sum().item<float>() ==
+                                           0);
+  });
+  model.Loss(Input()).backward();
+
+  EXPECT_THAT(ready, ElementsAre(0, 1, 2));
+  EXPECT_THAT(later_gradients_were_missing, ElementsAre(true, true, false));
+  buckets.Flush();
+  EXPECT_EQ(ready.size(), 3U);
+}
+
+TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
+  std::vector<int> ready;
+
+  buckets.Arm([&](int index) { ready.push_back(index); });
+  model.parameters[0].sum().backward();  // the last bucket alone; it waits for its turn
+  EXPECT_TRUE(ready.empty());
+  buckets.Flush();
+
+  EXPECT_THAT(ready, ElementsAre(0, 1, 2));
+}
+
+TEST(Buckets, ScalarsTravelWithTheLastBucket) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 3});
+
+  buckets.SetScalar(2, 8);
+
+  EXPECT_EQ(buckets.Bucket(0).count, 4U);
+  EXPECT_EQ(buckets.Bucket(1).count, 12U);
+  EXPECT_EQ(buckets.Bucket(2).count, 6U + 3U);
+  EXPECT_EQ(buckets.ReadScalars()[2], 8);
+  buckets.Arm([](int) {});
+  EXPECT_EQ(buckets.ReadScalars()[2], 0);
+}
+
+TEST(Buckets, ParametersOutliveThem) {
+  Model model;
+  { const Buckets buckets(model.parameters, {}); }
+
+  model.Loss(Input()).backward();
+
+  EXPECT_GT(model.parameters[0].grad().abs().sum().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

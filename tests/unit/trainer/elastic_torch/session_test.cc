@@ -1,0 +1,158 @@
+#include "worker/trainer/elastic_torch/session.h"
+
+#include <array>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/training_world.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSessionSeed = 3;
+
+// One step of a rank, up to the reduction.
+Result<std::optional<StepResult>> ReduceOneStep(TestRank& rank) {
+  rank.workload->Load(0, rank.session.share());
+  rank.session.Begin();
+  const Result<double> loss = rank.workload->Forward(rank.session.collectives());
+  if (!loss.ok()) return loss.error();
+  rank.session.SetLoss(*loss);
+  const Result<void> computed = rank.workload->Backward(rank.session.collectives());
+  if (!computed.ok()) return computed.error();
+  return rank.session.Reduce();
+}
+
+TEST(Session, DividesGradientsByTheGlobalBatchOnce) {
+  constexpr int64_t kSessionBatch = 6;
+  TestRank alone(World{}, kSessionBatch, kSessionSeed);
+  ASSERT_TRUE(alone.session.Join().ok());
+
+  const auto reduced = ReduceOneStep(alone);
+
+  ASSERT_TRUE(reduced.ok() && reduced->has_value());
+  const at::Tensor mean = alone.buckets.flat_gradients().clone();
+  alone.buckets.Arm([](int) {});
+  alone.workload->Load(0, {0, kSessionBatch});
+  LoneCollectives nobody;
+  EXPECT_NEAR((*reduced)->loss, *alone.workload->Forward(nobody) / kSessionBatch, 1e-6);
+  EXPECT_TRUE(alone.workload->Backward(nobody).ok());
+  EXPECT_TRUE(at::allclose(mean, alone.buckets.flat_gradients() / kSessionBatch, 1e-6, 1e-8));
+}
+
+TEST(Session, ComputingMayAskTheOtherRanks) {
+  RunRanks(3, [&](const World& world) {
+    TestRank rank(world, 6, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    rank.session.Begin();
+    StepCollectives& others = rank.session.collectives();
+    std::vector<float> largest{static_cast<float>(world.rank)};
+    std::array<int, 3> ranks{};
+
+    ASSERT_TRUE(others.AllReduce(std::span(largest), ReduceOp::kMax).ok());
+    ASSERT_TRUE(others
+                    .AllGather(std::as_bytes(std::span(&world.rank, 1)),
+                               std::as_writable_bytes(std::span(ranks)))
+                    .ok());
+
+    EXPECT_EQ(largest[0], 2);
+    EXPECT_THAT(ranks, ::testing::ElementsAre(0, 1, 2));
+    EXPECT_FALSE(rank.session.step_broken());
+    EXPECT_TRUE(rank.session.Reduce().ok());
+  });
+}
+
+TEST(Session, AStepWhoseComputingLosesAPeerDoesNotHappen) {
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, 4, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    if (world.rank == 1) return;  // goes away
+    rank.session.Begin();
+    std::vector<float> values(1);
+
+    EXPECT_FALSE(rank.session.collectives().AllReduce(std::span(values), ReduceOp::kSum).ok());
+
+    EXPECT_TRUE(rank.session.step_broken());
+    const auto reduced = rank.session.Reduce();
+    ASSERT_FALSE(reduced.ok());  // this world never changes
+    EXPECT_EQ(reduced.error().reason, kPeerLost);
+    EXPECT_EQ(rank.session.applied_steps(), 0);
+  });
+}
+
+TEST(Session, ARankWithoutSamplesTakesPart) {
+  constexpr int64_t kSessionBatch = 2;  // three ranks: the shares are 0, 1 and 1
+  std::vector<at::Tensor> gradients(3);
+  RunRanks(3, [&](const World& world) {
+    TestRank rank(world, kSessionBatch, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    const auto reduced = ReduceOneStep(rank);
+    ASSERT_TRUE(reduced.ok()) << reduced.error().message;
+    gradients[static_cast<std::size_t>(world.rank)] = rank.buckets.flat_gradients().clone();
+  });
+
+  EXPECT_EQ(ShareOf(0, 3, kSessionBatch).size(), 0);
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+  EXPECT_TRUE(at::equal(gradients[0], gradients[2]));
+  EXPECT_GT(gradients[0].abs().sum().item<float>(), 0);
+}
+
+TEST(Session, RefusesRanksWithOtherParameters) {
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, 4, kSessionSeed + static_cast<uint64_t>(world.rank));
+
+    const Result<void> joined = rank.session.Join();
+
+    ASSERT_FALSE(joined.ok());
+    EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(joined.error().message, HasSubstr("other parameters"));
+    EXPECT_THAT(joined.error().message, HasSubstr("rank 1"));
+  });
+}
+
+TEST(Session, RefusesRanksWithOtherFlags) {
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, 4, kSessionSeed, {}, static_cast<uint64_t>(world.rank));
+
+    const Result<void> joined = rank.session.Join();
+
+    ASSERT_FALSE(joined.ok());
+    EXPECT_THAT(joined.error().message, HasSubstr("other flags or other data"));
+  });
+}
+
+TEST(Session, ALostPeerFailsTheStepAndLeavesTheParameters) {
+  RunRanks(2, [&](const World& world) {
+    TestRank rank(world, 4, kSessionSeed);
+    ASSERT_TRUE(rank.session.Join().ok());
+    if (world.rank == 1) return;
+    const at::Tensor before = rank.buckets.flat_parameters().clone();
+
+    const auto reduced = ReduceOneStep(rank);
+
+    ASSERT_FALSE(reduced.ok());
+    EXPECT_THAT(reduced.error().message, HasSubstr("reducing step 1"));
+    EXPECT_TRUE(at::equal(before, rank.buckets.flat_parameters()));
+    EXPECT_EQ(reduced.error().reason, kPeerLost);
+    EXPECT_EQ(rank.session.applied_steps(), 0);
+  });
+}
+
+TEST(RateAt, FallsFromTheLearningRateTowardsZero) {
+  const SgdOptions cosine{
+      .learning_rate = 0.1, .momentum = 0, .schedule = RateSchedule::kCosine, .total_steps = 10};
+  const SgdOptions constant{
+      .learning_rate = 0.1, .momentum = 0, .schedule = RateSchedule::kConstant, .total_steps = 10};
+
+  EXPECT_DOUBLE_EQ(RateAt(cosine, 0), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(cosine, 5), 0.05);
+  EXPECT_LT(RateAt(cosine, 9), 0.003);
+  EXPECT_DOUBLE_EQ(RateAt(constant, 9), 0.1);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

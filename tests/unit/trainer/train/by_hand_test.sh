@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Ranks that are started by hand, without an agent: by_hand_test.sh <ringmaster-train> <ringmaster-audit> <merge_timelines.py>
+#
+# Two ranks have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines make one picture; who loses
+# its peer ends with 75 and names it, and who is told to end with 143; both write their timelines.
+set -euo pipefail
+train=$1 audit=$2 merge=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMP_NUM_THREADS=1
+
+fail() {
+  echo "by_hand_test.sh: $1" >&2
+  exit 1
+}
+
+digits=(--device=cpu --generated-samples=256 --global-batch=96 --seed=3 --log-every=1)
+
+at_step_three() { # step log: waits for it
+  for _ in $(seq 1200); do
+    ! grep -s '"step":3' "$1" >/dev/null || return 0
+    sleep 0.05
+  done
+  fail "no third step after a minute"
+}
+
+echo "# two ranks over Gloo and through memory"
+for transport in gloo shared-memory; do
+  mkdir "$folder/$transport"
+  pids=()
+  for rank in 0 1; do
+    "$train" --world-size=2 --rank=$rank --store="$folder/store-$transport" --transport=$transport "${digits[@]}" \
+      --steps=8 --audit-log="$folder/$transport" --step-log="$folder/steps" --timeline="$folder/timeline-$transport" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || fail "the training over $transport failed"; done
+  grep '"summary"' "$folder/steps" >/dev/null || fail "no summary was written over $transport"
+  python3 "$merge" "$folder/timeline-$transport" >"$folder/trace"
+  jq -e 'def of($name): .traceEvents | map(select(.name == $name));
+    (of("process_name") | map(.args.name)) == ["rank 0 static/0/1", "rank 1 static/1/1"]
+    and ([of("data", "compute", "forward", "allreduce") | map(select(.args.step == 8).pid) | unique == [0, 1]] | all)' \
+    "$folder/trace" >/dev/null || { head -c 2000 "$folder/trace"; fail "the ranks' timelines over $transport make no picture"; }
+done
+"$audit" "$folder/gloo" --compare "$folder/shared-memory" || fail "parameters over Gloo and through memory differ"
+
+echo "# a rank that is killed while others share its memory"
+pids=() timeline=(--timeline="$folder/timeline-killed")
+for rank in 0 1; do
+  "$train" --world-size=2 --rank=$rank --store="$folder/store-killed" --transport=shared-memory "${digits[@]}" --steps=100000 \
+    --step-log="$folder/killed-$rank" "${timeline[@]}" 2>"$folder/survivor-$rank" &
+  pids+=($!)
+  timeline=()  # ranks need not agree
+done
+at_step_three "$folder/killed-0"
+kill -9 "${pids[1]}"
+code=0
+wait "${pids[0]}" || code=$?
+[ "$code" = 75 ] || { cat "$folder/survivor-0" && fail "who lost its peer ended with $code, not 75"; }
+grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$folder/survivor-0" && fail "it does not say whom it lost"; }
+[ -s "$folder/timeline-killed/static-0-1.json" ] || fail "who lost its peer wrote no timeline"
+
+echo "# a rank that is told to end"
+"$train" "${digits[@]}" --steps=100000 --step-log="$folder/ended" --timeline="$folder/timeline-ended" &
+at_step_three "$folder/ended"
+kill $!
+code=0
+wait $! || code=$?
+[ "$code" = 143 ] || fail "who was told to end ended with $code, not 143"
+[ -s "$folder/timeline-ended/static-0-1.json" ] || fail "who was told to end wrote no timeline"
+echo "all passed"

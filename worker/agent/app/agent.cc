@@ -1,0 +1,341 @@
+#include "worker/agent/app/agent.h"
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+
+#include "common/base/log.h"
+#include "worker/agent/process_table/rank_page.h"
+#include "worker/agent/process_table/stack_text.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kShutdownGrace{1000};
+// What is left of the grace period when a leaving agent stops to wait for the launcher.
+constexpr std::chrono::milliseconds kLeaveReserve{2000};
+constexpr std::chrono::milliseconds kEndMargin{
+    2000};                                         // beyond the grace period, for what does not die
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
+
+constexpr int kExitRefused = 1;
+
+// A rank that has not moved for so long may be stopped.
+constexpr std::chrono::milliseconds kLookAfter{300};
+
+std::string NewNonce() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string nonce;
+  for (int digit = 0; digit < 16; ++digit) nonce += kDigits[random() & 15U];
+  return nonce;
+}
+
+SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {
+  return {.pod_uid = config.pod_uid,
+          .pod = config.pod,
+          .node = config.node,
+          .slots = config.spec.slots_per_worker,
+          .managed = config.spec.IsManagedTrainer(),
+          .program = config.spec.command.front(),
+          .nonce = nonce};
+}
+
+}  // namespace
+
+Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials,
+             std::unique_ptr<control::TlsContext> tls, std::function<void(int)> on_end)
+    : io_(io),
+      config_(std::move(config)),
+      credentials_(std::move(credentials)),
+      nonce_(NewNonce()),
+      tls_(std::move(tls)),
+      on_end_(std::move(on_end)),
+      reaper_(io),
+      slots_(Slots::Make(OptionsOfSlots(config_, nonce_), this)),
+      ranks_(io, reaper_, config_,
+             {.on_output =
+                  [this](int slot, bool is_stderr, std::string_view data) {
+                    slots_->OnRankOutput(slot, is_stderr, data);
+                  },
+              .on_end = [this](int slot, const RankEnd& end) { OnRankEnd(slot, end); },
+              .on_due = [this](int slot) { slots_->OnRestartDue(slot); }}),
+      attaches_([this](int slot, bool paused) { ranks_.PauseOutput(slot, paused); }),
+      peers_(io, {.on_rank = [this](PeerId peer, const control::RankHello& hello,
+                                    int pid) { return OnRankHello(peer, hello, pid); },
+                  .on_attach = [this](PeerId peer, const control::AttachHello& hello,
+                                      int pid) { OnAttachHello(peer, hello, pid); },
+                  .on_message =
+                      [this](PeerId peer, control::Message message) {
+                        OnPeerMessage(peer, std::move(message));
+                      },
+                  .on_gone = [this](PeerId peer) { OnPeerGone(peer); },
+                  .on_drained = [this](PeerId peer) { attaches_.OnDrained(peer); }}),
+      link_(io, *tls_, {.address = config_.launcher_address, .port = config_.launcher_port},
+            {.hello = [this] { return Hello(); },
+             .on_welcome = [this](std::int64_t term) { return OnWelcome(term); },
+             .on_message = [this](const control::Message& message) { OnLauncherMessage(message); },
+             .on_refused = [this](const std::string& reason) { OnRefused(reason); },
+             .on_drained = [this] { slots_->OnLauncherDrained(); },
+             .on_heartbeat = [this] { ReportPositions(); }}),
+      readiness_(
+          io, reaper_, config_, credentials_,
+          {.on_change = [this](const control::AgentReady&) { ReportReady(); },
+           .on_data = [this] { slots_->Preload(); },
+           .on_progress =
+               [this](const control::DataCacheProgress& progress) { link_.Send(progress); }}),
+      end_limit_(io) {}
+
+Result<void> Agent::Start() {
+  if (Result<void> listening = peers_.Listen(config_.AgentSocket()); !listening.ok()) {
+    return listening;
+  }
+  readiness_.Start();
+  link_.Start();
+  return {};
+}
+
+void Agent::Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code) {
+  if (exit_code_.has_value()) return;
+  if (!slots_->Leave(reason)) {
+    LogInfo("Left the job", {{"reason", reason}});
+    return End(grace, exit_code);
+  }
+  LogInfo("Asked to leave the job", {{"reason", reason}});
+  leaving_ = exit_code;
+  end_limit_.expires_after(std::max(grace - kLeaveReserve, std::chrono::milliseconds(0)));
+  end_limit_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (cancelled) return;
+    LogWarn("Left the job without being taken out of its world: no time is left");
+    End(kShutdownGrace, *leaving_);
+  });
+}
+
+void Agent::EndIfDrained() {
+  if (!leaving_.has_value() || exit_code_.has_value() || !slots_->Drained()) return;
+  LogInfo("Left the job, which goes on without this worker");
+  End(kShutdownGrace, *leaving_);
+}
+
+void Agent::ReportReady() {
+  const std::optional<control::AgentReady> ready = readiness_.Ready();
+  if (!ready.has_value()) return;
+  if (link_.welcomed()) {
+    LogInfo("Reported the worker", {{"address", ready->address},
+                                    {"sshPort", ready->ssh_port},
+                                    {"faults", ready->faults.size()}});
+  }
+  link_.Send(*ready);
+}
+
+control::AgentHello Agent::Hello() const {
+  control::AgentHello hello;
+  hello.token = credentials_.agent_token;
+  hello.job_uid = config_.job_uid;
+  hello.pod_uid = config_.pod_uid;
+  hello.pod = config_.pod;
+  hello.node = config_.node;
+  hello.worker_index = config_.worker_index;
+  hello.slots = config_.spec.slots_per_worker;
+  hello.nonce = nonce_;
+  hello.highest_epoch = slots_->highest_epoch();
+  return hello;
+}
+
+bool Agent::OnWelcome(std::int64_t term) {
+  if (!slots_->OnWelcome(term)) return false;
+  if (const auto progress = readiness_.Progress(); progress.has_value()) link_.Send(*progress);
+  ReportReady();
+  return true;
+}
+
+void Agent::OnLauncherMessage(const control::Message& message) {
+  if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
+    LogInfo("Started an epoch", {{"term", start->epoch.term},
+                                 {"epoch", start->epoch.number},
+                                 {"worldSize", start->members.size()}});
+    slots_->OnStartEpoch(*start);
+  } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
+    LogInfo("Started an epoch", {{"term", change->epoch.term}, {"epoch", change->epoch.number}});
+    slots_->OnChangeEpoch(*change);
+  } else if (const auto* tell = std::get_if<control::TellWorld>(&message)) {
+    slots_->OnTellWorld(*tell);
+  } else if (const auto* stop = std::get_if<control::StopEpoch>(&message)) {
+    LogInfo("Stopped an epoch", {{"term", stop->epoch.term}, {"epoch", stop->epoch.number}});
+    slots_->OnStopEpoch(*stop);
+    EndIfDrained();
+  } else if (const auto* prepare = std::get_if<control::PrepareEpoch>(&message)) {
+    slots_->OnPrepareEpoch(*prepare);
+  } else if (const auto* switch_epoch = std::get_if<control::SwitchEpoch>(&message)) {
+    slots_->OnSwitchEpoch(*switch_epoch);
+  } else if (const auto* release = std::get_if<control::Release>(&message)) {
+    slots_->OnRelease(*release);
+  } else if (const auto* hanging = std::get_if<control::EndStalledRank>(&message)) {
+    slots_->OnEndStalledRank(*hanging);
+  } else if (const auto* values = std::get_if<control::StoreValues>(&message)) {
+    slots_->OnStoreValues(*values);
+  } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
+    slots_->OnCheckpointGrant(*grant);
+  } else if (const auto* take = std::get_if<control::TakeCheckpoint>(&message)) {
+    slots_->OnTakeCheckpoint(*take);
+  } else if (std::holds_alternative<control::Shutdown>(message)) {
+    LogInfo("The launcher ended the job");
+    End(kShutdownGrace, 0);
+  }
+}
+
+// Nothing will change its mind. The end of this process tells whoever made the Pod to make another.
+void Agent::OnRefused(const std::string& reason) {
+  LogError("The launcher refused this agent", {{"reason", reason}});
+  End(kShutdownGrace, kExitRefused);
+}
+
+std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {
+  // A wrapper around the trainer is fine: whatever runs in the process group that we started for
+  // the slot is its rank.
+  const pid_t group = ranks_.Group(hello.slot);
+  if (group < 0 || getpgid(pid) != group) {
+    return "process " + std::to_string(pid) + " is not the rank of slot " +
+           std::to_string(hello.slot);
+  }
+  rank_peers_[hello.slot] = peer;
+  ranks_.SetRank(hello.slot, pid);
+  slots_->OnRankHello(hello.slot);
+  return "";
+}
+
+void Agent::OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid) {
+  attaches_.Add(peer, hello.slot, pid);
+  slots_->OnAttach(peer, hello);
+}
+
+void Agent::OnPeerMessage(PeerId peer, control::Message message) {
+  if (attaches_.Contains(peer)) {
+    const auto* exit = std::get_if<control::AttachExit>(&message);
+    if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
+    slots_->OnAttachExit(peer, *exit);
+    return EndWhenIdle();
+  }
+  for (const auto& [slot, rank_peer] : rank_peers_) {
+    if (rank_peer != peer) continue;
+    if (!slots_->OnRankMessage(slot, message)) {
+      peers_.Close(peer, "the rank sent what only others may send");
+    }
+    return;
+  }
+}
+
+void Agent::OnPeerGone(PeerId peer) {
+  for (auto rank = rank_peers_.begin(); rank != rank_peers_.end(); ++rank) {
+    if (rank->second != peer) continue;
+    const int slot = rank->first;
+    rank_peers_.erase(rank);
+    return slots_->OnRankGone(slot);
+  }
+  if (!attaches_.Contains(peer)) return;
+  attaches_.Remove(peer);
+  slots_->OnAttachGone(peer);
+  EndWhenIdle();
+}
+
+void Agent::OnRankEnd(int slot, const RankEnd& end) {
+  rank_peers_.erase(slot);
+  slots_->OnRankExit(slot, end);
+  EndIfDrained();
+  EndWhenIdle();
+}
+
+void Agent::SendToLauncher(const control::Message& message) { link_.Send(message); }
+
+void Agent::DialLauncherAgain(const std::string& reason) { link_.DialAgain(reason); }
+
+bool Agent::LauncherTakesOutput() const {
+  return link_.welcomed() && link_.QueuedBytes() < kMaxQueuedOutput;
+}
+
+void Agent::SendToRank(int slot, const control::Message& message) {
+  const auto peer = rank_peers_.find(slot);
+  if (peer != rank_peers_.end()) peers_.Send(peer->second, message);
+}
+
+void Agent::SendToAttach(AttachId attach, const control::Message& message) {
+  peers_.Send(attach, message);
+  attaches_.OnQueued(attach, peers_.QueuedBytes(attach));
+}
+
+void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
+  if (!attaches_.Contains(attach)) return;
+  kill(attaches_.Pid(attach), SIGTERM);
+  const auto limit = std::make_shared<boost::asio::steady_timer>(io_, grace);
+  limit->async_wait([this, limit, attach](const boost::system::error_code& cancelled) {
+    // Still connected, so its pid is still its own.
+    if (!cancelled && attaches_.Contains(attach)) kill(attaches_.Pid(attach), SIGKILL);
+  });
+}
+
+void Agent::CloseAttach(AttachId attach) {
+  attaches_.Remove(attach);
+  peers_.Close(attach, "its launcher is gone");
+}
+
+Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
+
+void Agent::RestartRankAfter(int slot, std::chrono::milliseconds delay) {
+  ranks_.CallAfter(slot, delay);
+}
+
+void Agent::StopRank(int slot, std::chrono::milliseconds grace) { ranks_.Stop(slot, grace); }
+
+void Agent::EndHangingRank(int slot, const std::string& start, const std::string& reason) {
+  ranks_.EndHanging(slot, [this, slot, start, reason](const std::string& stack) {
+    LogWarn("Ends a rank that hangs", {{"slot", slot}, {"reason", reason}, {"stack", stack}});
+    link_.Send(control::RankStack{slot, start, reason, Shortened(stack, control::kMaxStackBytes)});
+  });
+}
+
+// A rank that moves is neither stopped nor worth asking the kernel about.
+void Agent::ReportPositions() {
+  slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
+  control::RankPositions report;
+  for (const RankStanding& standing : slots_->InWorld()) {
+    const std::optional<RankPage::Reading> reading = ranks_.Position(standing.slot);
+    if (!reading.has_value()) continue;
+    report.epoch = standing.epoch;
+    report.ranks.push_back(PositionOf(standing, *reading, control::MonotonicNanos()));
+    control::RankPosition& position = report.ranks.back();
+    position.stopped = position.still_millis >= kLookAfter.count() && ranks_.Stopped(standing.slot);
+  }
+  if (!report.ranks.empty()) link_.Send(report);
+}
+
+std::optional<control::OutOfMemory> Agent::LackOfMemory(const ProcessEnd& end) {
+  return oom_.Explain(end, std::chrono::steady_clock::now());
+}
+
+void Agent::PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) {
+  output_.Print(slot, rank, is_stderr, data);
+}
+
+void Agent::End(std::chrono::milliseconds grace, int exit_code) {
+  if (exit_code_.has_value()) return;
+  exit_code_ = exit_code;
+  slots_->End(grace);
+  end_limit_.expires_after(grace + kEndMargin);
+  end_limit_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) on_end_(*exit_code_);
+  });
+  EndWhenIdle();
+}
+
+void Agent::EndWhenIdle() {
+  if (!exit_code_.has_value() || finishing_ || slots_->AnyRankRunning()) return;
+  finishing_ = true;
+  output_.Flush();
+  readiness_.Stop();
+  link_.Finish([this] { on_end_(*exit_code_); });
+}
+
+}  // namespace ringmaster::agent

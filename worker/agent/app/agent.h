@@ -1,0 +1,105 @@
+#pragma once
+
+// The agent of one worker: wires slots.h (what to do) to processes, sockets and the launcher. Made
+// by main.cc, runs on its io_context until the launcher says Shutdown or somebody asks it to leave.
+//
+//   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
+//   rank)
+//                                                             └──────► rank_processes.h
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/control/tls.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/app/local_output.h"
+#include "worker/agent/app/worker_readiness.h"
+#include "worker/agent/config/config.h"
+#include "worker/agent/config/credentials.h"
+#include "worker/agent/host/oom_watch.h"
+#include "worker/agent/links/attach_peers.h"
+#include "worker/agent/links/launcher_link.h"
+#include "worker/agent/links/local_peers.h"
+#include "worker/agent/process_table/rank_processes.h"
+#include "worker/agent/slots/slots.h"
+
+namespace ringmaster::agent {
+
+class Agent final : private SlotActions {
+ public:
+  // `io` outlives this. `on_end` runs once, when everything has ended, with the exit code for the
+  // process.
+  Agent(boost::asio::io_context& io, Config config, Credentials credentials,
+        std::unique_ptr<control::TlsContext> tls, std::function<void(int exit_code)> on_end);
+
+  // Fails when the local socket cannot be made.
+  Result<void> Start();
+
+  // The Pod is going away, in `grace`: asks the launcher to take its ranks out of the world, which
+  // go on meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
+  void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
+
+ private:
+  // SlotActions
+  void SendToLauncher(const control::Message& message) override;
+  void DialLauncherAgain(const std::string& reason) override;
+  bool LauncherTakesOutput() const override;
+  void SendToRank(int slot, const control::Message& message) override;
+  void SendToAttach(AttachId attach, const control::Message& message) override;
+  void StopAttach(AttachId attach, std::chrono::milliseconds grace) override;
+  void CloseAttach(AttachId attach) override;
+  Result<void> StartRank(int slot) override;
+  void RestartRankAfter(int slot, std::chrono::milliseconds delay) override;
+  void StopRank(int slot, std::chrono::milliseconds grace) override;
+  void EndHangingRank(int slot, const std::string& start, const std::string& reason) override;
+  std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) override;
+  void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) override;
+
+  control::AgentHello Hello() const;
+  bool OnWelcome(std::int64_t term);
+  void OnLauncherMessage(const control::Message& message);
+  void OnRefused(const std::string& reason);
+  std::string OnRankHello(PeerId peer, const control::RankHello& hello, int pid);
+  void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
+  void OnPeerMessage(PeerId peer, control::Message message);
+  void OnPeerGone(PeerId peer);
+  void OnRankEnd(int slot, const RankEnd& end);
+
+  void ReportReady();
+  void ReportPositions();
+  void EndIfDrained();
+  void End(std::chrono::milliseconds grace, int exit_code);
+  void EndWhenIdle();
+
+  boost::asio::io_context& io_;
+  const Config config_;
+  const Credentials credentials_;
+  const std::string nonce_;
+  const std::unique_ptr<control::TlsContext> tls_;
+  const std::function<void(int)> on_end_;
+
+  ChildReaper reaper_;
+  OomWatch oom_;
+  LocalOutput output_;
+  const std::unique_ptr<Slots> slots_;
+  RankProcesses ranks_;
+  std::map<int, PeerId> rank_peers_;  // by slot
+  AttachPeers attaches_;
+  LocalPeers peers_;
+  LauncherLink link_;
+  WorkerReadiness readiness_;
+
+  boost::asio::steady_timer end_limit_;
+  std::optional<int> leaving_;    // the exit code, once it has asked to leave
+  std::optional<int> exit_code_;  // set once it ends
+  bool finishing_ = false;        // ranks have ended, the last messages are on their way
+};
+
+}  // namespace ringmaster::agent

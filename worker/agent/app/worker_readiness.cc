@@ -1,0 +1,160 @@
+#include "worker/agent/app/worker_readiness.h"
+
+#include <filesystem>
+#include <pwd.h>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/log.h"
+#include "common/process/captured_process.h"
+#include "worker/agent/host/address.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kPreflightLimit{1000};
+constexpr std::chrono::milliseconds kVersionGrace{100};
+
+// From "mpirun (Open MPI) 5.0.7"; empty when nothing looks like it.
+std::string OpenMpiVersion(const std::vector<std::string>& lines) {
+  constexpr std::string_view kName = "(Open MPI) ";
+  for (const std::string& line : lines) {
+    const std::size_t at = line.find(kName);
+    if (at != std::string::npos) return line.substr(at + kName.size());
+  }
+  return "";
+}
+
+}  // namespace
+
+WorkerReadiness::WorkerReadiness(boost::asio::io_context& io, ChildReaper& reaper,
+                                 const Config& config, const Credentials& credentials,
+                                 Handlers handlers)
+    : io_(io),
+      reaper_(reaper),
+      config_(config),
+      credentials_(credentials),
+      handlers_(std::move(handlers)) {}
+
+void WorkerReadiness::Start() {
+  preflight_ = std::make_unique<Preflight>(
+      io_, config_, WorkerChecks(), kPreflightLimit, [this](const std::vector<Finding>& findings) {
+        faults_.emplace();
+        for (const Finding& finding : findings) {
+          LogWarn("Preflight found a fault",
+                  {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
+          if (finding.fatal) faults_->push_back({finding.check, finding.message});
+        }
+        Tell();
+      });
+  StartSshd();
+  AskVersion();
+  FillCache();
+}
+
+void WorkerReadiness::Stop() {
+  if (sshd_ != nullptr) sshd_->Stop();
+  if (data_cache_ != nullptr) data_cache_->Stop();
+}
+
+std::optional<control::AgentReady> WorkerReadiness::Ready() const {
+  const bool sshd_settled = ssh_port_ != 0 || sshd_fault_.has_value() || sshd_ == nullptr;
+  if (!faults_.has_value() || !versions_known_ || !sshd_settled) return std::nullopt;
+  control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
+  if (sshd_fault_.has_value()) ready.faults.push_back({"sshd", *sshd_fault_});
+  if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
+  const bool filling = data_cache_ != nullptr && !data_cache_->ended();
+  if (filling && faults_->empty()) return std::nullopt;  // sshd may come back until then
+  return ready;
+}
+
+std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
+  return data_cache_ == nullptr ? std::nullopt : data_cache_->Progress();
+}
+
+void WorkerReadiness::StartSshd() {
+  const Result<std::string> address =
+      FindAddress(config_.launcher_address, config_.spec.network_interface);
+  if (!address.ok()) return;  // preflight says it
+  address_ = *address;
+  SshdOptions options;
+  options.settings.listen_address = address_;
+  options.settings.port = config_.spec.ssh_port;
+  options.settings.host_key_file = credentials_.host_key_file;
+  options.settings.authorized_keys_file = credentials_.authorized_keys_file;
+  std::error_code unknown;  // where it was removed meanwhile: sessions stay in the user's home
+  options.settings.environment =
+      SessionEnvironment(config_.container, config_.AgentSocket(),
+                         std::filesystem::current_path(unknown).string(), geteuid() == 0);
+  options.config_file = config_.runtime_dir / "sshd_config";
+  options.path = config_.Path();
+  sshd_ = std::make_unique<Sshd>(io_, reaper_, std::move(options),
+                                 Sshd::Handlers{.on_ready =
+                                                    [this](int port) {
+                                                      ssh_port_ = port;
+                                                      sshd_fault_.reset();
+                                                      Tell();
+                                                    },
+                                                .on_fault =
+                                                    [this](const std::string& message) {
+                                                      sshd_fault_ = message;
+                                                      Tell();
+                                                    }});
+  sshd_->Start();
+}
+
+// Which Open MPI this worker has: workers and launcher must have the same.
+void WorkerReadiness::AskVersion() {
+  versions_["ringmaster"] = RINGMASTER_VERSION;
+  // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
+  if (const passwd* const user = getpwuid(geteuid()); user != nullptr) {
+    versions_["user"] = user->pw_name;
+  }
+  ProcessSpec spec;
+  spec.argv = {"mpirun", "--version"};
+  // Open MPI does not even tell its version without a home directory.
+  spec.environment = {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()};
+  const auto done = [this](const std::string& version) {
+    if (!version.empty()) versions_["openmpi"] = version;
+    versions_known_ = true;
+    Tell();
+  };
+  const Result<std::shared_ptr<CapturedProcess>> asked = CapturedProcess::Start(
+      reaper_, std::move(spec),
+      {.on_output = {}, .on_end = [done](ProcessEnd, const LastLines& lines) {
+         done(OpenMpiVersion(lines.Lines()));
+       }});
+  if (!asked.ok()) return done("");
+  const auto limit = std::make_shared<boost::asio::steady_timer>(io_, kPreflightLimit);
+  limit->async_wait([limit, process = *asked](const boost::system::error_code& cancelled) {
+    if (!cancelled) process->Stop(kVersionGrace);
+  });
+}
+
+void WorkerReadiness::FillCache() {
+  if (!config_.data_cache.has_value()) return handlers_.on_data();
+  data_cache_ = std::make_unique<DataCache>(
+      io_, *config_.data_cache,
+      DataCache::Handlers{.on_progress = handlers_.on_progress,
+                          .on_end = [this](const std::optional<std::string>& fault) {
+                            data_fault_ = fault;
+                            if (fault.has_value()) {
+                              LogWarn("Could not fill the data cache", {{"reason", *fault}});
+                            } else {
+                              handlers_.on_data();
+                            }
+                            Tell();
+                          }});
+}
+
+void WorkerReadiness::Tell() {
+  if (const std::optional<control::AgentReady> ready = Ready(); ready.has_value()) {
+    handlers_.on_change(*ready);
+  }
+}
+
+}  // namespace ringmaster::agent

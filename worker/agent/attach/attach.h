@@ -1,0 +1,80 @@
+#pragma once
+
+// What mpirun starts for every slot: attaches to the agent of its host and stands in for the rank.
+// For our own trainer the agent owns the rank, and attach carries its output and exit code; any
+// other program attach runs itself, below mpirun, as soon as the start gate opens. Tiny, so that it
+// starts in a moment.
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include "common/control/line_connection.h"
+#include "common/control/messages.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/config/config.h"
+
+namespace ringmaster::agent {
+
+struct AttachOptions {
+  std::string socket;  // of the agent
+  control::AttachHello hello;
+  std::vector<std::string> program;  // argv; empty for our own trainer
+  std::string working_dir;           // for the program; empty: the one we are in
+};
+
+struct AttachFailure {
+  int exit_code = 1;
+  std::string message;
+};
+
+// From the command line (--cohort=N [--stay] [-- PROGRAM ARGUMENTS]) and mpirun's variables. Pure;
+// `host` is for messages.
+struct AttachArguments {
+  std::optional<AttachOptions> options;
+  AttachFailure failure;  // when there are no options
+};
+AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
+                                    const Environment& environment, const std::string& host);
+
+class Attach {
+ public:
+  // `io` outlives this.
+  Attach(boost::asio::io_context& io, AttachOptions options, std::string host);
+
+  // Runs until the rank has ended or the agent is gone; returns the exit code to end with.
+  int Run();
+
+ private:
+  void OnDialled(Result<std::shared_ptr<control::LineConnection>> dialled);
+  void OnMessage(const control::Message& message);
+  void OnClosed(const std::string& reason);
+  void OnManagedExit(const control::RankExit& exit);
+  void StartProgram();
+  void ReportCannotStart(const std::string& reason);
+  void OnProgramEnd(ProcessEnd end, const LastLines& last_lines);
+  void ReportExit(control::RankExit exit);
+  void ForwardSignals();
+  void End(int exit_code, const std::string& sentence);
+
+  boost::asio::io_context& io_;
+  const AttachOptions options_;
+  const std::string host_;
+  const std::vector<int> inherited_;  // descriptors that mpirun gave us and the program shall have
+  std::unique_ptr<ChildReaper> reaper_;
+  boost::asio::signal_set signals_;
+  std::shared_ptr<control::LineConnection> connection_;
+  std::shared_ptr<CapturedProcess> program_;
+  control::AttachGo go_;
+  bool printed_ = false;
+  bool agent_gone_ = false;
+  std::optional<int> exit_code_;  // decided; what is left is to tell the agent
+};
+
+}  // namespace ringmaster::agent

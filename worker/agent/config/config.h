@@ -1,0 +1,66 @@
+#pragma once
+
+// What an agent is told by its environment (common/control/pod_contract.h): read once at start,
+// checked, constant after. Nothing here assumes Kubernetes: tests and plain hosts set the same
+// variables.
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/launch_spec.h"
+
+namespace ringmaster::agent {
+
+using Environment = std::map<std::string, std::string>;
+
+// What the agent tells attach, through sshd's sessions: the directory in which the worker's
+// container was started (workingDir, or the image's). Sessions begin in the user's home.
+inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
+
+// The environment of this process.
+Environment ProcessEnvironment(char** environ);
+
+// What a worker's data cache is filled from, and where it is.
+struct DataCacheSettings {
+  std::filesystem::path source;  // where the volume is mounted
+  std::string sub_path;          // what of it; empty: all
+  std::filesystem::path folder;  // to be filled
+};
+
+struct Config {
+  std::string job_name;
+  std::string job_namespace;
+  std::string job_uid;
+  std::string pod;
+  std::string pod_uid;
+  std::string node;
+  int worker_index = 0;
+
+  std::string launcher_address;  // an IP address, no name: there is no DNS in the path
+  int launcher_port = 0;
+  control::LaunchSpec spec;
+  int gpus = 0;  // wanted by the container, from RINGMASTER_GPUS; 0: none
+
+  std::filesystem::path credentials_dir;
+  std::string item_hashes;  // JSON, as the operator wrote it
+  std::filesystem::path runtime_dir;
+  std::filesystem::path snapshot_dir;  // this worker's own; empty: its ranks make no snapshots
+
+  std::optional<DataCacheSettings> data_cache;  // to be filled before any rank loads
+
+  std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
+
+  Environment container;  // all of it, for the processes the agent starts
+
+  std::filesystem::path AgentSocket() const { return runtime_dir / "agent.sock"; }
+  std::string Path() const;  // the container's PATH, or empty
+};
+
+// kInvalid names the variable that is missing or wrong.
+Result<Config> ReadConfig(const Environment& environment);
+
+}  // namespace ringmaster::agent

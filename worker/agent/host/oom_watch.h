@@ -1,0 +1,39 @@
+#pragma once
+
+// Whether a process of this worker was killed for lack of memory: the kernel counts such kills of
+// the container, and nobody else tells. Asked after each process that ended. Where the kubelet has
+// the kernel end the whole container at once (memory.oom.group, its default with version 2 of
+// control groups), the agent goes too, and the container's status says why.
+//
+// Single-threaded. Takes the time from outside.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/control/membership.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/host/memory_group.h"
+
+namespace ringmaster::agent {
+
+class OomWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Kills from before this are nobody's.
+  explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
+
+  // What a process that ended just now was killed for; nothing where it was not, or not for this.
+  // Each kill that the kernel has counted explains one end, and none that comes much later: others
+  // of the container may have been killed too.
+  std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
+
+ private:
+  const std::optional<MemoryGroup> group_;
+  std::int64_t seen_ = 0;         // kills
+  std::int64_t unexplained_ = 0;  // of them: whose end nobody has asked about
+  Time seen_at_{};                // the newest of them
+};
+
+}  // namespace ringmaster::agent

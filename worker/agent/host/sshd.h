@@ -1,0 +1,69 @@
+#pragma once
+
+// The worker's sshd, by which mpirun starts its daemon here: writes its configuration, runs it as
+// whoever we are, on a free port, starts it again when it dies and tells when it accepts
+// connections. Single-threaded.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/host/sshd_config.h"
+
+namespace ringmaster::agent {
+
+struct SshdOptions {
+  SshdSettings settings;  // port 0: a free one, another at each start
+  std::filesystem::path config_file;
+  std::string path;  // PATH to look for sshd in; the usual system folders are always tried
+};
+
+class Sshd {
+ public:
+  struct Handlers {
+    std::function<void(int port)> on_ready;  // at each start
+    std::function<void(const std::string& message)>
+        on_fault;  // it does not stay up; tried again all the same
+  };
+
+  // `io` and `reaper` outlive this.
+  Sshd(boost::asio::io_context& io, ChildReaper& reaper, SshdOptions options, Handlers handlers);
+  ~Sshd();
+
+  void Start();
+  void Stop();
+
+ private:
+  void Run();
+  void Probe();
+  void OnProbed(const boost::system::error_code& error);
+  void OnEnd(ProcessEnd end, const LastLines& last_lines);
+  void Fail(const std::string& message);
+  Result<void> WriteConfig();
+
+  boost::asio::io_context& io_;
+  ChildReaper& reaper_;
+  const SshdOptions options_;
+  const Handlers handlers_;
+  std::shared_ptr<CapturedProcess> process_;
+  boost::asio::ip::tcp::socket probe_;
+  boost::asio::steady_timer retry_;
+  boost::asio::steady_timer probe_limit_;
+  int port_ = 0;
+  int failures_ = 0;  // starts in a row that never accepted a connection
+  bool ready_ = false;
+  bool stopped_ = false;
+};
+
+// The absolute path of sshd, or empty. sshd refuses to run under any other name than an absolute
+// one.
+std::string FindSshd(const std::string& path);
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,45 @@
+#pragma once
+
+// The attaches that are connected, and the brake on a rank that prints more than its attach takes:
+// while too much is on its way to the attach, what the slot prints is not read. Used by agent.h.
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "worker/agent/links/local_peers.h"
+
+namespace ringmaster::agent {
+
+class AttachPeers {
+ public:
+  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // towards one attach
+
+  // Stops or resumes reading what the slot prints.
+  using Pause = std::function<void(int slot, bool paused)>;
+  explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
+
+  void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
+  // Nothing keeps its slot waiting for it. Also before we close its connection: nobody tells us
+  // that it is gone then.
+  void Remove(PeerId attach);
+  bool Contains(PeerId attach) const { return attaches_.contains(attach); }
+  // -1: it is gone, and its pid may be somebody else's.
+  int Pid(PeerId attach) const;
+
+  // What is on its way to it, after more was sent.
+  void OnQueued(PeerId attach, std::size_t bytes);
+  void OnDrained(PeerId attach);
+
+ private:
+  struct Attach {
+    int slot = 0;
+    int pid = -1;
+  };
+
+  const Pause pause_;
+  std::map<PeerId, Attach> attaches_;
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/process/process.h"
+#include "worker/agent/host/address.h"
+#include "worker/agent/host/sshd.h"
+#include "worker/agent/preflight/preflight.h"
+
+namespace ringmaster::agent {
+namespace {
+
+bool IsLegalLabel(std::string_view label) {
+  const auto legal = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; };
+  return !label.empty() && label.size() <= 63 && label.front() != '-' && label.back() != '-' &&
+         std::all_of(label.begin(), label.end(), legal);
+}
+
+bool IsGpuDevice(const std::string& name) {
+  constexpr char kPrefix[] = "nvidia";
+  const std::string number = name.starts_with(kPrefix) ? name.substr(sizeof kPrefix - 1) : "";
+  return !number.empty() && std::all_of(number.begin(), number.end(),
+                                        [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+int GpuDevices() {
+  int count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    if (IsGpuDevice(entry.path().filename())) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::optional<Finding> CheckSshd(const Config& config) {
+  if (!FindSshd(config.Path()).empty()) return std::nullopt;
+  return Finding{"sshd",
+                 "the image has no sshd, by which mpirun reaches this worker; install "
+                 "openssh-server in it"};
+}
+
+// mpirun starts this program here over ssh, found in PATH.
+std::optional<Finding> CheckMpiDaemon(const Config& config) {
+  const std::string path = config.Path();
+  if (!FindProgram("orted", path).empty() || !FindProgram("prted", path).empty()) {
+    return std::nullopt;
+  }
+  return Finding{
+      "mpi", "the image has neither orted (Open MPI 4) nor prted (Open MPI 5) in PATH (" + path +
+                 "); install Open MPI in it"};
+}
+
+// Open MPI keeps its session directory in /tmp, and ssh and we our files.
+std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
+  constexpr unsigned long long kNeededBytes = 16ULL << 20;
+  char name[] = "/tmp/.ringmaster-check-XXXXXX";
+  const int file = mkstemp(name);
+  if (file < 0) {
+    return Finding{"tmp", std::string("/tmp is not writable (") + std::strerror(errno) +
+                              "); mount a volume there (an emptyDir will do)"};
+  }
+  unlink(name);
+  struct statvfs status {};
+  const bool known = fstatvfs(file, &status) == 0;
+  close(file);
+  const unsigned long long free_bytes =
+      known ? static_cast<unsigned long long>(status.f_bavail) * status.f_frsize : kNeededBytes;
+  if (free_bytes >= kNeededBytes) return std::nullopt;
+  return Finding{"tmp", "/tmp has only " + std::to_string(free_bytes >> 10) +
+                            " KiB free and needs 16 MiB; give its volume more space"};
+}
+
+// Ranks of one worker exchange data through /dev/shm. Little of it costs speed, or a run on GPUs;
+// so this only warns.
+std::optional<Finding> CheckSharedMemory(const Config& config) {
+  struct statvfs status {};
+  if (statvfs("/dev/shm", &status) != 0) {
+    return Finding{"shm", "there is no /dev/shm; mount an emptyDir with medium Memory there",
+                   false};
+  }
+  const unsigned long long size_mib =
+      (static_cast<unsigned long long>(status.f_blocks) * status.f_frsize) >> 20;
+  const auto slots = static_cast<unsigned long long>(config.spec.slots_per_worker);
+  const unsigned long long wanted_mib = (config.gpus > 0 ? 1024 : 64) * slots;
+  if (slots == 1 || size_mib >= wanted_mib) return std::nullopt;
+  return Finding{"shm",
+                 "/dev/shm has " + std::to_string(size_mib) + " MiB for " + std::to_string(slots) +
+                     " ranks and should have " + std::to_string(wanted_mib) +
+                     " MiB; mount an emptyDir with medium Memory there",
+                 false};
+}
+
+bool IsLegalHostName(const std::string& name) {
+  if (name.size() > 64) return false;
+  std::string_view rest = name;
+  while (true) {
+    const std::size_t dot = rest.find('.');
+    if (!IsLegalLabel(rest.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+// Open MPI's daemons exchange host names and stumble over illegal ones with errors that do not name
+// them.
+std::optional<Finding> CheckHostName(const Config& /*config*/) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  if (IsLegalHostName(name.data())) return std::nullopt;
+  return Finding{"hostname", "the host name \"" + std::string(name.data()) +
+                                 "\" is not legal (letters, digits and hyphens in labels between "
+                                 "dots); set one by the Pod template's hostname"};
+}
+
+std::optional<Finding> CheckAddress(const Config& config) {
+  const Result<std::string> address =
+      FindAddress(config.launcher_address, config.spec.network_interface);
+  if (address.ok()) return std::nullopt;
+  return Finding{"network", address.error().message};
+}
+
+std::optional<Finding> CheckProgram(const Config& config) {
+  const std::string& program = config.spec.command.front();
+  const std::string path = config.Path();
+  const std::string file = FindProgram(program, path);
+  if (file.empty()) {
+    return Finding{"command", "there is no program \"" + program + "\" in PATH (" + path +
+                                  "); correct spec.command or the image"};
+  }
+  if (access(file.c_str(), X_OK) == 0) return std::nullopt;
+  return Finding{"command", "cannot execute \"" + file + "\": " + std::strerror(errno) +
+                                "; correct spec.command or the image"};
+}
+
+// A job that asked for GPUs and got none must fail, not train on the CPU.
+std::optional<Finding> CheckGpus(const Config& config) {
+  const int found = config.gpus > 0 ? GpuDevices() : 0;
+  if (found >= config.gpus) return std::nullopt;
+  return Finding{"gpu", "this worker was given " + std::to_string(config.gpus) + " GPUs and has " +
+                            std::to_string(found) +
+                            " /dev/nvidia* devices; check the node's driver, its device plugin and "
+                            "container runtime, and NVIDIA_VISIBLE_DEVICES"};
+}
+
+std::map<std::string, Check> WorkerChecks() {
+  return {{"sshd", CheckSshd},        {"mpi", CheckMpiDaemon},     {"tmp", CheckScratchSpace},
+          {"shm", CheckSharedMemory}, {"hostname", CheckHostName}, {"network", CheckAddress},
+          {"command", CheckProgram},  {"gpu", CheckGpus}};
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,59 @@
+#include "worker/agent/process_table/rank_environment.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sched.h>
+#include <sstream>
+
+#include "common/control/messages.h"
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::agent {
+
+std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
+                                         const std::string& position_page) {
+  Environment environment = config.container;
+  for (const char* const name : {control::kEnvItemHashes, control::kEnvCredentialsDir,
+                                 control::kEnvLaunchSpec, control::kEnvPositionPage}) {
+    environment.erase(name);
+  }
+  const int slots = config.spec.slots_per_worker;
+  environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cpus / slots)));
+  if (const std::string& interface = config.spec.network_interface; !interface.empty()) {
+    // "=": this one, not all that begin alike.
+    environment.try_emplace("NCCL_SOCKET_IFNAME", '=' + interface);
+  }
+  environment[control::kEnvAgentSocket] = config.AgentSocket();
+  environment[control::kEnvSlot] = std::to_string(slot);
+  environment[control::kEnvProtocol] = std::to_string(control::kProtocolVersion);
+  if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;
+  environment.erase(control::kEnvSnapshotDir);
+  if (!config.snapshot_dir.empty()) environment[control::kEnvSnapshotDir] = config.snapshot_dir;
+  environment["LOCAL_RANK"] = std::to_string(slot);
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(slots);
+  std::vector<std::string> entries;
+  entries.reserve(environment.size());
+  for (const auto& [name, value] : environment) entries.push_back(name + '=' + value);
+  return entries;
+}
+
+int CpusOfQuota(const std::string& cpu_max) {
+  std::istringstream text(cpu_max);
+  long long quota = 0;
+  long long period = 0;
+  if (!(text >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return static_cast<int>(std::clamp<long long>((quota + period - 1) / period, 1, 4096));
+}
+
+int AvailableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int schedulable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const int quota = CpusOfQuota(text);
+  return std::max(1, quota > 0 ? std::min(quota, schedulable) : schedulable);
+}
+
+}  // namespace ringmaster::agent

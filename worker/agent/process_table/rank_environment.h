@@ -1,0 +1,26 @@
+#pragma once
+
+// The environment of a rank that the agent starts: the container's, without what only the agent
+// needs, with the slot's own variables. Pure, except for AvailableCpus().
+
+#include <string>
+#include <vector>
+
+#include "worker/agent/config/config.h"
+
+namespace ringmaster::agent {
+
+// "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: the
+// default of LibTorch and OpenMP, all CPUs for every rank, makes ranks of one worker fight.
+// `position_page` is the file of rank_page.h; empty: none.
+std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
+                                         const std::string& position_page = "");
+
+// CPUs this container may use: those it may be scheduled on, no more than its quota. At least 1.
+int AvailableCpus();
+
+// The quota in a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 when there
+// is none. Pure.
+int CpusOfQuota(const std::string& cpu_max);
+
+}  // namespace ringmaster::agent

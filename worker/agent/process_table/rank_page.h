@@ -1,0 +1,50 @@
+#pragma once
+
+// One rank's position page (common/control/position_page.h), from the agent's side: made for each
+// start of a rank, in memory that has no name and cannot change its size, and read without trust.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+#include "common/control/position_page.h"
+#include "worker/agent/slots/slot_actions.h"
+
+namespace ringmaster::agent {
+
+class RankPage {
+ public:
+  struct Reading {
+    control::PagePosition position;
+    int peer = -1;
+  };
+  RankPage() = default;  // none: nothing is read
+  static Result<RankPage> Make();
+  ~RankPage();
+  RankPage(RankPage&& other) noexcept;
+  RankPage& operator=(RankPage&& other) noexcept;
+
+  // For the rank's environment: the file as a child of this process, of the same user, opens it.
+  std::string Path() const;
+
+  // Nothing: the rank says nothing, or nothing that makes sense.
+  std::optional<Reading> Read() const;
+  // The thread that wrote its stack last; 0: none yet.
+  std::int64_t NewestStack() const;
+  // What the rank's threads wrote when they were asked for their stacks: printable text.
+  std::string ReadStacks() const;
+
+ private:
+  explicit RankPage(int file) : file_(file) {}
+
+  int file_ = -1;
+};
+
+// What the launcher is told of a rank, from what the rank says in its page. `now` is of the page's
+// clock (MonotonicNanos), in nanoseconds. Whether the rank is stopped the page cannot say: false.
+control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,
+                                 std::int64_t now);
+
+}  // namespace ringmaster::agent

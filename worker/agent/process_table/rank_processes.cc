@@ -1,0 +1,114 @@
+#include "worker/agent/process_table/rank_processes.h"
+
+#include <csignal>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/agent/process_table/rank_environment.h"
+#include "worker/agent/process_table/stack_capture.h"
+#include "worker/agent/process_table/thread_list.h"
+
+namespace ringmaster::agent {
+
+using std::chrono::steady_clock;
+
+RankProcesses::RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
+                             Handlers handlers)
+    : io_(io),
+      reaper_(reaper),
+      config_(config),
+      cpus_(AvailableCpus()),
+      handlers_(std::move(handlers)) {}
+
+Result<void> RankProcesses::Start(int slot) {
+  Result<RankPage> made = RankPage::Make();
+  if (!made.ok()) LogWarn("A rank cannot say where it stands", {{"reason", made.error().message}});
+  std::shared_ptr<const RankPage> page;
+  if (made.ok()) page = std::make_shared<const RankPage>(*std::move(made));
+  ProcessSpec spec;
+  spec.argv = config_.spec.command;
+  spec.environment = RankEnvironment(config_, slot, cpus_, page == nullptr ? "" : page->Path());
+  Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
+      reaper_, std::move(spec),
+      {.on_output = [this, slot](
+                        bool is_stderr,
+                        std::string_view data) { handlers_.on_output(slot, is_stderr, data); },
+       .on_end =
+           [this, slot](ProcessEnd end, const LastLines& last_lines) {
+             const auto lived = steady_clock::now() - ranks_.at(slot).started;
+             ranks_.erase(slot);
+             LogInfo("A rank ended",
+                     {{"slot", slot}, {"exitCode", end.exit_code}, {"signal", end.signal}});
+             handlers_.on_end(slot,
+                              {end, std::chrono::duration_cast<std::chrono::milliseconds>(lived),
+                               last_lines.Lines()});
+           }});
+  if (!started.ok()) return started.error();
+  LogInfo("Started a rank", {{"slot", slot}, {"pid", (*started)->pid()}});
+  ranks_[slot] = {
+      .process = *std::move(started), .started = steady_clock::now(), .page = std::move(page)};
+  return {};
+}
+
+void RankProcesses::Stop(int slot, std::chrono::milliseconds grace) {
+  const auto rank = ranks_.find(slot);
+  if (rank != ranks_.end()) rank->second.process->Stop(grace);
+}
+
+void RankProcesses::CallAfter(int slot, std::chrono::milliseconds delay) {
+  auto& timer = due_[slot];
+  timer = std::make_unique<boost::asio::steady_timer>(io_, delay);
+  timer->async_wait([this, slot](const boost::system::error_code& cancelled) {
+    if (!cancelled) handlers_.on_due(slot);
+  });
+}
+
+void RankProcesses::PauseOutput(int slot, bool paused) {
+  const auto rank = ranks_.find(slot);
+  if (rank != ranks_.end()) rank->second.process->PauseOutput(paused);
+}
+
+pid_t RankProcesses::Group(int slot) const {
+  const auto rank = ranks_.find(slot);
+  return rank == ranks_.end() ? -1 : rank->second.process->pid();
+}
+
+void RankProcesses::SetRank(int slot, pid_t process) {
+  const auto rank = ranks_.find(slot);
+  if (rank != ranks_.end()) rank->second.rank = process;
+}
+
+std::optional<RankPage::Reading> RankProcesses::Position(int slot) const {
+  const auto rank = ranks_.find(slot);
+  if (rank == ranks_.end() || rank->second.page == nullptr) return std::nullopt;
+  return rank->second.page->Read();
+}
+
+bool RankProcesses::Stopped(int slot) const {
+  const auto rank = ranks_.find(slot);
+  if (rank == ranks_.end() || rank->second.rank < 0) return false;
+  const char state = StateOf(rank->second.rank);
+  return state == 'T' || state == 't';
+}
+
+std::chrono::milliseconds RankProcesses::Age(int slot) const {
+  const auto rank = ranks_.find(slot);
+  if (rank == ranks_.end()) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() -
+                                                               rank->second.started);
+}
+
+void RankProcesses::EndHanging(int slot, std::function<void(const std::string&)> on_stack) {
+  const auto found = ranks_.find(slot);
+  if (found == ranks_.end() || found->second.ending) return;
+  Rank& rank = found->second;
+  rank.ending = true;
+  const pid_t process = rank.rank < 0 ? rank.process->pid() : rank.rank;
+  StackCapture::Start(io_, process, rank.page, {},
+                      [captured = rank.process, on_stack](const std::string& stack) {
+                        on_stack(stack);
+                        captured->Signal(SIGKILL);
+                      });
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,78 @@
+#pragma once
+
+// The rank processes of this worker's slots: starts them with their environment, reads what they
+// print, tells how they ended and how long they had lived. Decides nothing (slots.h does).
+// Single-threaded.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/result.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/config/config.h"
+#include "worker/agent/process_table/rank_page.h"
+#include "worker/agent/slots/slot_actions.h"
+
+namespace ringmaster::agent {
+
+class RankProcesses {
+ public:
+  struct Handlers {
+    std::function<void(int slot, bool is_stderr, std::string_view data)> on_output;
+    std::function<void(int slot, const RankEnd& end)> on_end;
+    std::function<void(int slot)> on_due;  // CallAfter
+  };
+
+  // `io`, `reaper` and `config` outlive this.
+  RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
+                Handlers handlers);
+
+  // REQUIRES: the slot's last process has ended. Errors as of SlotActions::StartRank.
+  Result<void> Start(int slot);
+  void Stop(int slot, std::chrono::milliseconds grace);
+  // Runs on_due for the slot once, unless it is called again before.
+  void CallAfter(int slot, std::chrono::milliseconds delay);
+  // Stops or resumes reading what the slot's process prints.
+  void PauseOutput(int slot, bool paused);
+  // The process group of the slot's process, or -1.
+  pid_t Group(int slot) const;
+
+  // The slot's rank is this process of its group: it said so itself.
+  void SetRank(int slot, pid_t process);
+  // Where the slot's rank says it stands; nothing where it says nothing.
+  std::optional<RankPage::Reading> Position(int slot) const;
+  // Whether a signal or a debugger holds the slot's rank.
+  bool Stopped(int slot) const;
+  // How long the slot's process has run; zero without one.
+  std::chrono::milliseconds Age(int slot) const;
+  // Tells where the threads of the slot's process are, then kills it. Once per process.
+  void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
+
+ private:
+  struct Rank {
+    std::shared_ptr<CapturedProcess> process;
+    std::chrono::steady_clock::time_point started;
+    std::shared_ptr<const RankPage> page;  // null: it could not be made
+    pid_t rank = -1;                       // the process that said hello; -1: none yet
+    bool ending = false;                   // by EndHanging
+  };
+
+  boost::asio::io_context& io_;
+  ChildReaper& reaper_;
+  const Config& config_;
+  const int cpus_;
+  const Handlers handlers_;
+  std::map<int, Rank> ranks_;                                      // by slot
+  std::map<int, std::unique_ptr<boost::asio::steady_timer>> due_;  // by slot
+};
+
+}  // namespace ringmaster::agent

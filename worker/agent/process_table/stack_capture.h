@@ -1,0 +1,60 @@
+#pragma once
+
+// Where all threads of a process are, without a debugger: the kernel's list of them, and for a rank
+// that answers the stack signal (position_page.h) each thread's own word, one after the other. A
+// thread that does not answer, or a process that is stopped or in an uninterruptible wait, costs a
+// bounded time and leaves what the kernel says. Single-threaded, on its io_context.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "worker/agent/process_table/rank_page.h"
+#include "worker/agent/process_table/thread_list.h"
+
+namespace ringmaster::agent {
+
+class StackCapture : public std::enable_shared_from_this<StackCapture> {
+ public:
+  struct Limits {
+    std::chrono::milliseconds all{500};
+    std::chrono::milliseconds thread{100};
+    std::size_t threads = 64;
+  };
+  using Done = std::function<void(const std::string& text)>;
+
+  // `page` is the process's, null where it has none. `done` runs later, once, never from inside
+  // this call.
+  static void Start(boost::asio::io_context& io, pid_t process,
+                    std::shared_ptr<const RankPage> page, const Limits& limits, Done done);
+
+  StackCapture(boost::asio::io_context& io, pid_t process, std::shared_ptr<const RankPage> page,
+               const Limits& limits, Done done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Ask();
+  void Look();
+  void After(std::chrono::milliseconds delay, void (StackCapture::*next)());
+  void Finish();
+
+  boost::asio::steady_timer timer_;
+  const pid_t process_;
+  const std::shared_ptr<const RankPage> page_;
+  const Limits limits_;
+  const Done done_;
+  std::size_t count_ = 0;  // of all threads; filled with threads_, so before it
+  std::vector<ThreadInfo> threads_;
+  std::size_t next_ = 0;  // of threads_, to be asked
+  Clock::time_point deadline_;
+  Clock::time_point thread_deadline_;
+};
+
+}  // namespace ringmaster::agent

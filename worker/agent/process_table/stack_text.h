@@ -1,0 +1,28 @@
+#pragma once
+
+// A rank's threads in words: the kernel's list of them, each with the stack that it wrote itself
+// where it did. Pure.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/agent/process_table/thread_list.h"
+
+namespace ringmaster::agent {
+
+// One line per thread, "thread 17 ringmaster-trai, sleeping in futex_wait_queue, system call 202",
+// and one per frame, "  #0 libc.so.6(recvmsg+0x1f)", with the names of C++ functions as in the
+// source. `written`: blocks of "thread <id>\n" and frames as glibc's backtrace_symbols_fd prints
+// them. `count`: how many threads there are, of which `threads` may be the first.
+std::string StackText(const std::vector<ThreadInfo>& threads, std::size_t count,
+                      std::string_view written);
+
+// The first lines of it that fit, at most `limit` bytes (at least 64) with the line that says so.
+std::string Shortened(const std::string& text, std::size_t limit);
+
+// One frame: "/usr/lib/libc.so.6(read+0x1) [0x7f]" -> "libc.so.6(read+0x1)".
+std::string FrameText(std::string_view frame);
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,287 @@
+#include "worker/agent/slots/managed_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
+
+// What an attach ends with whose rank ended as it was told to: with another code mpirun would end
+// the others' attaches too.
+control::RankExit AsAsked() {
+  control::RankExit exit;
+  exit.exit_code = 0;
+  return exit;
+}
+
+}  // namespace
+
+ManagedSlots::ManagedSlots(const SlotsOptions& options, SlotActions* actions)
+    : Slots(options, actions) {
+  for (int slot = 0; slot < options.slots; ++slot) {
+    slots_.emplace_back(SlotOutput(slot, options.pod, actions));
+  }
+}
+
+void ManagedSlots::Preload() {
+  for (int slot = 0; slot < options_.slots; ++slot) StartFresh(slot);
+}
+
+void ManagedSlots::OnLauncherDrained() {
+  for (int slot = 0; slot < options_.slots; ++slot) Route(slot);
+}
+
+void ManagedSlots::OnRankHello(int index) {
+  if (!ValidSlot(index)) return;
+  Slot& slot = At(index);
+  slot.connected = true;
+  // The end of one that was in no world is old news now.
+  if (slot.exit_report.has_value() && slot.exit_report->exit.rank < 0) slot.exit_report.reset();
+  actions_->SendToLauncher(control::RankReady{index, slot.start});
+  Give(index);
+}
+
+void ManagedSlots::OnRankGone(int index) { At(index).connected = false; }
+
+bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
+  Slot& slot = At(index);
+  const auto current = [&](const control::Epoch& epoch) {
+    return slot.given.has_value() && slot.given->epoch == epoch;
+  };
+  if (const auto* progress = std::get_if<control::RankProgress>(&message)) {
+    if (current(progress->epoch)) actions_->SendToLauncher(message);
+  } else if (const auto* done = std::get_if<control::RankDone>(&message)) {
+    if (!current(done->epoch)) return true;
+    slot.said.done = {done->epoch, slot.given->rank, done->trained};
+    actions_->SendToLauncher(*slot.said.done);
+  } else if (const auto* boundary = std::get_if<control::RankAtBoundary>(&message)) {
+    if (!current(boundary->epoch)) return true;
+    slot.said.boundary = {boundary->epoch, slot.given->rank, boundary->step};
+    actions_->SendToLauncher(*slot.said.boundary);
+  } else if (const auto* broken = std::get_if<control::RankBroken>(&message)) {
+    if (!current(broken->epoch)) return true;
+    slot.said.store.ForgetGets();
+    slot.said.broken = {broken->epoch, slot.given->rank, broken->peer, broken->reason};
+    actions_->SendToLauncher(*slot.said.broken);
+  } else if (const auto* written = std::get_if<control::CheckpointWritten>(&message)) {
+    if (!current(written->epoch)) return true;
+    slot.said.written = *written;
+    slot.said.written->rank = slot.given->rank;
+    actions_->SendToLauncher(*slot.said.written);
+  } else if (const auto* completed = std::get_if<control::CheckpointDone>(&message)) {
+    slot.checkpoint = *completed;
+    actions_->SendToLauncher(*completed);
+  } else if (const auto* began = std::get_if<control::RankBegan>(&message)) {
+    if (!current(began->epoch)) return true;
+    slot.began = *began;
+    slot.began->rank = slot.given->rank;
+    actions_->SendToLauncher(*slot.began);
+  } else if (const auto* protection = std::get_if<control::RankProtection>(&message)) {
+    OnProtection(index, *protection);
+  } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
+    if (!current(set->epoch)) return true;
+    if (!slot.said.store.Set(*set)) {
+      LogWarn("A rank stores so much that a launcher which takes over is not told all of it",
+              {{"slot", index}, {"key", set->key}});
+    }
+    actions_->SendToLauncher(message);
+  } else if (const auto* get = std::get_if<control::StoreGet>(&message)) {
+    if (!current(get->epoch)) return true;
+    control::StoreGet request = *get;
+    request.rank = slot.given->rank;
+    slot.said.store.Get(request);
+    actions_->SendToLauncher(request);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ManagedSlots::OnProtection(int index, control::RankProtection protection) {
+  Slot& slot = At(index);
+  protection.slot = index;
+  if (protection.fault.empty()) {
+    slot.unprotected.erase(protection.what);
+  } else if (slot.unprotected.size() < kMostUnprotected ||
+             slot.unprotected.contains(protection.what)) {
+    slot.unprotected[protection.what] = protection;
+  }
+  actions_->SendToLauncher(protection);
+}
+
+void ManagedSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
+  Route(index);
+  At(index).output.Add(is_stderr, data);
+}
+
+void ManagedSlots::OnRankExit(int index, const RankEnd& end) {
+  Slot& slot = At(index);
+  const std::optional<Place> place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  const bool asked = slot.stopping;
+  const bool meant = asked || slot.released || ending_;
+  const bool had_world = slot.given.has_value();
+  control::RankExit exit;
+  exit.start = slot.start;
+  exit.exit_code = end.end.exit_code;
+  exit.signal = end.end.signal;
+  exit.last_lines = end.last_lines;
+
+  std::optional<std::chrono::milliseconds> delay;
+  if (!meant) delay = slot.restart.OnEnd(end.end, end.lived, had_world);
+  if (asked) delay.emplace(0);
+  const bool again = delay.has_value() && !ending_ && leaving_.empty();
+
+  slot.running = slot.connected = slot.stopping = false;
+  slot.given_up = !again;
+  slot.output.EndLines();
+  Route(index);
+  ReportExit(index, std::move(exit));
+  slot.wanted.reset();
+  slot.given.reset();
+  const bool never_began = place.has_value() && !had_world && slot.given_up;
+  if (asked) EndAttaches(index, AsAsked());
+  if (meant || never_began) EndAttaches(index, slot.exit_report->exit);
+  if (!again) return;
+  if (*delay == std::chrono::milliseconds(0)) return StartFresh(index);
+  LogInfo("Waits before it starts a rank again", {{"slot", index}, {"millis", delay->count()}});
+  actions_->RestartRankAfter(index, *delay);
+}
+
+void ManagedSlots::OnRestartDue(int index) {
+  const Slot& slot = At(index);
+  if (!slot.running && !slot.given_up && leaving_.empty()) StartFresh(index);
+}
+
+bool ManagedSlots::Drained() const {
+  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.running && !slot.stopping && (slot.given.has_value() || slot.wanted.has_value());
+  });
+}
+
+bool ManagedSlots::AnyRankRunning() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running; });
+}
+
+void ManagedSlots::EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
+                                     std::chrono::milliseconds limit) {
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (!slot.running || slot.connected || slot.given.has_value() || ending_) continue;
+    if (age(index) < limit) continue;
+    actions_->EndHangingRank(
+        index, slot.start,
+        "it did not finish loading within " + std::to_string(limit.count() / 1000) + " s");
+  }
+}
+
+void ManagedSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
+  const Slot& slot = At(hello.slot);
+  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  if (place.has_value() && place->cohort == hello.cohort) {
+    actions_->SendToAttach(id, control::AttachGo{place->epoch, place->rank});
+  }
+  Route(hello.slot);
+}
+
+void ManagedSlots::OnDetached(const Attach& attach) { Route(attach.hello.slot); }
+
+void ManagedSlots::EndRanks(std::chrono::milliseconds grace) {
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    Route(index);
+    if (slot.running) {
+      actions_->StopRank(index, grace);
+    } else {
+      EndAttaches(index, slot.exit_report.has_value() ? slot.exit_report->exit : AsAsked());
+    }
+  }
+}
+
+void ManagedSlots::StartFresh(int index) {
+  if (ending_) return;
+  Slot& slot = At(index);
+  slot.start = options_.nonce + '-' + std::to_string(++starts_);
+  slot.given.reset();
+  slot.said = {};
+  slot.checkpoint.reset();
+  slot.began.reset();
+  slot.unprotected.clear();
+  slot.connected = slot.stopping = slot.released = slot.given_up = false;
+  const Result<void> started = actions_->StartRank(index);
+  slot.running = started.ok();
+  Route(index);
+  if (!started.ok()) OnCannotStart(index, started.error());
+}
+
+void ManagedSlots::OnCannotStart(int index, const Error& error) {
+  Slot& slot = At(index);
+  if (error.kind == ErrorKind::kUnavailable) {
+    const std::chrono::milliseconds delay = slot.restart.OnCannotStart();
+    LogWarn("Cannot start a rank now, and tries again",
+            {{"slot", index}, {"millis", delay.count()}, {"reason", error.message}});
+    return actions_->RestartRankAfter(index, delay);
+  }
+  slot.given_up = true;
+  control::RankExit exit;
+  exit.start = slot.start;
+  exit.exit_code = control::kExitCannotStart;
+  exit.last_lines = {error.message};
+  ReportExit(index, std::move(exit));
+  if (slot.wanted.has_value()) EndAttaches(index, slot.exit_report->exit);
+  slot.wanted.reset();
+}
+
+// In the epoch that the process was given, or would have been.
+void ManagedSlots::ReportExit(int index, control::RankExit exit) {
+  Slot& slot = At(index);
+  const Place place = slot.wanted.value_or(slot.given.value_or(Place{}));
+  const bool ended_well = slot.released && exit.Clean();
+  const control::RankExited report{place.epoch, OfThisWorker(index, place.rank, std::move(exit))};
+  actions_->SendToLauncher(report);
+  const bool fresh = place.rank < 0;
+  const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;
+  // The end of a member is news for longer than that of a process nobody counted on.
+  if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
+  const std::optional<control::RankDone> done = slot.said.done;
+  slot.said = {};
+  // Whoever hears of the end only later has not seen the release that it answers.
+  if (ended_well && done.has_value() && done->epoch == place.epoch) slot.said.done = done;
+}
+
+void ManagedSlots::EndAttaches(int index, const control::RankExit& exit) {
+  for (auto& [id, attach] : attaches_) {
+    if (attach.hello.slot != index || attach.exited) continue;
+    attach.exited = true;
+    actions_->SendToAttach(id, control::AttachExit{exit});
+  }
+}
+
+// The newest one of the slot, 0 for none.
+AttachId ManagedSlots::AttachOf(int index) const {
+  AttachId newest = 0;
+  for (const auto& [id, attach] : attaches_) {
+    if (attach.hello.slot == index && !attach.exited) newest = std::max(newest, id);
+  }
+  return newest;
+}
+
+// Sets where the slot's output goes, after anything that may have changed it.
+void ManagedSlots::Route(int index) {
+  using Way = SlotOutput::Way;
+  Slot& slot = At(index);
+  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  const int rank = place.has_value() ? place->rank : -1;
+  const AttachId attach = slot.gate_open ? AttachOf(index) : 0;
+  if (attach != 0) return slot.output.GoTo({Way::kAttach, attach, rank});
+  if (ending_ && (!actions_->LauncherTakesOutput() || !place.has_value())) {
+    return slot.output.GoTo({Way::kLocal, 0, rank});
+  }
+  slot.output.GoTo({place.has_value() || !slot.running ? Way::kLauncher : Way::kWait, 0, rank});
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,125 @@
+#pragma once
+
+// Slots of our own trainer. The agent starts a rank process per slot, which loads while nobody
+// waits; it then goes from epoch to epoch with its model and state, and is started again at once
+// when it dies (common/control/README.md, "How a world changes").
+//
+//   start ─► loading ── RankHello ─► ready ── StartEpoch ─► in a world ── Release, StopEpoch ─► end
+//              ▲                                             │   ▲ └ StartEpoch, with its state
+//              └─────────── died by itself ──────────────────┘
+//
+// An attach stays with its slot over all of this: it ends only when the slot's process was meant
+// to.
+//
+// Sources: managed_slots.cc (processes, attaches, output), managed_world.cc (epochs).
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/agent/slots/restart_policy.h"
+#include "worker/agent/slots/slot_output.h"
+#include "worker/agent/slots/slots.h"
+#include "worker/agent/slots/store_requests.h"
+
+namespace ringmaster::agent {
+
+class ManagedSlots final : public Slots {
+ public:
+  ManagedSlots(const SlotsOptions& options, SlotActions* actions);
+
+  void Preload() override;
+  void OnLauncherDrained() override;
+  void OnPrepareEpoch(const control::PrepareEpoch& prepare) override;
+  void OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) override;
+  void OnStartEpoch(const control::StartEpoch& start) override;
+  void OnChangeEpoch(const control::ChangeEpoch& change) override;
+  void OnTellWorld(const control::TellWorld& tell) override;
+  void OnStopEpoch(const control::StopEpoch& stop) override;
+  void OnRelease(const control::Release& release) override;
+  void OnStoreValues(const control::StoreValues& values) override;
+  void OnEndStalledRank(const control::EndStalledRank& end) override;
+  std::vector<RankStanding> InWorld() const override;
+  void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
+                         std::chrono::milliseconds limit) override;
+  void OnCheckpointGrant(const control::CheckpointGrant& grant) override;
+  void OnTakeCheckpoint(const control::TakeCheckpoint& take) override;
+  void OnRankHello(int slot) override;
+  void OnRankGone(int slot) override;
+  [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;
+  void OnRankOutput(int slot, bool is_stderr, std::string_view data) override;
+  void OnRankExit(int slot, const RankEnd& end) override;
+  void OnRestartDue(int slot) override;
+  bool Drained() const override;
+  bool AnyRankRunning() const override;
+
+ private:
+  // A rank's place in a world.
+  struct Place {
+    control::Epoch epoch;
+    std::int64_t cohort = 0;
+    int rank = -1;
+  };
+  // What a rank said in the epoch it was given, for as long as it holds there. That it was done
+  // holds beyond its end, if that was the one it was released for.
+  struct Said {
+    std::optional<control::RankDone> done;
+    std::optional<control::RankAtBoundary> boundary;
+    std::optional<control::RankBroken> broken;
+    std::optional<control::CheckpointWritten> written;  // until it is granted
+    StoreRequests store;
+  };
+  struct Slot {
+    explicit Slot(SlotOutput slot_output) : output(std::move(slot_output)) {}
+    std::string start;  // Member::start of the process, or of the last one
+    bool running = false;
+    bool connected = false;  // it said hello
+    bool stopping = false;   // by StopEpoch
+    bool released = false;
+    bool given_up = false;        // it ended and is not started again
+    std::optional<Place> wanted;  // from StartEpoch, while it cannot be told
+    std::optional<Place> given;   // what the process was told last; nothing while it is fresh
+    bool gate_open = false;       // it was in a world: its attach, if any, shows what it prints
+    Said said;
+    // Beyond its epoch: for as long as the process runs.
+    std::optional<control::CheckpointDone> checkpoint;
+    std::optional<control::RankBegan> began;
+    std::map<std::string, control::RankProtection> unprotected;  // by what
+    std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
+    RestartPolicy restart;
+    SlotOutput output;
+  };
+
+  Slot& At(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
+
+  // managed_slots.cc
+  void OnProtection(int slot, control::RankProtection protection);
+  void OnAttached(AttachId id, const control::AttachHello& hello) override;
+  void OnDetached(const Attach& attach) override;
+  void EndRanks(std::chrono::milliseconds grace) override;
+  void StartFresh(int slot);
+  void OnCannotStart(int slot, const Error& error);
+  void ReportExit(int slot, control::RankExit exit);
+  void EndAttaches(int slot, const control::RankExit& exit);
+  AttachId AttachOf(int slot) const;
+  void Route(int slot);
+
+  // managed_world.cc
+  // The slot whose process is this rank of this epoch.
+  std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
+  void RepeatToLauncher(std::int64_t term) override;
+  // Member::start of this worker's living members.
+  std::vector<std::string> Running() const;
+  void Join(int slot, const control::Member& member);
+  void JoinTooLate(int slot, const control::Member& member);
+  void Give(int slot);
+  void SendAttachGo(int slot, const Place& place);
+
+  std::vector<Slot> slots_;
+  control::StartEpoch world_;  // the newest one with a member of ours
+  control::Epoch prepared_;    // the newest one asked for
+  std::int64_t starts_ = 0;    // of rank processes
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,241 @@
+// Epochs: what a launcher asks for, and what each of them means for the ranks that run.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/world_difference.h"
+#include "worker/agent/slots/managed_slots.h"
+
+namespace ringmaster::agent {
+
+void ManagedSlots::RepeatToLauncher(std::int64_t term) {
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (!slot.connected || slot.stopping || ending_) continue;
+    actions_->SendToLauncher(control::RankReady{index, slot.start});
+  }
+  if (!world_.members.empty()) {
+    actions_->SendToLauncher(control::WorldReport{world_.epoch, {}, Running()});
+  }
+  if (prepared_.number != 0 && prepared_.term == term) {
+    actions_->SendToLauncher(control::EpochAccepted{prepared_});
+  }
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    // Whatever the term: a launcher that takes the world over has an empty store.
+    for (const control::Message& request : slot.said.store.All()) {
+      actions_->SendToLauncher(request);
+    }
+    if (slot.said.broken.has_value()) actions_->SendToLauncher(*slot.said.broken);
+    if (slot.said.boundary.has_value()) actions_->SendToLauncher(*slot.said.boundary);
+    if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
+    if (slot.said.written.has_value()) actions_->SendToLauncher(*slot.said.written);
+    if (slot.checkpoint.has_value()) actions_->SendToLauncher(*slot.checkpoint);
+    if (slot.began.has_value()) actions_->SendToLauncher(*slot.began);
+    for (const auto& [what, protection] : slot.unprotected) actions_->SendToLauncher(protection);
+    if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
+    Route(index);
+  }
+}
+
+std::vector<std::string> ManagedSlots::Running() const {
+  std::vector<std::string> running;
+  for (const Slot& slot : slots_) {
+    // Also one that is only loaded: it may be a member of a newer world, not told here yet.
+    const bool counts = slot.connected || slot.wanted.has_value();
+    if (counts && !slot.stopping && !ending_) running.push_back(slot.start);
+  }
+  return running;
+}
+
+void ManagedSlots::OnTellWorld(const control::TellWorld& tell) {
+  if (tell.epoch != world_.epoch) return;  // a newer one has been reported, or told
+  actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
+}
+
+void ManagedSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
+  if (!Accept(prepare.epoch, "PrepareEpoch")) return;
+  prepared_ = prepare.epoch;
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch < prepare.epoch) slot.wanted.reset();
+    if (slot.connected && slot.given.has_value() && slot.given->epoch < prepare.epoch) {
+      actions_->SendToRank(index, control::RankLeave{prepare.epoch});
+    }
+  }
+  actions_->SendToLauncher(control::EpochAccepted{prepare.epoch});
+}
+
+void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
+  if (switch_epoch.epoch < highest_epoch_) return;
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = At(index);
+    if (slot.connected && slot.given.has_value() && slot.given->epoch == switch_epoch.epoch) {
+      actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch, switch_epoch.leaving});
+    }
+  }
+}
+
+void ManagedSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
+  if (ending_ || change.epoch < highest_epoch_) return;
+  auto members = change.base == world_.epoch ? control::MembersAfter(world_.members, change)
+                                             : std::optional<std::vector<control::Member>>();
+  if (!members) {
+    return actions_->DialLauncherAgain("epoch " + ToText(change.epoch) + " builds on epoch " +
+                                       ToText(change.base) + ", which this agent does not have");
+  }
+  OnStartEpoch({change.epoch, change.cohort, *std::move(members)});
+}
+
+void ManagedSlots::OnStartEpoch(const control::StartEpoch& start) {
+  if (ending_ || !Accept(start.epoch, "StartEpoch")) return;
+  std::vector<const control::Member*> ours;
+  for (int index = 0; index < options_.slots; ++index) {
+    ours.push_back(FindMember(start.members, index));
+  }
+  if (std::any_of(ours.begin(), ours.end(), [](const auto* member) { return member != nullptr; })) {
+    world_ = start;
+  }
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch < start.epoch) slot.wanted.reset();
+    const control::Member* const member = ours[static_cast<std::size_t>(index)];
+    if (member != nullptr) Join(index, *member);
+    if (slot.exit_report.has_value() && slot.exit_report->epoch < start.epoch && !slot.given_up) {
+      slot.exit_report.reset();
+    }
+  }
+}
+
+void ManagedSlots::Join(int index, const control::Member& member) {
+  Slot& slot = At(index);
+  const auto there = [&](const std::optional<Place>& place) {
+    return place.has_value() && place->epoch == world_.epoch;
+  };
+  if (there(slot.given) || there(slot.wanted)) return;  // the same epoch again
+  slot.gate_open = true;
+  // Without a start it is whoever is in the slot, or comes next: the gate of the first world.
+  const bool itself = member.start.empty() || member.start == slot.start;
+  const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
+  if ((slot.running && itself) || to_come) {
+    slot.wanted = Place{world_.epoch, world_.cohort, member.rank};
+    SendAttachGo(index, *slot.wanted);
+    Route(index);
+    return Give(index);
+  }
+  JoinTooLate(index, member);
+}
+
+// The process that the launcher means has ended, which it cannot have known: that is its end in
+// this epoch.
+void ManagedSlots::JoinTooLate(int index, const control::Member& member) {
+  Slot& slot = At(index);
+  const bool known = slot.exit_report.has_value() &&
+                     (member.start.empty() || member.start == slot.exit_report->exit.start);
+  if (!known) {
+    LogWarn("An epoch names a rank process that this agent never started",
+            {{"epoch", ToText(world_.epoch)}, {"slot", index}, {"start", member.start}});
+    return;
+  }
+  if (slot.exit_report->epoch == world_.epoch) return;
+  slot.said.done.reset();  // of another epoch than its end is told in from here on
+  slot.exit_report->epoch = world_.epoch;
+  slot.exit_report->exit.rank = member.rank;
+  actions_->SendToLauncher(*slot.exit_report);
+  if (!slot.given_up) return;
+  SendAttachGo(index, {world_.epoch, world_.cohort, member.rank});
+  EndAttaches(index, slot.exit_report->exit);
+}
+
+// Tells the slot's rank its newest epoch, once there is a rank to tell.
+void ManagedSlots::Give(int index) {
+  Slot& slot = At(index);
+  if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
+  slot.given = std::exchange(slot.wanted, std::nullopt);
+  slot.said = {};
+  slot.released = false;
+  actions_->SendToRank(index,
+                       control::RankEpoch{slot.given->epoch, slot.given->rank, world_.members});
+  Route(index);
+}
+
+void ManagedSlots::SendAttachGo(int index, const Place& place) {
+  for (const auto& [id, attach] : attaches_) {
+    if (attach.hello.slot != index || attach.hello.cohort != place.cohort) continue;
+    actions_->SendToAttach(id, control::AttachGo{place.epoch, place.rank});
+  }
+}
+
+void ManagedSlots::OnStopEpoch(const control::StopEpoch& stop) {
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (slot.wanted.has_value() && slot.wanted->epoch <= stop.epoch) slot.wanted.reset();
+    if (slot.running) {
+      if (!slot.given.has_value() || slot.given->epoch > stop.epoch) continue;
+      slot.stopping = true;
+      actions_->StopRank(index, std::chrono::milliseconds(stop.grace_millis));
+    } else if (slot.given_up && !slot.released && leaving_.empty() &&
+               slot.exit_report->epoch <= stop.epoch) {
+      slot.restart.Forget();
+      StartFresh(index);
+    }
+  }
+}
+
+void ManagedSlots::OnRelease(const control::Release& release) {
+  if (release.epoch < highest_epoch_) return;
+  for (int index = 0; index < options_.slots; ++index) {
+    Slot& slot = At(index);
+    if (!slot.running || !slot.given.has_value() || slot.given->epoch != release.epoch) continue;
+    slot.released = true;
+    actions_->SendToRank(index, release);
+  }
+}
+
+// One that is meant to end anyway needs no other end.
+void ManagedSlots::OnEndStalledRank(const control::EndStalledRank& end) {
+  if (!ValidSlot(end.slot) || ending_) return;
+  const Slot& slot = At(end.slot);
+  if (!slot.running || slot.stopping || slot.released || slot.start != end.start) return;
+  actions_->EndHangingRank(end.slot, end.start, end.reason);
+}
+
+std::vector<RankStanding> ManagedSlots::InWorld() const {
+  std::vector<RankStanding> standing;
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (!slot.running || !slot.given.has_value() || slot.given->epoch != world_.epoch) continue;
+    standing.push_back({index, slot.given->rank, slot.given->epoch});
+  }
+  return standing;
+}
+
+std::optional<int> ManagedSlots::SlotOf(const control::Epoch& epoch, int rank) const {
+  for (int index = 0; index < options_.slots; ++index) {
+    const std::optional<Place>& given = slots_[static_cast<std::size_t>(index)].given;
+    if (given.has_value() && given->epoch == epoch && given->rank == rank) return index;
+  }
+  return std::nullopt;
+}
+
+void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
+  const std::optional<int> index = SlotOf(grant.epoch, grant.rank);
+  if (!index) return;
+  At(*index).said.written.reset();
+  actions_->SendToRank(*index, grant);
+}
+
+void ManagedSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
+  const std::optional<int> index = SlotOf(take.epoch, 0);
+  if (index && At(*index).connected) actions_->SendToRank(*index, take);
+}
+
+void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
+  const std::optional<int> index = SlotOf(values.epoch, values.rank);
+  if (!index) return;
+  At(*index).said.store.Answered(values.id);
+  actions_->SendToRank(*index, values);
+}
+
+}  // namespace ringmaster::agent

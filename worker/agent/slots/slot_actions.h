@@ -1,0 +1,77 @@
+#pragma once
+
+// What the slots of an agent (slots.h) ask for, and are told of ranks: asked of agent.cc, and in
+// tests of a fake that remembers it.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/control/membership.h"
+#include "common/control/messages.h"
+#include "common/process/child_reaper.h"
+
+namespace ringmaster::agent {
+
+using AttachId = std::int64_t;  // one per connection of an attach, never reused
+
+// Messages to somebody who is not connected are dropped: what matters is repeated
+// (Slots::OnWelcome).
+class SlotActions {
+ public:
+  virtual ~SlotActions() = default;
+  virtual void SendToLauncher(const control::Message& message) = 0;
+  // What it builds on is not known here: after a new welcome it says all of it.
+  virtual void DialLauncherAgain(const std::string& reason) = 0;
+  // False while the launcher is away, or has not yet taken what it was sent before. Output waits
+  // then; Slots::OnLauncherDrained says when it need not any more.
+  virtual bool LauncherTakesOutput() const = 0;
+  virtual void SendToRank(int slot, const control::Message& message) = 0;
+  virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
+  // SIGTERM to the attach process, which hands it on to its program; SIGKILL after the grace
+  // period.
+  virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
+  virtual void CloseAttach(AttachId attach) = 0;
+  // kUnavailable: the machine cannot start it now, and may later. Any other error says why the
+  // program cannot be executed.
+  virtual Result<void> StartRank(int slot) = 0;
+  // Slots::OnRestartDue after this delay; at most one is under way per slot.
+  virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
+  virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
+  // The slot's process hangs: RankStack to the launcher, then its end at once.
+  virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
+  // What a process of this worker that ended like this was killed for (oom_watch.h). Once per end.
+  virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
+  // Output that neither attach nor launcher takes. `rank` is -1 where it never had one.
+  virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
+};
+
+// How a rank process ended, and how long it had lived.
+struct RankEnd {
+  ProcessEnd end;
+  std::chrono::milliseconds lived{0};
+  std::vector<std::string> last_lines;
+};
+
+// A rank's place in the newest world with a member of this worker.
+struct RankStanding {
+  int slot = 0;
+  int rank = -1;
+  control::Epoch epoch;
+};
+
+struct SlotsOptions {
+  std::string pod_uid;
+  std::string pod;
+  std::string node;
+  int slots = 1;
+  bool managed = true;  // LaunchSpec::IsManagedTrainer
+  std::string program;  // for messages
+  std::string nonce;    // of this start of the agent: Member::start begins with it
+};
+
+}  // namespace ringmaster::agent

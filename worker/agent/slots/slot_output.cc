@@ -1,0 +1,138 @@
+#include "worker/agent/slots/slot_output.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::size_t kMaxChunkBytes = 16384;
+constexpr std::size_t kMaxUnfinishedBytes = 16384;  // a longer line is cut into several
+
+std::size_t Lines(std::string_view text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+SlotOutput::SlotOutput(int slot, std::string pod, SlotActions* actions)
+    : slot_(slot), pod_(std::move(pod)), actions_(actions) {}
+
+void SlotOutput::Add(bool is_stderr, std::string_view data) {
+  if (data.empty()) return;
+  actions_->PrintLocally(slot_, route_.rank, is_stderr, data);
+  in_line_[is_stderr ? 1 : 0] = data.back() != '\n';
+  if (is_stderr) {
+    Keep(true,
+         route_.rank == 0 ? std::exchange(begun_, "") + std::string(data) : WithoutRoutine(data));
+  } else {
+    Keep(false, data);
+  }
+  Flow();
+}
+
+std::string SlotOutput::WithoutRoutine(std::string_view data) {
+  begun_ += data;
+  std::string kept;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = begun_.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const std::string_view line = std::string_view(begun_).substr(begin, end - begin);
+    if (!IsRoutine(line)) kept.append(line).append("\n");
+  }
+  begun_.erase(0, begin);
+  if (begun_.size() > kMaxUnfinishedBytes) kept += std::exchange(begun_, "");
+  return kept;
+}
+
+void SlotOutput::GoTo(const Route& route) {
+  if (route_.way == Way::kLauncher && route.way != Way::kLauncher) {
+    for (const bool is_stderr : {true, false}) {
+      std::string rest = std::exchange(unfinished_[is_stderr ? 1 : 0], "");
+      waiting_bytes_ += rest.size();
+      if (!rest.empty()) waiting_.push_front({is_stderr, std::move(rest)});
+    }
+  }
+  route_ = route;
+  Flow();
+}
+
+void SlotOutput::EndLines() {
+  Keep(true, std::exchange(begun_, ""));
+  for (const bool is_stderr : {false, true}) {
+    bool& in_line = in_line_[is_stderr ? 1 : 0];
+    if (in_line) actions_->PrintLocally(slot_, route_.rank, is_stderr, "\n");
+    if (in_line && route_.way != Way::kAttach) Keep(is_stderr, "\n");
+    in_line = false;
+  }
+  Flow();
+}
+
+void SlotOutput::Keep(bool is_stderr, std::string_view data) {
+  if (data.empty()) return;
+  waiting_bytes_ += data.size();
+  if (!waiting_.empty() && waiting_.back().is_stderr == is_stderr &&
+      waiting_.back().data.size() + data.size() <= kMaxChunkBytes) {
+    waiting_.back().data += data;
+  } else {
+    waiting_.push_back({is_stderr, std::string(data)});
+  }
+}
+
+void SlotOutput::Flow() {
+  while (!waiting_.empty() && route_.way != Way::kWait) {
+    if (route_.way == Way::kLauncher && !actions_->LauncherTakesOutput()) break;
+    TellWhatWasLeftOut();
+    const Chunk chunk = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= chunk.data.size();
+    Give(chunk);
+  }
+  Bound();
+}
+
+void SlotOutput::Bound() {
+  while (waiting_bytes_ > kMaxWaitingBytes) {
+    const Chunk& oldest = waiting_.front();
+    left_out_ += Lines(oldest.data);
+    waiting_bytes_ -= oldest.data.size();
+    waiting_.pop_front();
+  }
+}
+
+void SlotOutput::TellWhatWasLeftOut() {
+  const std::size_t lines = std::exchange(left_out_, 0);
+  if (lines == 0) return;
+  Give({true, "(" + std::to_string(lines) + " lines are left out here: nobody took them in time; " +
+                  "they are in the log of the Pod " + pod_ + ")\n"});
+}
+
+void SlotOutput::Give(const Chunk& chunk) {
+  switch (route_.way) {
+    case Way::kWait:
+    case Way::kLocal:
+      return;
+    case Way::kAttach:
+      return actions_->SendToAttach(route_.attach,
+                                    control::RankOutput{chunk.is_stderr, chunk.data});
+    case Way::kLauncher:
+      return GiveLines(chunk);
+  }
+}
+
+void SlotOutput::GiveLines(const Chunk& chunk) {
+  std::string text = std::exchange(unfinished_[chunk.is_stderr ? 1 : 0], "") + chunk.data;
+  const std::size_t last_end = text.rfind('\n');
+  const std::size_t whole = last_end == std::string::npos ? 0 : last_end + 1;
+  std::string& rest = unfinished_[chunk.is_stderr ? 1 : 0];
+  rest = text.substr(whole);
+  text.resize(whole);
+  if (rest.size() > kMaxUnfinishedBytes) text += std::exchange(rest, "") + '\n';
+  if (text.empty()) return;
+  actions_->SendToLauncher(
+      control::SlotOutput{slot_, route_.rank, chunk.is_stderr, std::move(text)});
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,74 @@
+#pragma once
+
+// What the processes of one slot print. All of it goes to the agent's own streams, the worker's
+// log. What concerns the whole job goes to the launcher's log, too, through the slot's attach or,
+// where there is none, the launcher itself: all that rank 0 prints, and of other ranks what is no
+// routine line of our own log. Waits in a bounded buffer while nobody takes it. Used by
+// managed_slots.h.
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "worker/agent/slots/slot_actions.h"
+
+namespace ringmaster::agent {
+
+class SlotOutput {
+ public:
+  // What waits for somebody to take it; beyond it the oldest is left out, which the one who takes
+  // the rest is told in one line.
+  static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
+
+  enum class Way {
+    kWait,      // nobody knows yet whose it is
+    kAttach,    // as it comes
+    kLauncher,  // in whole lines, while it takes output
+    kLocal      // nobody beyond the agent's own streams
+  };
+  struct Route {
+    Way way = Way::kWait;
+    AttachId attach = 0;
+    int rank = -1;
+  };
+
+  // `actions` outlives this. `pod` is for the line about what was left out.
+  SlotOutput(int slot, std::string pod, SlotActions* actions);
+
+  void Add(bool is_stderr, std::string_view data);
+
+  // Where it goes from here on, and what waits with it.
+  void GoTo(const Route& route);
+
+  // The process that printed has ended: its last line is whole.
+  void EndLines();
+
+ private:
+  struct Chunk {
+    bool is_stderr = false;
+    std::string data;
+  };
+
+  std::string WithoutRoutine(std::string_view data);
+  void Keep(bool is_stderr, std::string_view data);
+  void Flow();
+  void Bound();
+  void TellWhatWasLeftOut();
+  void Give(const Chunk& chunk);
+  void GiveLines(const Chunk& chunk);
+
+  const int slot_;
+  const std::string pod_;
+  SlotActions* const actions_;
+  Route route_;
+  std::deque<Chunk> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::size_t left_out_ = 0;               // lines
+  std::array<bool, 2> in_line_{};          // by stream: what came last had no end of line
+  std::string begun_;                      // on stderr, a line that may be a routine one
+  std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
+};
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,111 @@
+#include "worker/agent/slots/slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/agent/slots/direct_slots.h"
+#include "worker/agent/slots/managed_slots.h"
+
+namespace ringmaster::agent {
+
+std::string ToText(const control::Epoch& epoch) {
+  return std::to_string(epoch.term) + '.' + std::to_string(epoch.number);
+}
+
+std::unique_ptr<Slots> Slots::Make(const SlotsOptions& options, SlotActions* actions) {
+  if (options.managed) return std::make_unique<ManagedSlots>(options, actions);
+  return std::make_unique<DirectSlots>(options, actions);
+}
+
+Slots::Slots(SlotsOptions options, SlotActions* actions)
+    : options_(std::move(options)), actions_(actions) {}
+
+bool Slots::OnWelcome(std::int64_t term) {
+  if (term < highest_epoch_.term || term < term_) return false;
+  if (term > term_ && term_ != 0) {
+    // They belong to the mpirun of a launcher that is gone; the ranks go on until the new one
+    // decides.
+    for (const auto& [id, attach] : attaches_) actions_->CloseAttach(id);
+    attaches_.clear();
+  }
+  term_ = term;
+  for (const auto& [id, attach] : attaches_) {
+    if (attach.exited && options_.managed) continue;
+    actions_->SendToLauncher(control::SlotAttached{attach.hello.cohort, attach.hello.slot,
+                                                   attach.hello.mpi_rank,
+                                                   attach.hello.mpi_world_size});
+  }
+  RepeatToLauncher(term);
+  if (!leaving_.empty()) actions_->SendToLauncher(control::AgentLeaving{leaving_});
+  return true;
+}
+
+bool Slots::OnRankMessage(int /*slot*/, const control::Message& /*message*/) { return false; }
+
+void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
+  if (hello.direct == options_.managed) {
+    control::RankExit exit;
+    exit.exit_code = 1;
+    exit.last_lines = {options_.managed ? "this job runs our own trainer, and its agent starts it"
+                                        : "this job's program is started by attach"};
+    actions_->SendToAttach(id, control::AttachExit{exit});
+    return;
+  }
+  attaches_[id] = Attach{hello};
+  // Reported whatever it says: a slot that does not exist, or one attached twice, is for the
+  // launcher's gate to judge.
+  actions_->SendToLauncher(
+      control::SlotAttached{hello.cohort, hello.slot, hello.mpi_rank, hello.mpi_world_size});
+  if (ValidSlot(hello.slot)) OnAttached(id, hello);
+}
+
+void Slots::OnAttachGone(AttachId id) {
+  const auto found = attaches_.find(id);
+  if (found == attaches_.end()) return;
+  const Attach attach = found->second;
+  attaches_.erase(found);
+  if (ValidSlot(attach.hello.slot)) OnDetached(attach);
+}
+
+bool Slots::Leave(const std::string& reason) {
+  leaving_ = reason;
+  actions_->SendToLauncher(control::AgentLeaving{reason});
+  return !Drained();
+}
+
+void Slots::End(std::chrono::milliseconds grace) {
+  ending_ = true;
+  EndRanks(grace);
+}
+
+bool Slots::Accept(const control::Epoch& epoch, const char* what) {
+  if (epoch < highest_epoch_) {
+    LogWarn("Refused an epoch below the highest one",
+            {{"message", what}, {"epoch", ToText(epoch)}, {"highest", ToText(highest_epoch_)}});
+    return false;
+  }
+  highest_epoch_ = epoch;
+  return true;
+}
+
+control::RankExit Slots::OfThisWorker(int slot, int rank, control::RankExit exit) {
+  exit.slot = slot;
+  exit.rank = rank;
+  exit.out_of_memory = actions_->LackOfMemory({exit.exit_code, exit.signal});
+  exit.pod_uid = options_.pod_uid;
+  exit.pod = options_.pod;
+  exit.node = options_.node;
+  return exit;
+}
+
+const control::Member* Slots::FindMember(const std::vector<control::Member>& members,
+                                         int slot) const {
+  const auto member =
+      std::find_if(members.begin(), members.end(), [&](const control::Member& candidate) {
+        return candidate.pod_uid == options_.pod_uid && candidate.slot == slot;
+      });
+  return member == members.end() ? nullptr : &*member;
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,119 @@
+#pragma once
+
+// What an agent decides about its slots: which process runs in each, which epoch it was given,
+// which attach belongs to it. Events in, actions out through SlotActions; no I/O, no threads, no
+// time of its own, so that every order of events can be tested. agent.h wires it to processes and
+// sockets.
+//
+// There are two kinds. With our own trainer the agent starts the ranks and they live across epochs
+// (managed_slots.h); any other program is run by its attach and lives in one (direct_slots.h). This
+// class is what they share: terms, attaches, the end.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/control/membership.h"
+#include "common/control/messages.h"
+#include "worker/agent/slots/slot_actions.h"
+
+namespace ringmaster::agent {
+
+class Slots {
+ public:
+  // Of the kind that `options` asks for. `actions` outlives it.
+  static std::unique_ptr<Slots> Make(const SlotsOptions& options, SlotActions* actions);
+  virtual ~Slots() = default;
+
+  // Starts what can start before any epoch.
+  virtual void Preload() {}
+
+  // False for a launcher that was superseded: its term is below one this agent followed. Else
+  // everything that still holds is repeated to the launcher, which may have missed it.
+  [[nodiscard]] bool OnWelcome(std::int64_t term);
+  virtual void OnLauncherDrained() {}
+
+  virtual void OnPrepareEpoch(const control::PrepareEpoch& /*prepare*/) {}
+  virtual void OnSwitchEpoch(const control::SwitchEpoch& /*switch_epoch*/) {}
+  virtual void OnStartEpoch(const control::StartEpoch& start) = 0;
+  virtual void OnStopEpoch(const control::StopEpoch& stop) = 0;
+  virtual void OnRelease(const control::Release& /*release*/) {}
+  virtual void OnEndStalledRank(const control::EndStalledRank& /*end*/) {}
+  virtual void OnStoreValues(const control::StoreValues& /*values*/) {}
+  virtual void OnCheckpointGrant(const control::CheckpointGrant& /*grant*/) {}
+  virtual void OnTakeCheckpoint(const control::TakeCheckpoint& /*take*/) {}
+  virtual void OnChangeEpoch(const control::ChangeEpoch& /*change*/) {}
+  virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
+
+  virtual void OnRankHello(int /*slot*/) {}
+  virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live
+  // False for a message that a rank never sends.
+  [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
+  virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
+  virtual void OnRankExit(int /*slot*/, const RankEnd& /*end*/) {}
+  virtual void OnRestartDue(int /*slot*/) {}
+
+  void OnAttach(AttachId attach, const control::AttachHello& hello);
+  virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
+  void OnAttachGone(AttachId attach);
+
+  // The Pod is to go: tells the launcher. True when ranks are in a world and go on until the
+  // launcher has formed another one without them (Drained() then).
+  [[nodiscard]] bool Leave(const std::string& reason);
+  // Nothing of this worker is in a world that goes on.
+  virtual bool Drained() const = 0;
+
+  // Ends all ranks; none is started from here on.
+  void End(std::chrono::milliseconds grace);
+
+  virtual std::vector<RankStanding> InWorld() const { return {}; }
+  // Ends processes that have run for longer than `limit` and have not said hello. `age` tells how
+  // long a slot's process has run.
+  virtual void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& /*age*/,
+                                 std::chrono::milliseconds /*limit*/) {}
+
+  virtual bool AnyRankRunning() const = 0;
+  const control::Epoch& highest_epoch() const { return highest_epoch_; }
+
+ protected:
+  struct Attach {
+    control::AttachHello hello;
+    bool exited = false;  // its program has ended, or it was told that its rank has
+  };
+
+  Slots(SlotsOptions options, SlotActions* actions);
+
+  virtual void RepeatToLauncher(std::int64_t term) = 0;
+  virtual void OnAttached(AttachId /*id*/, const control::AttachHello& /*hello*/) {}
+  virtual void OnDetached(const Attach& /*attach*/) {}
+  virtual void EndRanks(std::chrono::milliseconds grace) = 0;
+
+  bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
+  // False, with a line in the log, for an epoch below the highest that was accepted; else it is the
+  // highest now.
+  bool Accept(const control::Epoch& epoch, const char* what);
+  // The exit as reported: with slot, Pod, node, and the lack of memory that it may come from. Once
+  // per end.
+  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit);
+  // This worker's member in `slot`, or nullptr.
+  const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
+
+  const SlotsOptions options_;
+  SlotActions* const actions_;
+  std::map<AttachId, Attach> attaches_;
+  control::Epoch highest_epoch_;
+  bool ending_ = false;
+  std::string leaving_;  // why, once it leaves
+
+ private:
+  std::int64_t term_ = 0;
+};
+
+std::string ToText(const control::Epoch& epoch);
+
+}  // namespace ringmaster::agent

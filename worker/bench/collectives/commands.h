@@ -1,0 +1,18 @@
+#pragma once
+
+// The subcommands of ringmaster-bench that measure collectives.
+
+#include "worker/bench/collectives/collective.h"
+#include "worker/bench/harness/command.h"
+
+namespace ringmaster::bench {
+
+// allreduce, reduce-scatter, all-gather, all-to-all, broadcast: flags, columns and formulas of
+// nccl-tests.
+Command AddCollective(CLI::App& app, Collective collective);
+
+// communicator: the trainer's communicator, given its buckets all at once as the session gives
+// them, against a bare loop over Gloo in the same processes (figure B12).
+Command AddCommunicator(CLI::App& app);
+
+}  // namespace ringmaster::bench

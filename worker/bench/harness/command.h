@@ -1,0 +1,39 @@
+#pragma once
+
+// A program with subcommands, as ringmaster-bench and bench/chaos are: each subcommand adds its
+// flags and gives back what runs it once they are parsed. Needs nothing of the trainer.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/result.h"
+
+namespace ringmaster::bench {
+
+inline constexpr int kBadInput = 2;  // exit code, with a sentence on standard error
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;  // the exit code
+};
+using AddCommand = std::function<Command(CLI::App& app)>;
+
+// Parses the command line and runs the subcommand that it names: the exit code. An exception is 1,
+// with its message.
+int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
+               char** argv);
+
+// The program's name, as it was started.
+std::string ProgramName();
+
+// Prints "<program>: <what>" to standard error, and gives back `code`.
+int Refuse(const std::string& what, int code = kBadInput);
+
+// What --json asks for: one line into a file, to standard output ('-'), or nowhere (empty).
+Result<void> WriteJson(const std::string& path, const nlohmann::ordered_json& json);
+
+}  // namespace ringmaster::bench

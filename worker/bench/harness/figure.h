@@ -1,0 +1,58 @@
+#pragma once
+
+// The numbers of a figure, and the line of JSON that says them (bench/README.md). Headers only, and
+// without the trainer: the operator's figures are built without it.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace ringmaster::bench {
+
+// `share` of the values are below it; 0 without any.
+inline double Percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const double index = share * static_cast<double>(values.size() - 1);
+  const auto found = values.begin() + static_cast<std::ptrdiff_t>(index + 0.5);
+  std::nth_element(values.begin(), found, values.end());
+  return *found;
+}
+
+inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
+
+struct FigureLine {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::optional<double> reference{};  // of the same run
+  std::string reference_is{};         // empty: the unit says it
+  std::string goal;
+  bool holds = false;
+};
+
+inline nlohmann::ordered_json JsonOf(const FigureLine& figure, const nlohmann::ordered_json& more) {
+  nlohmann::ordered_json json{{"figure", figure.name},
+                              {"value", figure.value},
+                              {"unit", figure.unit},
+                              {"reference", nullptr}};
+  if (figure.reference) json["reference"] = *figure.reference;
+  if (!figure.reference_is.empty()) json["reference_is"] = figure.reference_is;
+  json["goal"] = figure.goal;
+  json["holds"] = figure.holds;
+  json.update(more);
+  return json;
+}
+
+// The last line of a figure's output.
+inline void PrintFigure(const FigureLine& figure, const nlohmann::ordered_json& more) {
+  std::printf("%s\n", JsonOf(figure, more).dump().c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace ringmaster::bench

@@ -1,0 +1,38 @@
+#pragma once
+
+// A line of text that rank 0 hands to the process that started it, and work in a process of its
+// own.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace ringmaster::bench {
+
+// Memory without a name, which both processes have. Also where they are one.
+class Handover {
+ public:
+  // Before the ranks start. Throws std::system_error where there is no memory for it.
+  Handover();
+  ~Handover();
+  Handover(const Handover&) = delete;
+  Handover& operator=(const Handover&) = delete;
+
+  void Write(const std::string& text) const;
+  // Empty where nobody wrote.
+  std::string Read() const;
+
+ private:
+  int fd_ = -1;
+};
+
+struct Said {
+  std::string text;
+  int64_t peak_kib = 0;  // resident at most
+};
+
+// What `work` says in a copy of this process, which ends then. Nothing where that ended otherwise.
+std::optional<Said> InAProcess(const std::function<std::string()>& work);
+
+}  // namespace ringmaster::bench

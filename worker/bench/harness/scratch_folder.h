@@ -1,0 +1,33 @@
+#pragma once
+
+// A folder for what a bench writes while it runs, removed with it.
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace ringmaster::bench {
+
+class ScratchFolder {
+ public:
+  // `prefix` is a path, to which a name of its own is added. Throws std::system_error.
+  explicit ScratchFolder(const std::string& prefix) : path_(prefix + "-XXXXXX") {
+    if (::mkdtemp(path_.data()) != nullptr) return;
+    throw std::system_error(errno, std::generic_category(), "while making " + path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace ringmaster::bench

@@ -1,0 +1,33 @@
+#pragma once
+
+// A Store of files in one folder that all ranks see: for benches, tests and plain hosts. The folder
+// belongs to one world, or one replay: it is empty when its ranks start.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/trainer/comm/store.h"
+
+namespace ringmaster::trainer {
+
+class FileStore final : public Store {
+ public:
+  // Creates the folder if it is missing; kInvalid when that fails.
+  static Result<std::unique_ptr<FileStore>> Open(const std::string& folder);
+
+  Result<void> Set(const std::string& key, const std::string& value) override;
+
+  // Looks every few milliseconds, every 50 where it waits long: a folder on a network file system
+  // reports no changes.
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override;
+
+ private:
+  explicit FileStore(std::string folder) : folder_(std::move(folder)) {}
+  std::string PathOf(const std::string& key) const;
+
+  const std::string folder_;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,26 @@
+#pragma once
+
+// The communicator of ranks on CPUs, in worlds of more than one: through memory where they can
+// share it, else over Gloo. Builds without Gloo (host_none.cc) have the first alone.
+
+#include <memory>
+#include <string>
+
+#include "worker/trainer/comm/collective_transport.h"
+#include "worker/trainer/comm/host/host_transport.h"
+#include "worker/trainer/comm/left_behind.h"
+
+namespace ringmaster::trainer {
+
+// Gloo's version; empty where it is not built in.
+std::string HostCommunicatorVersion();
+// Null where it is not built in.
+std::shared_ptr<CollectiveTransport> MakeHostGloo();
+
+// Returns at once, as GlooCommunicator's constructor does. kInvalid: there is none for this world,
+// in this build or with this choice; where that depends on all ranks, operations end so.
+Result<std::unique_ptr<Communicator>> MakeHostCommunicator(
+    const World& world, Deadline deadline, LeftBehind& left_behind,
+    HostTransport transport = HostTransport::kAuto);
+
+}  // namespace ringmaster::trainer

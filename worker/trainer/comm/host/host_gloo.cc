@@ -1,0 +1,15 @@
+#include <gloo/config.h>
+
+#include "worker/trainer/comm/gloo/gloo_communicator.h"
+#include "worker/trainer/comm/host/host_communicator.h"
+
+namespace ringmaster::trainer {
+
+std::string HostCommunicatorVersion() {
+  return std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." +
+         std::to_string(GLOO_VERSION_PATCH);
+}
+
+std::shared_ptr<CollectiveTransport> MakeHostGloo() { return MakeGlooTransport(); }
+
+}  // namespace ringmaster::trainer

@@ -1,9 +1,0 @@
-#include "worker/trainer/comm/host_communicator.h"
-
-namespace ringmaster::trainer {
-
-std::string HostCommunicatorVersion() { return ""; }
-
-std::shared_ptr<CollectiveTransport> MakeHostGloo() { return nullptr; }
-
-}  // namespace ringmaster::trainer

@@ -1,0 +1,30 @@
+#pragma once
+
+// Where ranks of one world find each other: keys are written once and read by everybody. Used by
+// communicators while they connect. Implemented by the agent's relay
+// (world_sources/agent/agent_membership.h), by files (file_store.h) and by memory in tests.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Thread-safe.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
+
+  // Blocks until every key exists, and returns their values in order. kTimeout when one is missing
+  // at the deadline; kCancelled or kUnavailable when the world is given up.
+  virtual Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                               Deadline deadline) = 0;
+};
+
+}  // namespace ringmaster::trainer

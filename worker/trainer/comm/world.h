@@ -1,0 +1,29 @@
+#pragma once
+
+// Which ranks train together, and how they find each other. A world never changes: the next one has
+// a higher epoch. The session enters it; communicators connect its ranks.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/control/membership.h"
+#include "worker/trainer/comm/store.h"
+
+namespace ringmaster::trainer {
+
+// One world of ranks, as one of them sees it.
+struct World {
+  control::Epoch epoch;
+  int rank = 0;
+  int size = 1;
+  int ranks_on_host = 1;               // how many ranks share this rank's node
+  bool one_machine = false;            // perhaps all ranks are on one, as those of one Pod are
+  std::string address{};               // where this rank listens for the others; empty: loopback
+  std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
+  std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
+  std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
+};
+
+}  // namespace ringmaster::trainer

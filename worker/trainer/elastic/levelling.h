@@ -1,0 +1,84 @@
+#pragma once
+
+// How the ranks of a new world come to one state. Each states what it has; the highest version
+// wins, and the lowest rank that has it sends it to those behind, in bounded pieces. They receive
+// into memory of their own and take it over only when all of it has come and its checksum is right:
+// an attempt that breaks half-way changes nothing.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/elastic/state_mirror.h"
+#include "worker/trainer/elastic/state_version.h"
+#include "worker/trainer/numeric/checksum.h"
+
+namespace ringmaster::trainer {
+
+// What all ranks have after levelling.
+struct Adopted {
+  HeldState held;
+  uint64_t checksum = 0;
+  int source = -1;                    // the rank that sent it; -1: nobody was behind
+  bool changed = false;               // this rank was behind
+  std::optional<uint64_t> sharded{};  // checksum of the sharded state, where there is one
+};
+
+// One attempt. Owns the memory that its operations work on: after a failure it lives until the
+// communicator has ended. Thread-safety: one thread.
+class Levelling {
+ public:
+  struct Options {
+    uint64_t fingerprint = 0;  // of what must be the same on all ranks, beside the state
+    std::chrono::milliseconds timeout{30'000};  // of each operation
+    std::size_t piece_bytes = 4 << 20;
+    std::function<void(int piece)> moving{};  // called before each piece of a state that travels
+    // Asked on every rank where nobody has trained: what it holds after looking again for what was
+    // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
+    // kUnavailable: what is kept cannot be read here now. What another rank reads is as good; while
+    // none can read it, all of them pause and look again.
+    std::function<Result<HeldState>(const HeldState& held)> look_again{};
+    std::function<void(int attempt)> pause{};
+    StateMirror* mirror = nullptr;  // null: the state is in host memory
+  };
+
+  Levelling(TrainableState state, const HeldState& held, const Clock& clock,
+            const Options& options);
+
+  // On every rank of the communicator. kInvalid, on all ranks alike: they cannot train together
+  // (other flags, or another state of the same version), and which rank differs. Other errors are
+  // the communicator's, or kUnavailable for a state that arrived damaged; the state is untouched.
+  Result<Adopted> Run(Communicator& communicator);
+
+ private:
+  struct Statement {
+    uint64_t fingerprint = 0;
+    uint64_t checksum = 0;
+    uint64_t unread = 0;  // what is kept could not be read here
+    HeldState held;
+  };
+
+  Result<void> Gather(Communicator& communicator);
+  Result<void> LookAgain(Communicator& communicator);
+  // The lowest rank of the highest version; kInvalid as above.
+  Result<std::size_t> Winner() const;
+  Result<void> Send(Communicator& communicator, int source);
+  Result<void> Receive(Communicator& communicator, int source);
+  Result<void> Broadcast(Communicator& communicator, std::span<std::byte> bytes, int source);
+
+  const TrainableState state_;
+  const Clock& clock_;
+  const Options options_;
+  Statement mine_;
+  std::vector<Statement> all_;  // by rank
+  std::vector<std::vector<float>> staged_;
+  int pieces_ = 0;
+};
+
+}  // namespace ringmaster::trainer

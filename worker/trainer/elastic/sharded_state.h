@@ -1,0 +1,92 @@
+#pragma once
+
+// The part of a model's state that is spread over the ranks: each holds a share of it and nobody
+// else does, such as the class centres of Partial FC. The session calls it where worlds and steps
+// change; a workload whose state is the same on all ranks has none.
+//
+// The promise is that of the replicated state: what one step applied anywhere is never lost while
+// one copy of every part survives. A version (StateVersion) names the same step for both parts.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/state_version.h"
+
+namespace ringmaster::trainer {
+
+// One rank's share: rows of one length, of a table that all shares make up.
+// Rank r of n holds the rows ⌊r rows / n⌋ … ⌊(r + 1) rows / n⌋.
+struct ShardView {
+  int64_t row_values = 0;
+  int64_t first_row = 0;
+  std::span<const float> values{};      // the host's memory
+  std::shared_ptr<const void> owner{};  // of the values, where they are a copy
+};
+
+// A world that has formed, as far as bringing the shares into place needs it.
+struct ShardedWorld {
+  Communicator& communicator;
+  const World& world;
+  HeldState adopted;                          // what the replicated state of all ranks is now
+  std::chrono::milliseconds timeout{30'000};  // of each operation
+  std::function<void(int piece)> moving{};    // called before each piece of a state that travels
+  // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
+  // cannot be read now. Then all ranks pause, and who could not tries again.
+  std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
+                             std::span<float> values)>
+      load{};
+  std::function<void(int attempt)> pause{};
+  // To be told, until the next world, why the loss of a rank would now be one of state too, and
+  // with an empty text once it would not any more.
+  std::function<void(const std::string& reason)> unprotected{};
+};
+
+// What came of it, the same on all ranks.
+struct ShardedOutcome {
+  std::string lost;  // which parts no rank of the world has at that version; empty: all are there
+  uint64_t checksum = 0;  // of the whole, where nothing is lost
+};
+
+// Thread-safety: the session's thread.
+class ShardedState {
+ public:
+  virtual ~ShardedState() = default;
+
+  // On every rank of a new world, after its replicated state is level: afterwards each rank holds
+  // its share of the adopted version. Where parts are lost nothing changes, and the ranks may go
+  // back to a checkpoint. kInvalid: this world cannot train this model. Other errors are the
+  // communicator's; what a rank held it still holds, and memory that operations work on lives until
+  // the next call.
+  virtual Result<ShardedOutcome> Level(const ShardedWorld& world) = 0;
+
+  // The step under way has no update: its sums are no finite numbers. Said before the ranks compute
+  // once more to find out why, and so by all of them before one of them goes on without it.
+  virtual void LeaveOut() = 0;
+
+  // The replicated part of a step is applied, and this is the version after it: applies the
+  // sharded part, where it is not left out.
+  virtual void Applied(const HeldState& held) = 0;
+
+  // On every rank, before all of them leave a world that they were asked to leave: those who are
+  // `leaving` give what they hold to those who stay. Errors are the communicator's, and end
+  // nothing: the ranks leave all the same.
+  virtual Result<void> HandOver(Communicator& communicator, bool leaving,
+                                std::chrono::milliseconds timeout) = 0;
+
+  // Of the whole table.
+  virtual int64_t all_rows() const = 0;
+  // This rank's share, until the next call. REQUIRES, as below: Level() has succeeded.
+  virtual ShardView view() const = 0;
+  // Of this rank's share. The sum over the ranks, modulo 2^64, is that of the whole, whatever the
+  // world's size.
+  virtual uint64_t checksum() const = 0;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,200 @@
+#include "worker/trainer/elastic_torch/buckets.h"
+
+#include <span>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace ringmaster::trainer {
+
+struct Buckets::State {
+  std::vector<at::Tensor> parameters;
+  at::Tensor flat_parameters;
+  at::Tensor memory;     // gradients, then scalars
+  at::Tensor gradients;  // the view of `memory` without the scalars
+  at::Tensor scalars;    // the rest of it
+  int64_t averages = 0;  // values at the end of `gradients`
+
+  std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
+  std::vector<int> sizes;      // parameters in each bucket
+  std::vector<int> bucket_of;  // by parameter
+
+  // While armed.
+  std::vector<int> missing;  // gradients still to come, by bucket
+  int next = 0;              // the first bucket not handed out
+  std::function<void(int)> on_ready;
+
+  void Ready(std::size_t parameter) {
+    if (!on_ready) return;
+    --missing[static_cast<std::size_t>(bucket_of[parameter])];
+    while (next < static_cast<int>(missing.size()) && missing[static_cast<std::size_t>(next)] == 0)
+      on_ready(next++);
+  }
+};
+
+// Runs after a parameter's gradient was accumulated.
+class Buckets::Hook final : public torch::autograd::FunctionPostHook {
+ public:
+  Hook(std::weak_ptr<State> state, std::size_t parameter)
+      : state_(std::move(state)), parameter_(parameter) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    if (const auto state = state_.lock()) state->Ready(parameter_);
+    return outputs;
+  }
+
+ private:
+  const std::weak_ptr<State> state_;
+  const std::size_t parameter_;
+};
+
+namespace {
+
+// Where each parameter goes: reverse order, a bucket closed once it is big enough, but all averages
+// in the last one.
+struct Layout {
+  std::vector<int64_t> offsets;  // by parameter
+  std::vector<int> bucket_of;    // by parameter
+  std::vector<int64_t> ends;
+  std::vector<int> sizes;
+  int64_t total = 0;
+};
+
+Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
+  Layout layout{.offsets = std::vector<int64_t>(parameters.size()),
+                .bucket_of = std::vector<int>(parameters.size()),
+                .ends = {},
+                .sizes = {}};
+  int64_t begin = 0;
+  int members = 0;
+  int64_t left = 0;  // values still to be laid out
+  for (const at::Tensor& parameter : parameters) left += parameter.numel();
+  const auto close = [&] {
+    layout.ends.push_back(layout.total);
+    layout.sizes.push_back(members);
+    begin = layout.total;
+    members = 0;
+  };
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    layout.offsets[i] = layout.total;
+    layout.bucket_of[i] = static_cast<int>(layout.ends.size());
+    layout.total += parameters[i].numel();
+    left -= parameters[i].numel();
+    ++members;
+    const int64_t limit = layout.ends.empty() ? options.first_bytes : options.bytes;
+    const bool full = (layout.total - begin) * static_cast<int64_t>(sizeof(float)) >= limit;
+    if (full && left > options.averages) close();
+  }
+  if (members > 0) close();
+  return layout;
+}
+
+at::Tensor Zeros(int64_t count, const at::TensorOptions& kind, const GradientMemory& memory) {
+  void* const place = memory ? memory(static_cast<std::size_t>(count) * sizeof(float)) : nullptr;
+  if (place == nullptr) return at::zeros({count}, kind);
+  return at::from_blob(place, {count}, kind).zero_();
+}
+
+}  // namespace
+
+Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
+                 const GradientMemory& memory)
+    : state_(std::make_shared<State>()) {
+  Layout layout = LayOut(parameters, options);
+  const at::TensorOptions kind =
+      at::TensorOptions()
+          .dtype(at::kFloat)
+          .device(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device());
+  state_->flat_parameters = at::empty({layout.total}, kind);
+  state_->memory = Zeros(layout.total + options.scalars, kind, memory);
+  state_->gradients = state_->memory.narrow(0, 0, layout.total);
+  state_->scalars = state_->memory.narrow(0, layout.total, options.scalars);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    at::Tensor& parameter = parameters[i];
+    const auto part = [&](const at::Tensor& flat) {
+      return flat.narrow(0, layout.offsets[i], parameter.numel()).view(parameter.sizes());
+    };
+    const at::Tensor home = part(state_->flat_parameters);
+    home.copy_(parameter.detach());
+    parameter.set_data(home);
+    parameter.mutable_grad() = part(state_->memory);
+    // The parameter refers to its accumulator only weakly: the list keeps it, and so the hook,
+    // alive.
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
+    accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
+    // What points to it differs between versions of LibTorch: a box holds either.
+    accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
+  }
+  state_->averages = options.averages;
+  state_->parameters = std::move(parameters);
+  state_->ends = std::move(layout.ends);
+  state_->sizes = std::move(layout.sizes);
+  state_->bucket_of = std::move(layout.bucket_of);
+}
+
+Buckets::~Buckets() = default;
+
+int Buckets::count() const { return static_cast<int>(state_->ends.size()); }
+
+Elements Buckets::Bucket(int index) {
+  const auto i = static_cast<std::size_t>(index);
+  const int64_t begin = i == 0 ? 0 : state_->ends[i - 1];
+  const int64_t end = state_->ends[i] + (index + 1 == count() ? state_->scalars.numel() : 0);
+  return std::span<float>(state_->memory.data_ptr<float>() + begin,
+                          static_cast<std::size_t>(end - begin));
+}
+
+std::size_t Buckets::exact_count() const {
+  return static_cast<std::size_t>(state_->averages + state_->scalars.numel());
+}
+
+void Buckets::SetScalar(int64_t index, double value) {
+  if (state_->scalars.is_cpu()) {
+    state_->scalars.data_ptr<float>()[index] = static_cast<float>(value);
+  } else {
+    state_->scalars.narrow(0, index, 1).fill_(value);
+  }
+}
+
+void Buckets::SetScalar(int64_t index, const at::Tensor& value) {
+  state_->scalars.narrow(0, index, 1).copy_(value.detach().view({1}), /*non_blocking=*/true);
+}
+
+std::vector<float> Buckets::ReadScalars() const {
+  const at::Tensor host = state_->scalars.cpu();
+  const auto* values = host.data_ptr<float>();
+  return {values, values + host.numel()};
+}
+
+const at::Tensor& Buckets::flat_parameters() const { return state_->flat_parameters; }
+
+const at::Tensor& Buckets::flat_gradients() const { return state_->gradients; }
+
+at::Tensor Buckets::weight_gradients() const {
+  return state_->gradients.narrow(0, 0, state_->gradients.numel() - state_->averages);
+}
+
+void Buckets::Arm(std::function<void(int index)> on_ready) {
+  state_->memory.zero_();
+  state_->missing = state_->sizes;
+  state_->next = 0;
+  state_->on_ready = std::move(on_ready);
+}
+
+int Buckets::FirstNotFinite() const {
+  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
+    if (!at::isfinite(state_->parameters[i].grad()).all().item<bool>()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void Buckets::Flush() {
+  while (state_->next < count()) state_->on_ready(state_->next++);
+  state_->on_ready = nullptr;
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,35 @@
+#pragma once
+
+// Flat tensors as a trainable state: their own memory on a CPU; page-locked copies where they are
+// on a GPU, with the mirror that brings the two together.
+
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "worker/trainer/elastic/state_mirror.h"
+#include "worker/trainer/numeric/checksum.h"
+
+namespace ringmaster::trainer {
+
+class TensorState {
+ public:
+  // Flat float tensors, all on one device; shares their memory.
+  explicit TensorState(std::vector<at::Tensor> tensors);
+  ~TensorState();
+  TensorState(const TensorState&) = delete;
+  TensorState& operator=(const TensorState&) = delete;
+
+  // Valid as long as this object.
+  const TrainableState& view() const { return view_; }
+  // Null on a CPU.
+  StateMirror* mirror() const { return mirror_.get(); }
+
+ private:
+  std::vector<at::Tensor> hosts_;  // what `view_` refers to
+  TrainableState view_;
+  std::unique_ptr<StateMirror> mirror_;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,66 @@
+#pragma once
+
+// What a rank leaves behind so that ringmaster-audit (worker/audit) can prove, from the logs of all
+// ranks, that no step was lost or repeated. One JSON object a line, one write(2) a line:
+//
+//   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
+//             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
+//   "adopted" has "from":"checkpoint" or "snapshot" where no rank had a state: the steps after it
+//   are given up, and said to be. Epoch [0, …]: of another run's checkpoint. "residuals":"none",
+//   "kept", "taken-over" or "dropped" where gradients are compressed: what this rank owed of
+//   earlier steps (compression/error_feedback.h).
+//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
+//   leave
+//   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
+//
+// Where a part of the state is sharded, "world" also has "sharded", the checksum of the whole of
+// it, and a step's line "part", that of the rank's share: the parts' sum, modulo 2^64, is the
+// whole's.
+//
+// A step that completed anywhere has thus been begun in the logs of all its ranks, even of one that
+// is killed between its last reduction and its next line.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/elastic/levelling.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
+// goes on, and the audit finds the missing tail.
+class AuditLog {
+ public:
+  // `path` is a folder (made if it is missing), in which the file is named after the rank's member,
+  // pod-slot-start.jsonl; or a file, whose name ends in ".jsonl"; or empty: no log. kInvalid when
+  // it cannot be written.
+  static Result<AuditLog> Open(const std::string& path);
+  AuditLog() = default;
+  AuditLog(AuditLog&& other) noexcept;
+  AuditLog& operator=(AuditLog&& other) noexcept;
+  ~AuditLog();
+
+  bool on() const { return !path_.empty(); }
+
+  // `residuals`: what became of this rank's, where gradients are compressed; empty where not.
+  void Entered(const World& world, int64_t global_batch, const Adopted& adopted,
+               const std::string& residuals = "");
+  void Begun(const World& world, int64_t step, Share samples);
+  // `part`: of the rank's share of the sharded state, where there is one.
+  void Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
+               std::optional<uint64_t> part = {});
+
+ private:
+  void OpenFile(const World& world);
+  void Write(const std::string& line);
+  void End(const char* doing);
+
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,89 @@
+#pragma once
+
+// What this rank did and when, for --timeline: phases of the step, the parts of computing, and the
+// operations on the network, as events of the Chrome trace format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event
+// Format"). Kept in memory, the newest kMostEvents, until the rank ends and writes them into a file
+// of its own, by the wall clock of its host; merge_timelines.py makes one trace of the files of all
+// ranks.
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safe.
+class Timeline {
+ public:
+  using Time = Clock::Time;
+  static constexpr std::size_t kMostEvents = 1 << 16;
+
+  enum class Track { kPhase, kCompute, kNetwork };
+
+  struct Event {
+    const char* name = "";  // of static storage
+    Track track = Track::kPhase;
+    Time begin{};
+    Time end{};
+    int64_t step = 0;  // that it belongs to, from 1
+    int bucket = -1;   // of the gradients; -1: none
+    std::size_t bytes = 0;
+  };
+
+  // `clock` outlives the object.
+  Timeline(std::string folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
+
+  // Before training: makes the folder. kInvalid in a sentence where it cannot be written into.
+  Result<void> MakeFolder() const;
+
+  // Which rank this is from here on, and its member name ("pod/slot/start"), which names the file.
+  void EnterWorld(int rank, std::string member);
+  // The step that events belong to from here on.
+  void SetStep(int64_t step);
+  // A phase begins, and with it the one before ends. The same one again goes on.
+  void Enter(const char* phase);
+  // Its step is filled in.
+  void Add(Event event);
+
+  // Writes all events so far; the current phase is written as if it ended now. Logs a warning if
+  // the file cannot be written. Writes nothing if the rank never entered a world.
+  void Write();
+
+ private:
+  std::string Text() const;
+  void Keep(const Event& event);
+
+  const std::string folder_;
+  const Clock& clock_;
+
+  std::mutex mutex_;  // guards all below
+  int rank_ = 0;
+  std::string member_;
+  int64_t step_ = 0;
+  std::optional<Event> phase_;  // that goes on
+  std::deque<Event> events_;
+};
+
+// Measures a part of computing, for as long as it lives; nothing where `timeline` is null.
+class TimedPart {
+ public:
+  TimedPart(Timeline* timeline, const Clock& clock, const char* name);
+  ~TimedPart();
+  TimedPart(const TimedPart&) = delete;
+  TimedPart& operator=(const TimedPart&) = delete;
+
+ private:
+  Timeline* const timeline_;
+  const Clock& clock_;
+  const char* const name_;
+  const Clock::Time begin_;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,39 @@
+#pragma once
+
+// From flags to what is trained: reads the data, builds the model, says how long and how to
+// descend. Called once by the program, before it says hello to anybody.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/data/dataset.h"
+#include "worker/trainer/data/labelled_images.h"
+#include "worker/trainer/optim/sgd.h"
+#include "worker/trainer/train/train_options.h"
+#include "worker/trainer/workloads/workload.h"
+
+namespace ringmaster::trainer {
+
+struct MadeWorkload {
+  std::unique_ptr<Workload> workload;
+  int64_t steps = 0;  // of the whole run
+  SgdOptions sgd;
+};
+
+// Computes on `device`, as LibTorch names it. kInvalid: the data cannot be read, or do not fit the
+// flags or the device, in a sentence.
+Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
+
+// The data of these flags: of the workloads mnist and partial-fc. kInvalid: they cannot be read.
+Result<Dataset> LoadDigits(const TrainOptions& options);
+Result<LabelledData> LoadLabelled(const TrainOptions& options);
+
+// All of flags and data that shapes training (shaping.h).
+std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
+
+// Of what must be the same on every rank.
+uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,29 @@
+#pragma once
+
+// What of a command line shapes training: which steps there are and what each does to the state.
+// The rest (where things lie, how fast, what is written) may differ between two runs of one
+// training.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "worker/trainer/train/train_options.h"
+
+namespace ringmaster::trainer {
+
+// Every flag is in one of the two.
+std::span<const char* const> ShapingFlags();
+std::span<const char* const> OtherFlags();
+
+// What the flags come to with the data.
+struct ShapedBy {
+  int64_t steps = 0;  // of the whole run
+  double weight_decay = 0;
+  uint64_t data = 0;  // fingerprint
+};
+
+// A line for each, "--flag=value" and "training data=…": two runs with the same text train alike.
+std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
+
+}  // namespace ringmaster::trainer

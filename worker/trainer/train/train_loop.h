@@ -1,0 +1,38 @@
+#pragma once
+
+// The step loop: data, forward, backward and reduction, update, log, until the last step; then the
+// held-out accuracy, and the release of all ranks. Reads top to bottom; everything it needs is
+// handed in, so that tests run several ranks of it in one process.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/elastic_torch/session.h"
+#include "worker/trainer/optim/sgd.h"
+#include "worker/trainer/telemetry/step_log.h"
+#include "worker/trainer/workloads/workload.h"
+
+namespace ringmaster::trainer {
+
+struct TrainPlan {
+  int64_t steps = 0;
+  int64_t global_batch = 0;
+  // How often rank 0 logs a step; the first of a world, the last, and those without an update
+  // always.
+  LogEvery log_every{};
+  std::function<double()> process_millis{};  // since the process started
+  bool skip_not_finite =
+      false;  // go on after a step that gave no finite numbers, without its update
+  Timeline* timeline = nullptr;  // null: none
+};
+
+// Runs on a joined session until every rank was released; `log` is written by whoever is rank 0.
+// The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when loss
+// or gradients are no finite numbers: it names the rank and the parameter.
+Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
+                         const Clock& clock, const TrainPlan& plan);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,347 @@
+// ringmaster-train: one rank. Flags, then data and model, then a world, then the step loop.
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <pthread.h>
+#include <sched.h>
+#include <sstream>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
+#include "worker/trainer/comm/file_store.h"
+#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/telemetry/audit_log.h"
+#include "worker/trainer/telemetry/timeline.h"
+#include "worker/trainer/train/build_info.h"
+#include "worker/trainer/train/heap.h"
+#include "worker/trainer/train/out_of_memory.h"
+#include "worker/trainer/train/prepare.h"
+#include "worker/trainer/train/train_loop.h"
+#include "worker/trainer/train/train_options.h"
+#include "worker/trainer/world_sources/agent/agent_membership.h"
+#include "worker/trainer/world_sources/static/replay_membership.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// Ends at once, wherever the rank is: what is committed is logged line by line, and nothing else
+// needs goodbye but a timeline.
+void EndOnSigterm(int) { _exit(128 + SIGTERM); }
+
+// SIGTERM is that thread's from here on: it writes the timeline first. REQUIRES: there is no other
+// thread yet.
+std::jthread WriteOnSigterm(Timeline& timeline) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return std::jthread([&timeline, signals](const std::stop_token& stop) {
+    const std::stop_callback wake(stop, [self = pthread_self()] { pthread_kill(self, SIGTERM); });
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (stop.stop_requested()) return;
+    timeline.Write();
+    EndOnSigterm(SIGTERM);
+  });
+}
+
+int CoresOf(const World& world) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, cores / std::max(1, world.ranks_on_host));
+}
+
+// How long this process has existed, loading its libraries included: from /proc, to 10 ms; 0 where
+// there is none.
+double ProcessAgeMillis() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i < 22; ++i) fields >> field;  // proc(5): the start time is field 22
+  double start_ticks = 0;
+  if (!(fields >> start_ticks)) return 0;
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const double now_millis =
+      static_cast<double>(now.tv_sec) * 1000 + static_cast<double>(now.tv_nsec) / 1e6;
+  return now_millis - start_ticks * 1000 / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+// `steps` are the job's.
+Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options, int64_t steps) {
+  Result<MembershipSchedule> schedule = ReadMembershipSchedule(options.membership_schedule);
+  if (!schedule.ok()) return schedule.error();
+  const auto member = static_cast<std::size_t>(options.rank);
+  const auto wrong = [&](const std::string& what) {
+    return Error{ErrorKind::kInvalid,
+                 "the membership schedule " + options.membership_schedule + " has " + what};
+  };
+  if (member >= schedule->members.size()) {
+    return wrong(std::to_string(schedule->members.size()) + " members: there is none for --rank=" +
+                 std::to_string(options.rank) + ", since they count from 0");
+  }
+  if (schedule->steps() > steps) {
+    return wrong(std::to_string(schedule->steps()) + " steps, but these flags make " +
+                 std::to_string(steps) + ": repeat those of the job that it is from");
+  }
+  Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
+  if (!store.ok()) return store.error();
+  return MakeReplayMembership(*std::move(schedule),
+                              {.member = member, .job_steps = steps, .address = options.address},
+                              *std::move(store));
+}
+
+// `steps` are the job's.
+Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options, int64_t steps,
+                                                         const Clock& clock) {
+  if (!options.membership_schedule.empty()) return MakeReplay(options, steps);
+  if (options.world_size > 1) {
+    Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
+    if (!store.ok()) return store.error();
+    World world;
+    world.rank = options.rank;
+    world.size = options.world_size;
+    world.ranks_on_host = options.world_size;
+    world.one_machine = true;
+    world.address = options.address;
+    return MakeStaticMembership(std::move(world), *std::move(store));
+  }
+  const char* socket = std::getenv(control::kEnvAgentSocket);
+  if (options.world_size == 1 || socket == nullptr) return MakeSingleMembership();
+  Result<std::unique_ptr<AgentMembership>> agent =
+      AgentMembership::Connect(socket, NumberIn(control::kEnvSlot), clock);
+  if (!agent.ok()) return agent.error();
+  return std::unique_ptr<MembershipSource>(*std::move(agent));
+}
+
+// A rank that cannot say where it stands trains all the same; it is only never judged to hang.
+std::shared_ptr<Position> MakePosition() {
+  auto position = std::make_shared<Position>();
+  const char* page = std::getenv(control::kEnvPositionPage);
+  if (page == nullptr) return position;
+  if (Result<void> opened = position->Open(page); !opened.ok()) {
+    LogWarn("Says nowhere where it stands", {{"reason", opened.error().message}});
+  }
+  return position;
+}
+
+CommunicatorFactory MakeCommunicators(Gpu* gpu, LeftBehind& left_behind, HostTransport transport) {
+  if (gpu != nullptr) return gpu->communicators(left_behind);
+  return [&left_behind, transport](const World& world,
+                                   Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+    if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
+    return MakeHostCommunicator(world, deadline, left_behind, transport);
+  };
+}
+
+// What travels as codes instead has memory of its own.
+GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
+  if (gpu == nullptr || compression != Compression::kNone) return {};
+  return [gpu](std::size_t bytes) { return gpu->ReducedInPlace(bytes); };
+}
+
+Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
+  if (gpu != nullptr) return gpu->codec(compression);
+  return MakeHostRowCodec(compression);
+}
+
+std::string TextIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+
+// What the state on disk and in shared memory belongs to.
+StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
+  std::string model = made.workload->model();
+  if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
+  return {.run = TextIn(control::kEnvJobUid),
+          .model = std::move(model),
+          .shaping = ShapingOf(options, made)};
+}
+
+// Ranks that an agent started are a TrainingJob's; whoever trains by hand in one of its Pods is
+// not.
+CheckpointPlace PlaceOf(const TrainOptions& options) {
+  CheckpointPlace place{.volume = options.checkpoint_dir,
+                        .from_job = options.restore_job,
+                        .from_path = options.restore_path};
+  if (std::getenv(control::kEnvAgentSocket) == nullptr || options.world_size != 0) return place;
+  place.ns = TextIn(control::kEnvNamespace);
+  place.name = TextIn(control::kEnvJobName);
+  place.uid = TextIn(control::kEnvJobUid);
+  return place;
+}
+
+Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
+                                                const MadeWorkload& made, const Sgd& optimizer,
+                                                MembershipSource& membership, const Clock& clock) {
+  CheckpointPlace place = PlaceOf(options);
+  if (!place.from_job.empty() && place.uid.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--restore-job is for a TrainingJob's ranks, which have a namespace; pass "
+                 "--restore-path with a folder below --checkpoint-dir"};
+  }
+  return StateKeeper::Open({.checkpoints = std::move(place),
+                            .checkpoint_every = options.checkpoint_every,
+                            .checkpoint_keep = options.checkpoint_keep,
+                            .snapshot_folder = options.snapshot_dir,
+                            .slot = NumberIn(control::kEnvSlot),
+                            .identity = IdentityOf(options, made),
+                            .mirror = optimizer.mirror(),
+                            .sharded = made.workload->sharded()},
+                           optimizer.state(), membership, clock);
+}
+
+// Computing threads for a world: its ranks share the node's cores.
+void SetThreads(const TrainOptions& options, const World& world) {
+  at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
+}
+
+Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
+  const SystemClock clock;
+  const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
+  Result<StepLog> log = StepLog::Open(options.step_log);
+  if (!log.ok()) return log.error();
+  Result<AuditLog> audit = AuditLog::Open(options.audit_log);
+  if (!audit.ok()) return audit.error();
+  std::unique_ptr<Timeline> timeline;
+  std::jthread on_sigterm;
+  if (!options.timeline.empty()) {
+    timeline = std::make_unique<Timeline>(options.timeline, clock);
+    if (auto made = timeline->MakeFolder(); !made.ok()) return made;
+    on_sigterm = WriteOnSigterm(*timeline);
+    position->Observe([&timeline](control::RankPhase phase) {
+      timeline->Enter(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
+    });
+  }
+  const Result<Prepared> prepared = Prepare(options);
+  if (!prepared.ok()) return prepared.error();
+  const MadeWorkload& made = prepared->made;
+  Workload& workload = *made.workload;
+  const int64_t steps = made.steps;
+
+  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, steps, clock);
+  if (!membership.ok()) return membership.error();
+  Buckets buckets(workload.parameters(), prepared->buckets,
+                  MemoryOf(prepared->gpu.get(), options.compression));
+  Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
+  const Result<std::unique_ptr<StateKeeper>> keeper =
+      OpenKeeper(options, made, optimizer, **membership, clock);
+  if (!keeper.ok()) return keeper.error();
+  const Result<std::unique_ptr<RowCodec>> codec =
+      MakeCodec(prepared->gpu.get(), options.compression);
+  if (!codec.ok()) return codec.error();
+  Session session(**membership,
+                  MakeCommunicators(prepared->gpu.get(), left_behind, options.transport), buckets,
+                  optimizer.state(), *audit, clock,
+                  {.global_batch = options.global_batch,
+                   .timeout = options.timeout,
+                   .fingerprint = FingerprintOf(options, made),
+                   .entered =
+                       [&](const World& world) {
+                         SetThreads(options, world);
+                         if (!timeline) return;
+                         const auto rank = static_cast<std::size_t>(world.rank);
+                         timeline->EnterWorld(world.rank, world.members.at(rank));
+                       },
+                   .position = position,
+                   .keeper = keeper->get(),
+                   .sharded = workload.sharded(),
+                   .timeline = timeline.get(),
+                   .codec = codec->get(),
+                   .mirror = optimizer.mirror()});
+  if (Result<void> joined = session.Join(); !joined.ok()) return joined;
+  const TrainPlan plan{.steps = steps,
+                       .global_batch = options.global_batch,
+                       .log_every = options.log_every,
+                       .process_millis = ProcessAgeMillis,
+                       .skip_not_finite = options.skip_not_finite,
+                       .timeline = timeline.get()};
+  const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
+  if (timeline) timeline->Write();
+  if (!summary.ok() && summary.error().reason != kReplayed) return summary.error();
+  return {};
+}
+
+// A model or batch that does not fit the GPU is the user's to change.
+Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behind) {
+  try {
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, left_behind);
+    const Result<std::string> described = Describe(parsed.options);
+    if (!described.ok()) return described.error();
+    std::fputs(described->c_str(), stdout);
+    return {};
+  } catch (const c10::OutOfMemoryError& error) {
+    return Error{ErrorKind::kInvalid,
+                 OutOfMemorySentence(error.what_without_backtrace(),
+                                     "what is there before the first step (model, gradients, "
+                                     "optimizer, class centres)",
+                                     "train a smaller model, or of partial-fc fewer --classes, a "
+                                     "smaller --embedding, or with more workers, which share the "
+                                     "class centres")};
+  }
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
+  if (error.reason == kPeerLost) return control::kExitPeerLost;
+  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
+}
+
+int Main(int argc, const char* const* argv) {
+  std::signal(SIGTERM, EndOnSigterm);
+  KeepFreedMemory();
+  InitLog("ringmaster-train", "info", LogFormat::kText);
+  const Result<ParsedCommandLine> parsed = ParseCommandLine(argc, argv);
+  if (!parsed.ok()) return Fail(parsed.error());
+  if (parsed->command == TrainCommand::kPrint || parsed->command == TrainCommand::kCheckBuild) {
+    const bool print = parsed->command == TrainCommand::kPrint;
+    std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
+    return 0;
+  }
+  LeftBehind left_behind;
+  const Result<void> run = RunInMemory(*parsed, left_behind);
+  const int code = run.ok() ? 0 : Fail(run.error());
+  if (left_behind.Hanging() > 0) {  // what hangs would keep the process until its deadline
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer
+
+int main(int argc, char** argv) {
+  try {
+    return ringmaster::trainer::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ringmaster-train: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,96 @@
+#pragma once
+
+// The flags of ringmaster-train, checked before anything starts.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "worker/trainer/comm/host/host_transport.h"
+#include "worker/trainer/compression/codec.h"
+#include "worker/trainer/numeric/precision.h"
+#include "worker/trainer/telemetry/step_log.h"
+
+namespace ringmaster::trainer {
+
+inline constexpr char kMnistWorkload[] = "mnist";
+inline constexpr char kPartialFcWorkload[] = "partial-fc";
+// Values of --data that are no folder.
+inline constexpr char kGeneratedData[] = "generated";
+inline constexpr char kSyntheticData[] = "synthetic";
+
+// Of the workload partial-fc alone.
+struct PartialFcFlags {
+  int64_t classes = 0;  // 0: the data's
+  int64_t embedding = 512;
+  double sample_rate = 0.1;
+  bool dense_update = false;
+  std::string margin = "arcface";
+  double scale = 64;
+  std::string backbone = "r50";
+  int64_t image_side = 112;  // of --data=synthetic
+  int buddy_every = 100;
+};
+
+struct TrainOptions {
+  std::string workload = kMnistWorkload;
+  std::string data = kGeneratedData;  // or a folder of IDX files, or kSyntheticData
+  int loader_threads = 1;
+  int64_t generated_samples = 8192;
+  int max_shift = 0;
+  int64_t global_batch = 64;
+  int64_t epochs = 5;
+  int64_t steps = 0;  // 0: as many as the epochs need
+  double learning_rate = 0.03;
+  std::string schedule = "cosine";
+  double momentum = 0.9;
+  int64_t warmup_steps = 0;
+  std::optional<double> weight_decay{};  // nothing: the workload's usual one
+  uint64_t seed = 1;
+  std::string step_log = "-";
+  std::string audit_log;       // empty: none
+  std::string checkpoint_dir;  // empty: no checkpoints
+  std::string restore_job;     // at most one of the two: what to begin with
+  std::string restore_path;
+  int64_t checkpoint_every = 500;
+  int checkpoint_keep = 3;
+  std::string snapshot_dir;  // empty: no snapshots
+  LogEvery log_every{.steps = 0, .time = std::chrono::seconds(1)};
+  std::string timeline;  // empty: none
+  bool skip_not_finite = false;
+  std::chrono::milliseconds timeout{30'000};
+  int threads = 1;  // 0: the processor's cores over the ranks on this host
+  std::string device = "auto";
+  Compression compression = Compression::kNone;
+  Precision precision = Precision::kFloat32;
+  double bucket_mib = 16;
+
+  PartialFcFlags partial_fc;
+
+  // A world given by hand; without it the agent's, or a single process.
+  int rank = 0;
+  int world_size = 0;  // 0: not given
+  std::string store;
+  std::string address;
+  HostTransport transport = HostTransport::kAuto;  // of ranks on CPUs
+  std::string membership_schedule;                 // empty: nothing is replayed
+};
+
+enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };
+
+struct ParsedCommandLine {
+  TrainCommand command = TrainCommand::kTrain;
+  std::string text;  // of kPrint: help or version
+  TrainOptions options;
+};
+
+// kInvalid: an unknown flag or a bad value, in a sentence.
+Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv);
+
+// The names of all flags, as "--seed".
+std::vector<std::string> FlagNames();
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,84 @@
+#pragma once
+
+// Membership from the agent that started this rank, over its unix socket
+// (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, RankLeave, RankSwitch, the
+// rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
+// checkpoints, their grants and TakeCheckpoint.
+//
+// A thread reads; it calls the watch's callback itself, so that a rank which waits for a silent
+// peer is woken the moment its world is given up. A rank dies with its agent: once the connection
+// is lost, every wait ends and no world comes any more.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/control/blocking_line_client.h"
+#include "worker/trainer/elastic/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: as MembershipSource; the worlds' stores by any thread, also after this object.
+class AgentMembership final : public MembershipSource {
+ public:
+  // Connects to the agent. Says nothing yet. `clock` outlives the object.
+  static Result<std::unique_ptr<AgentMembership>> Connect(const std::string& socket_path, int slot,
+                                                          const Clock& clock);
+  ~AgentMembership() override;
+
+  Result<World> AwaitWorld(control::Epoch after) override;
+  void Watch(control::Epoch epoch, OverCallback over) override;
+  void Unwatch() override;
+  bool SwitchWanted(control::Epoch epoch, int64_t step) override;
+  bool Leaving(control::Epoch epoch) override;
+  bool CheckpointWanted(control::Epoch epoch) override;
+  void Broken(const World& world, int peer, const std::string& reason) override;
+  void AtBoundary(const World& world, int64_t step) override;
+  void Report(const World& world, const control::Progress& progress) override;
+  Result<bool> Finish(const World& world, const control::Progress& progress) override;
+  Result<void> AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) override;
+  void CheckpointComplete(int64_t step, int64_t bytes) override;
+  void Began(const World& world, const Beginning& beginning) override;
+  void NothingTrained() override { nothing_trained_ = true; }
+  void Unprotected(const std::string& what, const std::string& reason) override;
+
+ private:
+  class Channel;     // the connection and what came over it
+  class EpochStore;  // one world's store
+
+  AgentMembership(std::unique_ptr<control::BlockingLineClient> client, int slot,
+                  const Clock& clock);
+
+  void Read(const std::stop_token& stop);
+  void TellWatcher();
+  void Say(const control::Message& message);
+
+  // Constant. The stores share the channel: an abandoned connection may still wait in one.
+  const std::shared_ptr<Channel> channel_;
+  const int slot_;
+  const Clock& clock_;
+
+  // Guarded by watch_mutex_, which is held while the callback runs: that is Unwatch()'s promise.
+  // The callback must not call this object.
+  std::mutex watch_mutex_;
+  struct Watched {
+    control::Epoch epoch;
+    OverCallback over;
+  };
+  std::optional<Watched> watched_;
+
+  // Of the calling thread.
+  bool greeted_ = false;
+  bool nothing_trained_ = false;
+  control::Epoch last_report_epoch_;
+  Clock::Time last_report_{};
+
+  // Of the thread that keeps checkpoints.
+  control::CheckpointWritten granted_;
+
+  std::jthread reader_;  // last member: it ends first
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,15 @@
+#pragma once
+
+// The membership of ranks without an agent, such as those started by hand: one world.
+
+#include <memory>
+
+#include "worker/trainer/elastic/membership_source.h"
+
+namespace ringmaster::trainer {
+
+// A world that never changes: `world.size` ranks that meet in a store, or a single process.
+std::unique_ptr<MembershipSource> MakeSingleMembership();
+std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::shared_ptr<Store> store);
+
+}  // namespace ringmaster::trainer
