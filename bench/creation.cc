@@ -20,13 +20,6 @@ constexpr char kSystemNs[] = "ringmaster-system";
 constexpr char kAccount[] = "ringmaster-operator";
 constexpr std::chrono::minutes kLimit(2);
 
-std::string Text(const json& object, const std::string& pointer) {
-  const json::json_pointer where(pointer);
-  return object.contains(where) && object.at(where).is_string()
-             ? object.at(where).get<std::string>()
-             : "";
-}
-
 // Watches the Pods of a namespace from now on and waits for `count` distinct new ones whose name
 // contains `part`.
 class PodCounter {
@@ -34,7 +27,7 @@ class PodCounter {
   PodCounter(testing::ApiClient& client, const std::string& path, std::string part)
       : part_(std::move(part)) {
     const testing::Response list = client.Get(path + "?limit=1");
-    const std::string version = Text(list.body, "/metadata/resourceVersion");
+    const std::string version = testing::TextAt(list.body, "/metadata/resourceVersion");
     thread_ = std::jthread([this, &client, path, version](std::stop_token stop) {
       version_ = version;
       while (!stop.stop_requested()) {
@@ -70,11 +63,11 @@ class PodCounter {
 
  private:
   void Count(const json& event) {
-    if (const std::string version = Text(event, "/object/metadata/resourceVersion");
+    if (const std::string version = testing::TextAt(event, "/object/metadata/resourceVersion");
         !version.empty())
       version_ = version;
-    if (Text(event, "/type") != "ADDED") return;
-    const std::string name = Text(event, "/object/metadata/name");
+    if (testing::TextAt(event, "/type") != "ADDED") return;
+    const std::string name = testing::TextAt(event, "/object/metadata/name");
     const auto now = steady_clock::now();
     const std::lock_guard lock(mutex_);
     if (name.find(part_) == std::string::npos || !names_.insert(name).second) return;
@@ -138,7 +131,8 @@ Result<void> CreationBench::Prepare() {
         testing::WaitUntil([&] { return admin_->Get(core + "/serviceaccounts/default").ok(); });
     if (!account) return Error{ErrorKind::kTimeout, "no ServiceAccount in " + std::string(ns)};
     admin_->Post(core + "/configmaps", {{"metadata", {{"name", "owner"}}}});
-    owner_uids_[ns] = Text(admin_->Get(core + "/configmaps/owner").body, "/metadata/uid");
+    owner_uids_[ns] =
+        testing::TextAt(admin_->Get(core + "/configmaps/owner").body, "/metadata/uid");
   }
   return PrepareProxy();
 }
@@ -182,7 +176,7 @@ Result<std::string> CreationBench::Token(const std::string& ns, const std::strin
                     {"kind", "TokenRequest"},
                     {"spec", {{"expirationSeconds", 36000}}}});
   if (!token.ok()) return Failure("asking for a token of " + account, token);
-  return Text(token.body, "/status/token");
+  return testing::TextAt(token.body, "/status/token");
 }
 
 Result<void> CreationBench::StartOperator(bool through_proxy) {
@@ -232,7 +226,7 @@ Result<void> CreationBench::CapturePodRequest() {
       if (write.method != "POST" || write.Path() != path || write.status != 201) continue;
       pod_ = json::parse(write.body);
       pod_query_ = write.target.substr(path.size());
-      if (Text(pod_, "/metadata/name") == "capture-worker-0") return true;
+      if (testing::TextAt(pod_, "/metadata/name") == "capture-worker-0") return true;
     }
     return false;
   });

@@ -9,16 +9,9 @@
 namespace ringmaster::bench {
 namespace {
 
-std::string Text(const nlohmann::json& object, const std::string& pointer) {
-  const nlohmann::json::json_pointer where(pointer);
-  return object.contains(where) && object.at(where).is_string()
-             ? object.at(where).get<std::string>()
-             : "";
-}
-
 std::string WriteItem(const nlohmann::json& config, const std::string& pointer,
                       const std::filesystem::path& path) {
-  testing::WriteFile(path, DecodeBase64(Text(config, pointer)).value_or(""));
+  testing::WriteFile(path, DecodeBase64(testing::TextAt(config, pointer)).value_or(""));
   return path;
 }
 
@@ -30,7 +23,7 @@ Result<testing::Endpoint> EndpointOf(const std::string& kubeconfig,
       testing::RunCommand({testing::KubernetesPrograms() / "kubectl", "--kubeconfig=" + kubeconfig,
                            "config", "view", "--raw", "--minify", "--output=json"});
   const nlohmann::json config = nlohmann::json::parse(viewed.text, nullptr, false);
-  const std::string server = Text(config, "/clusters/0/cluster/server");
+  const std::string server = testing::TextAt(config, "/clusters/0/cluster/server");
   const std::size_t scheme = server.find("://");
   const std::size_t colon = server.rfind(':');
   if (viewed.status != 0 || scheme == std::string::npos || colon <= scheme) {

@@ -26,13 +26,6 @@ using Time = std::chrono::steady_clock::time_point;
 constexpr int kBurst = 10;
 constexpr std::chrono::milliseconds kPause(500);
 
-std::string Text(const json& object, const std::string& pointer) {
-  const json::json_pointer where(pointer);
-  return object.contains(where) && object.at(where).is_string()
-             ? object.at(where).get<std::string>()
-             : "";
-}
-
 struct Sample {
   double sent = 0;  // milliseconds since the event
   double created = 0;
@@ -46,7 +39,8 @@ class EventTimes {
     const bool watched = watch.target.find("/trainingjobs") != std::string::npos ||
                          watch.target.find("/configmaps") != std::string::npos;
     if (!watched || line.find(R"("ADDED")") == std::string::npos) return;
-    const std::string name = Text(json::parse(line, nullptr, false), "/object/metadata/name");
+    const std::string name =
+        testing::TextAt(json::parse(line, nullptr, false), "/object/metadata/name");
     const std::lock_guard lock(mutex_);
     times_.emplace(name, now);
   }
@@ -69,12 +63,13 @@ class BareChain {
           std::vector<std::jthread> posts;
           const std::string path =
               std::string("/api/v1/namespaces/") + CreationBench::kBareNs + "/configmaps";
-          const std::string version =
-              Text(bench.admin().Get(path + "?limit=1").body, "/metadata/resourceVersion");
+          const std::string version = testing::TextAt(bench.admin().Get(path + "?limit=1").body,
+                                                      "/metadata/resourceVersion");
           bench.through_proxy().Watch(
               path + "?watch=true&resourceVersion=" + version, stop, [&](const json& event) {
-                const std::string name = Text(event, "/object/metadata/name");
-                if (Text(event, "/type") != "ADDED" || !name.starts_with("bare-")) return true;
+                const std::string name = testing::TextAt(event, "/object/metadata/name");
+                if (testing::TextAt(event, "/type") != "ADDED" || !name.starts_with("bare-"))
+                  return true;
                 posts.emplace_back([&bench, name] {
                   const std::string ns = CreationBench::kBareNs;
                   bench.through_proxy().Send("POST", bench.PodsPath(ns) + bench.pod_query(),
@@ -142,7 +137,7 @@ class Responsiveness {
       const bool small = write.Path() == bench_.PodsPath(CreationBench::kOtherNs);
       const bool chain = write.Path() == bench_.PodsPath(CreationBench::kBareNs);
       if (write.method != "POST" || write.status != 201 || (!small && !chain)) continue;
-      const std::string pod = Text(json::parse(write.body), "/metadata/name");
+      const std::string pod = testing::TextAt(json::parse(write.body), "/metadata/name");
       const std::string name = pod.substr(0, pod.find('-', pod.find('-') + 1));
       const auto event = events_.Of(name);
       if (!event || !done_.insert(name).second) continue;

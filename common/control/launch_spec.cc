@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/control/pod_contract.h"
-#include "common/control/wire.h"
+#include "common/json/fields.h"
 
 namespace ringmaster::control {
 namespace {
@@ -14,10 +14,7 @@ constexpr char kBenchOverMpi[] = "--backend=mpi";
 
 }  // namespace
 
-namespace wire {
-
-template <typename A>
-void Describe(A& a, typename A::template Ref<LaunchSpec> v) {
+void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Field("command", v.command);
   a.Optional("slotsPerWorker", v.slots_per_worker);
   a.Optional("mpiExtraArgs", v.mpi_extra_args);
@@ -25,8 +22,6 @@ void Describe(A& a, typename A::template Ref<LaunchSpec> v) {
   a.Optional("networkInterface", v.network_interface);
   a.Optional("sshPort", v.ssh_port);
 }
-
-}  // namespace wire
 
 bool IsManagedTrainer(const std::vector<std::string>& command) {
   if (command.empty()) return false;
@@ -37,13 +32,13 @@ bool IsManagedTrainer(const std::vector<std::string>& command) {
   return name == kTrainProgram;
 }
 
-std::string EncodeLaunchSpec(const LaunchSpec& spec) { return wire::EncodeDocument(spec); }
+std::string EncodeLaunchSpec(const LaunchSpec& spec) { return EncodeJson(spec); }
 
 Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   const auto fail = [](const std::string& reason) {
     return Error{ErrorKind::kInvalid, "while reading the launch spec: " + reason};
   };
-  Result<LaunchSpec> spec = wire::DecodeDocument<LaunchSpec>(text);
+  Result<LaunchSpec> spec = DecodeJson<LaunchSpec>(text);
   if (!spec.ok()) return fail(spec.error().message);
   if (spec->command.empty() || spec->command.front().empty()) return fail("the command is empty");
   // A NUL would silently cut an argument where it becomes a C string.

@@ -3,44 +3,36 @@
 #include <array>
 
 #include "common/control/wire.h"
+#include "common/control/workers_wire.h"
+#include "common/json/fields.h"
+#include "common/json/forms.h"
 
 namespace ringmaster::control {
 namespace {
 
-constexpr std::array kPhases = {
-    LauncherPhase::kWaitingForOrder, LauncherPhase::kWaitingForAgents, LauncherPhase::kStarting,
-    LauncherPhase::kRunning,         LauncherPhase::kStopping,         LauncherPhase::kFinished,
-    LauncherPhase::kAdopting,        LauncherPhase::kForming,          LauncherPhase::kPaused};
-
-// A status on the wire: the phase is its name.
-struct WireStatus {
-  LauncherStatus status;
-  std::string phase;
-};
+// In the order of the enum.
+constexpr std::array kPhaseNames = {"WaitingForOrder", "WaitingForAgents", "Starting",
+                                    "Running",         "Stopping",         "Finished",
+                                    "Adopting",        "Forming",          "Paused"};
 
 }  // namespace
 
-namespace wire {
-
-template <typename A>
-void Describe(A& a, typename A::template Ref<OrderStamp> v) {
+void Describe(auto& a, Is<OrderStamp> auto& v) {
   a.Field("leaderTerm", v.leader_term);
   a.Field("generation", v.generation);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Order> v) {
+void Describe(auto& a, Is<Order> auto& v) {
   a.Version("version", v.version, kFirstApiVersion);
   a.Field("stamp", v.stamp);
-  a.Workers("workers", v.workers);
+  a.Field("workers", v.workers, InRows());
   a.Field("replicas", v.replicas);
   a.Field("minReplicas", v.min_replicas);
   a.Optional("dead", v.dead);
   a.Optional("checkpoint", v.checkpoint);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<WorkerReport> v) {
+void Describe(auto& a, Is<WorkerReport> auto& v) {
   a.Field("podUid", v.pod_uid);
   a.Field("ready", v.ready);
   a.Field("member", v.member);
@@ -49,8 +41,7 @@ void Describe(A& a, typename A::template Ref<WorkerReport> v) {
   a.Optional("faults", v.faults);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Recovery> v) {
+void Describe(auto& a, Is<Recovery> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("cause", v.cause);
   a.Optional("pod", v.pod);
@@ -62,8 +53,7 @@ void Describe(A& a, typename A::template Ref<Recovery> v) {
   a.Optional("ranMillis", v.ran_millis);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Straggler> v) {
+void Describe(auto& a, Is<Straggler> auto& v) {
   a.Field("podUid", v.pod_uid);
   a.Optional("pod", v.pod);
   a.Optional("node", v.node);
@@ -73,65 +63,40 @@ void Describe(A& a, typename A::template Ref<Straggler> v) {
   a.Optional("forSeconds", v.for_seconds);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<ProtectionFault> v) {
+void Describe(auto& a, Is<ProtectionFault> auto& v) {
   a.Field("what", v.what);
   a.Optional("pod", v.pod);
   a.Optional("message", v.message);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<WireStatus> v) {
-  a.Version("version", v.status.version, kFirstApiVersion);
-  a.Field("term", v.status.term);
-  a.Field("epoch", v.status.epoch);
-  a.Field("phase", v.phase);
-  a.Field("lastOrder", v.status.last_order);
-  a.Optional("ordered", v.status.ordered);
-  a.Field("worldSize", v.status.world_size);
-  a.Field("workers", v.status.workers);
-  a.Optional("progress", v.status.progress);
-  a.Optional("lastRecovery", v.status.last_recovery);
-  a.Optional("checkpoint", v.status.checkpoint);
-  a.Optional("beginning", v.status.beginning);
-  a.Optional("unprotected", v.status.unprotected);
-  a.Optional("pauseReason", v.status.pause_reason);
-  a.Optional("failures", v.status.failures);
-  a.Optional("message", v.status.message);
-  a.Optional("stragglers", v.status.stragglers);
-  a.Optional("crashes", v.status.crashes);
+void Describe(auto& a, Is<LauncherStatus> auto& v) {
+  a.Version("version", v.version, kFirstApiVersion);
+  a.Field("term", v.term);
+  a.Field("epoch", v.epoch);
+  // A phase of a newer launcher: the job lives, and neither runs undisturbed nor has it ended.
+  a.Field("phase", v.phase, AsWord(kPhaseNames, LauncherPhase::kForming));
+  a.Field("lastOrder", v.last_order);
+  a.Optional("ordered", v.ordered);
+  a.Field("worldSize", v.world_size);
+  a.Field("workers", v.workers);
+  a.Optional("progress", v.progress);
+  a.Optional("lastRecovery", v.last_recovery);
+  a.Optional("checkpoint", v.checkpoint);
+  a.Optional("beginning", v.beginning);
+  a.Optional("unprotected", v.unprotected);
+  a.Optional("pauseReason", v.pause_reason);
+  a.Optional("failures", v.failures);
+  a.Optional("message", v.message);
+  a.Optional("stragglers", v.stragglers);
+  a.Optional("crashes", v.crashes);
 }
 
-}  // namespace wire
+const char* ToString(LauncherPhase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 
-const char* ToString(LauncherPhase phase) {
-  switch (phase) {
-    case LauncherPhase::kWaitingForOrder:
-      return "WaitingForOrder";
-    case LauncherPhase::kWaitingForAgents:
-      return "WaitingForAgents";
-    case LauncherPhase::kStarting:
-      return "Starting";
-    case LauncherPhase::kRunning:
-      return "Running";
-    case LauncherPhase::kStopping:
-      return "Stopping";
-    case LauncherPhase::kFinished:
-      return "Finished";
-    case LauncherPhase::kAdopting:
-      return "Adopting";
-    case LauncherPhase::kForming:
-      return "Forming";
-    case LauncherPhase::kPaused:
-      return "Paused";
-  }
-  return "Unknown";
-}
-
-std::string EncodeOrder(const Order& order) { return wire::EncodeDocument(order); }
+std::string EncodeOrder(const Order& order) { return EncodeJson(order); }
 
 Result<Order> DecodeOrder(std::string_view text) {
-  Result<Order> order = wire::DecodeDocument<Order>(text);
+  Result<Order> order = DecodeJson<Order>(text);
   if (!order.ok()) return order.error().WithContext("reading an order");
   if (order->replicas < 0 || order->min_replicas < 0 || order->min_replicas > order->replicas) {
     return Error{ErrorKind::kInvalid,
@@ -141,19 +106,12 @@ Result<Order> DecodeOrder(std::string_view text) {
   return order;
 }
 
-std::string EncodeLauncherStatus(const LauncherStatus& status) {
-  return wire::EncodeDocument(WireStatus{status, ToString(status.phase)});
-}
+std::string EncodeLauncherStatus(const LauncherStatus& status) { return EncodeJson(status); }
 
 Result<LauncherStatus> DecodeLauncherStatus(std::string_view text) {
-  Result<WireStatus> decoded = wire::DecodeDocument<WireStatus>(text);
-  if (!decoded.ok()) return decoded.error().WithContext("reading a launcher's status");
-  // A phase of a newer launcher: the job lives, and neither runs undisturbed nor has it ended.
-  decoded->status.phase = LauncherPhase::kForming;
-  for (const LauncherPhase phase : kPhases) {
-    if (decoded->phase == ToString(phase)) decoded->status.phase = phase;
-  }
-  return std::move(decoded->status);
+  Result<LauncherStatus> status = DecodeJson<LauncherStatus>(text);
+  if (!status.ok()) return status.error().WithContext("reading a launcher's status");
+  return status;
 }
 
 }  // namespace ringmaster::control

@@ -10,17 +10,18 @@
 // "order" is pairs: the next so many of that host's members have the next ranks. So ranks count
 // from 0 without being named. Private to the codecs of this folder, like wire.h.
 
+#include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/control/membership.h"
+#include "common/json/json.h"
 
-namespace ringmaster::control::wire {
+namespace ringmaster::control {
 
-nlohmann::json MembersToJson(const std::vector<Member>& members);
+// The form of such a field (common/json/fields.h). Reads at most kMaxRanks members.
+struct ByHost {
+  Json Write(const std::vector<Member>& members) const;
+  std::string Read(const Json& json, std::vector<Member>& members) const;
+};
 
-// Null, or what is wrong. At most kMaxRanks members. Safe on any JSON.
-const char* MembersFromJson(const nlohmann::json& json, std::vector<Member>& members);
-
-}  // namespace ringmaster::control::wire
+}  // namespace ringmaster::control

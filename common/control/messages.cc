@@ -4,13 +4,45 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/base/base64.h"
+#include "common/control/members_wire.h"
 #include "common/control/wire.h"
+#include "common/json/fields.h"
 
 namespace ringmaster::control {
-namespace wire {
+namespace {
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AgentHello> v) {
+// Bytes that are no text.
+struct AsBase64 {
+  Json Write(const std::string& bytes) const { return EncodeBase64(bytes); }
+  std::string Read(const Json& json, std::string& bytes) const {
+    if (!json.is_string()) return "expected text";
+    auto decoded = DecodeBase64(json.get_ref<const std::string&>());
+    if (!decoded) return "is no base64";
+    bytes = std::move(*decoded);
+    return {};
+  }
+};
+
+struct AsBase64List {
+  Json Write(const std::vector<std::string>& values) const {
+    Json list = Json::array();
+    for (const std::string& value : values) list.push_back(AsBase64().Write(value));
+    return list;
+  }
+  std::string Read(const Json& json, std::vector<std::string>& values) const {
+    if (!json.is_array()) return "expected a list";
+    std::string wrong;
+    for (const Json& item : json) {
+      if (wrong.empty()) wrong = AsBase64().Read(item, values.emplace_back());
+    }
+    return wrong;
+  }
+};
+
+}  // namespace
+
+void Describe(auto& a, Is<AgentHello> auto& v) {
   a.Version("protocol", v.protocol, kFirstProtocol);
   a.Field("token", v.token);
   a.Field("jobUid", v.job_uid);
@@ -23,115 +55,89 @@ void Describe(A& a, typename A::template Ref<AgentHello> v) {
   a.Field("highestEpoch", v.highest_epoch);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AgentReady> v) {
+void Describe(auto& a, Is<AgentReady> auto& v) {
   a.Field("address", v.address);
   a.Field("sshPort", v.ssh_port);
   a.Optional("faults", v.faults);
   a.Optional("versions", v.versions);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Heartbeat> v) {
-  a.Optional("everyMillis", v.every_millis);
-}
+void Describe(auto& a, Is<Heartbeat> auto& v) { a.Optional("everyMillis", v.every_millis); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<SlotAttached> v) {
+void Describe(auto& a, Is<SlotAttached> auto& v) {
   a.Field("cohort", v.cohort);
   a.Field("slot", v.slot);
   a.Field("mpiRank", v.mpi_rank);
   a.Field("mpiWorldSize", v.mpi_world_size);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankExited> v) {
+void Describe(auto& a, Is<RankExited> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("exit", v.exit);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankProgress> v) {
+void Describe(auto& a, Is<RankProgress> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("progress", v.progress);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankDone> v) {
+void Describe(auto& a, Is<RankDone> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Optional("trained", v.trained);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AgentLeaving> v) {
-  a.Optional("reason", v.reason);
-}
+void Describe(auto& a, Is<AgentLeaving> auto& v) { a.Optional("reason", v.reason); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Welcome> v) {
+void Describe(auto& a, Is<Welcome> auto& v) {
   a.Field("term", v.term);
   a.Optional("heartbeatMillis", v.heartbeat_millis);
   a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Refused> v) {
-  a.Optional("reason", v.reason);
-}
+void Describe(auto& a, Is<Refused> auto& v) { a.Optional("reason", v.reason); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankRange> v) {
+void Describe(auto& a, Is<RankRange> auto& v) {
   a.Field("first", v.first);
   a.Field("count", v.count);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<StartEpoch> v) {
+void Describe(auto& a, Is<StartEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("cohort", v.cohort);
-  a.Members("members", v.members);
+  a.Field("members", v.members, ByHost());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<StopEpoch> v) {
+void Describe(auto& a, Is<StopEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Optional("graceMillis", v.grace_millis);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<Release> v) {
-  a.Field("epoch", v.epoch);
-}
+void Describe(auto& a, Is<Release> auto& v) { a.Field("epoch", v.epoch); }
 
-template <typename A>
-void Describe(A& /*a*/, typename A::template Ref<Shutdown> /*v*/) {}
+void Describe(auto& /*a*/, Is<Shutdown> auto& /*v*/) {}
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<StoreSet> v) {
+void Describe(auto& a, Is<StoreSet> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("key", v.key);
-  a.Bytes("value", v.value);
+  a.Field("value", v.value, AsBase64());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<StoreGet> v) {
+void Describe(auto& a, Is<StoreGet> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("id", v.id);
   a.Field("rank", v.rank);
   a.Field("keys", v.keys);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<StoreValues> v) {
+void Describe(auto& a, Is<StoreValues> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("id", v.id);
   a.Field("rank", v.rank);
-  a.BytesList("values", v.values);
+  a.Field("values", v.values, AsBase64List());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AttachHello> v) {
+void Describe(auto& a, Is<AttachHello> auto& v) {
   a.Field("cohort", v.cohort);
   a.Field("slot", v.slot);
   a.Field("mpiRank", v.mpi_rank);
@@ -140,123 +146,96 @@ void Describe(A& a, typename A::template Ref<AttachHello> v) {
   a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AttachGo> v) {
+void Describe(auto& a, Is<AttachGo> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankOutput> v) {
+void Describe(auto& a, Is<RankOutput> auto& v) {
   a.Optional("isStderr", v.is_stderr);
-  a.Bytes("data", v.data);
+  a.Field("data", v.data, AsBase64());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<AttachExit> v) {
-  a.Field("exit", v.exit);
-}
+void Describe(auto& a, Is<AttachExit> auto& v) { a.Field("exit", v.exit); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankHello> v) {
+void Describe(auto& a, Is<RankHello> auto& v) {
   a.Field("slot", v.slot);
   a.Optional("pid", v.pid);
   a.Version("protocol", v.protocol, kFirstProtocol);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankEpoch> v) {
+void Describe(auto& a, Is<RankEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
-  a.Members("members", v.members);
+  a.Field("members", v.members, ByHost());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankReady> v) {
+void Describe(auto& a, Is<RankReady> auto& v) {
   a.Field("slot", v.slot);
   a.Field("start", v.start);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<EpochAccepted> v) {
-  a.Field("epoch", v.epoch);
-}
+void Describe(auto& a, Is<EpochAccepted> auto& v) { a.Field("epoch", v.epoch); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<WorldReport> v) {
+void Describe(auto& a, Is<WorldReport> auto& v) {
   a.Field("epoch", v.epoch);
-  a.Members("members", v.members);
+  a.Field("members", v.members, ByHost());
   a.Field("running", v.running);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankBroken> v) {
+void Describe(auto& a, Is<RankBroken> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Optional("peer", v.peer);
   a.Optional("reason", v.reason);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankAtBoundary> v) {
+void Describe(auto& a, Is<RankAtBoundary> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("step", v.step);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<SlotOutput> v) {
+void Describe(auto& a, Is<SlotOutput> auto& v) {
   a.Field("slot", v.slot);
   a.Optional("rank", v.rank);
   a.Optional("isStderr", v.is_stderr);
-  a.Bytes("data", v.data);
+  a.Field("data", v.data, AsBase64());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<PrepareEpoch> v) {
-  a.Field("epoch", v.epoch);
-}
+void Describe(auto& a, Is<PrepareEpoch> auto& v) { a.Field("epoch", v.epoch); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<SwitchEpoch> v) {
+void Describe(auto& a, Is<SwitchEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Optional("leaving", v.leaving);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankLeave> v) {
-  a.Field("below", v.below);
-}
+void Describe(auto& a, Is<RankLeave> auto& v) { a.Field("below", v.below); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankSwitch> v) {
+void Describe(auto& a, Is<RankSwitch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Optional("leaving", v.leaving);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankPositions> v) {
+void Describe(auto& a, Is<RankPositions> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("ranks", v.ranks);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankStack> v) {
+void Describe(auto& a, Is<RankStack> auto& v) {
   a.Field("slot", v.slot);
   a.Field("start", v.start);
   a.Optional("reason", v.reason);
   a.Optional("text", v.text);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<EndStalledRank> v) {
+void Describe(auto& a, Is<EndStalledRank> auto& v) {
   a.Field("slot", v.slot);
   a.Field("start", v.start);
   a.Optional("reason", v.reason);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<CheckpointWritten> v) {
+void Describe(auto& a, Is<CheckpointWritten> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("step", v.step);
@@ -265,70 +244,55 @@ void Describe(A& a, typename A::template Ref<CheckpointWritten> v) {
   a.Field("checksum", v.checksum);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<CheckpointDone> v) {
+void Describe(auto& a, Is<CheckpointDone> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("step", v.step);
   a.Optional("bytes", v.bytes);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<KeptCheckpoint> v) {
+void Describe(auto& a, Is<KeptCheckpoint> auto& v) {
   a.Field("step", v.step);
   a.Optional("bytes", v.bytes);
   a.Optional("ageMillis", v.age_millis);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankBegan> v) {
+void Describe(auto& a, Is<RankBegan> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("beginning", v.beginning);
   a.Optional("kept", v.kept);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<RankProtection> v) {
+void Describe(auto& a, Is<RankProtection> auto& v) {
   a.Field("slot", v.slot);
   a.Field("what", v.what);
   a.Field("fault", v.fault);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<CheckpointGrant> v) {
+void Describe(auto& a, Is<CheckpointGrant> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("step", v.step);
   a.Field("shard", v.shard);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<TakeCheckpoint> v) {
-  a.Field("epoch", v.epoch);
-}
+void Describe(auto& a, Is<TakeCheckpoint> auto& v) { a.Field("epoch", v.epoch); }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<DataCacheProgress> v) {
+void Describe(auto& a, Is<DataCacheProgress> auto& v) {
   a.Optional("bytesDone", v.bytes_done);
   a.Optional("bytesTotal", v.bytes_total);
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<ChangeEpoch> v) {
+void Describe(auto& a, Is<ChangeEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("cohort", v.cohort);
   a.Field("base", v.base);
   a.Field("left", v.left);
-  a.Members("joined", v.joined);
+  a.Field("joined", v.joined, ByHost());
 }
 
-template <typename A>
-void Describe(A& a, typename A::template Ref<TellWorld> v) {
-  a.Field("epoch", v.epoch);
-}
-
-}  // namespace wire
+void Describe(auto& a, Is<TellWorld> auto& v) { a.Field("epoch", v.epoch); }
 
 namespace {
 
@@ -355,12 +319,12 @@ static_assert(std::is_same_v<std::variant_alternative_t<22, Message>, RankEpoch>
 static_assert(std::is_same_v<std::variant_alternative_t<13, Message>, Shutdown>);
 
 template <std::size_t... kIndex>
-Result<Message> DecodeAs(std::size_t index, const wire::Json& json,
+Result<Message> DecodeAs(std::size_t index, const Json& json,
                          std::index_sequence<kIndex...> /*indices*/) {
   std::optional<Result<Message>> decoded;
   const auto try_one = [&]<std::size_t kI>(std::integral_constant<std::size_t, kI>) {
     if (index != kI) return;
-    auto value = wire::DecodeObject<std::variant_alternative_t<kI, Message>>(json);
+    auto value = FromJson<std::variant_alternative_t<kI, Message>>(json);
     decoded = value.ok() ? Result<Message>(Message(std::move(*value)))
                          : Result<Message>(value.error().WithContext(
                                "reading a " + std::string(kTypeNames[kI]) + " message"));
@@ -372,13 +336,13 @@ Result<Message> DecodeAs(std::size_t index, const wire::Json& json,
 }  // namespace
 
 std::string Encode(const Message& message) {
-  wire::Json json = std::visit([](const auto& m) { return wire::Writer::ToJson(m); }, message);
+  Json json = std::visit([](const auto& m) { return ToJson(m); }, message);
   json["type"] = TypeName(message);
-  return wire::Dump(json);
+  return DumpJson(json);
 }
 
 Result<Message> Decode(std::string_view line) {
-  Result<wire::Json> json = wire::ParseObject(line);
+  Result<Json> json = ParseJsonObject(line);
   if (!json.ok()) return json.error().WithContext("reading a message");
   const auto type = json->find("type");
   if (type == json->end() || !type->is_string()) {

@@ -10,11 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include "common/base/hex.h"
-#include "common/control/wire.h"
+#include "common/json/json.h"
 
 namespace ringmaster::control {
 namespace {
@@ -61,7 +62,7 @@ Result<std::map<std::string, std::string>> LoadCredentials(const std::string& di
   const auto fail = [](const std::string& reason) {
     return Error{ErrorKind::kInvalid, "while checking the job's credentials: " + reason};
   };
-  Result<wire::Json> json = wire::ParseObject(hashes_json);
+  Result<Json> json = ParseJsonObject(hashes_json);
   if (!json.ok()) return fail("the list of their hashes is unusable: " + json.error().message);
   std::map<std::string, std::string> items;
   for (const auto& [name, hash] : json->items()) {

@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "common/control/wire.h"
+#include "common/json/fields.h"
 
 namespace ringmaster::control {
-namespace wire {
-
-template <typename A>
-void Describe(A& a, typename A::template Ref<Verdict> v) {
+void Describe(auto& a, Is<Verdict> auto& v) {
   a.Field("succeeded", v.succeeded);
   a.Optional("reason", v.reason);
   a.Optional("message", v.message);
@@ -20,8 +18,6 @@ void Describe(A& a, typename A::template Ref<Verdict> v) {
   a.Optional("firstFailure", v.first_failure);
   a.Optional("cleanExits", v.clean_exits);
 }
-
-}  // namespace wire
 
 namespace {
 
@@ -40,12 +36,12 @@ void Shorten(std::string& text, std::size_t size) {
 
 std::string EncodeVerdict(const Verdict& verdict) {
   Verdict short_verdict = verdict;
-  std::string text = wire::EncodeDocument(short_verdict);
+  std::string text = EncodeJson(short_verdict);
   while (text.size() > kMaxVerdictBytes && short_verdict.first_failure &&
          !short_verdict.first_failure->stack.empty()) {
     std::string& stack = short_verdict.first_failure->stack;
     Shorten(stack, stack.size() < 64 ? 0 : stack.size() * 3 / 4);
-    text = wire::EncodeDocument(short_verdict);
+    text = EncodeJson(short_verdict);
   }
   // The newest last line says most: the oldest go first, then the message shrinks, then whatever
   // else is long.
@@ -59,15 +55,15 @@ std::string EncodeVerdict(const Verdict& verdict) {
     } else {
       lines.clear();
     }
-    text = wire::EncodeDocument(short_verdict);
+    text = EncodeJson(short_verdict);
   }
   if (text.size() > kMaxVerdictBytes && short_verdict.beginning) {
     Shorten(short_verdict.beginning->message, 256);
-    text = wire::EncodeDocument(short_verdict);
+    text = EncodeJson(short_verdict);
   }
   while (text.size() > kMaxVerdictBytes && short_verdict.message.size() > 16) {
     Shorten(short_verdict.message, short_verdict.message.size() * 3 / 4);
-    text = wire::EncodeDocument(short_verdict);
+    text = EncodeJson(short_verdict);
   }
   for (std::size_t limit = 256; text.size() > kMaxVerdictBytes && limit > 0; limit /= 2) {
     Shorten(short_verdict.reason, limit);
@@ -77,13 +73,13 @@ std::string EncodeVerdict(const Verdict& verdict) {
         Shorten(*name, limit);
       }
     }
-    text = wire::EncodeDocument(short_verdict);
+    text = EncodeJson(short_verdict);
   }
   return text;
 }
 
 Result<Verdict> DecodeVerdict(std::string_view text) {
-  Result<Verdict> verdict = wire::DecodeDocument<Verdict>(text);
+  Result<Verdict> verdict = DecodeJson<Verdict>(text);
   if (!verdict.ok()) return verdict.error().WithContext("reading a verdict");
   return verdict;
 }

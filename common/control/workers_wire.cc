@@ -1,17 +1,14 @@
 #include "common/control/workers_wire.h"
 
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
-namespace ringmaster::control::wire {
-namespace {
+#include <nlohmann/json.hpp>
 
-using nlohmann::json;
+namespace ringmaster::control {
+namespace {
 
 // What a Pod's name is before its index; all of it where it does not end so.
 std::string_view BeforeIndex(const DesiredWorker& worker) {
@@ -21,23 +18,14 @@ std::string_view BeforeIndex(const DesiredWorker& worker) {
   return name;
 }
 
-std::optional<int> SmallNumber(const json& value) {
-  if (!value.is_number_integer()) return std::nullopt;
-  constexpr int kLimit = std::numeric_limits<int>::max();
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kLimit) return std::nullopt;
-  const auto wide = value.get<std::int64_t>();
-  if (wide < -1 || wide > kLimit) return std::nullopt;
-  return static_cast<int>(wide);
-}
-
-bool ReadRow(const json& row, const std::string& pods, const json& nodes, DesiredWorker& worker) {
+bool ReadRow(const Json& row, const std::string& pods, const Json& nodes, DesiredWorker& worker) {
   if (!row.is_array() || row.size() < 3) return false;
   const auto* pod_uid = row[0].get_ptr<const std::string*>();
-  const std::optional<int> index = SmallNumber(row[1]);
-  const std::optional<int> node = SmallNumber(row[2]);
-  if (pod_uid == nullptr || !index || !node || *node >= std::ssize(nodes)) return false;
+  const auto index = IntegerIn(row[1], -1, std::numeric_limits<int>::max());
+  const auto node = IntegerIn(row[2], -1, std::ssize(nodes) - 1);
+  if (pod_uid == nullptr || !index || !node) return false;
   worker.pod_uid = *pod_uid;
-  worker.index = *index;
+  worker.index = static_cast<int>(*index);
   worker.pod = pods + std::to_string(*index);
   if (*node >= 0) {
     const auto* name = nodes[static_cast<std::size_t>(*node)].get_ptr<const std::string*>();
@@ -52,13 +40,13 @@ bool ReadRow(const json& row, const std::string& pods, const json& nodes, Desire
 
 }  // namespace
 
-json WorkersToJson(const std::vector<DesiredWorker>& workers) {
+Json InRows::Write(const std::vector<DesiredWorker>& workers) const {
   const std::string pods(workers.empty() ? std::string_view() : BeforeIndex(workers.front()));
-  json nodes = json::array();
-  json rows = json::array();
+  Json nodes = Json::array();
+  Json rows = Json::array();
   std::map<std::string_view, std::size_t> places;
   for (const DesiredWorker& worker : workers) {
-    json row = {worker.pod_uid, worker.index, -1};
+    Json row = {worker.pod_uid, worker.index, -1};
     if (!worker.node.empty()) {
       const auto [place, fresh] = places.try_emplace(worker.node, nodes.size());
       if (fresh) nodes.push_back(worker.node);
@@ -70,7 +58,7 @@ json WorkersToJson(const std::vector<DesiredWorker>& workers) {
   return {{"pods", pods}, {"nodes", std::move(nodes)}, {"rows", std::move(rows)}};
 }
 
-const char* WorkersFromJson(const json& value, std::vector<DesiredWorker>& workers) {
+std::string InRows::Read(const Json& value, std::vector<DesiredWorker>& workers) const {
   workers.clear();
   if (!value.is_object()) return "expected an object";
   const auto pods = value.find("pods");
@@ -87,7 +75,7 @@ const char* WorkersFromJson(const json& value, std::vector<DesiredWorker>& worke
       return "has a row that is none";
     }
   }
-  return nullptr;
+  return {};
 }
 
-}  // namespace ringmaster::control::wire
+}  // namespace ringmaster::control

@@ -9,17 +9,18 @@
 // name is what "pods" says and the index, unless the row has another one as its fourth item. What
 // a row has beyond that is ignored. Private to the codecs of this folder, like wire.h.
 
+#include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/control/launcher_api.h"
+#include "common/json/json.h"
 
-namespace ringmaster::control::wire {
+namespace ringmaster::control {
 
-nlohmann::json WorkersToJson(const std::vector<DesiredWorker>& workers);
+// The form of such a field (common/json/fields.h). Reads at most kMaxRanks workers.
+struct InRows {
+  Json Write(const std::vector<DesiredWorker>& workers) const;
+  std::string Read(const Json& json, std::vector<DesiredWorker>& workers) const;
+};
 
-// Null, or what is wrong. At most kMaxRanks workers. Safe on any JSON.
-const char* WorkersFromJson(const nlohmann::json& json, std::vector<DesiredWorker>& workers);
-
-}  // namespace ringmaster::control::wire
+}  // namespace ringmaster::control

@@ -9,17 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
+
 namespace ringmaster::kube {
 namespace {
-
-std::string PathText(JsonPath path) {
-  std::string text;
-  for (const std::string_view part : path) {
-    if (!text.empty()) text += '.';
-    text += part;
-  }
-  return text;
-}
 
 // Builds a document from the parser's events, without the values of metadata.managedFields.
 class ServerJsonBuilder {
@@ -183,20 +176,13 @@ bool GetBool(const nlohmann::json& json, JsonPath path, bool otherwise) {
 
 std::optional<int64_t> GetInt64(const nlohmann::json& json, JsonPath path) {
   const nlohmann::json* value = Find(json, path);
-  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
-  if (value->is_number_unsigned() &&
-      value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return std::nullopt;
-  }
-  return value->get<int64_t>();
+  using Limits = std::numeric_limits<int64_t>;
+  return value == nullptr ? std::nullopt : IntegerIn(*value, Limits::min(), Limits::max());
 }
 
 std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path) {
   const std::optional<int64_t> value = GetInt64(json, path);
-  if (!value || *value < std::numeric_limits<int32_t>::min() ||
-      *value > std::numeric_limits<int32_t>::max()) {
-    return std::nullopt;
-  }
+  if (!value || !std::in_range<int32_t>(*value)) return std::nullopt;
   return static_cast<int32_t>(*value);
 }
 
@@ -216,15 +202,6 @@ std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, Json
   return entries;
 }
 
-Result<std::string> RequireString(const nlohmann::json& json, JsonPath path) {
-  const nlohmann::json* value = Find(json, path);
-  if (value == nullptr)
-    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is missing"};
-  if (!value->is_string())
-    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is no string"};
-  return value->get<std::string>();
-}
-
 std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity) {
   if (quantity.is_number_integer()) return GetInt64(quantity, {});
   if (!quantity.is_string()) return std::nullopt;
@@ -233,21 +210,6 @@ std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-Result<int64_t> RequireInt64(const nlohmann::json& json, JsonPath path) {
-  if (Find(json, path) == nullptr)
-    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is missing"};
-  const std::optional<int64_t> value = GetInt64(json, path);
-  if (!value)
-    return Error{ErrorKind::kInvalid, "field " + PathText(path) + " is no 64-bit integer"};
-  return *value;
-}
-
-Result<nlohmann::json> ParseJson(std::string_view text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return Error{ErrorKind::kInvalid, "the text is no JSON"};
-  return json;
 }
 
 Result<nlohmann::json> ParseServerJson(std::string_view text) {
@@ -262,10 +224,6 @@ EventBeginning ReadEventBeginning(std::string_view text) {
   EventBeginningReader reader;
   (void)nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
   return std::move(reader).Take();
-}
-
-std::string DumpJson(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace ringmaster::kube

@@ -3,8 +3,8 @@
 // Checked reads of JSON that a server or a user wrote: a null, a missing field or a wrong type
 // never throws and never narrows silently. Go servers send null for empty lists; here null equals
 // absent. Paths are field names, outermost first: GetString(pod, {"status", "podIP"}). The Get
-// functions return the default when the value is absent or of another type; the Require functions
-// return kInvalid that names the path.
+// functions return the default when the value is absent or of another type. What is read whole has
+// its fields described instead (common/json/fields.h).
 
 #include <cstdint>
 #include <initializer_list>
@@ -37,13 +37,8 @@ const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
 // Entries whose value is a string; labels and annotations.
 std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path);
 
-Result<std::string> RequireString(const nlohmann::json& json, JsonPath path);
-Result<int64_t> RequireInt64(const nlohmann::json& json, JsonPath path);
-
-// The document, or kInvalid. Never throws.
-Result<nlohmann::json> ParseJson(std::string_view text);
-// The same for what the API server sends: leaves out metadata.managedFields, a third of many
-// objects that nobody reads, without building it.
+// ParseJson (common/json/json.h) for what the API server sends: leaves out metadata.managedFields,
+// a third of many objects that nobody reads, without building it.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
 // What the beginning of a watch event says of its object, as far as it goes: metadata may lie
 // behind what was cut off.
@@ -52,7 +47,5 @@ struct EventBeginning {
   std::string name;
 };
 EventBeginning ReadEventBeginning(std::string_view text);
-// Compact text; bytes that are no UTF-8 are replaced.
-std::string DumpJson(const nlohmann::json& json);
 
 }  // namespace ringmaster::kube

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "operator/http/line_splitter.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/status_error.h"

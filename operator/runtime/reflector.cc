@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
+#include "common/json/json.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/status_error.h"
 
@@ -19,7 +20,7 @@ constexpr char kInitialEventsEnd[] = "k8s.io/initial-events-end";
 // An ERROR event carries the Status that a refused request would have had as its body.
 Error ReadErrorEvent(const nlohmann::json& status) {
   const auto code = kube::GetInt32(status, {"code"}).value_or(500);
-  return kube::ReadStatusError({.status = code, .body = kube::DumpJson(status)});
+  return kube::ReadStatusError({.status = code, .body = DumpJson(status)});
 }
 
 }  // namespace

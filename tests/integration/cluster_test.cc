@@ -32,17 +32,6 @@ std::string LastLines(const std::string& text, std::size_t bytes = 6000) {
 
 }  // namespace
 
-json At(const json& object, const std::string& pointer) {
-  const json::json_pointer where(pointer);
-  return object.contains(where) ? object.at(where) : json();
-}
-
-std::string TextAt(const json& object, const std::string& pointer) {
-  const json value = At(object, pointer);
-  if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "" : value.dump();
-}
-
 json JobManifest(const std::string& ns, const std::string& name, int replicas) {
   return {{"apiVersion", "ringmaster.dev/v1alpha1"},
           {"kind", "TrainingJob"},

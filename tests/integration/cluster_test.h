@@ -27,10 +27,6 @@ using nlohmann::json;
 inline constexpr char kOperatorNamespace[] = "ringmaster-system";
 inline constexpr char kOperatorAccount[] = "ringmaster-operator";
 
-// The value at a JSON pointer, or null.
-json At(const json& object, const std::string& pointer);
-std::string TextAt(const json& object, const std::string& pointer);
-
 // A job as a user writes it; tests change what differs.
 json JobManifest(const std::string& ns, const std::string& name, int replicas);
 

@@ -8,6 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -65,7 +66,7 @@ bool MayNameGpus(const json& source) {
 int GpusPerWorker(const api::TrainingJobSpec& spec) {
   int64_t whole = 0;
   int64_t parts = 0;
-  const Result<json> pod_template = kube::ParseJson(spec.worker.template_json);
+  const Result<json> pod_template = ParseJson(spec.worker.template_json);
   if (!pod_template.ok()) return 0;
   for (const json& container : kube::GetArray(*pod_template, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;

@@ -1,11 +1,10 @@
 #include "operator/job/admission/namespace_policy.h"
 
-#include <cstdint>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "operator/kube/json_access.h"
+#include "common/json/json.h"
 
 namespace ringmaster::job {
 
@@ -24,11 +23,9 @@ Result<void> ReadBool(const json& value, const std::string& path, bool& out) {
 }
 
 Result<void> ReadCount(const json& value, const std::string& path, std::optional<int>& out) {
-  constexpr int64_t kMost = 1'000'000;
-  if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > kMost) {
-    return Wrong(path, "is no whole number between 0 and 1000000");
-  }
-  out = value.get<int>();
+  const auto count = IntegerIn(value, 0, 1'000'000);
+  if (!count) return Wrong(path, "is no whole number between 0 and 1000000");
+  out = static_cast<int>(*count);
   return {};
 }
 
@@ -83,7 +80,7 @@ std::string NamespaceRules::HowToAllow(const std::string& item) const {
 Result<NamespacePolicy> NamespacePolicy::Parse(std::string_view text) {
   NamespacePolicy policy;
   if (text.empty()) return policy;
-  const Result<json> document = kube::ParseJson(text);
+  const Result<json> document = ParseJson(text);
   if (!document.ok() || !document->is_object()) {
     return Error{ErrorKind::kInvalid,
                  "is no JSON object; write for example "

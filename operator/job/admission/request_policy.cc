@@ -10,6 +10,7 @@
 
 #include "common/control/membership.h"
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/kube/json_access.h"
 
@@ -26,7 +27,7 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
 // What keeps the workers' container from running as root, as the template says it; empty: nothing.
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
-  const Result<json> parsed = kube::ParseJson(template_json);
+  const Result<json> parsed = ParseJson(template_json);
   if (!parsed.ok()) return "";        // template_policy.h says so
   std::vector<const json*> contexts;  // the container's counts before the Pod's
   for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
@@ -197,7 +198,7 @@ void Requests::Environment(const json& container, const std::string& path, bool 
 
 void Requests::Template(const std::string& text, const std::string& path, bool worker) {
   if (text.empty()) return;
-  const Result<json> parsed = kube::ParseJson(text);
+  const Result<json> parsed = ParseJson(text);
   if (!parsed.ok()) return;  // template_policy.h says so
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 
@@ -450,7 +451,7 @@ void Checker::ContainerSecurityContext(const json& context, const std::string& p
 void CheckText(const std::string& text, const std::string& path, const std::string& managed,
                const NamespaceRules& rules, std::vector<Violation>& found) {
   if (text.empty()) return;
-  const Result<json> parsed = kube::ParseJson(text);
+  const Result<json> parsed = ParseJson(text);
   if (!parsed.ok()) {
     found.push_back({.path = path, .message = "cannot be read: " + parsed.error().message});
     return;
@@ -463,7 +464,7 @@ void CheckText(const std::string& text, const std::string& path, const std::stri
 void CheckVolume(const std::string& text, const std::string& path,
                  void (Checker::*check)(const json&, const std::string&),
                  const NamespaceRules& rules, std::vector<Violation>& found) {
-  const Result<json> volume = kube::ParseJson(text);
+  const Result<json> volume = ParseJson(text);
   if (!volume.ok() || !volume->is_object()) {
     return found.push_back({.path = path, .message = "is not an object; correct it"});
   }

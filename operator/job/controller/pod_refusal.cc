@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/job/manifests/pods.h"
 #include "operator/kube/json_access.h"
@@ -47,7 +48,7 @@ std::optional<std::string> WrongQuantity(const json& quantities, const std::stri
   if (!quantities.is_object()) return std::nullopt;
   for (const auto& [name, value] : quantities.items()) {
     if (value.is_number() || (value.is_string() && IsQuantity(value.get<std::string>()))) continue;
-    return path + "." + name + " is " + kube::DumpJson(value);
+    return path + "." + name + " is " + DumpJson(value);
   }
   return std::nullopt;
 }
@@ -83,8 +84,7 @@ class Origin {
       : pod_(pod),
         launcher_(kube::GetString(pod, {"metadata", "labels", api::kLabelRole}) ==
                   api::kRoleLauncher),
-        template_(
-            kube::ParseJson(launcher_ ? spec.launcher_template_json : spec.worker.template_json)) {}
+        template_(ParseJson(launcher_ ? spec.launcher_template_json : spec.worker.template_json)) {}
 
   std::string Of(const std::string& path) const {
     const auto volume = Indexed(path, "spec.volumes[");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/secrets.h"
+#include "common/json/json.h"
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
 #include "operator/job/manifests/manifests.h"
@@ -42,7 +43,7 @@ void Compare(const json& before, const json& after, const std::string& path, int
 }  // namespace
 
 std::string RevisionOf(const json& run_spec) {
-  return control::Sha256Hex(kube::DumpJson(run_spec)).substr(0, kRevisionDigits);
+  return control::Sha256Hex(DumpJson(run_spec)).substr(0, kRevisionDigits);
 }
 
 json RunPinManifest(const api::TrainingJob& job, const json& run_spec) {

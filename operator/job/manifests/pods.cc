@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/manifests/manifests.h"
@@ -269,7 +270,7 @@ void HideGpus(json& spec) {
 
 json ParseTemplate(const std::string& text) {
   if (text.empty()) return json::object();
-  Result<json> parsed = kube::ParseJson(text);
+  Result<json> parsed = ParseJson(text);
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::object();
 }
 

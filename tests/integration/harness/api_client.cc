@@ -12,6 +12,19 @@
 
 namespace ringmaster::testing {
 
+using nlohmann::json;
+
+json At(const json& object, const std::string& pointer) {
+  const json::json_pointer where(pointer);
+  return object.contains(where) ? object.at(where) : json();
+}
+
+std::string TextAt(const json& object, const std::string& pointer) {
+  const json value = At(object, pointer);
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : value.dump();
+}
+
 // One connection with its buffer; used by one caller at a time.
 class ApiClient::Connection {
  public:

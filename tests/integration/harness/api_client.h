@@ -33,6 +33,10 @@ struct Response {
   std::string Text() const { return body.is_string() ? body.get<std::string>() : body.dump(); }
 };
 
+// The value at a JSON pointer, or null; and as text, empty for null.
+nlohmann::json At(const nlohmann::json& object, const std::string& pointer);
+std::string TextAt(const nlohmann::json& object, const std::string& pointer);
+
 // Thread-safe; as many connections as callers at a time.
 class ApiClient {
  public:

@@ -13,16 +13,6 @@ using nlohmann::json;
 
 std::string Now() { return FormatTime(std::chrono::system_clock::now()); }
 
-json Find(const json& object, const std::string& pointer) {
-  const json::json_pointer where(pointer);
-  return object.contains(where) ? object.at(where) : json();
-}
-
-std::string Text(const json& object, const std::string& pointer) {
-  const json found = Find(object, pointer);
-  return found.is_string() ? found.get<std::string>() : "";
-}
-
 json RunningStatus(const std::string& container, const std::string& address) {
   json conditions = json::array();
   for (const char* type : {"PodScheduled", "Initialized", "ContainersReady", "Ready"}) {
@@ -55,26 +45,26 @@ void Insist(const std::function<Response()>& request) {
 }
 
 std::string DecodeItem(const json& secret, const char* item) {
-  const std::string encoded = Text(secret, std::string("/data/") + item);
+  const std::string encoded = TextAt(secret, std::string("/data/") + item);
   return DecodeBase64(encoded).value_or("");
 }
 
 }  // namespace
 
 std::string PodEnvironment(const json& pod, const std::string& name) {
-  for (const json& container : Find(pod, "/spec/containers")) {
-    for (const json& variable : Find(container, "/env")) {
-      if (Text(variable, "/name") == name) return Text(variable, "/value");
+  for (const json& container : At(pod, "/spec/containers")) {
+    for (const json& variable : At(container, "/env")) {
+      if (TextAt(variable, "/name") == name) return TextAt(variable, "/value");
     }
   }
   return "";
 }
 
 std::string PodSecret(const json& pod) {
-  for (const json& volume : Find(pod, "/spec/volumes")) {
-    if (std::string name = Text(volume, "/secret/secretName"); !name.empty()) return name;
-    for (const json& source : Find(volume, "/projected/sources")) {
-      if (std::string name = Text(source, "/secret/name"); !name.empty()) return name;
+  for (const json& volume : At(pod, "/spec/volumes")) {
+    if (std::string name = TextAt(volume, "/secret/secretName"); !name.empty()) return name;
+    for (const json& source : At(volume, "/projected/sources")) {
+      if (std::string name = TextAt(source, "/secret/name"); !name.empty()) return name;
     }
   }
   return "";
@@ -98,15 +88,15 @@ void FakeKubelet::Work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     admin_.Watch("/api/v1/namespaces/" + ns_ + "/pods?watch=true&resourceVersion=0", stop,
                  [&](const json& event) {
-                   Handle(Text(event, "/type"), Find(event, "/object"));
+                   Handle(TextAt(event, "/type"), At(event, "/object"));
                    return !stop.stop_requested();
                  });
   }
 }
 
 void FakeKubelet::Handle(const std::string& type, const json& pod) {
-  const std::string name = Text(pod, "/metadata/name");
-  const std::string uid = Text(pod, "/metadata/uid");
+  const std::string name = TextAt(pod, "/metadata/name");
+  const std::string uid = TextAt(pod, "/metadata/uid");
   if (type == "DELETED") {
     StopLauncher(name);
     const std::lock_guard lock(mutex_);
@@ -114,7 +104,7 @@ void FakeKubelet::Handle(const std::string& type, const json& pod) {
     return;
   }
   if (type != "ADDED" && type != "MODIFIED") return;
-  if (!Text(pod, "/metadata/deletionTimestamp").empty()) {
+  if (!TextAt(pod, "/metadata/deletionTimestamp").empty()) {
     {
       const std::lock_guard lock(mutex_);
       terminating_[name] = uid;
@@ -127,12 +117,12 @@ void FakeKubelet::Handle(const std::string& type, const json& pod) {
     const std::lock_guard lock(mutex_);
     if (!started_.insert(uid).second) return;
   }
-  if (Text(pod, "/status/podIP").empty()) StartPod(pod);
+  if (TextAt(pod, "/status/podIP").empty()) StartPod(pod);
 }
 
 void FakeKubelet::StartPod(const json& pod) {
-  const std::string name = Text(pod, "/metadata/name");
-  const std::string container = Text(pod, "/spec/containers/0/name");
+  const std::string name = TextAt(pod, "/metadata/name");
+  const std::string container = TextAt(pod, "/spec/containers/0/name");
   const std::string address = FreeLoopbackAddress();
   const json node = {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "node-of-" + name}};
   Insist([&] {
@@ -148,7 +138,7 @@ void FakeKubelet::StartPod(const json& pod) {
 }
 
 void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
-  const std::string name = Text(pod, "/metadata/name");
+  const std::string name = TextAt(pod, "/metadata/name");
   // As a kubelet does, until what the Pod mounts is there, or the Pod is not any more.
   json secret;
   WaitUntil(
@@ -158,8 +148,8 @@ void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
         secret = found.body;
         if (found.ok()) return true;
         const json stored = admin_.Get(PodPath(name)).body;
-        return Text(stored, "/metadata/uid") != Text(pod, "/metadata/uid") ||
-               !Text(stored, "/metadata/deletionTimestamp").empty();
+        return TextAt(stored, "/metadata/uid") != TextAt(pod, "/metadata/uid") ||
+               !TextAt(stored, "/metadata/deletionTimestamp").empty();
       },
       std::chrono::seconds(60));
   LauncherIdentity identity;
@@ -223,7 +213,7 @@ Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std
                                 const std::string& reason) {
   StopLauncher(pod);
   const json stored = admin_.Get(PodPath(pod)).body;
-  json container = Find(stored, "/status/containerStatuses/0");
+  json container = At(stored, "/status/containerStatuses/0");
   if (!container.is_object()) return {0, "Pod " + pod + " does not run"};
   container["ready"] = false;
   const std::string usual = exit_code == 0 ? "Completed" : "Error";

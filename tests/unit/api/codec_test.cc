@@ -3,15 +3,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "operator/api/names.h"
-#include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
 namespace {
 
 using nlohmann::json;
 
-json Parse(const char* text) { return *kube::ParseJson(text); }
+json Parse(const char* text) { return *ParseJson(text); }
 
 TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   const auto job = DecodeTrainingJob(Parse(R"({

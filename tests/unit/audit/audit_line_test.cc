@@ -45,10 +45,10 @@ TEST(AuditLine, SaysWhatIsWrong) {
   const Case cases[] = {
       {"", "no JSON"},
       {"\xff\xfe", "no JSON"},
-      {"[]", "no object"},
+      {"[]", "no JSON object"},
       {"{}", "missing"},
-      {"7", "no object"},
-      {R"({"world":7})", "no object"},
+      {"7", "no JSON object"},
+      {R"({"world":7})", "expected an object"},
       {world + R"("12"}})", "checksum"},
       {world + R"("-00000000000000f"}})", "checksum"},
       {world + R"("000000000000000g"}})", "checksum"},

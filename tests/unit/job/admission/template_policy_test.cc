@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "operator/kube/json_access.h"
+#include "common/json/json.h"
 
 namespace ringmaster::job {
 namespace {
@@ -17,7 +17,7 @@ const NamespaceRules kNoRules;
 
 std::vector<Violation> Check(const char* text, const char* managed = "worker",
                              const NamespaceRules& rules = kNoRules) {
-  const auto parsed = kube::ParseJson(text);
+  const auto parsed = ParseJson(text);
   EXPECT_TRUE(parsed.ok()) << text;
   return CheckTemplate(*parsed, "t", managed, rules);
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -73,9 +74,9 @@ class FakeApi {
       case http::Method::kGet:
         return Get(path);
       case http::Method::kPost:
-        return Create(path, *kube::ParseJson(request.body));
+        return Create(path, *ParseJson(request.body));
       case http::Method::kPatch:
-        return Patch(path, *kube::ParseJson(request.body));
+        return Patch(path, *ParseJson(request.body));
       case http::Method::kDelete:
         return Delete(path);
       default:
@@ -641,7 +642,7 @@ TEST(Reconciler, NoSequenceOfChangesGetsAPodThatIsRefusedOrTwoTextsIntoOneWorld)
     }
     for (const http::Request& request : api.http.Sent()) {
       if (request.method != http::Method::kPost || request.path.rfind(kPodsPath, 0) != 0) continue;
-      ExpectHarmless(*kube::ParseJson(request.body), what);
+      ExpectHarmless(*ParseJson(request.body), what);
       ++pods;
     }
   }
@@ -829,7 +830,7 @@ TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
   const std::string launcher = std::string(kPoliciesPath) + "/digits-job-uid-launcher";
   ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 1U);
 
-  const json node = *kube::ParseJson(
+  const json node = *ParseJson(
       R"({"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.168.0.9"}]}})");
   ASSERT_TRUE(op.nodes.Stage(node, *kube::ReadObjectMeta(node)).ok());
   op.nodes.Swap("1");

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "operator/api/codec.h"
-#include "operator/kube/json_access.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
@@ -46,7 +46,7 @@ TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
   job.spec = FullSpec();
 
   const json manifest = RunPinManifest(job, api::EncodeRunSpec(job.spec));
-  const Result<RunPin> pin = ReadRunPin(*kube::ParseJson(kube::DumpJson(manifest)));
+  const Result<RunPin> pin = ReadRunPin(*ParseJson(DumpJson(manifest)));
 
   ASSERT_TRUE(pin.ok()) << pin.error().message;
   EXPECT_EQ(SpecOfRun(*pin->spec, job.spec), job.spec);
@@ -125,7 +125,7 @@ TEST(RunPin, WhatHoldsNoSpecIsSaid) {
        {"{}", R"({"data": null})", R"({"data": {"spec": 7}})",
         R"({"data": {"spec": {"command": 7}}})",
         R"({"data": {"spec": {"worker": {"template": "x"}}}})", R"({"data": []})"}) {
-    EXPECT_FALSE(ReadRunPin(*kube::ParseJson(text)).ok()) << text;
+    EXPECT_FALSE(ReadRunPin(*ParseJson(text)).ok()) << text;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "common/json/json.h"
 #include "operator/job/admission/template_policy.h"
 #include "operator/kube/json_access.h"
 #include "tests/builders/job_builder.h"
@@ -183,7 +184,7 @@ TEST(Pods, EachRoleMountsItsOwnItemsAndTheirHashes) {
             (std::set<std::string>{"ssh-user-key.pub", "ssh-host-key", "tls.crt", "agent-token"}));
   EXPECT_EQ(launcher, (std::set<std::string>{"ssh-user-key", "ssh-host-key.pub", "tls.key",
                                              "tls.crt", "agent-token", "operator-token"}));
-  const json hashes = *kube::ParseJson(Variable(Managed(Worker(job)), control::kEnvItemHashes));
+  const json hashes = *ParseJson(Variable(Managed(Worker(job)), control::kEnvItemHashes));
   EXPECT_EQ(hashes.size(), worker.size());
   EXPECT_EQ(hashes["tls.crt"], Keys().hashes.at("tls.crt"));
 }

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "operator/kube/json_access.h"
+#include "common/json/json.h"
 
 namespace ringmaster::job {
 namespace {
 
 PodView Project(const char* text) {
-  auto pod = ProjectPod(*kube::ParseJson(text));
+  auto pod = ProjectPod(*ParseJson(text));
   EXPECT_TRUE(pod.ok());
   return *std::move(pod);
 }
@@ -83,7 +83,7 @@ TEST(Views, ReadTheMarkOfAPodThatHasToGo) {
 }
 
 TEST(Views, ReadFromWhereANodesOwnProcessesConnect) {
-  const auto node = ProjectNode(*kube::ParseJson(R"({
+  const auto node = ProjectNode(*ParseJson(R"({
     "metadata": {"name": "n"},
     "spec": {"podCIDRs": ["10.244.3.0/24", "fd00:3::/64", 7]},
     "status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "192.168.0.3"},
@@ -117,7 +117,7 @@ TEST(Views, ReadWhatANodeSaysOfItself) {
        true, false, true},
   };
   for (const Row& row : table) {
-    const auto node = ProjectNode(*kube::ParseJson(row.node));
+    const auto node = ProjectNode(*ParseJson(row.node));
     ASSERT_TRUE(node.ok()) << row.node;
     EXPECT_EQ(node->ready, row.ready) << row.node;
     EXPECT_EQ(node->unschedulable, row.unschedulable) << row.node;
@@ -132,7 +132,7 @@ TEST(Views, SurviveWhatIsMissingOrNull) {
 
   EXPECT_EQ(pod.role, Role::kOther);
   EXPECT_EQ(pod.index, -1);
-  EXPECT_FALSE(ProjectPod(*kube::ParseJson("[]")).ok());
+  EXPECT_FALSE(ProjectPod(*ParseJson("[]")).ok());
 }
 
 }  // namespace

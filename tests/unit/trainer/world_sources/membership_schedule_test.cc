@@ -34,19 +34,19 @@ TEST(MembershipSchedule, RefusesWhatCannotBeReplayedWithFileAndLine) {
     const char* says;
   };
   const std::vector<Case> cases = {
-      {"{\"steps\":[5,9]", "no JSON object"},
-      {"", "no JSON object"},
+      {"{\"steps\":[5,9]", "no JSON"},
+      {"", "no JSON"},
       {"[]", "no JSON object"},
-      {R"({"epoch":[1,2],"members":["a/0/x"]})", "\"steps\" is no pair"},
-      {R"({"steps":[5,9.5],"epoch":[1,2],"members":["a/0/x"]})", "\"steps\" is no pair"},
-      {R"({"steps":[5,-9],"epoch":[1,2],"members":["a/0/x"]})", "\"steps\" is no pair"},
-      {R"({"steps":[5,18446744073709551615],"epoch":[1,2],"members":["a/0/x"]})", "\"steps\""},
-      {R"({"steps":[5,9],"epoch":[1],"members":["a/0/x"]})", "\"epoch\" is no pair"},
+      {R"({"epoch":[1,2],"members":["a/0/x"]})", "'steps': is missing"},
+      {R"({"steps":[5,9.5],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is no number"},
+      {R"({"steps":[5,-9],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is no number"},
+      {R"({"steps":[5,18446744073709551615],"epoch":[1,2],"members":["a/0/x"]})", "'steps'"},
+      {R"({"steps":[5,9],"epoch":[1],"members":["a/0/x"]})", "'epoch': is no pair"},
       {R"({"steps":[6,9],"epoch":[1,2],"members":["a/0/x"]})", "do not follow"},
       {R"({"steps":[5,4],"epoch":[1,2],"members":["a/0/x"]})", "end before they begin"},
       {R"({"steps":[5,9],"epoch":[1,1],"members":["a/0/x"]})", "not above the one before"},
-      {R"({"steps":[5,9],"epoch":[1,2],"members":[]})", "no list of members"},
-      {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x",7]})", "no list of members"},
+      {R"({"steps":[5,9],"epoch":[1,2],"members":[]})", "no members"},
+      {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x",7]})", "'members[1]': expected text"},
       {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x","a/0/x"]})", "named twice"},
       {R"({"steps":[5,9],"epoch":[1,2],"members":["c/0/z"]})", "nobody has the state"},
   };

@@ -1,81 +1,59 @@
 #include "worker/trainer/comm/nccl/nccl_rendezvous.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "common/json/fields.h"
+#include "common/json/forms.h"
 #include "worker/trainer/comm/missing_key.h"
 
 namespace ringmaster::trainer {
 namespace {
 
-using nlohmann::json;
-
 constexpr char kPlanKey[] = "nccl/plan";
 
 std::string StatementKey(int rank) { return "nccl/rank/" + std::to_string(rank); }
 
-std::string Encode(const NcclStatement& statement) {
-  return json{{"version", statement.version},
-              {"parent", statement.parent},
-              {"parent_rank", statement.parent_rank},
-              {"parent_size", statement.parent_size},
-              {"state", static_cast<int>(statement.state)},
-              {"registers", statement.registers}}
-      .dump();
-}
-
-std::optional<NcclStatement> DecodeStatement(const std::string& text) {
-  try {
-    const json read = json::parse(text);
-    const int state = read.at("state").get<int>();
-    if (state < 0 || state > static_cast<int>(ParentState::kBroken)) return std::nullopt;
-    return NcclStatement{.version = read.at("version").get<int>(),
-                         .parent = read.at("parent").get<std::string>(),
-                         .parent_rank = read.at("parent_rank").get<int>(),
-                         .parent_size = read.at("parent_size").get<int>(),
-                         .state = static_cast<ParentState>(state),
-                         .registers = read.at("registers").get<bool>()};
-  } catch (const json::exception&) {
-    return std::nullopt;
+// Bytes as numbers.
+struct AsBytes {
+  Json Write(const NcclUniqueId& id) const {
+    return std::vector<int>(id.bytes.begin(), id.bytes.end());
   }
-}
-
-std::string Encode(const NcclPlan& plan) {
-  return json{{"path", static_cast<int>(plan.path)},
-              {"excluded", plan.excluded},
-              {"old_ranks", plan.old_ranks},
-              {"id", std::vector<int>(plan.id.bytes.begin(), plan.id.bytes.end())},
-              {"registers", plan.registers}}
-      .dump();
-}
-
-std::optional<NcclPlan> DecodePlan(const std::string& text) {
-  try {
-    const json read = json::parse(text);
-    const int path = read.at("path").get<int>();
-    const auto id = read.at("id").get<std::vector<int>>();
-    NcclPlan plan{.path = static_cast<NcclPath>(path),
-                  .excluded = read.at("excluded").get<std::vector<int>>(),
-                  .old_ranks = read.at("old_ranks").get<int>(),
-                  .registers = read.at("registers").get<bool>()};
-    if (path < 0 || path > static_cast<int>(NcclPath::kGrow)) return std::nullopt;
-    if (id.size() != plan.id.bytes.size()) return std::nullopt;
-    std::ranges::transform(id, plan.id.bytes.begin(),
+  std::string Read(const Json& json, NcclUniqueId& id) const {
+    const auto bytes = FromJson<std::vector<int>>(json);
+    if (!bytes.ok() || bytes->size() != id.bytes.size()) return "is no id";
+    std::ranges::transform(*bytes, id.bytes.begin(),
                            [](int byte) { return static_cast<char>(byte); });
-    return plan;
-  } catch (const json::exception&) {
-    return std::nullopt;
+    return {};
   }
-}
+};
 
 Error Unreadable(int rank) {
   return {ErrorKind::kUnavailable,
           "what rank " + std::to_string(rank) + " says about its NCCL cannot be understood"};
 }
+
+}  // namespace
+
+void Describe(auto& a, Is<NcclStatement> auto& v) {
+  a.Field("version", v.version);
+  a.Field("parent", v.parent);
+  a.Field("parent_rank", v.parent_rank);
+  a.Field("parent_size", v.parent_size);
+  a.Field("state", v.state, AsNumber{0, static_cast<int>(ParentState::kBroken)});
+  a.Field("registers", v.registers);
+}
+
+void Describe(auto& a, Is<NcclPlan> auto& v) {
+  a.Field("path", v.path, AsNumber{0, static_cast<int>(NcclPath::kGrow)});
+  a.Field("excluded", v.excluded);
+  a.Field("old_ranks", v.old_ranks);
+  a.Field("id", v.id, AsBytes());
+  a.Field("registers", v.registers);
+}
+
+namespace {
 
 // On rank 0.
 Result<std::vector<NcclStatement>> Gather(const World& world, Deadline deadline,
@@ -91,8 +69,8 @@ Result<std::vector<NcclStatement>> Gather(const World& world, Deadline deadline,
   }
   std::vector<NcclStatement> statements;
   for (int rank = 0; rank < world.size; ++rank) {
-    const auto statement = DecodeStatement((*found)[static_cast<std::size_t>(rank)]);
-    if (!statement) return Unreadable(rank);
+    const auto statement = DecodeJson<NcclStatement>((*found)[static_cast<std::size_t>(rank)]);
+    if (!statement.ok()) return Unreadable(rank);
     statements.push_back(*statement);
   }
   return statements;
@@ -118,20 +96,20 @@ Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Dead
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing) {
   if (world.size == 1) return Decide({mine}, make_id);
-  const Result<void> said = world.store->Set(StatementKey(world.rank), Encode(mine));
+  const Result<void> said = world.store->Set(StatementKey(world.rank), EncodeJson(mine));
   if (!said.ok()) return said.error().WithContext("publishing this rank's NCCL");
   if (world.rank != 0) {
     const auto found = world.store->Get({kPlanKey}, deadline);
     if (!found.ok()) return found.error().WithContext("waiting for rank 0's plan");
-    const auto plan = DecodePlan(found->front());
-    if (!plan) return Unreadable(0);
+    const auto plan = DecodeJson<NcclPlan>(found->front());
+    if (!plan.ok()) return Unreadable(0);
     return *plan;
   }
   const auto statements = Gather(world, deadline, missing);
   if (!statements.ok()) return statements.error();
   Result<NcclPlan> plan = Decide(*statements, make_id);
   if (!plan.ok()) return plan;
-  const Result<void> published = world.store->Set(kPlanKey, Encode(*plan));
+  const Result<void> published = world.store->Set(kPlanKey, EncodeJson(*plan));
   if (!published.ok()) return published.error().WithContext("publishing the plan");
   return plan;
 }

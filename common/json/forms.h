@@ -1,0 +1,88 @@
+#pragma once
+
+// Forms of fields (fields.h) that more than one room has.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "common/json/json.h"
+
+namespace ringmaster {
+
+// An enum whose values are 0 … N - 1, by name. Another name is read as `unknown`, or refused where
+// there is none.
+template <std::size_t kN, typename Unknown = std::nullopt_t>
+class AsWord {
+ public:
+  explicit AsWord(const std::array<const char*, kN>& names, Unknown unknown = std::nullopt)
+      : names_(names), unknown_(unknown) {}
+
+  template <typename E>
+  Json Write(E value) const {
+    return names_[static_cast<std::size_t>(value)];
+  }
+  template <typename E>
+  std::string Read(const Json& json, E& value) const {
+    if (!json.is_string()) return "expected text";
+    const auto found = std::find(names_.begin(), names_.end(), json.get_ref<const std::string&>());
+    if (found != names_.end()) {
+      value = static_cast<E>(found - names_.begin());
+      return {};
+    }
+    if constexpr (std::is_same_v<Unknown, std::nullopt_t>) {
+      std::string wrong = "expected one of";
+      for (const char* name : names_) wrong.append(name == names_[0] ? " " : ", ").append(name);
+      return wrong;
+    } else {
+      value = unknown_;
+      return {};
+    }
+  }
+
+ private:
+  std::array<const char*, kN> names_;
+  Unknown unknown_;
+};
+
+// An integer from `least` to `most`; or an enum, by its number.
+struct AsNumber {
+  int64_t least = 0;
+  int64_t most = int64_t{1} << 53;  // what every reader of JSON holds exactly
+
+  template <typename T>
+  Json Write(T value) const {
+    return static_cast<int64_t>(value);
+  }
+  template <typename T>
+  std::string Read(const Json& json, T& value) const {
+    const auto number = IntegerIn(json, least, most);
+    if (!number || static_cast<int64_t>(static_cast<T>(*number)) != *number) {
+      return "is no number in range";
+    }
+    value = static_cast<T>(*number);
+    return {};
+  }
+};
+
+// Two numbers of a struct, from 0: [first, second].
+template <typename T>
+struct AsPair {
+  int64_t T::*first;
+  int64_t T::*second;
+
+  Json Write(const T& value) const { return {value.*first, value.*second}; }
+  std::string Read(const Json& json, T& value) const {
+    if (!json.is_array() || json.size() != 2) return "is no pair of numbers";
+    std::string wrong = AsNumber().Read(json[0], value.*first);
+    return wrong.empty() ? AsNumber().Read(json[1], value.*second) : wrong;
+  }
+};
+
+}  // namespace ringmaster

@@ -1,0 +1,29 @@
+#pragma once
+
+// JSON texts and integers that others sent: nothing here throws, whatever the bytes. fields.h reads
+// and writes whole structs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+
+namespace ringmaster {
+
+using Json = nlohmann::json;
+
+// The value, or kInvalid.
+Result<Json> ParseJson(std::string_view text);
+Result<Json> ParseJsonObject(std::string_view text);
+
+// Compact text; bytes that are not UTF-8 are replaced.
+std::string DumpJson(const Json& json);
+
+// An integer from `least` to `most`; unset for anything else, such as 1.0 and "1".
+std::optional<int64_t> IntegerIn(const Json& json, int64_t least, int64_t most);
+
+}  // namespace ringmaster
