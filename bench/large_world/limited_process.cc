@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -101,16 +102,10 @@ bool LimitedProcess::Runs() const {
 }
 
 std::chrono::duration<double> LimitedProcess::Cpu() const {
-  std::string stat = Read("/proc/" + std::to_string(process_) + "/stat");
-  stat.erase(0, stat.rfind(')') + 1);  // its name may have spaces
-  std::istringstream words(stat);
-  std::string word;
-  for (int i = 0; i < 11; ++i) words >> word;
-  long user = 0;
-  long system = 0;
-  words >> user >> system;
-  return std::chrono::duration<double>(static_cast<double>(user + system) /
-                                       static_cast<double>(sysconf(_SC_CLK_TCK)));
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(process_, &clock) != 0 || clock_gettime(clock, &time) != 0) return {};
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 int64_t LimitedProcess::PeakMemory() const {

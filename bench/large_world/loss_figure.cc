@@ -169,18 +169,17 @@ class Figure {
     std::vector<double> cpu;
     for (int i = 0; i < losses; ++i) {
       const int agent = (1 + i * 37) % count_;
-      const Seconds before = job_.launcher().Cpu();
-      const auto took = Loss([&] { agents_.LoseRank(agent, i % kSlots); });
-      if (!took) return std::nullopt;
-      ranks.push_back(*took);
-      cpu.push_back((job_.launcher().Cpu() - before).count());
+      const auto lost = Loss([&] { agents_.LoseRank(agent, i % kSlots); });
+      if (!lost) return std::nullopt;
+      ranks.push_back(lost->took);
+      cpu.push_back(lost->cpu);
       // It comes back, so that each loss is one in a world of the same size.
       if (!Loss([&] { agents_.RestartRank(agent, i % kSlots); })) return std::nullopt;
     }
     for (int i = 0; i < losses && i < count_ / 4; ++i) {
-      const auto took = Loss([&] { agents_.LoseAgent(count_ - 1 - i); });
-      if (!took) return std::nullopt;
-      agents.push_back(*took);
+      const auto lost = Loss([&] { agents_.LoseAgent(count_ - 1 - i); });
+      if (!lost) return std::nullopt;
+      agents.push_back(lost->took);
     }
     measured.rank_lost = Median(ranks);
     measured.agent_lost = Median(agents);
@@ -253,16 +252,22 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // Seconds until all know of the world that follows.
-  std::optional<double> Loss(const std::function<void()>& lose) {
+  // Until all know of the world that follows, in seconds.
+  struct Lost {
+    double took = 0;
+    double cpu = 0;  // of the launcher
+  };
+  std::optional<Lost> Loss(const std::function<void()>& lose) {
     const control::Epoch before = agents_.epoch();
+    const Seconds cpu_before = job_.launcher().Cpu();
     const auto began = Clock::now();
     lose();
     if (!Until([&] { return agents_.epoch() > before && agents_.AllTold(); })) return std::nullopt;
-    const double took = Seconds(Clock::now() - began).count();
+    const Lost lost{Seconds(Clock::now() - began).count(),
+                    (job_.launcher().Cpu() - cpu_before).count()};
     const auto calm = Clock::now() + std::chrono::milliseconds(500);
     Until([&] { return Clock::now() > calm; });
-    return took;
+    return lost;
   }
 
   asio::io_context io_;
@@ -286,7 +291,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
     }
     all[ranks] = *measured;
     std::printf(
-        "%5d ranks: a rank lost %.3f s, an agent lost %.3f s; launcher: %.3f s of CPU for a loss, "
+        "%5d ranks: a rank lost %.4f s, an agent lost %.4f s; launcher: %.4f s of CPU for a loss, "
         "%.0f%% of one at rest, %.0f MiB at most (%s)\n",
         ranks, measured->rank_lost, measured->agent_lost, measured->cpu, 100 * measured->steady_cpu,
         measured->memory_mib, measured->limits.c_str());

@@ -180,14 +180,27 @@ Actions Membership::OnMessage(Time now, ConnectionId connection, const control::
         Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
     Hangup(now, worker);
   }
-  // What these change is judged with the next tick.
-  const bool routine = std::holds_alternative<control::RankPositions>(message) ||
-                       std::holds_alternative<control::Heartbeat>(message) ||
-                       std::holds_alternative<control::StoreSet>(message) ||
-                       std::holds_alternative<control::StoreGet>(message) ||
-                       std::holds_alternative<control::SlotOutput>(message);
-  if (!routine || !expected) unsettled_ = true;
+  if (!CanWait(message) || !expected) unsettled_ = true;
   return std::exchange(actions_, {});
+}
+
+// What it changes is judged with the next tick. Of the answers that every Pod or rank of a world
+// gives, nothing follows before the last one.
+bool Membership::CanWait(const control::Message& message) const {
+  if (std::holds_alternative<control::EpochAccepted>(message)) {
+    return !proposal_ || !proposal_->AllAccepted();
+  }
+  if (std::holds_alternative<control::RankAtBoundary>(message) ||
+      std::holds_alternative<control::RankDone>(message)) {
+    return !EveryoneAtBoundary();
+  }
+  return std::holds_alternative<control::RankPositions>(message) ||
+         std::holds_alternative<control::RankBroken>(message) ||
+         std::holds_alternative<control::RankProgress>(message) ||
+         std::holds_alternative<control::Heartbeat>(message) ||
+         std::holds_alternative<control::StoreSet>(message) ||
+         std::holds_alternative<control::StoreGet>(message) ||
+         std::holds_alternative<control::SlotOutput>(message);
 }
 
 Actions Membership::Settle(Time now) {

@@ -176,6 +176,7 @@ class Membership {
   void Welcome(Worker& worker);
   void OnRestartedAgent(Time now, Worker& worker);
   void Advance(Time now);  // whatever has become possible
+  bool CanWait(const control::Message& message) const;
   void JudgeSilence(Time now);
   void LoseWorker(Time now, Worker& worker, const std::string& cause, const std::string& reason);
   void Bury(Time now, Worker& worker, const std::string& cause, const std::string& reason);
@@ -225,7 +226,8 @@ class Membership {
   bool KnownDead(const std::string& pod_uid) const;
   bool Leaving(const std::string& pod_uid) const;
   std::vector<control::Member> Survivors() const;
-  std::vector<control::Member> Joiners(Time now) const;
+  std::vector<control::Member> Joiners(Time now,
+                                       const std::vector<control::Member>& survivors) const;
   // Pods that stand for all builds among these members: one of each.
   std::vector<std::string> BuildsOf(const std::vector<control::Member>& members) const;
   void AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const;
@@ -237,6 +239,7 @@ class Membership {
   bool ChangeWanted(Time now) const;
   void BeginSwitch(Time now);
   void NoteLeavers(Time now);
+  bool EveryoneAtBoundary() const;
   bool AllAtBoundary(Time now) const;
   void JudgeBroken(Time now);
   void LeaveOut(Time now, const control::Member& member, const std::string& why, const char* cause);

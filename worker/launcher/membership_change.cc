@@ -111,8 +111,8 @@ std::vector<Member> Membership::Survivors() const {
 
 // Loaded processes in slots that have no living member, by worker and slot. A worker brings all of
 // its slots at once.
-std::vector<Member> Membership::Joiners(Time now) const {
-  const std::vector<Member> survivors = Survivors();
+std::vector<Member> Membership::Joiners(Time now, const std::vector<Member>& survivors) const {
+  if (!SomebodyMayJoin()) return {};
   std::set<Slot> taken;
   for (const Member& member : survivors) taken.insert({member.pod_uid, member.slot});
   std::vector<control::DesiredWorker> wanted = order_->workers;
@@ -187,11 +187,13 @@ std::string Membership::UnfitText(const std::string& pod_uid,
 }
 
 std::vector<Member> Membership::Next(Time now) const {
-  NextWorldInput input{Survivors(), {}, stateful_, Joiners(now)};
-  for (const Member& member : input.survivors) {
-    if (Leaving(member.pod_uid)) input.leavers.insert(member.pod_uid);
+  std::vector<Member> survivors = Survivors();
+  std::vector<Member> joiners = Joiners(now, survivors);
+  NextWorldInput input{std::move(survivors), {}, stateful_, std::move(joiners)};
+  for (const std::string& pod_uid : member_pods_) {
+    if (Leaving(pod_uid)) input.leavers.insert(pod_uid);
   }
-  return NextWorld(input);
+  return NextWorld(std::move(input));
 }
 
 // Leavers can go, or joiners have come: all that are wanted, or some that waited long enough. Not
@@ -246,13 +248,19 @@ void Membership::NoteLeavers(Time now) {
   }
 }
 
+// Each rank has said that it stopped after the step, or is past its last one.
+bool Membership::EveryoneAtBoundary() const {
+  if (at_boundary_.size() + done_.size() < members_.size()) return false;
+  std::set<int> arrived = at_boundary_;
+  arrived.insert(done_.begin(), done_.end());
+  return arrived.size() == members_.size();
+}
+
 // All ranks have stopped after the same step. One of them proves that all will: so a report that
 // was lost with a connection does not hold the world up.
 bool Membership::AllAtBoundary(Time now) const {
   if (at_boundary_.empty()) return false;
-  std::set<int> arrived = at_boundary_;
-  arrived.insert(done_.begin(), done_.end());
-  return static_cast<int>(arrived.size()) == WorldSize() ||
+  return EveryoneAtBoundary() ||
          now - *first_at_boundary_ > options_.lost_after + options_.broken_settle;
 }
 
@@ -402,7 +410,7 @@ void Membership::DropTheUnanswering(Time now) {
 }
 
 void Membership::StartProposal(Time now) {
-  const Proposal next = *proposal_;
+  const Proposal next = *std::exchange(proposal_, {});
   NoteLeavers(now);
   for (const std::string& pod_uid : member_pods_) {
     Worker& worker = workers_.at(pod_uid);
@@ -425,15 +433,17 @@ void Membership::StartProposal(Time now) {
   formed_here_ = true;
   ++epochs_run_;
   started_at_ = now;
-  MemberIds ids;
   seniority_.clear();
   for (const Member& member : members_) {
-    ids.insert(IdOf(member));
     seniority_.try_emplace(member.pod_uid, seniority_.size());
-    workers_.at(member.pod_uid).stopping.clear();
   }
-  std::erase_if(stateful_, [&](const MemberId& id) { return !ids.contains(id); });
-  std::erase_if(ended_, [&](const MemberId& id) { return !ids.contains(id); });
+  for (const std::string& pod_uid : member_pods_) workers_.at(pod_uid).stopping.clear();
+  const auto has_left = [&](const MemberId& id) {
+    const Member* member = MemberAt(std::get<0>(id), std::get<1>(id));
+    return member == nullptr || member->start != std::get<2>(id);
+  };
+  std::erase_if(stateful_, has_left);
+  std::erase_if(ended_, has_left);
   exits_.clear();
   done_.clear();
   store_.Reset(epoch_);

@@ -284,7 +284,9 @@ void Membership::NoteCommitted(int64_t step) {
   same_world_attempts_ = 0;
   crashes_.Committed(step);
   if (!Elastic() || std::exchange(all_stateful_, true)) return;
-  for (const control::Member& member : members_) stateful_.insert(IdOf(member));
+  for (const control::Member& member : members_) {
+    if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
+  }
 }
 
 }  // namespace ringmaster::launcher

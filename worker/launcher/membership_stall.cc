@@ -34,7 +34,7 @@ void Membership::On(Time now, Worker& worker, const control::RankPositions& posi
     if (!formed_here_) NoteState(member, position);
     stall_watch_.Report(now, position);
     if (position.entered) {
-      straggler_watch_.Report(now, IdOf(member), position.step, position.own_micros);
+      straggler_watch_.Report(now, member, position.step, position.own_micros);
     }
   }
 }
@@ -147,7 +147,7 @@ JobTimes Membership::Times(Time now) const {
       rank.step = position->step;
       rank.step_seconds = static_cast<double>(position->step_micros) / 1e6;
     }
-    rank.own_seconds = straggler_watch_.OwnMicros(IdOf(member)).value_or(0) / 1e6;
+    rank.own_seconds = straggler_watch_.OwnMicros(member).value_or(0) / 1e6;
     rank.straggler = std::any_of(stragglers.begin(), stragglers.end(),
                                  [&](const auto& one) { return one.rank == member.rank; });
     times.ranks.push_back(std::move(rank));

@@ -12,17 +12,22 @@ constexpr std::chrono::milliseconds kMedianHolds{200};
 }  // namespace
 
 void StragglerWatch::Begin(const std::vector<control::Member>& members) {
-  std::map<MemberId, State> next;
+  std::map<MemberId, State, std::less<>> next;
   for (const control::Member& member : members) {
-    const auto known = ranks_.find(IdOf(member));
-    next[IdOf(member)] = known == ranks_.end() ? State{} : known->second;
+    const auto known = ranks_.find(KeyOf(member));
+    if (known == ranks_.end()) {
+      next.emplace(IdOf(member), State{});
+    } else {
+      next.insert(ranks_.extract(known));
+    }
   }
   ranks_ = std::move(next);
   median_.reset();
 }
 
-void StragglerWatch::Report(Time now, const MemberId& id, int64_t step, int64_t own_micros) {
-  State& rank = ranks_[id];
+void StragglerWatch::Report(Time now, const control::Member& member, int64_t step,
+                            int64_t own_micros) {
+  State& rank = ranks_.find(KeyOf(member))->second;
   if (rank.step == step || own_micros <= 0) return;
   rank.step = step;
   const auto newest = static_cast<double>(own_micros);
@@ -49,8 +54,8 @@ std::vector<StragglerWatch::Slow> StragglerWatch::Stragglers(Time now) const {
   return stragglers;
 }
 
-std::optional<double> StragglerWatch::OwnMicros(const MemberId& id) const {
-  const auto rank = ranks_.find(id);
+std::optional<double> StragglerWatch::OwnMicros(const control::Member& member) const {
+  const auto rank = ranks_.find(KeyOf(member));
   return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
 }
 

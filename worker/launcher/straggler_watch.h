@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -28,7 +29,7 @@ class StragglerWatch {
   // A new world; who was in the one before is still known.
   void Begin(const std::vector<control::Member>& members);
   // REQUIRES: a member of the world. `step` and what its own part of it took.
-  void Report(Time now, const MemberId& id, int64_t step, int64_t own_micros);
+  void Report(Time now, const control::Member& member, int64_t step, int64_t own_micros);
 
   struct Slow {
     MemberId id;
@@ -39,7 +40,7 @@ class StragglerWatch {
   // Slowest first.
   std::vector<Slow> Stragglers(Time now) const;
   // Of a member, smoothed; nothing before its first step.
-  std::optional<double> OwnMicros(const MemberId& id) const;
+  std::optional<double> OwnMicros(const control::Member& member) const;
 
  private:
   struct State {
@@ -52,7 +53,7 @@ class StragglerWatch {
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 
-  std::map<MemberId, State> ranks_;
+  std::map<MemberId, State, std::less<>> ranks_;
   std::optional<double> median_;
   Time median_at_{};
 };

@@ -57,21 +57,25 @@ MemberId IdOf(const control::Member& member) { return {member.pod_uid, member.sl
 
 std::set<std::string> PodsOf(const std::vector<control::Member>& members) {
   std::set<std::string> pods;
-  for (const control::Member& member : members) pods.insert(member.pod_uid);
+  const std::string* last = nullptr;  // those of a Pod mostly stand together
+  for (const control::Member& member : members) {
+    if (last == nullptr || *last != member.pod_uid) pods.insert(member.pod_uid);
+    last = &member.pod_uid;
+  }
   return pods;
 }
 
-std::vector<control::Member> NextWorld(const NextWorldInput& input) {
-  if (input.survivors.empty()) return {};
-  std::vector<control::Member> next;
-  for (const control::Member& member : input.survivors) {
-    if (!input.leavers.contains(member.pod_uid)) next.push_back(member);
-  }
+std::vector<control::Member> NextWorld(NextWorldInput input) {
+  std::vector<control::Member> next = std::move(input.survivors);
+  if (next.empty()) return {};
+  const auto leaves = [&](const control::Member& member) {
+    return input.leavers.contains(member.pod_uid);
+  };
   const bool state_stays = std::any_of(next.begin(), next.end(), [&](const auto& member) {
-    return input.stateful.contains(KeyOf(member));
+    return !leaves(member) && input.stateful.contains(KeyOf(member));
   });
-  if (!state_stays) next = input.survivors;
-  next.insert(next.end(), input.joiners.begin(), input.joiners.end());
+  if (state_stays) std::erase_if(next, leaves);
+  std::move(input.joiners.begin(), input.joiners.end(), std::back_inserter(next));
   int rank = 0;
   for (control::Member& member : next) member.rank = rank++;
   return next;
@@ -85,10 +89,6 @@ bool HasQuorum(const Quorum& quorum) {
 
 Proposal::Proposal(control::Epoch epoch, std::vector<control::Member> members)
     : epoch_(epoch), members_(std::move(members)), pods_(PodsOf(members_)) {}
-
-bool Proposal::AllAccepted() const {
-  return std::includes(accepted_.begin(), accepted_.end(), pods_.begin(), pods_.end());
-}
 
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs) {
   std::vector<Pair> left(pairs.begin(), pairs.end());

@@ -4,6 +4,7 @@
 // member, who is in the next world, whether enough Pods of the last one agree, which members
 // cannot reach each other. Membership asks; nothing here knows of connections or time.
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <set>
@@ -31,14 +32,14 @@ std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 struct NextWorldInput {
   std::vector<control::Member> survivors;  // of the last world, in its order
   std::set<std::string> leavers;           // Pods that are to go
-  MemberIds stateful;                      // members that certainly hold the training's state
+  const MemberIds& stateful;               // members that certainly hold the training's state
   std::vector<control::Member> joiners;    // in their order
 };
 
 // Survivors in their order, then joiners, ranks from 0. Leavers are left out once somebody who
 // stays certainly holds the state; until then they stay, since theirs may be the only copy. Empty
 // without survivors: joiners alone have no state to go on with.
-std::vector<control::Member> NextWorld(const NextWorldInput& input);
+std::vector<control::Member> NextWorld(NextWorldInput input);
 
 // What is known of the last started world's Pods when the next one is to form.
 struct Quorum {
@@ -59,9 +60,11 @@ class Proposal {
  public:
   Proposal(control::Epoch epoch, std::vector<control::Member> members);
 
-  void Accept(const std::string& pod_uid) { accepted_.insert(pod_uid); }
+  void Accept(const std::string& pod_uid) {
+    if (accepted_.insert(pod_uid).second && pods_.contains(pod_uid)) ++agreed_;
+  }
   bool Accepted(const std::string& pod_uid) const { return accepted_.contains(pod_uid); }
-  bool AllAccepted() const;
+  bool AllAccepted() const { return agreed_ == pods_.size(); }
   bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
 
   const control::Epoch& epoch() const { return epoch_; }
@@ -72,7 +75,8 @@ class Proposal {
   control::Epoch epoch_;
   std::vector<control::Member> members_;
   std::set<std::string> pods_;
-  std::set<std::string> accepted_;
+  std::set<std::string> accepted_;  // also by others than its own Pods
+  std::size_t agreed_ = 0;          // of its own
 };
 
 // The fewest ranks without which no pair is left, youngest (highest) first where there is a choice.

@@ -80,9 +80,12 @@ class LargestWorld : public testing::Test {
   void Say(int worker, const control::Message& message) {
     Take(membership_->OnMessage(now_, worker, message));
   }
+  // One by one, as a slow network brings it.
   void SayAll(const control::Message& message) {
-    for (int worker = 0; worker < kWorkers; ++worker) Say(worker, message);
-    Settle();
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      Say(worker, message);
+      Settle();
+    }
   }
   void Settle() { Take(membership_->Settle(now_)); }
 
@@ -164,8 +167,8 @@ TEST_F(LargestWorld, IsToldOnceAndThenByWhatChanges) {
   for (const control::Member& member : known) {
     Say(std::stoi(member.pod_uid.substr(31)) - 10'000,
         control::RankAtBoundary{membership_->epoch(), member.rank, 5});
+    Settle();
   }
-  Settle();
   SayAll(control::EpochAccepted{std::get<control::PrepareEpoch>(to_all_.message).epoch});
   const auto* grown = std::get_if<control::ChangeEpoch>(&to_all_.message);
   ASSERT_NE(grown, nullptr);

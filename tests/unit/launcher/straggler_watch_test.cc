@@ -28,7 +28,7 @@ struct Ranks {
       now += 100ms;
       ++step;
       for (std::size_t rank = 0; rank < own_millis.size(); ++rank) {
-        watch.Report(now, IdOf(members[rank]), step, own_millis[rank] * 1000);
+        watch.Report(now, members[rank], step, own_millis[rank] * 1000);
       }
     }
   }
@@ -90,7 +90,7 @@ TEST(StragglerWatch, NamesNobodyForLess) {
   for (int i = 0; i < 200; ++i) {
     noise.now += 100ms;
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      noise.watch.Report(noise.now, IdOf(noise.members[rank]), i + 1, rank == 1 ? 1900 : 1000);
+      noise.watch.Report(noise.now, noise.members[rank], i + 1, rank == 1 ? 1900 : 1000);
     }
   }
   EXPECT_EQ(noise.Slow(), Slow{}) << "less than a millisecond is noise";
