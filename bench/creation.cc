@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include "bench/kubeconfig_endpoint.h"
+#include "common/base/mutex.h"
 #include "tests/integration/harness/control_plane.h"
 
 namespace ringmaster::bench {
@@ -45,17 +45,17 @@ class PodCounter {
   bool WaitFor(std::size_t count) {
     return testing::WaitUntil(
         [&] {
-          const std::lock_guard lock(mutex_);
+          const MutexLock lock(mutex_);
           return names_.size() >= count;
         },
         kLimit);
   }
   std::size_t Seen() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return names_.size();
   }
   Creation Since(steady_clock::time_point begin) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Creation creation = pause_;
     creation.took = last_ - begin;
     return creation;
@@ -69,7 +69,7 @@ class PodCounter {
     if (testing::TextAt(event, "/type") != "ADDED") return;
     const std::string name = testing::TextAt(event, "/object/metadata/name");
     const auto now = steady_clock::now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (name.find(part_) == std::string::npos || !names_.insert(name).second) return;
     if (now - last_ > pause_.longest_pause) {
       pause_.longest_pause = now - last_;
@@ -80,10 +80,10 @@ class PodCounter {
 
   const std::string part_;
   std::string version_;  // the watch's last; its thread only
-  std::mutex mutex_;     // protects what follows
-  std::set<std::string> names_;
-  steady_clock::time_point last_ = steady_clock::now();
-  Creation pause_;
+  Mutex mutex_;
+  std::set<std::string> names_ RINGMASTER_GUARDED_BY(mutex_);
+  steady_clock::time_point last_ RINGMASTER_GUARDED_BY(mutex_) = steady_clock::now();
+  Creation pause_ RINGMASTER_GUARDED_BY(mutex_);
   std::jthread thread_;
 };
 

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -15,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/creation.h"
+#include "common/base/mutex.h"
 #include "worker/bench/harness/figure.h"
 
 namespace ringmaster::bench {
@@ -41,18 +41,18 @@ class EventTimes {
     if (!watched || line.find(R"("ADDED")") == std::string::npos) return;
     const std::string name =
         testing::TextAt(json::parse(line, nullptr, false), "/object/metadata/name");
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     times_.emplace(name, now);
   }
   std::optional<Time> Of(const std::string& name) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = times_.find(name);
     return it == times_.end() ? std::nullopt : std::optional(it->second);
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, Time> times_;
+  Mutex mutex_;
+  std::map<std::string, Time> times_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 // The bare chain: one watch, and a POST of one Pod per event on a thread of its own.

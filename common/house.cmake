@@ -24,7 +24,8 @@ target_compile_options(house_flags INTERFACE
   $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings -Xcompiler=-Werror>
   # g++ 12 sees overlaps in "text" + std::string that are not there (GCC bug 105329).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+  # Locks are checked (common/base/mutex.h), whatever RINGMASTER_WERROR says.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Werror=thread-safety>)
 
 # Unity builds compile a library's sources as one, in a third of the time, but take types of a source's unnamed namespace
 # for those of a header.

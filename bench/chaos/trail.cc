@@ -34,17 +34,19 @@ Trail::~Trail() {
 
 bool Trail::Await(std::chrono::milliseconds limit,
                   const std::function<bool(const Applied&)>& wanted) {
-  std::unique_lock lock(mutex_);
-  return grown_.wait_for(lock, limit, [&] { return !steps_.empty() && wanted(steps_.back()); });
+  MutexLock lock(mutex_);
+  return grown_.WaitFor(mutex_, limit, [&]() RINGMASTER_REQUIRES(mutex_) {
+    return !steps_.empty() && wanted(steps_.back());
+  });
 }
 
 std::vector<Applied> Trail::steps() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return steps_;
 }
 
 Applied Trail::newest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return steps_.empty() ? Applied{} : steps_.back();
 }
 
@@ -102,14 +104,14 @@ void Trail::Take(const std::string& line, Time now) {
   }
   const auto world = world_sizes_.find(applied.epoch);
   applied.world_size = world == world_sizes_.end() ? 0 : world->second;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!steps_.empty() &&
       (applied.epoch < steps_.back().epoch ||
        (applied.epoch == steps_.back().epoch && applied.step <= steps_.back().step))) {
     return;
   }
   steps_.push_back(applied);
-  grown_.notify_all();
+  grown_.NotifyAll();
 }
 
 }  // namespace ringmaster::chaos

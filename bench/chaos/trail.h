@@ -4,17 +4,16 @@
 // while they write them: when was which step applied, and in which world.
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/control/membership.h"
 
 namespace ringmaster::chaos {
@@ -62,9 +61,9 @@ class Trail {
   std::map<std::string, File> files_;          // of the thread
   std::map<control::Epoch, int> world_sizes_;  // of the thread
 
-  mutable std::mutex mutex_;
-  std::condition_variable grown_;
-  std::vector<Applied> steps_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar grown_;
+  std::vector<Applied> steps_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;  // last member: it ends first
 };

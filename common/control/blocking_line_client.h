@@ -10,9 +10,9 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/control/messages.h"
 
@@ -47,7 +47,7 @@ class BlockingLineClient {
 
   const int fd_;
 
-  std::mutex send_mutex_;
+  Mutex send_mutex_;
 
   // Of the receiving thread.
   std::string buffer_;

@@ -8,18 +8,18 @@ DeadlineWatch::DeadlineWatch() : thread_([this](std::stop_token stop) { Work(sto
 
 DeadlineWatch::Guard::Guard(DeadlineWatch& owner, Time deadline, std::function<void()> on_passed)
     : owner_(owner) {
-  const std::lock_guard lock(owner_.mutex_);
+  const MutexLock lock(owner_.mutex_);
   armed_ = owner_.armed_.emplace(deadline, std::move(on_passed));
-  if (armed_ == owner_.armed_.begin()) owner_.changed_.notify_one();
+  if (armed_ == owner_.armed_.begin()) owner_.changed_.NotifyOne();
 }
 
 DeadlineWatch::Guard::~Guard() {
-  const std::lock_guard lock(owner_.mutex_);
+  const MutexLock lock(owner_.mutex_);
   owner_.armed_.erase(armed_);
 }
 
 void DeadlineWatch::Work(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const Time now = std::chrono::steady_clock::now();
     Time next = now + std::chrono::hours(1);
@@ -31,13 +31,13 @@ void DeadlineWatch::Work(std::stop_token stop) {
       }
       std::exchange(on_passed, nullptr)();
     }
-    const auto earlier = [&] {
+    const auto earlier = [&]() RINGMASTER_REQUIRES(mutex_) {
       for (const auto& [deadline, on_passed] : armed_) {
         if (on_passed) return deadline < next;
       }
       return false;
     };
-    changed_.wait_until(lock, stop, next, earlier);
+    changed_.WaitUntil(mutex_, stop, next, earlier);
   }
 }
 

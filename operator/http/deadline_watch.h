@@ -5,12 +5,12 @@
 // deadlines. Used by CpprestHttpClient.
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <thread>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::http {
 
@@ -37,11 +37,10 @@ class DeadlineWatch {
  private:
   void Work(std::stop_token stop);
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_. Calls run under the lock: they only cancel a request. Empty functions have
-  // been called.
-  std::multimap<Time, std::function<void()>> armed_;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  // Calls run under the lock: they only cancel a request. Empty functions have been called.
+  std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };

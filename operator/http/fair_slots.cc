@@ -4,7 +4,7 @@ namespace ringmaster::http {
 
 Result<FairSlots::Slot> FairSlots::Acquire(
     std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (free_ > 0) {
     --free_;
     return Slot(this);
@@ -12,9 +12,9 @@ Result<FairSlots::Slot> FairSlots::Acquire(
   const auto self = waiting_.emplace(waiting_.end());
   const auto has_slot = [&] { return self->has_slot; };
   if (deadline) {
-    self->granted.wait_until(lock, stop, *deadline, has_slot);
+    self->granted.WaitUntil(mutex_, stop, *deadline, has_slot);
   } else {
-    self->granted.wait(lock, stop, has_slot);
+    self->granted.Wait(mutex_, stop, has_slot);
   }
   const bool granted = self->has_slot;
   waiting_.erase(self);
@@ -25,11 +25,11 @@ Result<FairSlots::Slot> FairSlots::Acquire(
 }
 
 void FairSlots::Release() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Waiter& waiter : waiting_) {
     if (waiter.has_slot) continue;  // granted, on its way out of Acquire
     waiter.has_slot = true;
-    waiter.granted.notify_one();
+    waiter.granted.NotifyOne();
     return;
   }
   ++free_;

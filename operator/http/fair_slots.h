@@ -5,12 +5,11 @@
 // CpprestHttpClient.
 
 #include <chrono>
-#include <condition_variable>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 
 namespace ringmaster::http {
@@ -40,16 +39,15 @@ class FairSlots {
 
  private:
   struct Waiter {
-    std::condition_variable_any granted;
+    StoppableCondVar granted;
     bool has_slot = false;
   };
 
   void Release();
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  int free_;
-  std::list<Waiter> waiting_;
+  Mutex mutex_;
+  int free_ RINGMASTER_GUARDED_BY(mutex_);
+  std::list<Waiter> waiting_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::http

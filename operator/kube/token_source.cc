@@ -10,7 +10,7 @@ TokenSource::TokenSource(const Clock& clock, std::string fixed_token, std::strin
     : clock_(clock), file_(std::move(file)), token_(std::move(fixed_token)) {}
 
 std::string TokenSource::Token() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (file_.empty()) return token_;
   if (valid_ && clock_.Now() - read_at_ < kMaxAge) return token_;
   std::ifstream file(file_);
@@ -26,7 +26,7 @@ std::string TokenSource::Token() {
 }
 
 void TokenSource::Drop(const std::string& token) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (token == token_) valid_ = false;
 }
 

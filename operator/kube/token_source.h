@@ -5,10 +5,10 @@
 // KubeClient.
 
 #include <chrono>
-#include <mutex>
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace ringmaster::kube {
 
@@ -30,11 +30,10 @@ class TokenSource {
   const Clock& clock_;
   const std::string file_;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::string token_;
-  Clock::Time read_at_{};
-  bool valid_ = false;
+  Mutex mutex_;
+  std::string token_ RINGMASTER_GUARDED_BY(mutex_);
+  Clock::Time read_at_ RINGMASTER_GUARDED_BY(mutex_){};
+  bool valid_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ringmaster::kube

@@ -6,7 +6,7 @@ namespace ringmaster::kube {
 
 void WarningLog::Note(std::string_view header) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (seen_.contains(header) || seen_.size() >= kMaxRemembered) return;
     seen_.emplace(header);
   }
@@ -14,7 +14,7 @@ void WarningLog::Note(std::string_view header) {
 }
 
 std::size_t WarningLog::seen() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return seen_.size();
 }
 

@@ -3,10 +3,11 @@
 // The API server's Warning headers (deprecated versions, unknown fields, Pod Security hints): each
 // text is logged once, at warn, the first time it comes. Used by KubeClient. Thread-safe.
 
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::kube {
 
@@ -20,8 +21,8 @@ class WarningLog {
  private:
   static constexpr std::size_t kMaxRemembered = 200;
 
-  mutable std::mutex mutex_;
-  std::set<std::string, std::less<>> seen_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::set<std::string, std::less<>> seen_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::kube

@@ -50,8 +50,8 @@ void AccessCheck::Start() {
 
 void AccessCheck::Work(std::stop_token stop) {
   while (!stop.stop_requested() && !CheckOnce()) {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, interval_, [] { return false; });
+    MutexLock lock(mutex_);
+    wake_.WaitFor(mutex_, stop, interval_, [] { return false; });
   }
 }
 
@@ -74,7 +74,7 @@ bool AccessCheck::CheckOnce() {
   if (problem.empty()) problem = Sentence(missing);
   std::string note = Sentence(without);
   complete_ = problem.empty();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (note != note_ && !note.empty()) LogWarn("Goes on without some rights", {{"reason", note}});
   note_ = std::move(note);
   if (problem != problem_ && !problem.empty()) LogWarn("Lacked rights", {{"reason", problem}});
@@ -84,12 +84,12 @@ bool AccessCheck::CheckOnce() {
 }
 
 std::string AccessCheck::Note() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return note_;
 }
 
 std::string AccessCheck::Problem() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return problem_;
 }
 

@@ -7,13 +7,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "operator/kube/kube_client.h"
 
 namespace ringmaster::runtime {
@@ -60,11 +59,10 @@ class AccessCheck {
 
   std::atomic<bool> complete_{false};
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any wake_;
-  // Guarded by mutex_.
-  std::string problem_;
-  std::string note_;
+  mutable Mutex mutex_;
+  StoppableCondVar wake_;
+  std::string problem_ RINGMASTER_GUARDED_BY(mutex_);
+  std::string note_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };

@@ -35,7 +35,7 @@ Controller::Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& fres
 Controller::~Controller() { (void)Stop(std::chrono::milliseconds(0)); }
 
 void Controller::Start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!stopped_) StartWorkerLocked();
 }
 
@@ -46,27 +46,28 @@ void Controller::StartWorkerLocked() {
 
 bool Controller::Stop(std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   stopped_ = true;
   for (std::jthread& worker : workers_) worker.request_stop();
   queue_.ShutDown();
   // Keys that nobody took stay in the queue: the caches of the next process bring them again.
-  const bool ended = ended_.wait_until(lock, until, [this] { return running_ == 0; });
+  const bool ended = ended_.WaitUntil(
+      mutex_, until, [this]() RINGMASTER_REQUIRES(mutex_) { return running_ == 0; });
   if (!ended) return false;  // the destructor waits for them, or the process ends
   std::vector<std::jthread> workers = std::move(workers_);
-  lock.unlock();
+  lock.Unlock();
   return true;
 }
 
 bool Controller::Healthy(std::chrono::milliseconds limit) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return running_ == static_cast<int>(workers_.size()) && queue_.LongestInProgress() < limit;
 }
 
 void Controller::RetryUnreached() {
   std::unordered_set<std::string> keys;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     keys.swap(unreached_);
   }
   for (const std::string& key : keys) {
@@ -85,17 +86,17 @@ bool Controller::ProcessOne() {
 void Controller::Work(std::stop_token stop) {
   while (const std::optional<std::string> key = queue_.Pop(stop)) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       // A reconcile waits for the API server most of its time: the next key gets a worker too.
       if (++busy_ == running_ && running_ < options_.workers && !stopped_) StartWorkerLocked();
     }
     Process(*key);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --busy_;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --running_;
-  ended_.notify_all();
+  ended_.NotifyAll();
 }
 
 void Controller::Process(const std::string& key) {
@@ -140,7 +141,7 @@ Result<ReconcileResult> Controller::Call(const std::string& key) {
 
 void Controller::NoteReached(const std::string& key, const Result<ReconcileResult>& result) {
   const bool unreached = !result.ok() && IsUnreached(result.error().kind);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (unreached) {
     unreached_.insert(key);
   } else {

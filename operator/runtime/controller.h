@@ -5,9 +5,7 @@
 // of what a key stands for.
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/runtime/freshness.h"
 #include "operator/runtime/work_queue.h"
@@ -78,7 +77,7 @@ class Controller {
 
  private:
   void Work(std::stop_token stop);
-  void StartWorkerLocked();
+  void StartWorkerLocked() RINGMASTER_REQUIRES(mutex_);
   void Process(const std::string& key);
   Result<ReconcileResult> Call(const std::string& key);
   void NoteReached(const std::string& key, const Result<ReconcileResult>& result);
@@ -92,14 +91,14 @@ class Controller {
   const ControllerOptions options_;
   ControllerObserver* const observer_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;  // running_ fell
-  // Guarded by mutex_.
-  bool stopped_ = false;
-  int running_ = 0;
-  int busy_ = 0;  // workers that have a key
-  std::vector<std::jthread> workers_;
-  std::unordered_set<std::string> unreached_;  // keys that failed with kUnavailable or kTimeout
+  mutable Mutex mutex_;
+  CondVar ended_;  // running_ fell
+  bool stopped_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  int running_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  int busy_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // workers that have a key
+  std::vector<std::jthread> workers_ RINGMASTER_GUARDED_BY(mutex_);
+  // Keys that failed with kUnavailable or kTimeout.
+  std::unordered_set<std::string> unreached_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::runtime

@@ -65,7 +65,7 @@ void EventRecorder::Start() {
 void EventRecorder::Record(Event event) {
   event.note = CutText(std::move(event.note), kMaxNoteBytes);
   const Clock::Time now = clock_.Now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Push({.event = std::move(event), .at = clock_.WallNow(), .recorded_at = now, .due = now});
 }
 
@@ -79,7 +79,7 @@ void EventRecorder::Push(Queued queued) {
     queue_.erase(victim);
   }
   queue_.push_back(std::move(queued));
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void EventRecorder::Drop(const Queued& queued, const std::string& why) {
@@ -91,8 +91,8 @@ void EventRecorder::Drop(const Queued& queued, const std::string& why) {
 }
 
 void EventRecorder::Flush(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [this] {
+  MutexLock lock(mutex_);
+  changed_.WaitFor(mutex_, limit, [this]() RINGMASTER_REQUIRES(mutex_) {
     return !sending_ && std::all_of(queue_.begin(), queue_.end(),
                                     [](const Queued& queued) { return queued.refusals > 0; });
   });
@@ -114,7 +114,7 @@ std::optional<Clock::Time> EventRecorder::FirstDue() const {
 bool EventRecorder::SendOne() {
   Queued queued;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto next = NextDue(clock_.Now());
     if (next == queue_.end()) return false;
     queued = std::move(*next);
@@ -122,10 +122,10 @@ bool EventRecorder::SendOne() {
     sending_ = true;
   }
   const Result<void> sent = Send(queued);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sending_ = false;
   if (!sent.ok()) Refused(std::move(queued), sent.error());
-  changed_.notify_all();
+  changed_.NotifyAll();
   return true;
 }
 
@@ -147,13 +147,13 @@ void EventRecorder::Refused(Queued queued, const Error& error) {
 void EventRecorder::Work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     if (SendOne()) continue;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const std::optional<Clock::Time> due = FirstDue();
-    const auto sooner = [&] { return FirstDue() != due; };
+    const auto sooner = [&]() RINGMASTER_REQUIRES(mutex_) { return FirstDue() != due; };
     if (due) {
-      changed_.wait_for(lock, stop, *due - clock_.Now(), sooner);
+      changed_.WaitFor(mutex_, stop, *due - clock_.Now(), sooner);
     } else {
-      changed_.wait(lock, stop, sooner);
+      changed_.Wait(mutex_, stop, sooner);
     }
   }
 }

@@ -9,11 +9,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -22,6 +20,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "operator/kube/kube_client.h"
 
 namespace ringmaster::runtime {
@@ -105,12 +104,11 @@ class EventRecorder final : public EventSink {
   Result<void> SendRepetition(const Queued& queued, Sent& sent);
   Result<void> SendFirst(const Queued& queued);
   void ForgetOld();
-  // With mutex_ held.
-  std::deque<Queued>::iterator NextDue(Clock::Time now);
-  std::optional<Clock::Time> FirstDue() const;
-  void Refused(Queued queued, const Error& error);
-  void Push(Queued queued);
-  void Drop(const Queued& queued, const std::string& why);
+  std::deque<Queued>::iterator NextDue(Clock::Time now) RINGMASTER_REQUIRES(mutex_);
+  std::optional<Clock::Time> FirstDue() const RINGMASTER_REQUIRES(mutex_);
+  void Refused(Queued queued, const Error& error) RINGMASTER_REQUIRES(mutex_);
+  void Push(Queued queued) RINGMASTER_REQUIRES(mutex_);
+  void Drop(const Queued& queued, const std::string& why) RINGMASTER_REQUIRES(mutex_);
 
   // Constant after construction.
   kube::KubeClient& client_;
@@ -123,12 +121,11 @@ class EventRecorder final : public EventSink {
   std::map<std::string, Sent> sent_;
   std::minstd_rand random_{std::random_device{}()};
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  std::deque<Queued> queue_;
-  Clock::Time paused_until_{};  // the API server asked for it
-  bool sending_ = false;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  std::deque<Queued> queue_ RINGMASTER_GUARDED_BY(mutex_);
+  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // the API server asked for it
+  bool sending_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;
 };

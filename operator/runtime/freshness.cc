@@ -30,7 +30,7 @@ void FreshnessGate::Wrote(const std::string& key, const kube::Resource& resource
   const std::string name = resource.FullName();
   if (!watched_.contains(name)) return;
   if (!kube::CompareResourceVersions(resource_version, resource_version)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& pending = pending_[key];
   const auto [entry, inserted] =
       pending.try_emplace(name, Pending{std::string(resource_version), clock_.Now()});
@@ -50,7 +50,7 @@ bool FreshnessGate::Seen(const Watched& watched, const Pending& pending) const {
 bool FreshnessGate::Fresh(const std::string& key) {
   std::vector<std::function<void()>> late;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = pending_.find(key);
     if (found == pending_.end()) return true;
     std::erase_if(found->second, [this](const auto& entry) {
@@ -62,10 +62,11 @@ bool FreshnessGate::Fresh(const std::string& key) {
     }
     const Clock::Time now = clock_.Now();
     for (const auto& [resource, pending] : found->second) {
-      Watched& watched = watched_.find(resource)->second;
+      const Watched& watched = watched_.find(resource)->second;
       if (!watched.on_late || now - pending.since < kLate) continue;
-      if (now - watched.told_at < kTellAgain) continue;
-      watched.told_at = now;
+      Clock::Time& told_at = told_at_[resource];
+      if (now - told_at < kTellAgain) continue;
+      told_at = now;
       late.push_back(watched.on_late);
     }
   }
@@ -74,7 +75,7 @@ bool FreshnessGate::Fresh(const std::string& key) {
 }
 
 void FreshnessGate::Forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pending_.erase(key);
 }
 

@@ -8,12 +8,12 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "operator/kube/resource.h"
 
 namespace ringmaster::runtime {
@@ -52,7 +52,6 @@ class FreshnessGate {
   struct Watched {
     std::function<std::string()> last_seen;
     std::function<void()> on_late;
-    Clock::Time told_at{};  // guarded by mutex_
   };
 
   bool Seen(const Watched& watched, const Pending& pending) const;
@@ -62,9 +61,11 @@ class FreshnessGate {
   const std::chrono::milliseconds ceiling_;
   std::map<std::string, Watched, std::less<>> watched_;  // by resource plural
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::unordered_map<std::string, std::map<std::string, Pending, std::less<>>> pending_;
+  Mutex mutex_;
+  std::unordered_map<std::string, std::map<std::string, Pending, std::less<>>> pending_
+      RINGMASTER_GUARDED_BY(mutex_);
+  // When on_late was called last, by resource plural.
+  std::map<std::string, Clock::Time, std::less<>> told_at_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::runtime

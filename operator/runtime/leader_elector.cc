@@ -59,8 +59,8 @@ void LeaderElector::Start() {
 void LeaderElector::Work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     const milliseconds delay = Step();
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, delay, [] { return false; });
+    MutexLock lock(mutex_);
+    wake_.WaitFor(mutex_, stop, delay, [] { return false; });
   }
 }
 

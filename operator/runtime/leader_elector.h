@@ -8,9 +8,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <random>
 #include <stop_token>
 #include <string>
@@ -19,6 +17,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/kube/kube_client.h"
 
@@ -101,8 +100,8 @@ class LeaderElector {
   std::string trouble_;        // of the last try, logged when it changes
   std::minstd_rand random_{std::random_device{}()};
 
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
+  Mutex mutex_;
+  StoppableCondVar wake_;
   std::jthread thread_;
 };
 

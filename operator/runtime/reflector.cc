@@ -53,7 +53,7 @@ void Reflector::Stop() {
 void Reflector::Reconnect() {
   std::stop_source stream(std::nostopstate);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream = stream_;
   }
   if (!stream.stop_possible()) return;
@@ -66,8 +66,8 @@ void Reflector::Work(std::stop_token stop) {
     while (!stop.stop_requested()) {
       const milliseconds delay = Step(stop);
       if (delay.count() == 0) continue;
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, stop, delay, [] { return false; });
+      MutexLock lock(mutex_);
+      wake_.WaitFor(mutex_, stop, delay, [] { return false; });
     }
   } catch (const std::exception& thrown) {
     // A bug of ours. Healthy() turns false and the kubelet restarts us; until then the rest goes
@@ -209,13 +209,13 @@ Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
   std::stop_source stream;
   const std::stop_callback with_thread(stop, [&stream] { stream.request_stop(); });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream_ = stream;
   }
   Result<void> ended =
       client_.Watch(options_.resource, options_.ns, watch, on_line, stream.get_token());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream_ = std::stop_source(std::nostopstate);
   }
   if (bad_event) return bad_event->WithContext("watching " + options_.resource.FullName());
@@ -344,13 +344,13 @@ void Reflector::WatchEnded(std::chrono::nanoseconds lasted) {
 }
 
 std::string Reflector::Problem() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return problem_;
 }
 
 void Reflector::SetProblem(const std::string& problem) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (problem_ == problem) return;
     problem_ = problem;
   }

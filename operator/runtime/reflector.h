@@ -13,9 +13,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -28,6 +26,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/store_writer.h"
@@ -155,11 +154,11 @@ class Reflector {
   std::atomic<bool> running_{false};
   std::atomic<Clock::Time::rep> moved_at_{0};
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any wake_;
-  // Guarded by mutex_.
-  std::string problem_;
-  std::stop_source stream_{std::nostopstate};  // of the watch in progress
+  mutable Mutex mutex_;
+  StoppableCondVar wake_;
+  std::string problem_ RINGMASTER_GUARDED_BY(mutex_);
+  // Of the watch in progress.
+  std::stop_source stream_ RINGMASTER_GUARDED_BY(mutex_){std::nostopstate};
 
   std::jthread thread_;
 };

@@ -21,7 +21,7 @@ void Run(const std::function<void()>& closure) {
 RequestPool::~RequestPool() {
   std::vector<std::jthread> threads;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     threads.swap(threads_);
   }
   for (std::jthread& thread : threads) thread.request_stop();
@@ -30,9 +30,9 @@ RequestPool::~RequestPool() {
 void RequestPool::RunAll(const std::string& key, std::vector<std::function<void()>> closures) {
   if (closures.empty()) return;
   struct Batch {
-    std::mutex mutex;
-    std::condition_variable ended;
-    std::size_t left;
+    Mutex mutex;
+    CondVar ended;
+    std::size_t left RINGMASTER_GUARDED_BY(mutex);
   } batch{{}, {}, closures.size()};
   // Counts down even when the closure throws: that is reported where it runs, the caller must not
   // wait for ever.
@@ -41,30 +41,31 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
       struct CountDown {
         Batch& of;
         ~CountDown() {
-          const std::lock_guard batch_lock(of.mutex);
-          if (--of.left == 0) of.ended.notify_one();
+          const MutexLock batch_lock(of.mutex);
+          if (--of.left == 0) of.ended.NotifyOne();
         }
       } count_down{batch};
       run();
     };
   };
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::unique_ptr<Lane> started = StartAtOnceLocked(key);
   for (std::size_t i = started == nullptr ? 0 : 1; i < closures.size(); ++i) {
     EnqueueLocked(key, counted(std::move(closures[i])));
   }
   if (started != nullptr) {
-    lock.unlock();
+    lock.Unlock();
     Run(counted(std::move(closures.front())));
-    lock.lock();
+    lock.Lock();
     --first_.in_flight;
     OpenLocked(std::move(started));
     StartThreadsLocked();
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
-  lock.unlock();
-  std::unique_lock ended(batch.mutex);
-  batch.ended.wait(ended, [&] { return batch.left == 0; });
+  lock.Unlock();
+  const MutexLock ended(batch.mutex);
+  batch.ended.Wait(batch.mutex,
+                   [&batch]() RINGMASTER_REQUIRES(batch.mutex) { return batch.left == 0; });
 }
 
 // The lane of a job that had none, whose first request need not wait for a place; else null.
@@ -81,12 +82,12 @@ std::unique_ptr<RequestPool::Lane> RequestPool::NewLaneLocked(const std::string&
 }
 
 void RequestPool::Post(const std::string& key, std::function<void()> closure) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EnqueueLocked(key, std::move(closure));
 }
 
 std::size_t RequestPool::queued() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::size_t queued = 0;
   for (const auto& [key, lane] : lanes_) queued += lane->waiting.size();
   return queued;
@@ -103,7 +104,7 @@ void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> cl
   }
   lane->waiting.push_back(std::move(closure));
   StartThreadsLocked();
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void RequestPool::StartThreadsLocked() {
@@ -166,21 +167,22 @@ void RequestPool::OpenLocked(std::unique_ptr<Lane> lane) {
   turns_.waiting += lane->waiting.size();
   turns_.lanes.push_back(std::move(lane));
   StartThreadsLocked();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void RequestPool::Work(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, stop, [this] { return NextLocked() != nullptr; });
+    changed_.Wait(mutex_, stop,
+                  [this]() RINGMASTER_REQUIRES(mutex_) { return NextLocked() != nullptr; });
     --idle_;
     Kind* kind = NextLocked();
     if (kind == nullptr) return;  // stopped
     ++kind->in_flight;
     Request request = TakeLocked(*kind);
-    lock.unlock();
+    lock.Unlock();
     Run(std::exchange(request.run, nullptr));
-    lock.lock();
+    lock.Lock();
     --kind->in_flight;
     ++idle_;
     if (request.opens != nullptr) OpenLocked(std::move(request.opens));

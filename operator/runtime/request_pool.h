@@ -12,18 +12,18 @@
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
 //   pool.RunAll(job_key, std::move(creates));           // returns when all ran
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::runtime {
 
@@ -63,30 +63,31 @@ class RequestPool {
   };
 
   void Work(std::stop_token stop);
-  std::unique_ptr<Lane> NewLaneLocked(const std::string& key);
-  std::unique_ptr<Lane> StartAtOnceLocked(const std::string& key);
-  void EnqueueLocked(const std::string& key, std::function<void()> closure);
-  Request TakeLocked(Kind& kind);
-  Request TakeFirstLocked();
-  Request TakeTurnLocked();
-  void OpenLocked(std::unique_ptr<Lane> lane);
-  Kind* NextLocked();
-  void StartThreadsLocked();
+  std::unique_ptr<Lane> NewLaneLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
+  std::unique_ptr<Lane> StartAtOnceLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
+  void EnqueueLocked(const std::string& key, std::function<void()> closure)
+      RINGMASTER_REQUIRES(mutex_);
+  Request TakeLocked(Kind& kind) RINGMASTER_REQUIRES(mutex_);
+  Request TakeFirstLocked() RINGMASTER_REQUIRES(mutex_);
+  Request TakeTurnLocked() RINGMASTER_REQUIRES(mutex_);
+  void OpenLocked(std::unique_ptr<Lane> lane) RINGMASTER_REQUIRES(mutex_);
+  Kind* NextLocked() RINGMASTER_REQUIRES(mutex_);
+  void StartThreadsLocked() RINGMASTER_REQUIRES(mutex_);
   // How many closures could run now if there were threads for them.
-  std::size_t ReadyLocked() const;
+  std::size_t ReadyLocked() const RINGMASTER_REQUIRES(mutex_);
 
   const std::size_t limit_;  // in flight, of each kind
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  Kind first_;
-  Kind turns_;
-  bool for_the_oldest_ = false;  // the next turn
-  uint64_t made_ = 0;            // lanes
-  std::map<std::string, Lane*, std::less<>> lanes_;
-  std::size_t idle_ = 0;  // threads that wait for a closure, or are about to
-  std::vector<std::jthread> threads_;
+  mutable Mutex mutex_;
+  StoppableCondVar changed_;
+  Kind first_ RINGMASTER_GUARDED_BY(mutex_);
+  Kind turns_ RINGMASTER_GUARDED_BY(mutex_);
+  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // the next turn
+  uint64_t made_ RINGMASTER_GUARDED_BY(mutex_) = 0;            // lanes
+  std::map<std::string, Lane*, std::less<>> lanes_ RINGMASTER_GUARDED_BY(mutex_);
+  // Threads that wait for a closure, or are about to.
+  std::size_t idle_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  std::vector<std::jthread> threads_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::runtime

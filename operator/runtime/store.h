@@ -15,7 +15,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,6 +23,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/kube/object_meta.h"
 #include "operator/runtime/store_writer.h"
@@ -46,7 +46,7 @@ class Store final : public StoreWriter {
 
   // Null when there is none.
   Snapshot Get(const std::string& key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = entries_.find(key);
     return found == entries_.end() ? nullptr : found->second.value;
   }
@@ -54,7 +54,7 @@ class Store final : public StoreWriter {
   // The objects of this namespace whose controlling owner has this UID, ordered by key. Those of
   // other namespaces only say so: an owner is always in the namespace of what it owns.
   std::vector<Snapshot> ByOwner(const std::string& ns, const std::string& owner_uid) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<Snapshot> found;
     const auto owned = by_owner_.find(owner_uid);
     if (owned == by_owner_.end()) return found;
@@ -66,7 +66,7 @@ class Store final : public StoreWriter {
   }
 
   std::vector<Snapshot> List() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<Snapshot> all;
     all.reserve(entries_.size());
     for (const auto& [key, entry] : entries_) all.push_back(entry.value);
@@ -74,19 +74,19 @@ class Store final : public StoreWriter {
   }
 
   std::size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return entries_.size();
   }
 
   // The newest version seen, of events and bookmarks; empty before the first list.
   std::string LastSeenVersion() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return last_seen_;
   }
 
   // True once the first full list is in.
   bool Synced() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return synced_;
   }
 
@@ -98,7 +98,7 @@ class Store final : public StoreWriter {
     }
     auto value = std::make_shared<const T>(*std::move(projected));
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       last_seen_ = meta.resource_version;
       Put(entries_, by_owner_, meta, std::move(value));
     }
@@ -109,7 +109,7 @@ class Store final : public StoreWriter {
   void Delete(const kube::ObjectMeta& meta) override {
     bool known = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!meta.resource_version.empty()) last_seen_ = meta.resource_version;
       known = Remove(entries_, by_owner_, meta.Key());
     }
@@ -130,7 +130,7 @@ class Store final : public StoreWriter {
   void Swap(const std::string& resource_version) override {
     std::vector<std::pair<kube::ObjectMeta, Change>> changes;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (auto& [key, entry] : entries_) {
         if (!staged_.contains(key)) changes.emplace_back(MetaOf(key, entry), Change::kDeleted);
       }
@@ -155,7 +155,7 @@ class Store final : public StoreWriter {
   }
 
   void Seen(const std::string& resource_version) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     last_seen_ = resource_version;
   }
 
@@ -212,12 +212,11 @@ class Store final : public StoreWriter {
   Entries staged_;
   ByOwnerUid staged_by_owner_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  Entries entries_;
-  ByOwnerUid by_owner_;
-  std::string last_seen_;
-  bool synced_ = false;
+  mutable Mutex mutex_;
+  Entries entries_ RINGMASTER_GUARDED_BY(mutex_);
+  ByOwnerUid by_owner_ RINGMASTER_GUARDED_BY(mutex_);
+  std::string last_seen_ RINGMASTER_GUARDED_BY(mutex_);
+  bool synced_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 template <typename T>

@@ -36,7 +36,7 @@ void TokenAccess::Stop() {
   }
   std::deque<Waiting> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     left.swap(waiting_);
   }
@@ -49,7 +49,7 @@ void TokenAccess::Judge(const std::string& token, Done done) {
   const std::string hash = control::Sha256Hex(token);
   const Clock::Time now = clock_.Now();
   const auto known = [&]() -> std::optional<Access> {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_) return Access::kUnknown;
     if (const auto kept = kept_.find(hash); kept != kept_.end()) {
       const bool allowed = kept->second.access == Access::kAllowed;
@@ -70,7 +70,7 @@ void TokenAccess::Judge(const std::string& token, Done done) {
     Waiting waiting{.hash = hash, .token = token, .done = {}};
     waiting.done.push_back(std::move(done));
     waiting_.insert(friendly ? waiting_.begin() : waiting_.end(), std::move(waiting));
-    changed_.notify_all();
+    changed_.NotifyAll();
     return std::nullopt;
   }();
   if (known) done(*known);
@@ -93,8 +93,8 @@ bool TokenAccess::TakeTurnOfStranger(Clock::Time now) {
 void TokenAccess::Work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     if (JudgeOne()) continue;
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, stop, [this] { return !waiting_.empty(); });
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, stop, [this]() RINGMASTER_REQUIRES(mutex_) { return !waiting_.empty(); });
   }
 }
 
@@ -102,7 +102,7 @@ bool TokenAccess::JudgeOne() {
   std::string token;
   std::string hash;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiting_.empty()) return false;
     token = waiting_.front().token;
     hash = waiting_.front().hash;
@@ -111,7 +111,7 @@ bool TokenAccess::JudgeOne() {
   std::vector<Done> waited;
   Access access = reviewed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     access = Keep(hash, reviewed);
     // Friends may have come before it, and the same token again.
     const auto judged = std::find_if(waiting_.begin(), waiting_.end(),

@@ -6,17 +6,16 @@
 // /metrics.
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "operator/kube/kube_client.h"
 
 namespace ringmaster::runtime {
@@ -78,22 +77,22 @@ class TokenAccess {
 
   void Work(std::stop_token stop);
   Access Review(const std::string& token);
-  bool TakeTurnOfStranger(Clock::Time now);
-  Access Keep(const std::string& hash, Access access);
-  bool AllowedSince(const std::string& hash, Clock::Time since) const;
+  bool TakeTurnOfStranger(Clock::Time now) RINGMASTER_REQUIRES(mutex_);
+  Access Keep(const std::string& hash, Access access) RINGMASTER_REQUIRES(mutex_);
+  bool AllowedSince(const std::string& hash, Clock::Time since) const RINGMASTER_REQUIRES(mutex_);
 
   // Constant after construction.
   kube::KubeClient& client_;
   const Clock& clock_;
   const TokenAccessOptions options_;
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  std::map<std::string, Kept> kept_;  // by the token's hash
-  std::deque<Waiting> waiting_;
-  std::deque<Clock::Time> strangers_;  // when those of the last second came
-  bool stopped_ = false;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  std::map<std::string, Kept> kept_ RINGMASTER_GUARDED_BY(mutex_);  // by the token's hash
+  std::deque<Waiting> waiting_ RINGMASTER_GUARDED_BY(mutex_);
+  // When those of the last second came.
+  std::deque<Clock::Time> strangers_ RINGMASTER_GUARDED_BY(mutex_);
+  bool stopped_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;
 };

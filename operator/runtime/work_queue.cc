@@ -8,12 +8,12 @@ WorkQueue::WorkQueue(const Clock& clock, WorkQueueOptions options, WorkQueueObse
     : clock_(clock), options_(options), observer_(observer) {}
 
 void WorkQueue::Add(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   AddLocked(key);
 }
 
 void WorkQueue::AddAfter(const std::string& key, std::chrono::nanoseconds delay) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (shut_down_) return;
   if (delay.count() <= 0) {
     AddLocked(key);
@@ -24,19 +24,19 @@ void WorkQueue::AddAfter(const std::string& key, std::chrono::nanoseconds delay)
   if (!inserted && entry->second <= due) return;
   entry->second = due;
   delayed_.push({due, key});
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void WorkQueue::Postpone(const std::string& key, std::chrono::nanoseconds delay) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     due_.erase(key);
   }
   AddAfter(key, delay);
 }
 
 void WorkQueue::Sort(const std::function<bool(const std::string&, const std::string&)>& before) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::stable_sort(ready_.begin(), ready_.end(),
                    [&](const auto& a, const auto& b) { return before(a.first, b.first); });
 }
@@ -45,7 +45,7 @@ std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key,
                                                      std::chrono::milliseconds limit) {
   std::chrono::milliseconds delay;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::uniform_real_distribution<double> uniform(0.0, 1.0);
     BackoffOptions backoff = options_.backoff;
     backoff.limit = std::min(backoff.limit, limit);
@@ -57,43 +57,45 @@ std::chrono::milliseconds WorkQueue::AddAfterFailure(const std::string& key,
 }
 
 void WorkQueue::Forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failures_.erase(key);
 }
 
 int WorkQueue::Failures(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = failures_.find(key);
   return found == failures_.end() ? 0 : found->second;
 }
 
 std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (std::optional<std::string> key = PopLocked()) return key;
     if (shut_down_) return std::nullopt;
-    const auto changed = [this] { return !ready_.empty() || shut_down_; };
+    const auto changed = [this]()
+                             RINGMASTER_REQUIRES(mutex_) { return !ready_.empty() || shut_down_; };
     if (delayed_.empty()) {
       // A delayed key that another thread adds must wake us as well, to wait for its deadline.
-      changed_.wait(lock, stop, [&] { return changed() || !delayed_.empty(); });
+      changed_.Wait(mutex_, stop,
+                    [&]() RINGMASTER_REQUIRES(mutex_) { return changed() || !delayed_.empty(); });
     } else {
       const Clock::Time next = delayed_.top().due;
-      const auto earlier = [&] {
+      const auto earlier = [&]() RINGMASTER_REQUIRES(mutex_) {
         return changed() || (!delayed_.empty() && delayed_.top().due < next);
       };
-      changed_.wait_for(lock, stop, next - clock_.Now(), earlier);
+      changed_.WaitFor(mutex_, stop, next - clock_.Now(), earlier);
     }
   }
   return std::nullopt;
 }
 
 std::optional<std::string> WorkQueue::TryPop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return PopLocked();
 }
 
 void WorkQueue::Done(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = processing_.find(key);
   if (found == processing_.end()) return;
   if (observer_ != nullptr) observer_->OnDone(clock_.Now() - found->second);
@@ -103,29 +105,31 @@ void WorkQueue::Done(const std::string& key) {
     if (observer_ != nullptr) observer_->OnDepth(ready_.size());
   }
   // Also for Drain(), which waits for the last one.
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void WorkQueue::ShutDown() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   shut_down_ = true;
   delayed_ = {};
   due_.clear();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool WorkQueue::Drain(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return ready_.empty() && processing_.empty(); });
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, limit, [this]() RINGMASTER_REQUIRES(mutex_) {
+    return ready_.empty() && processing_.empty();
+  });
 }
 
 std::size_t WorkQueue::depth() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ready_.size();
 }
 
 std::chrono::nanoseconds WorkQueue::LongestInProgress() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::Time now = clock_.Now();
   std::chrono::nanoseconds longest{0};
   for (const auto& [key, since] : processing_)
@@ -134,7 +138,7 @@ std::chrono::nanoseconds WorkQueue::LongestInProgress() const {
 }
 
 std::chrono::nanoseconds WorkQueue::TotalInProgress() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::Time now = clock_.Now();
   std::chrono::nanoseconds total{0};
   for (const auto& [key, since] : processing_) total += now - since;
@@ -147,7 +151,7 @@ void WorkQueue::AddLocked(const std::string& key) {
   if (processing_.contains(key)) return;  // Done() queues it again
   ready_.emplace_back(key, clock_.Now());
   if (observer_ != nullptr) observer_->OnDepth(ready_.size());
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void WorkQueue::MoveDueLocked() {

@@ -6,11 +6,9 @@
 // (pop/done), the Stores' listeners and timers (add).
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <queue>
 #include <random>
@@ -23,6 +21,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace ringmaster::runtime {
 
@@ -93,26 +92,27 @@ class WorkQueue {
     bool operator>(const Delayed& other) const { return due > other.due; }
   };
 
-  void AddLocked(const std::string& key);
-  void MoveDueLocked();
-  std::optional<std::string> PopLocked();
+  void AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
+  void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
+  std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
 
   // Constant after construction.
   const Clock& clock_;
   const WorkQueueOptions options_;
   WorkQueueObserver* const observer_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  std::deque<std::pair<std::string, Clock::Time>> ready_;
-  std::unordered_set<std::string> dirty_;
-  std::unordered_map<std::string, Clock::Time> processing_;
-  std::priority_queue<Delayed, std::vector<Delayed>, std::greater<>> delayed_;
-  std::unordered_map<std::string, Clock::Time> due_;  // the deadline that counts for a delayed key
-  std::unordered_map<std::string, int> failures_;
-  std::minstd_rand random_{std::random_device{}()};
-  bool shut_down_ = false;
+  mutable Mutex mutex_;
+  StoppableCondVar changed_;
+  std::deque<std::pair<std::string, Clock::Time>> ready_ RINGMASTER_GUARDED_BY(mutex_);
+  std::unordered_set<std::string> dirty_ RINGMASTER_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Clock::Time> processing_ RINGMASTER_GUARDED_BY(mutex_);
+  std::priority_queue<Delayed, std::vector<Delayed>, std::greater<>> delayed_
+      RINGMASTER_GUARDED_BY(mutex_);
+  // The deadline that counts for a delayed key.
+  std::unordered_map<std::string, Clock::Time> due_ RINGMASTER_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, int> failures_ RINGMASTER_GUARDED_BY(mutex_);
+  std::minstd_rand random_ RINGMASTER_GUARDED_BY(mutex_){std::random_device{}()};
+  bool shut_down_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ringmaster::runtime

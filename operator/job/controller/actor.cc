@@ -83,23 +83,31 @@ Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
   JudgeText(plan);
   if (CleanSoFar()) Prepare(plan);
   // Its credentials, its Service or its text cannot be had: the next try begins anew.
-  if (!launcher_uid_.empty() && (other_owner_ || other_text_ || refusal_)) {
-    Delete(
-        {{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = launcher_uid_}});
+  if (const std::string uid = UnusableLauncher(); !uid.empty()) {
+    Delete({{.name = api::LauncherPodName(job_.name, *plan.create_launcher), .uid = uid}});
   }
   if (plan.isolate && CleanSoFar()) {
-    if (plan.admit_nodes) memory_.admitted = *plan.admit_nodes;
-    CheckNetworkPolicies(memory_.admitted);
+    std::vector<std::string> admitted;
+    {
+      const MutexLock lock(mutex_);
+      if (plan.admit_nodes) memory_.admitted = *plan.admit_nodes;
+      admitted = memory_.admitted;
+    }
+    CheckNetworkPolicies(admitted);
   } else if (plan.admit_nodes && CleanSoFar()) {
     AdmitNodes(*plan.admit_nodes);
   }
   if ((plan.hold || plan.let_go) && CleanSoFar()) WriteHold(plan.hold);
   if (CleanSoFar()) CreatePods(plan);
   Mark(plan.marks);
-  if (plan.write_status && !status_written_ && !job_gone_) WriteStatus(plan);
-  if (job_gone_) return plan.requeue_after;
-  if (status_written_ || !plan.write_status) {
-    const std::vector<FloatSeconds> drains = DrainTimes(plan, memory_, tools_.clock.Now());
+  if (plan.write_status && !StatusWritten() && !JobGone()) WriteStatus(plan);
+  if (JobGone()) return plan.requeue_after;
+  if (StatusWritten() || !plan.write_status) {
+    std::vector<FloatSeconds> drains;
+    {
+      const MutexLock lock(mutex_);
+      drains = DrainTimes(plan, memory_, tools_.clock.Now());
+    }
     Delete(plan.deletes);
     if (tools_.observer != nullptr) {
       for (const FloatSeconds took : drains) tools_.observer->OnDrained(took);
@@ -107,6 +115,7 @@ Result<std::optional<std::chrono::milliseconds>> Actor::Act(const Plan& plan) {
     Record(plan.events);
     if (plan.delete_job) DeleteJob();
   }
+  const MutexLock lock(mutex_);
   if (refusal_) return Refused();
   if (error_) return *error_;
   if (again_) return LookAgain();
@@ -186,11 +195,21 @@ void Actor::Prepare(const Plan& plan) {
 
 void Actor::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
-  if (launcher_address_.empty() || !memory_.pin) return NoteAgain();
+  std::string address;
+  std::vector<std::string> admitted;
+  {
+    const MutexLock lock(mutex_);
+    if (launcher_address_.empty() || !memory_.pin) {
+      again_ = true;
+      return;
+    }
+    address = launcher_address_;
+    admitted = memory_.admitted;
+  }
   std::vector<std::function<void()>> requests;
   // Before the first Pod listens, and not before the Service says that the job is ours.
   if (tools_.isolation.enabled) {
-    RunAll({[this] { PostNetworkPolicies(memory_.admitted); }});
+    RunAll({[this, &admitted] { PostNetworkPolicies(admitted); }});
     if (!CleanSoFar()) return;
   }
   requests.reserve(plan.create_workers.size() + 1);
@@ -198,7 +217,7 @@ void Actor::CreatePods(const Plan& plan) {
     requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
   }
   const json common = CommonWorkerPod(
-      {.judged = *judged_, .credentials = *credentials_, .revision = revision_}, launcher_address_);
+      {.judged = *judged_, .credentials = *credentials_, .revision = revision_}, address);
   for (const int index : plan.create_workers) {
     requests.emplace_back([this, &common, index] { PostWorker(common, index); });
   }
@@ -236,7 +255,7 @@ void Actor::WriteHold(bool held) {
     if (written.error().kind == ErrorKind::kConflict) return NoteAgain();
     return NoteError(written.error(), false);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (written->after.empty()) {
     job_gone_ = true;
     return;
@@ -251,14 +270,19 @@ void Actor::WriteStatus(const Plan& plan) {
   // A job without a status has no zeros yet either: all of the first one is written.
   const bool first = job_.status == api::TrainingJobStatus{};
   const json old = first ? json::object() : api::EncodeStatus(job_.status);
-  const json patch{{"metadata", {{"resourceVersion", job_version_}}},
+  std::string version;
+  {
+    const MutexLock lock(mutex_);
+    version = job_version_;
+  }
+  const json patch{{"metadata", {{"resourceVersion", version}}},
                    {"status", api::MakeMergePatch(old, api::EncodeStatus(plan.status))}};
   const Result<json> stored =
       tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
   if (stored.ok()) {
     NoteWrite(kube::kTrainingJobs, *stored);
     NoteChange(plan.status);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     status_written_ = true;
     if (plan.of_reports) memory_.reports.Spend(tools_.clock.Now());
     if (plan.status.progress != job_.status.progress ||
@@ -268,7 +292,7 @@ void Actor::WriteStatus(const Plan& plan) {
     }
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stored.error().kind == ErrorKind::kNotFound) {
     job_gone_ = true;
   } else if (stored.error().kind == ErrorKind::kConflict) {
@@ -298,7 +322,7 @@ void Actor::NoteChange(const api::TrainingJobStatus& written) {
   const Clock::WallTime now = tools_.clock.WallNow();
   std::optional<Clock::WallTime> phase_since;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     phase_since = memory_.phase_since;
     if (written.state != job_.status.state) memory_.phase_since = now;
   }
@@ -330,7 +354,7 @@ void Actor::PostPin() {
             " does not hold the spec of this job's run (" + pin.error().message + "); delete it",
         failures_before_, tools_.clock.Now()));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pin->revision == revision_) {
     pin->spec = nullptr;
   } else {
@@ -340,9 +364,14 @@ void Actor::PostPin() {
 }
 
 Result<void> Actor::RemovePin() {
-  const auto deleted =
-      tools_.client.Delete(kube::kControllerRevisions, job_.ns,
-                           api::RunPinName(job_.name, job_.uid), {.uid = memory_.pin->uid});
+  std::string uid;
+  {
+    const MutexLock lock(mutex_);
+    uid = memory_.pin->uid;
+  }
+  const auto deleted = tools_.client.Delete(kube::kControllerRevisions, job_.ns,
+                                            api::RunPinName(job_.name, job_.uid), {.uid = uid});
+  const MutexLock lock(mutex_);
   if (!deleted.ok() && deleted.error().kind != ErrorKind::kNotFound) {
     // Another one of that name: it is looked at before the next try.
     if (deleted.error().kind == ErrorKind::kConflict) memory_.pin_sought = false;
@@ -359,7 +388,7 @@ void Actor::PostService(json manifest, bool launcher) {
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
   const std::string owner = kube::GetString(
       *stored, {"metadata", "annotations", api::kAnnotationInstallation}, tools_.installation);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Keys come from the seed that it names, and the job is whose name it bears.
   if (seed != credentials_->seed_id || owner != tools_.installation) {
     again_ = other_owner_ = true;
@@ -383,7 +412,11 @@ std::array<json, 2> Actor::NetworkPolicies(const std::vector<std::string>& addre
 }
 
 void Actor::PostNetworkPolicies(const std::vector<std::string>& addresses) {
-  const bool known = IsolationCheckDue(memory_, tools_.clock.Now()).count() > 0;
+  bool known = false;
+  {
+    const MutexLock lock(mutex_);
+    known = IsolationCheckDue(memory_, tools_.clock.Now()).count() > 0;
+  }
   bool isolated = true;
   for (const json& manifest : NetworkPolicies(addresses)) {
     const Result<json> created = tools_.client.Create(kube::kNetworkPolicies, job_.ns, manifest);
@@ -399,13 +432,11 @@ void Actor::PostNetworkPolicies(const std::vector<std::string>& addresses) {
 }
 
 void Actor::CheckNetworkPolicies(const std::vector<std::string>& addresses) {
-  const bool before = memory_.isolated;
   bool isolated = true;
   for (const json& manifest : NetworkPolicies(addresses)) {
     isolated = MendNetworkPolicy(manifest) && isolated;
   }
-  NoteIsolation(isolated);
-  if (memory_.isolated != before) NoteAgain();  // the condition does not speak of it yet
+  if (NoteIsolation(isolated)) NoteAgain();  // the condition does not speak of it yet
 }
 
 bool Actor::MendNetworkPolicy(const json& manifest) {
@@ -448,12 +479,13 @@ bool Actor::MendNetworkPolicy(const json& manifest) {
 }
 
 // What is not known, because the API server did not answer, stays as it was.
-void Actor::NoteIsolation(bool isolated) {
-  const std::lock_guard lock(mutex_);
-  if (!isolated && !refusal_) return;
-  memory_.isolated = isolated;
+bool Actor::NoteIsolation(bool isolated) {
+  const MutexLock lock(mutex_);
+  if (!isolated && !refusal_) return false;
+  const bool changed = std::exchange(memory_.isolated, isolated) != isolated;
   memory_.isolation_checked = tools_.clock.Now();
   memory_.not_isolated = isolated ? std::string() : refusal_->message;
+  return changed;
 }
 
 void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
@@ -466,6 +498,7 @@ void Actor::AdmitNodes(const std::vector<std::string>& addresses) {
   } else if (!stored.ok()) {
     return NoteError(stored.error(), false);
   }
+  const MutexLock lock(mutex_);
   memory_.admitted = addresses;
 }
 
@@ -474,12 +507,12 @@ void Actor::PostLauncher(int64_t term) {
       LauncherPod({.judged = *judged_, .credentials = *credentials_, .revision = revision_}, term);
   if (!MayPost(manifest)) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     memory_.unused_term = 0;
   }
   const Result<json> created = tools_.client.Create(kube::kPods, job_.ns, manifest);
   if (created.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     launcher_uid_ = kube::GetString(*created, {"metadata", "uid"});
     return NoteWrite(kube::kPods, *created);
   }
@@ -488,7 +521,7 @@ void Actor::PostLauncher(int64_t term) {
     return;
   }
   if (CertainlyNotCreated(created.error())) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     memory_.unused_term = term;
   }
   NotePodRefused(created.error(), manifest);
@@ -551,7 +584,7 @@ bool Actor::IsOwn(const kube::Resource& resource, const std::string& name, const
                                 meta->owner_name == job_.name);
   const std::string what = std::string(resource.kind) + " " + name;
   if (leftover && resource == kube::kPods) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     memory_.taken_names.insert(name);
     again_ = true;
   } else if (leftover) {
@@ -607,7 +640,7 @@ void Actor::DeleteJob() {
   }
   if (deleted.error().kind == ErrorKind::kNotFound) return;
   if (deleted.error().kind == ErrorKind::kConflict) return NoteAgain();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = deleted.error();
 }
 
@@ -623,7 +656,7 @@ void Actor::NoteError(const Error& error, bool of_pod) {
   if (!IsTransient(error)) {
     return NoteRefusal(RefusalOf(error, of_pod, failures_before_, tools_.clock.Now()));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = error;
 }
 
@@ -635,19 +668,34 @@ void Actor::NotePodRefused(Error error, const json& pod) {
 }
 
 void Actor::NoteRefusal(Refusal refusal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // What the user has to correct comes first: waiting does not help it.
   if (!refusal_ || (refusal.user_error && !refusal_->user_error)) refusal_ = std::move(refusal);
 }
 
 void Actor::NoteAgain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   again_ = true;
 }
 
 bool Actor::CleanSoFar() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !refusal_ && !error_ && !again_ && !job_gone_;
+}
+
+bool Actor::StatusWritten() {
+  const MutexLock lock(mutex_);
+  return status_written_;
+}
+
+bool Actor::JobGone() {
+  const MutexLock lock(mutex_);
+  return job_gone_;
+}
+
+std::string Actor::UnusableLauncher() {
+  const MutexLock lock(mutex_);
+  return other_owner_ || other_text_ || refusal_ ? launcher_uid_ : std::string();
 }
 
 }  // namespace ringmaster::job

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
 #include "operator/job/admission/judgement.h"
@@ -75,8 +75,8 @@ class Actor {
   Result<std::optional<std::chrono::milliseconds>> Act(const Plan& plan);
 
  private:
-  std::optional<std::chrono::milliseconds> Refused();
-  std::optional<std::chrono::milliseconds> LookAgain();
+  std::optional<std::chrono::milliseconds> Refused() RINGMASTER_REQUIRES(mutex_);
+  std::optional<std::chrono::milliseconds> LookAgain() RINGMASTER_REQUIRES(mutex_);
 
   // Runs requests side by side. What does not get its turn in time is left to the next pass, which
   // plans it anew; one that throws is an error of ours, and the job is tried again.
@@ -113,7 +113,8 @@ class Actor {
   void CheckNetworkPolicies(const std::vector<std::string>& addresses);
   // As made, whoever changed or deleted it. False where it is not, and why is noted.
   bool MendNetworkPolicy(const nlohmann::json& manifest);
-  void NoteIsolation(bool isolated);
+  // True where that is news.
+  bool NoteIsolation(bool isolated);
   std::array<nlohmann::json, 2> NetworkPolicies(const std::vector<std::string>& addresses) const;
   void AdmitNodes(const std::vector<std::string>& addresses);
   void PostLauncher(int64_t term);
@@ -131,9 +132,13 @@ class Actor {
   void NoteWrite(const kube::Resource& resource, const nlohmann::json& stored);
   void NoteError(const Error& error, bool of_pod);
   void NotePodRefused(Error error, const nlohmann::json& pod);
-  void NoteRefusal(Refusal refusal);
-  void NoteAgain();
-  bool CleanSoFar();
+  void NoteRefusal(Refusal refusal) RINGMASTER_EXCLUDES(mutex_);
+  void NoteAgain() RINGMASTER_EXCLUDES(mutex_);
+  bool CleanSoFar() RINGMASTER_EXCLUDES(mutex_);
+  bool StatusWritten() RINGMASTER_EXCLUDES(mutex_);
+  bool JobGone() RINGMASTER_EXCLUDES(mutex_);
+  // The UID of the launcher Pod that this plan created and that cannot be used; else empty.
+  std::string UnusableLauncher() RINGMASTER_EXCLUDES(mutex_);
 
   // Constant after construction.
   const ActorTools& tools_;
@@ -142,25 +147,28 @@ class Actor {
   const std::string revision_;
   const NamespaceRules rules_;
   const std::shared_ptr<const Credentials> credentials_;
-  JobMemory& memory_;  // guarded by mutex_ while requests run
+  JobMemory& memory_ RINGMASTER_GUARDED_BY(mutex_);
   const int failures_before_;
 
   const Clock::Time began_;
 
   std::optional<JudgedJob> judged_;  // written before any request
 
-  std::mutex mutex_;
-  // Guarded by mutex_: what the requests of this plan met.
-  std::string job_version_;  // that the status is written upon
-  std::string launcher_address_;
-  std::string launcher_uid_;  // of the launcher Pod that this plan created
-  bool other_owner_ = false;  // the job has another seed, or another installation has the job
-  bool other_text_ = false;   // the run is pinned to another text than ours
-  bool status_written_ = false;
-  bool job_gone_ = false;
-  bool again_ = false;
-  std::optional<Refusal> refusal_;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  // What the requests of this plan met.
+  std::string job_version_ RINGMASTER_GUARDED_BY(mutex_);  // that the status is written upon
+  std::string launcher_address_ RINGMASTER_GUARDED_BY(mutex_);
+  // Of the launcher Pod that this plan created.
+  std::string launcher_uid_ RINGMASTER_GUARDED_BY(mutex_);
+  // The job has another seed, or another installation has the job.
+  bool other_owner_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  // The run is pinned to another text than ours.
+  bool other_text_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  bool status_written_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  bool job_gone_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  bool again_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  std::optional<Refusal> refusal_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<Error> error_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::job

@@ -152,7 +152,7 @@ void JobMetrics::Collect(bool leading, std::vector<MetricFamily>& families) {
   std::erase_if(jobs, [this](const auto& job) { return !IsOurs(*job, nullptr, scope_); });
   JobGauges gauges;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stalls_.See(jobs, clock_.Now());
     gauges = CountJobs(jobs, stalls_, clock_.Now(), clock_.WallNow());
   }

@@ -8,11 +8,11 @@
 // "namespace" to the operator's own.
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "operator/job/controller/actor.h"
 #include "operator/job/controller/job_gauges.h"
 #include "operator/job/controller/observe.h"
@@ -55,8 +55,8 @@ class JobMetrics final : public JobObserver {
   prometheus::Histogram& drain_;
   std::map<std::string, prometheus::Counter*> ended_;  // by reason
 
-  std::mutex mutex_;
-  StallWatch stalls_;  // guarded by mutex_
+  Mutex mutex_;
+  StallWatch stalls_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::job

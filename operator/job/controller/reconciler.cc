@@ -144,7 +144,7 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
   constexpr std::chrono::milliseconds kAtOnce{1};
   const Clock& clock = parts_.tools.clock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto wait = turns_.Take(job.ns, job.uid, clock.Now());
     if (wait.count() > 0) return wait;
   }
@@ -152,7 +152,7 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
     struct Turn {
       Reconciler& of;
       ~Turn() {
-        const std::lock_guard lock(of.mutex_);
+        const MutexLock lock(of.mutex_);
         of.turns_.Done();
       }
     } turn{*this};
@@ -300,7 +300,7 @@ void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& obs
 }
 
 Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<Known>& known = known_[job.Key()];
   if (known != nullptr && known->uid != job.uid) {
     ForgetUid(known->uid);
@@ -314,7 +314,7 @@ Reconciler::Known& Reconciler::KnownOf(const api::TrainingJob& job) {
 }
 
 void Reconciler::Forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = known_.find(key);
   if (found == known_.end()) return;
   ForgetUid(found->second->uid);

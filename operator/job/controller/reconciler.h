@@ -8,11 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
 #include "operator/job/admission/namespace_policy.h"
@@ -98,9 +98,10 @@ class Reconciler {
   const ReconcilerParts parts_;
   CredentialsCache credentials_;
 
-  std::mutex mutex_;
-  QuestionTurns turns_;                                  // guarded by mutex_
-  std::map<std::string, std::unique_ptr<Known>> known_;  // the map is guarded by mutex_
+  Mutex mutex_;
+  QuestionTurns turns_ RINGMASTER_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Known>> known_
+      RINGMASTER_GUARDED_BY(mutex_);  // each is of the worker that has its key
 };
 
 }  // namespace ringmaster::job

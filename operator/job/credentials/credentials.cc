@@ -117,20 +117,20 @@ Result<std::shared_ptr<const Credentials>> CredentialsCache::Get(const Seed& see
                                                                  const std::string& job_name,
                                                                  const std::string& job_uid) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_uid_.find(job_uid);
     if (found != by_uid_.end() && found->second->seed_id == seed.id) return found->second;
   }
   Result<Credentials> derived = DeriveCredentials(seed, job_name, job_uid);
   if (!derived.ok()) return derived.error();
   auto shared = std::make_shared<const Credentials>(*std::move(derived));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_uid_[job_uid] = shared;
   return shared;
 }
 
 void CredentialsCache::Forget(const std::string& job_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_uid_.erase(job_uid);
 }
 

@@ -7,7 +7,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
 
@@ -54,8 +54,9 @@ class CredentialsCache {
   void Forget(const std::string& job_uid);
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Credentials>> by_uid_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const Credentials>> by_uid_
+      RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::job

@@ -71,19 +71,19 @@ Result<json> Keyring::GetOrCreate() {
 Result<void> Keyring::Load() {
   uint64_t before = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     before = loads_;
   }
-  const std::lock_guard loading(load_mutex_);
+  const MutexLock loading(load_mutex_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (loads_ != before) {
       if (failure_) return *failure_;
       return {};
     }
   }
   Result<void> loaded = LoadOnce();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++loads_;
   tried_at_ = clock_.Now();
   failure_.reset();
@@ -109,14 +109,14 @@ Result<void> Keyring::LoadOnce() {
                      " has no seed under the id in its entry \"current\"; restore it, or delete it "
                      "and re-create the running jobs"};
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   seeds_ = std::move(seeds);
   current_ = id;
   return {};
 }
 
 std::optional<Seed> Keyring::Known(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = seeds_.find(id);
   if (found == seeds_.end()) return std::nullopt;
   return Seed{.id = id, .bytes = found->second};
@@ -126,7 +126,7 @@ Result<Seed> Keyring::Current() {
   std::string known;
   bool old = true;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     known = current_;
     old = clock_.Now() - tried_at_ >= kCurrentPeriod;
   }
@@ -138,7 +138,7 @@ Result<Seed> Keyring::Current() {
       LogWarn("Kept the seed that was current", {{"error", loaded.error().message}});
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Seed{.id = current_, .bytes = seeds_.at(current_)};
 }
 
@@ -147,7 +147,7 @@ Result<Seed> Keyring::Find(const std::string& id) {
   bool may_load = true;
   {
     // What could not be read says nothing of what is there.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     may_load = loads_ == 0 || failure_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   }
   if (may_load) {

@@ -7,13 +7,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/job/credentials/credentials.h"
 #include "operator/kube/kube_client.h"
@@ -48,15 +48,15 @@ class Keyring {
   const Clock& clock_;
   const std::string ns_;
 
-  std::mutex load_mutex_;  // held while the Secret is read; taken before mutex_
+  Mutex load_mutex_;  // held while the Secret is read; taken before mutex_
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::map<std::string, std::string> seeds_;
-  std::string current_;
-  uint64_t loads_ = 0;            // that have ended
-  Clock::Time tried_at_{};        // the last of them
-  std::optional<Error> failure_;  // why it could not be read that time
+  Mutex mutex_;
+  std::map<std::string, std::string> seeds_ RINGMASTER_GUARDED_BY(mutex_);
+  std::string current_ RINGMASTER_GUARDED_BY(mutex_);
+  uint64_t loads_ RINGMASTER_GUARDED_BY(mutex_) = 0;      // that have ended
+  Clock::Time tried_at_ RINGMASTER_GUARDED_BY(mutex_){};  // the last of them
+  // Why it could not be read that time.
+  std::optional<Error> failure_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::job

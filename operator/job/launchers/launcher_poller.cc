@@ -1,7 +1,6 @@
 #include "operator/job/launchers/launcher_poller.h"
 
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "operator/job/launchers/launcher_session.h"
 
 namespace ringmaster::job {
@@ -48,7 +48,7 @@ class LauncherPoller::Impl {
 
   void Forget(const std::string& job_uid) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       views_.erase(job_uid);
     }
     boost::asio::post(io_, [this, job_uid] {
@@ -56,20 +56,20 @@ class LauncherPoller::Impl {
       if (found == sessions_.end()) return;
       found->second->Stop();
       sessions_.erase(found);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       views_.erase(job_uid);
     });
   }
 
   std::optional<LauncherView> Latest(const std::string& job_uid) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = views_.find(job_uid);
     if (found == views_.end()) return std::nullopt;
     return found->second;
   }
 
   LaunchersHeard Heard(const std::string& ns) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return CountLaunchers(views_, ns);
   }
 
@@ -91,7 +91,7 @@ class LauncherPoller::Impl {
     auto session = LauncherSession::Make(io_, clock_, options_, std::move(target),
                                          [this, uid, key](const LauncherView& view, bool changed) {
                                            {
-                                             const std::lock_guard lock(mutex_);
+                                             const MutexLock lock(mutex_);
                                              views_[uid] = view;
                                            }
                                            if (changed) on_news_(key);
@@ -106,8 +106,8 @@ class LauncherPoller::Impl {
   const std::function<void(const std::string&)> on_news_;
   const LauncherPollerOptions options_;
 
-  mutable std::mutex mutex_;
-  std::map<std::string, LauncherView> views_;  // guarded by mutex_; by job UID
+  mutable Mutex mutex_;
+  std::map<std::string, LauncherView> views_ RINGMASTER_GUARDED_BY(mutex_);  // by job UID
 
   boost::asio::io_context io_;
   // The thread of io_ only.

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <fcntl.h>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
@@ -18,6 +16,8 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -38,46 +38,50 @@ class WorkQueue {
  public:
   // Waits while it is full; false once stopped.
   bool Add(Work work, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return work_.size() < kMostWaiting; })) return false;
+    MutexLock lock(mutex_);
+    if (!changed_.Wait(mutex_, stop,
+                       [&]() RINGMASTER_REQUIRES(mutex_) { return work_.size() < kMostWaiting; }))
+      return false;
     work_.push_back(std::move(work));
-    changed_.notify_all();
+    changed_.NotifyAll();
     return true;
   }
   // After Take() of a file: its segments but the first, which whoever opened it copies itself. They
   // come before everything else, full or not.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     --opening_;
     for (std::int64_t segment = copy->segments() - 1; segment > 0; --segment) {
       work_.push_front({{}, copy, segment});
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Close() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // Nothing once it is closed and empty, or stopped. A file that is being opened may have segments
   // for everybody.
   std::optional<Work> Take(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    const auto settled = [&] { return !work_.empty() || (closed_ && opening_ == 0); };
-    if (!changed_.wait(lock, stop, settled) || work_.empty()) return std::nullopt;
+    MutexLock lock(mutex_);
+    const auto settled = [&]() RINGMASTER_REQUIRES(mutex_) {
+      return !work_.empty() || (closed_ && opening_ == 0);
+    };
+    if (!changed_.Wait(mutex_, stop, settled) || work_.empty()) return std::nullopt;
     Work work = std::move(work_.front());
     work_.pop_front();
     if (work.copy == nullptr) ++opening_;
-    changed_.notify_all();
+    changed_.NotifyAll();
     return work;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Work> work_;
-  int opening_ = 0;  // files taken whose segments are not known yet
-  bool closed_ = false;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  std::deque<Work> work_ RINGMASTER_GUARDED_BY(mutex_);
+  int opening_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // files taken whose segments are not known yet
+  bool closed_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 class Copier {
@@ -101,6 +105,7 @@ class Copier {
       });
       queue_.Close();
     }  // joins them
+    const MutexLock lock(mutex_);
     if (error_.has_value()) return *error_;
     if (found == expected) return {};
     return Error{ErrorKind::kConflict,
@@ -157,7 +162,7 @@ class Copier {
 
   // The first error counts; it stops everything else.
   void Fail(const Error& error) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_.has_value()) error_ = error;
     halt_.request_stop();
   }
@@ -167,8 +172,8 @@ class Copier {
   std::atomic<std::int64_t>& done_;
   WorkQueue queue_;
   std::stop_source halt_;
-  std::mutex mutex_;
-  std::optional<Error> error_;  // guarded by mutex_ until the threads have ended
+  Mutex mutex_;
+  std::optional<Error> error_ RINGMASTER_GUARDED_BY(mutex_);
   std::stop_callback<std::function<void()>> on_stop_;
 };
 

@@ -18,7 +18,7 @@ CheckpointWriter::~CheckpointWriter() = default;
 bool CheckpointWriter::Offer(const control::Epoch& world, ShardHeader header,
                              const TrainableState& state) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (busy_) return false;
   }
   copy_.resize(state.size());
@@ -27,27 +27,27 @@ bool CheckpointWriter::Offer(const control::Epoch& world, ShardHeader header,
   }
   world_ = world;
   header_ = std::move(header);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   busy_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
   return true;
 }
 
 bool CheckpointWriter::AwaitIdle(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return !busy_; });
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, limit, [&]() RINGMASTER_REQUIRES(mutex_) { return !busy_; });
 }
 
 StateVersion CheckpointWriter::completed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return completed_;
 }
 
 void CheckpointWriter::Run(const std::stop_token& stop) {
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return busy_; })) return;
+      MutexLock lock(mutex_);
+      if (!changed_.Wait(mutex_, stop, [&]() RINGMASTER_REQUIRES(mutex_) { return busy_; })) return;
     }
     Result<void> written;
     try {
@@ -64,10 +64,10 @@ void CheckpointWriter::Run(const std::stop_token& stop) {
       calls_.failing(reason);
     }
     if (!stopped) failing_ = reason;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (written.ok()) completed_ = header_.version;
     busy_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

@@ -4,16 +4,15 @@
 // writes the copy, asks whether it counts, completes it and removes old ones. Training never waits
 // for the disk: what is offered while the last one is under way is skipped.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
 #include "worker/trainer/numeric/checksum.h"
@@ -61,10 +60,11 @@ class CheckpointWriter {
   const int keep_;
   const CheckpointCalls calls_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool busy_ = false;  // guarded by mutex_; while true the copy is the thread's, else the caller's
-  StateVersion completed_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  StoppableCondVar changed_;
+  // While true the copy is the thread's, else the caller's.
+  bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  StateVersion completed_ RINGMASTER_GUARDED_BY(mutex_);
 
   control::Epoch world_;
   ShardHeader header_;

@@ -18,33 +18,33 @@ PartWriter::~PartWriter() = default;
 bool PartWriter::Offer(const control::Epoch& world, ShardHeader header,
                        std::span<const float> rows) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (busy_) return false;
   }
   world_ = world;
   header_ = std::move(header);
   copy_.assign(rows.begin(), rows.end());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   busy_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
   return true;
 }
 
 StateVersion PartWriter::written() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return written_;
 }
 
 bool PartWriter::AwaitIdle(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return !busy_; });
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, limit, [&]() RINGMASTER_REQUIRES(mutex_) { return !busy_; });
 }
 
 void PartWriter::Run(const std::stop_token& stop) {
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return busy_; })) return;
+      MutexLock lock(mutex_);
+      if (!changed_.Wait(mutex_, stop, [&]() RINGMASTER_REQUIRES(mutex_) { return busy_; })) return;
     }
     Result<void> outcome;
     try {
@@ -54,10 +54,10 @@ void PartWriter::Run(const std::stop_token& stop) {
       outcome = Error{ErrorKind::kInternal, error.what()};
     }
     Report(outcome);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (outcome.ok()) written_ = header_.version;
     busy_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
@@ -73,28 +73,29 @@ void PartWriter::Report(const Result<void>& outcome) {
 }
 
 void PartsGate::Expect(const StateVersion& version, int count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   expected_ = version;
   count_ = count;
   complete_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void PartsGate::Complete(const StateVersion& version) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (version == expected_) complete_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void PartsGate::GiveUp() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!complete_) expected_ = {};
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 Result<int> PartsGate::Await(const StateVersion& version, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, stop, [&] { return version != expected_ || complete_; });
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, stop,
+                [&]() RINGMASTER_REQUIRES(mutex_) { return version != expected_ || complete_; });
   if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "asked to stop"};
   if (version == expected_) return count_;
   return Error{ErrorKind::kUnavailable,

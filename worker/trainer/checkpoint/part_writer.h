@@ -6,15 +6,14 @@
 // rank 0's writer waits for it.
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
 
@@ -46,10 +45,10 @@ class PartWriter {
   const CheckpointFolder folder_;
   const std::function<void(const std::string& reason)> failing_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool busy_ = false;     // guarded by mutex_; while true header and copy are the thread's
-  StateVersion written_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  StoppableCondVar changed_;
+  bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;  // while true header and copy are the thread's
+  StateVersion written_ RINGMASTER_GUARDED_BY(mutex_);
 
   control::Epoch world_;
   ShardHeader header_;
@@ -75,11 +74,11 @@ class PartsGate {
   Result<int> Await(const StateVersion& version, const std::stop_token& stop);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  StateVersion expected_;  // {}: nothing
-  int count_ = 0;
-  bool complete_ = false;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  StateVersion expected_ RINGMASTER_GUARDED_BY(mutex_);  // {}: nothing
+  int count_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  bool complete_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ringmaster::trainer

@@ -12,35 +12,36 @@ constexpr std::chrono::seconds kGrace{1};
 
 Result<void> Work::Wait() {
   if (help_ && !ended()) help_(*this);
-  std::unique_lock lock(mutex_);
-  if (!ended_.wait_until(lock, deadline_ + kGrace, [&] { return outcome_.has_value(); })) {
+  MutexLock lock(mutex_);
+  if (!ended_.WaitUntil(mutex_, deadline_ + kGrace,
+                        [&]() RINGMASTER_REQUIRES(mutex_) { return outcome_.has_value(); })) {
     return Error{ErrorKind::kTimeout, "a collective operation did not end by its deadline"};
   }
   return *outcome_;
 }
 
 std::optional<Work::Span> Work::span() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!began_at_ || !outcome_) return std::nullopt;
   return Span{*began_at_, ended_at_};
 }
 
 bool Work::ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return outcome_.has_value();
 }
 
 void Work::Begin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!began_at_) began_at_ = std::chrono::steady_clock::now();
 }
 
 void Work::Complete(Result<void> outcome) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (outcome_) return;
   ended_at_ = std::chrono::steady_clock::now();
   outcome_ = std::move(outcome);
-  ended_.notify_all();
+  ended_.NotifyAll();
 }
 
 WorkHandle Communicator::Confirm(Deadline deadline) {

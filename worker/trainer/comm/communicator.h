@@ -18,17 +18,16 @@
 // anything that came is acted upon, it is confirmed (Confirm(), WaitConfirmed()).
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "worker/trainer/comm/elements.h"
 #include "worker/trainer/comm/world.h"
@@ -64,11 +63,11 @@ class Work {
  private:
   const Deadline deadline_;
   const Help help_;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<std::chrono::steady_clock::time_point> began_at_;
-  std::chrono::steady_clock::time_point ended_at_{};
-  std::optional<Result<void>> outcome_;
+  mutable Mutex mutex_;
+  CondVar ended_;
+  std::optional<std::chrono::steady_clock::time_point> began_at_ RINGMASTER_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point ended_at_ RINGMASTER_GUARDED_BY(mutex_){};
+  std::optional<Result<void>> outcome_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 using WorkHandle = std::shared_ptr<Work>;

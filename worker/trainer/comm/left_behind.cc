@@ -19,12 +19,12 @@ Result<void> LeftBehind::Room() {
 void LeftBehind::Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended) {
   const int hanging = Hanging() + 1;
   LogInfo("Left a hanging connection behind", {{"hanging", hanging}});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.push_back({std::move(ended), std::move(thread)});
 }
 
 int LeftBehind::Hanging() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(entries_, [](const Entry& entry) { return entry.ended->load(); });
   return static_cast<int>(entries_.size());
 }

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 
 namespace ringmaster::trainer {
@@ -35,8 +35,8 @@ class LeftBehind {
     std::jthread thread;
   };
 
-  std::mutex mutex_;
-  std::vector<Entry> entries_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Entry> entries_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::trainer

@@ -6,7 +6,7 @@ namespace ringmaster::trainer {
 
 WorkHandle LoopbackCommunicator::Done(Deadline deadline) {
   auto work = std::make_shared<Work>(deadline);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   work->Complete(aborted_ ? Result<void>(*aborted_) : Result<void>());
   return work;
 }
@@ -41,7 +41,7 @@ WorkHandle LoopbackCommunicator::Broadcast(std::span<std::byte>, int, Deadline d
 WorkHandle LoopbackCommunicator::Barrier(Deadline deadline) { return Done(deadline); }
 
 void LoopbackCommunicator::Abort(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!aborted_) aborted_ = Error{ErrorKind::kCancelled, reason};
 }
 

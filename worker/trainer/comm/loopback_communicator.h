@@ -27,8 +27,8 @@ class LoopbackCommunicator final : public Communicator {
  private:
   WorkHandle Done(Deadline deadline);
 
-  std::mutex mutex_;
-  std::optional<Error> aborted_;  // guarded by mutex_
+  Mutex mutex_;
+  std::optional<Error> aborted_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::trainer

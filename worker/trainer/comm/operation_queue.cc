@@ -14,15 +14,17 @@ std::chrono::milliseconds Left(Deadline deadline) {
 
 void OperationQueue::Serve(Deadline connect_deadline) {
   Connect(connect_deadline);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   connecting_ = false;
   bytes_by_waiter_ = transport_.bytes_run_by_waiter();
   for (;;) {
-    wake_.wait(lock, [&] { return stopping_ || (!queue_.empty() && !serving_); });
+    wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
+      return stopping_ || (!queue_.empty() && !serving_);
+    });
     if (stopping_) break;
-    ServeOne(lock);
+    ServeOne();
   }
-  lock.unlock();
+  lock.Unlock();
   ended_ = true;
 }
 
@@ -40,30 +42,33 @@ void OperationQueue::Connect(Deadline deadline) {
 }
 
 void OperationQueue::Help(const Work& work) {
-  std::unique_lock lock(mutex_);
-  const auto for_waiters = [&] { return !queue_.empty() && queue_.front().by_waiter; };
-  while (!serving_ && for_waiters() && !work.ended()) ServeOne(lock);
+  const MutexLock lock(mutex_);
+  const auto for_waiters = [&]() RINGMASTER_REQUIRES(mutex_) {
+    return !queue_.empty() && queue_.front().by_waiter;
+  };
+  while (!serving_ && for_waiters() && !work.ended()) ServeOne();
   if (!for_waiters() || work.ended()) return;
   thread_due_ = true;  // another waiter serves the queue, and need not stay for this one
 }
 
-void OperationQueue::ServeOne(std::unique_lock<std::mutex>& lock) {
+void OperationQueue::ServeOne() {
   const Operation operation = std::move(queue_.front());
   queue_.pop_front();
   serving_ = operation.work;
-  lock.unlock();
-  Execute(operation);
-  lock.lock();
+  {
+    const MutexUnlock unlocked(mutex_);
+    Execute(operation);
+  }
   serving_ = nullptr;
   if (queue_.empty()) thread_due_ = false;
   const bool for_thread = !queue_.empty() && (thread_due_ || !queue_.front().by_waiter);
-  if (stopping_ || for_thread) wake_.notify_all();
+  if (stopping_ || for_thread) wake_.NotifyAll();
 }
 
 void OperationQueue::Execute(const Operation& operation) {
   std::optional<Error> broken;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken = broken_;
   }
   if (!broken) {
@@ -77,7 +82,7 @@ void OperationQueue::Execute(const Operation& operation) {
            operation.work->deadline());
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   operation.work->Complete(*broken_);
 }
 
@@ -89,14 +94,14 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 }
 
 int OperationQueue::LostPeer() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return broken_ ? lost_peer_
                  : transport_.missing();  // not yet broken: whoever waits lost patience
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!broken_) {
       broken_ = std::move(error);
       lost_peer_ = lost_peer;
@@ -108,32 +113,32 @@ void OperationQueue::Break(Error error, int lost_peer) {
 }
 
 bool OperationQueue::Stop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
   // Who served an operation that has ended returns at once.
-  wake_.wait(lock, [&] { return !serving_ || !serving_->ended(); });
+  wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_ || !serving_->ended(); });
   const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
   if (in_order) transport_.Leave();
-  lock.unlock();
+  lock.Unlock();
   if (!in_order) Break(Error{ErrorKind::kCancelled, "the communicator ended"});
-  wake_.notify_all();
-  lock.lock();
-  if (!connecting) wake_.wait(lock, [&] { return !serving_; });
+  wake_.NotifyAll();
+  lock.Lock();
+  if (!connecting) wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_; });
   return !connecting;
 }
 
 WorkHandle OperationQueue::Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
                                    Work::Help help) {
   auto work = std::make_shared<Work>(deadline, std::move(help));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (broken_) {
     work->Complete(*broken_);
     return work;
   }
   const bool by_waiter = bytes_by_waiter_ > 0 && bytes <= bytes_by_waiter_;
   queue_.push_back({name, work, std::move(run), by_waiter});
-  if (!by_waiter) wake_.notify_all();
+  if (!by_waiter) wake_.NotifyAll();
   return work;
 }
 

@@ -9,15 +9,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/comm/left_behind.h"
 
@@ -91,8 +90,8 @@ class OperationQueue {
   };
 
   void Connect(Deadline deadline);
-  // With the lock, which it leaves while it runs the first operation.
-  void ServeOne(std::unique_lock<std::mutex>& lock);
+  // Lets go of the lock while it runs the first operation.
+  void ServeOne() RINGMASTER_REQUIRES(mutex_);
   void Execute(const Operation& operation);
   void Fail(const std::string& doing, const std::string& reason, Deadline deadline,
             int lost_peer = -1);
@@ -101,17 +100,17 @@ class OperationQueue {
   Transport& transport_;
   std::atomic<bool> ended_ = false;
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Operation> queue_;
-  std::optional<Error> broken_;  // set once; no operation runs after it
-  int lost_peer_ = -1;           // with broken_
-  std::size_t bytes_by_waiter_ = 0;
-  WorkHandle serving_;       // of the operation that a thread runs
-  bool thread_due_ = false;  // somebody waits who could not help
-  bool connecting_ = true;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Operation> queue_ RINGMASTER_GUARDED_BY(mutex_);
+  // Set once; no operation runs after it.
+  std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
+  int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // with broken_
+  std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // of the operation that a thread runs
+  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // somebody waits who could not help
+  bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
+  bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 // A communicator whose operations go through such a queue.

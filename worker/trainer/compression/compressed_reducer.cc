@@ -25,14 +25,14 @@ WorkHandle CompressedReducer::Reduce(int bucket, std::span<float> values, std::s
                                      Deadline deadline) {
   auto work = std::make_shared<Work>(deadline);
   const Result<RowCodec::Mark> computed = codec_.Computed();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!computed.ok() && !broken_) broken_ = computed.error();
   if (broken_) {
     work->Complete(*broken_);
     return work;
   }
   queue_.push_back({bucket, values, exact, *computed, work});
-  wake_.notify_one();
+  wake_.NotifyOne();
   return work;
 }
 
@@ -40,10 +40,10 @@ void CompressedReducer::Stop() {
   const Error stopped{ErrorKind::kCancelled, "the world was left in the middle of a step"};
   bool under_way = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     under_way = !queue_.empty() || !travelling_.empty();
-    wake_.notify_one();
+    wake_.NotifyOne();
   }
   if (under_way) communicator_.Abort(stopped.message);
   if (thread_.joinable()) thread_.join();
@@ -62,8 +62,8 @@ void CompressedReducer::Serve() {
 }
 
 std::optional<CompressedReducer::Task> CompressedReducer::Next() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  MutexLock lock(mutex_);
+  wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
   if (stopping_) return std::nullopt;
   travelling_.push_back(std::move(queue_.front()));
   queue_.pop_front();
@@ -182,7 +182,7 @@ Result<void> CompressedReducer::Receive(const Travelling& bucket) {
 // The caller may read the values.
 Result<void> CompressedReducer::Finish(const Task& task) {
   if (Result<void> done = codec_.Finish(task.work->deadline()); !done.ok()) return done;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   travelling_.pop_front();
   task.work->Complete({});
   return {};
@@ -190,7 +190,7 @@ Result<void> CompressedReducer::Finish(const Task& task) {
 
 // Everything that has not ended, and everything later, ends with the first error.
 void CompressedReducer::Fail(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!broken_) broken_ = error;
   for (const std::deque<Task>* tasks : {&travelling_, &queue_}) {
     for (const Task& task : *tasks) task.work->Complete(*broken_);

@@ -17,14 +17,13 @@
 // Gradients on a GPU are encoded there, by a codec that knows when backward has made them.
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/compression/error_feedback.h"
 #include "worker/trainer/compression/row_codec.h"
@@ -99,13 +98,12 @@ class CompressedReducer {
   std::optional<Travelling> exchanging_;
   std::optional<Travelling> gathering_;
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Task> queue_;       // not begun
-  std::deque<Task> travelling_;  // begun
-  std::optional<Error> broken_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> queue_ RINGMASTER_GUARDED_BY(mutex_);       // not begun
+  std::deque<Task> travelling_ RINGMASTER_GUARDED_BY(mutex_);  // begun
+  std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
+  bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;  // last member: it ends first
 };

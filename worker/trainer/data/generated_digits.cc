@@ -6,9 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/numeric/philox.h"
@@ -178,7 +178,7 @@ class GeneratedImageSet final : public ImageSet {
     uint8_t* image = pixels_.data() + index * kImagePixels;
     std::atomic<bool>& drawn = drawn_[static_cast<std::size_t>(index)];
     if (drawn.load(std::memory_order_acquire)) return image;
-    const std::lock_guard lock(drawing_);
+    const MutexLock lock(drawing_);
     if (!drawn.load(std::memory_order_relaxed)) {
       Draw(index, image);
       drawn.store(true, std::memory_order_release);
@@ -211,7 +211,7 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  std::mutex drawing_;
+  Mutex drawing_;  // held while an image is drawn; who sees in drawn_ that it is reads it without
   std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };

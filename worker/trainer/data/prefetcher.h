@@ -4,17 +4,16 @@
 // trained on. Used by workloads; what a batch is, and how it is assembled, they say. Memory is
 // recycled: as many batches as are under way, and the one in use.
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/data/data_order.h"
 
 namespace ringmaster::trainer {
@@ -35,7 +34,7 @@ class Prefetcher {
   }
   ~Prefetcher() {
     for (std::jthread& thread : threads_) thread.request_stop();
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -43,7 +42,7 @@ class Prefetcher {
   // The batch, which is the caller's until the next call. Another step or share than the one after
   // the last, as in a new world, begins anew. Throws what assembling threw.
   Batch& Take(int64_t step, Share share) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     Recycle(std::exchange(current_, nullptr));
     while (!queue_.empty() && !queue_.front()->Is(step, share)) {
       Recycle(std::move(queue_.front()));
@@ -55,12 +54,13 @@ class Prefetcher {
     while (std::ssize(queue_) < ahead_) {
       queue_.push_back(NewJob(step + 1 + std::ssize(queue_), share));
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     const std::shared_ptr<Job> job = current_;
     if (job->state == State::kWaiting) {
-      Run(*job, lock);
+      Run(*job);
     } else {
-      changed_.wait(lock, [&] { return job->state == State::kDone; });
+      changed_.Wait(mutex_,
+                    [&]() RINGMASTER_REQUIRES(mutex_) { return job->state == State::kDone; });
     }
     if (job->failure) std::rethrow_exception(job->failure);
     return *job->batch;
@@ -80,7 +80,7 @@ class Prefetcher {
     }
   };
 
-  std::shared_ptr<Job> NewJob(int64_t step, Share share) {
+  std::shared_ptr<Job> NewJob(int64_t step, Share share) RINGMASTER_REQUIRES(mutex_) {
     auto job = std::make_shared<Job>();
     job->step = step;
     job->share = share;
@@ -94,30 +94,31 @@ class Prefetcher {
   }
 
   // One that a thread still works on is left to that thread.
-  void Recycle(std::shared_ptr<Job> job) {
+  void Recycle(std::shared_ptr<Job> job) RINGMASTER_REQUIRES(mutex_) {
     if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
   }
 
-  void Run(Job& job, std::unique_lock<std::mutex>& lock) {
+  void Run(Job& job) RINGMASTER_REQUIRES(mutex_) {
     job.state = State::kRunning;
-    lock.unlock();
     std::exception_ptr failure;
-    try {
-      assemble_(job.step, job.share, *job.batch);
-    } catch (...) {
-      failure = std::current_exception();
+    {
+      const MutexUnlock unlocked(mutex_);
+      try {
+        assemble_(job.step, job.share, *job.batch);
+      } catch (...) {
+        failure = std::current_exception();
+      }
     }
-    lock.lock();
     job.failure = failure;
     job.state = State::kDone;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   void Serve(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
       std::shared_ptr<Job> next;
-      changed_.wait(lock, stop, [&] {
+      changed_.Wait(mutex_, stop, [&]() RINGMASTER_REQUIRES(mutex_) {
         for (const std::shared_ptr<Job>& job : queue_) {
           if (job->state != State::kWaiting) continue;
           next = job;
@@ -126,19 +127,19 @@ class Prefetcher {
         return false;
       });
       if (stop.stop_requested()) return;
-      Run(*next, lock);
+      Run(*next);
     }
   }
 
   const Assemble assemble_;
   const std::ptrdiff_t ahead_;
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::shared_ptr<Job> current_;            // the caller's
-  std::deque<std::shared_ptr<Job>> queue_;  // the steps after it, in order
-  std::vector<std::unique_ptr<Batch>> spare_;
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  std::shared_ptr<Job> current_ RINGMASTER_GUARDED_BY(mutex_);  // the caller's
+  // The steps after it, in order.
+  std::deque<std::shared_ptr<Job>> queue_ RINGMASTER_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Batch>> spare_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::vector<std::jthread> threads_;  // last: they use the rest
 };

@@ -54,18 +54,18 @@ Result<void> Timeline::MakeFolder() const {
 }
 
 void Timeline::EnterWorld(int rank, std::string member) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rank_ = rank;
   member_ = std::move(member);
 }
 
 void Timeline::SetStep(int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   step_ = step;
 }
 
 void Timeline::Enter(const char* phase) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ && std::strcmp(phase_->name, phase) == 0) return;
   const Time now = clock_.Now();
   if (phase_) {
@@ -76,7 +76,7 @@ void Timeline::Enter(const char* phase) {
 }
 
 void Timeline::Add(Event event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   event.step = step_;
   Keep(event);
 }
@@ -87,7 +87,7 @@ void Timeline::Keep(const Event& event) {
 }
 
 void Timeline::Write() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (member_.empty()) return;
   std::string path = member_;
   std::replace(path.begin(), path.end(), '/', '-');

@@ -9,12 +9,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 
 namespace ringmaster::trainer {
@@ -57,18 +57,18 @@ class Timeline {
   void Write();
 
  private:
-  std::string Text() const;
-  void Keep(const Event& event);
+  std::string Text() const RINGMASTER_REQUIRES(mutex_);
+  void Keep(const Event& event) RINGMASTER_REQUIRES(mutex_);
 
   const std::string folder_;
   const Clock& clock_;
 
-  std::mutex mutex_;  // guards all below
-  int rank_ = 0;
-  std::string member_;
-  int64_t step_ = 0;
-  std::optional<Event> phase_;  // that goes on
-  std::deque<Event> events_;
+  Mutex mutex_;
+  int rank_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  std::string member_ RINGMASTER_GUARDED_BY(mutex_);
+  int64_t step_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  std::optional<Event> phase_ RINGMASTER_GUARDED_BY(mutex_);  // that goes on
+  std::deque<Event> events_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 // Measures a part of computing, for as long as it lives; nothing where `timeline` is null.

@@ -175,14 +175,14 @@ void GlooMesh::Remember(const std::vector<char>& address_bytes) {
   sockaddr_storage address{};  // Gloo's addresses begin with one
   if (address_bytes.size() < sizeof(address)) return;
   std::memcpy(&address, address_bytes.data(), sizeof(address));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   addresses_.push_back(address);
 }
 
 void GlooMesh::ShutDown() {
   down_ = true;
   buffers_->Wake();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ShutDownSocketsAt(addresses_);
 }
 

@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <sys/socket.h>
 #include <vector>
 
 #include <gloo/context.h>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/gloo/wakeable_context.h"
 #include "worker/trainer/comm/world.h"
 
@@ -43,9 +43,9 @@ class GlooMesh {
   std::shared_ptr<gloo::Context> context_;
   std::atomic<int> missing_ = -1;
   std::atomic<bool> down_ = false;
-  std::mutex mutex_;
-  std::vector<sockaddr_storage>
-      addresses_;  // guarded by mutex_: the local and remote ends of our pairs
+  Mutex mutex_;
+  // The local and remote ends of our pairs.
+  std::vector<sockaddr_storage> addresses_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::trainer

@@ -69,7 +69,7 @@ class WakeableContext final : public Context {
 }  // namespace
 
 void WakeableBuffers::Wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   woken_ = true;
   for (UnboundBuffer* buffer : buffers_) {
     buffer->abortWaitSend();
@@ -78,13 +78,13 @@ void WakeableBuffers::Wake() {
 }
 
 void WakeableBuffers::Add(UnboundBuffer* buffer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (woken_) ThrowWoken();
   buffers_.insert(buffer);
 }
 
 void WakeableBuffers::Remove(UnboundBuffer* buffer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   buffers_.erase(buffer);
 }
 

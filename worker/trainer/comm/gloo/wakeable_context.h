@@ -6,12 +6,13 @@
 // wait for its whole timeout. Private to gloo_mesh.cc.
 
 #include <memory>
-#include <mutex>
 #include <set>
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/unbound_buffer.h>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::trainer {
 
@@ -26,9 +27,9 @@ class WakeableBuffers {
   void Remove(gloo::transport::UnboundBuffer* buffer);
 
  private:
-  std::mutex mutex_;
-  bool woken_ = false;                                 // guarded by mutex_
-  std::set<gloo::transport::UnboundBuffer*> buffers_;  // guarded by mutex_
+  Mutex mutex_;
+  bool woken_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  std::set<gloo::transport::UnboundBuffer*> buffers_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 // Wraps a connected transport: everything goes to `inner`, buffers through `buffers`.

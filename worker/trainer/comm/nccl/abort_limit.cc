@@ -15,32 +15,33 @@ AbortLimit::AbortLimit(std::chrono::milliseconds limit,
 AbortLimit::~AbortLimit() = default;
 
 AbortLimit::Watch::Watch(AbortLimit& limit, std::string what) : limit_(limit) {
-  const std::lock_guard lock(limit_.mutex_);
+  const MutexLock lock(limit_.mutex_);
   number_ = limit_.next_++;
   limit_.calls_[number_] = {std::move(what), std::chrono::steady_clock::now() + limit_.limit_};
-  limit_.changed_.notify_all();
+  limit_.changed_.NotifyAll();
 }
 
 AbortLimit::Watch::~Watch() {
-  const std::lock_guard lock(limit_.mutex_);
+  const MutexLock lock(limit_.mutex_);
   limit_.calls_.erase(number_);
 }
 
 void AbortLimit::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (calls_.empty()) {
-      changed_.wait(lock, stop, [&] { return !calls_.empty(); });
+      changed_.Wait(mutex_, stop, [&]() RINGMASTER_REQUIRES(mutex_) { return !calls_.empty(); });
       continue;
     }
     const auto [number, first] = *calls_.begin();
-    const bool over = changed_.wait_until(lock, stop, first.deadline,
-                                          [&, n = number] { return !calls_.contains(n); });
+    const bool over = changed_.WaitUntil(
+        mutex_, stop, first.deadline,
+        [&, n = number]() RINGMASTER_REQUIRES(mutex_) { return !calls_.contains(n); });
     if (over || stop.stop_requested()) continue;
     calls_.erase(number);
-    lock.unlock();
+    lock.Unlock();
     end_(first.what);
-    lock.lock();
+    lock.Lock();
   }
 }
 

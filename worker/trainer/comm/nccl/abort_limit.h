@@ -5,13 +5,13 @@
 // next world. Its agent starts it anew.
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
+
+#include "common/base/mutex.h"
 
 namespace ringmaster::trainer {
 
@@ -45,11 +45,12 @@ class AbortLimit {
 
   const std::chrono::milliseconds limit_;
   const std::function<void(const std::string&)> end_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  int next_ = 0;               // guarded by mutex_
-  std::map<int, Call> calls_;  // guarded by mutex_; by number: the first began first
-  std::jthread thread_;        // last member: it ends first
+  Mutex mutex_;
+  StoppableCondVar changed_;
+  int next_ RINGMASTER_GUARDED_BY(mutex_) = 0;
+  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number: the first began first
+
+  std::jthread thread_;  // last member: it ends first
 };
 
 // Says on standard error what hung, and ends the process with exit code 1.

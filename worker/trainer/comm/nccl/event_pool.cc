@@ -6,7 +6,7 @@ namespace ringmaster::trainer {
 
 Result<DeviceEvent> EventPool::Take() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!free_.empty()) {
       DeviceEvent const event = free_.back();
       free_.pop_back();
@@ -18,12 +18,12 @@ Result<DeviceEvent> EventPool::Take() {
 
 void EventPool::Return(DeviceEvent& event) {
   if (event == nullptr) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::exchange(event, nullptr));
 }
 
 void EventPool::Clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (DeviceEvent event : free_) device_.DropEvent(event);
   free_.clear();
 }

@@ -3,9 +3,9 @@
 // Events of the device that are used again and again: making one for every operation would cost
 // more than recording it.
 
-#include <mutex>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/nccl/device_api.h"
 
 namespace ringmaster::trainer {
@@ -27,8 +27,8 @@ class EventPool {
 
  private:
   DeviceApi& device_;
-  std::mutex mutex_;
-  std::vector<DeviceEvent> free_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<DeviceEvent> free_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::trainer

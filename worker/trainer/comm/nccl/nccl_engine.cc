@@ -32,7 +32,7 @@ void NcclEngine::Serve(Deadline connect_deadline) {
   runtime_->holders().Join(this, [this](const Error& reason) { Break(reason); });
   Connect(connect_deadline);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     connecting_ = false;
   }
   while (AwaitWork()) {
@@ -69,8 +69,8 @@ void NcclEngine::Connect(Deadline deadline) {
 
 // False: the thread is to end.
 bool NcclEngine::AwaitWork() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
     return stopping_ || (broken_ ? !quiesced_ : !queue_.empty() || !launched_.empty());
   });
   return !stopping_;
@@ -91,7 +91,7 @@ void NcclEngine::Advance() {
 bool NcclEngine::Launch() {
   if (launched_.size() >= kMostLaunched) return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
     // What others may hear from it is that all before has ended well here.
     if (queue_.front().sound && !launched_.empty()) return false;
@@ -276,11 +276,11 @@ void NcclEngine::Finish() {
 void NcclEngine::Enqueue(NcclOperation operation) {
   std::optional<Error> broken;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken = broken_;
     if (!broken) queue_.push_back(std::move(operation));
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   if (!broken) return;
   operation.work->Complete(*broken);
   Release(operation);
@@ -290,12 +290,12 @@ void NcclEngine::Break(const Error& error) {
   std::deque<NcclOperation> dropped;
   Error reason = error;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!broken_) broken_ = error;
     reason = *broken_;
     dropped.swap(queue_);
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   for (NcclOperation& operation : dropped) {
     operation.work->Complete(reason);
     Release(operation);
@@ -303,7 +303,7 @@ void NcclEngine::Break(const Error& error) {
 }
 
 std::optional<Error> NcclEngine::broken() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return broken_;
 }
 
@@ -311,13 +311,13 @@ bool NcclEngine::Stop() {
   bool connecting = false;
   bool waiting = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     connecting = connecting_;
     waiting = !queue_.empty();
   }
   if (connecting || waiting) Break(Ended());
-  wake_.notify_one();
+  wake_.NotifyOne();
   return !connecting;
 }
 
@@ -330,8 +330,8 @@ void NcclEngine::Release(NcclOperation& operation) {
 
 void NcclEngine::Pause() {
   if (steady_clock::now() - moved_ < kEager) return std::this_thread::yield();
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, kBetweenLooks);
+  MutexLock lock(mutex_);
+  wake_.WaitFor(mutex_, kBetweenLooks);
 }
 
 NcclPatience NcclEngine::Patience(Deadline deadline, bool even_if_broken) {

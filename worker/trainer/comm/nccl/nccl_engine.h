@@ -10,14 +10,13 @@
 // nccl_communicator.cc.
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/comm/nccl/event_pool.h"
 #include "worker/trainer/comm/nccl/nccl_forming.h"
@@ -113,13 +112,12 @@ class NcclEngine {
   std::atomic<int> lost_peer_ = -1;
   std::atomic<bool> ended_ = false;
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<NcclOperation> queue_;
-  std::optional<Error> broken_;  // set once
-  bool connecting_ = true;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
+  bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
+  bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ringmaster::trainer

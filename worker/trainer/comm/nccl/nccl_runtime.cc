@@ -7,17 +7,17 @@
 namespace ringmaster::trainer {
 
 void NcclHolders::Join(const void* holder, Mark mark) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   marks_[holder] = std::move(mark);
 }
 
 void NcclHolders::Leave(const void* holder) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   marks_.erase(holder);
 }
 
 void NcclHolders::MarkOthers(const void* holder, const Error& reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [other, mark] : marks_) {
     if (other != holder) mark(reason);
   }
@@ -41,14 +41,14 @@ void NcclRuntime::Abort(NcclComm comm) {
 }
 
 NcclComm* NcclRuntime::MakeSlot() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return &slots_.emplace_back(nullptr);
 }
 
 void NcclRuntime::Park(NcclParent parent) {
   std::optional<NcclParent> before;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     before = std::exchange(parked_, std::move(parent));
   }
   if (before) Abort(before->comm);
@@ -56,7 +56,7 @@ void NcclRuntime::Park(NcclParent parent) {
 
 void NcclRuntime::ParkAgain(NcclParent parent) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!parked_) {
       parked_ = std::move(parent);
       return;
@@ -66,7 +66,7 @@ void NcclRuntime::ParkAgain(NcclParent parent) {
 }
 
 std::optional<NcclParent> NcclRuntime::TakeParked() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(parked_, std::nullopt);
 }
 
@@ -79,18 +79,18 @@ void* NcclRuntime::MakeRegistered(std::size_t bytes) {
             {{"reason", NcclError(nccl_, "ncclMemAlloc", made).message}});
     return nullptr;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   registered_.emplace_back(static_cast<std::byte*>(memory), bytes);
   return memory;
 }
 
 std::vector<std::span<std::byte>> NcclRuntime::registered() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return registered_;
 }
 
 void NcclRuntime::StopRegistering() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   registered_.clear();
 }
 

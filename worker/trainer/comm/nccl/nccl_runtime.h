@@ -9,12 +9,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/comm/nccl/device_api.h"
 #include "worker/trainer/comm/nccl/nccl_api.h"
@@ -46,8 +46,8 @@ class NcclHolders {
   void MarkOthers(const void* holder, const Error& reason);
 
  private:
-  std::mutex mutex_;
-  std::map<const void*, Mark> marks_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<const void*, Mark> marks_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 // Thread-safe.
@@ -101,10 +101,10 @@ class NcclRuntime {
   Staging staging_;
   NcclHolders holders_;
   AbortLimit limit_;
-  std::mutex mutex_;
-  std::deque<NcclComm> slots_;                    // guarded by mutex_
-  std::optional<NcclParent> parked_;              // guarded by mutex_
-  std::vector<std::span<std::byte>> registered_;  // guarded by mutex_
+  Mutex mutex_;
+  std::deque<NcclComm> slots_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<NcclParent> parked_ RINGMASTER_GUARDED_BY(mutex_);
+  std::vector<std::span<std::byte>> registered_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 // kUnavailable with the call's name and NCCL's words.

@@ -12,7 +12,7 @@ constexpr std::size_t kSmallest = 4 << 10;
 
 Result<StagingPiece> Staging::Take(std::size_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::ranges::find_if(
         free_, [&](const StagingPiece& piece) { return piece.bytes >= bytes; });
     if (found != free_.end()) {
@@ -32,7 +32,7 @@ Result<StagingPiece> Staging::Take(std::size_t bytes) {
 }
 
 void Staging::Return(const StagingPiece& piece) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(piece);
   std::ranges::sort(free_, {}, &StagingPiece::bytes);
 }

@@ -4,9 +4,9 @@
 // which the device copies from and to without waiting for the host, and one on the device.
 
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/nccl/device_api.h"
 
 namespace ringmaster::trainer {
@@ -31,8 +31,8 @@ class Staging {
 
  private:
   DeviceApi& device_;
-  std::mutex mutex_;
-  std::vector<StagingPiece> free_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<StagingPiece> free_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::trainer

@@ -19,7 +19,7 @@ Result<std::optional<std::string>> SharedMemoryTransport::Meet(const World& worl
   segment_ = std::move(shared->segment);
   auto collectives = std::make_unique<SharedCollectives>(segment_->memory(), world.rank,
                                                          std::move(shared->processes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   collectives_ = std::move(collectives);
   if (down_) collectives_->ShutDown();
   return std::optional<std::string>();
@@ -35,7 +35,7 @@ Result<void> SharedMemoryTransport::Connect(const World& world, Deadline deadlin
 std::size_t SharedMemoryTransport::bytes_run_by_waiter() const { return kBytesRunByWaiter; }
 
 void SharedMemoryTransport::ShutDown() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   down_ = true;
   if (collectives_) collectives_->ShutDown();
 }

@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "worker/trainer/comm/collective_transport.h"
 #include "worker/trainer/comm/shared_memory/agreement.h"
 #include "worker/trainer/comm/shared_memory/shared_collectives.h"
@@ -34,8 +34,8 @@ class SharedMemoryTransport final : public CollectiveTransport {
  private:
   std::atomic<int> missing_ = -1;
   std::unique_ptr<Segment> segment_;
-  std::mutex mutex_;
-  bool down_ = false;                               // guarded by mutex_
+  Mutex mutex_;
+  bool down_ RINGMASTER_GUARDED_BY(mutex_) = false;
   std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_
 };
 

@@ -1,13 +1,13 @@
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
 #include <unistd.h>
 #include <utility>
 #include <variant>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -55,8 +55,8 @@ class AgentMembership::Channel {
   }
   void Shutdown() { client_->Shutdown(); }
   void Wake() {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
+    const MutexLock lock(mutex_);
+    changed_.NotifyAll();
   }
 
   void Take(control::Message message);
@@ -64,19 +64,19 @@ class AgentMembership::Channel {
 
   // Why ranks of `epoch` must leave it; nothing while it holds.
   std::optional<std::string> WhyOver(control::Epoch epoch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return WhyOverLocked(epoch);
   }
   bool Leaving(control::Epoch epoch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return switch_ == epoch && leaving_;
   }
   bool SwitchWanted(control::Epoch epoch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return switch_ == epoch;
   }
   bool TakeCheckpointWanted(control::Epoch epoch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(take_checkpoint_, std::nullopt) == epoch;
   }
 
@@ -90,28 +90,32 @@ class AgentMembership::Channel {
   Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);
 
  private:
-  std::optional<std::string> WhyOverLocked(control::Epoch epoch) const;
+  std::optional<std::string> WhyOverLocked(control::Epoch epoch) const RINGMASTER_REQUIRES(mutex_);
 
   const std::unique_ptr<control::BlockingLineClient> client_;  // thread-safe
 
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<control::RankEpoch> newest_;  // the highest the agent sent
-  control::Epoch below_;                      // every epoch below is over
-  control::Epoch switch_;                     // the newest that shall be left at a boundary
-  bool leaving_ = false;                      // this rank will not be in the epoch after switch_
-  control::Epoch released_;
-  std::optional<control::CheckpointGrant> grant_;  // the newest
-  std::optional<control::Epoch> take_checkpoint_;  // in this world; until it is asked about
-  std::optional<Error> lost_;                      // why the connection ended
+  Mutex mutex_;
+  CondVar changed_;
+  // The highest the agent sent.
+  std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
+  control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
+  // The newest that shall be left at a boundary.
+  control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
+  // This rank will not be in the epoch after switch_.
+  bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest
+  // In this world; until it is asked about.
+  std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended
   // Store questions under way, by id, with their answers.
-  std::map<int64_t, std::optional<std::vector<std::string>>> questions_;
-  int64_t next_id_ = 1;
+  std::map<int64_t, std::optional<std::vector<std::string>>> questions_
+      RINGMASTER_GUARDED_BY(mutex_);
+  int64_t next_id_ RINGMASTER_GUARDED_BY(mutex_) = 1;
 };
 
 void AgentMembership::Channel::Take(control::Message message) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto* epoch = std::get_if<control::RankEpoch>(&message)) {
     if (!IsSound(*epoch)) {
       LogWarn("Ignored a world that does not hold together",
@@ -136,13 +140,13 @@ void AgentMembership::Channel::Take(control::Message message) {
   } else {
     LogDebug("Ignored a message of the agent", {{"type", control::TypeName(message)}});
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void AgentMembership::Channel::Lose(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lost_ = std::move(error);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::optional<std::string> AgentMembership::Channel::WhyOverLocked(control::Epoch epoch) const {
@@ -153,19 +157,19 @@ std::optional<std::string> AgentMembership::Channel::WhyOverLocked(control::Epoc
 }
 
 Result<control::RankEpoch> AgentMembership::Channel::AwaitEpoch(control::Epoch after) {
-  std::unique_lock lock(mutex_);
-  const auto ready = [&] {
+  MutexLock lock(mutex_);
+  const auto ready = [&]() RINGMASTER_REQUIRES(mutex_) {
     return newest_ && after < newest_->epoch && !(newest_->epoch < below_);
   };
-  changed_.wait(lock, [&] { return lost_ || ready(); });
+  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return lost_ || ready(); });
   if (lost_) return *lost_;
   return *newest_;
 }
 
 Result<AgentMembership::Channel::Event> AgentMembership::Channel::AwaitEnd(control::Epoch epoch,
                                                                            bool or_switch) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
     return !(released_ < epoch) || WhyOverLocked(epoch) || (or_switch && switch_ == epoch);
   });
   if (!(released_ < epoch)) return Event::kReleased;
@@ -175,15 +179,16 @@ Result<AgentMembership::Channel::Event> AgentMembership::Channel::AwaitEnd(contr
 
 Result<std::vector<std::string>> AgentMembership::Channel::Ask(control::StoreGet request,
                                                                Deadline deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   request.id = next_id_++;
   questions_[request.id];
-  lock.unlock();
+  lock.Unlock();
   const Result<void> sent = Send(request);
-  lock.lock();
+  lock.Lock();
   if (sent.ok()) {
-    changed_.wait_until(lock, deadline,
-                        [&] { return questions_[request.id] || WhyOverLocked(request.epoch); });
+    changed_.WaitUntil(mutex_, deadline, [&]() RINGMASTER_REQUIRES(mutex_) {
+      return questions_[request.id] || WhyOverLocked(request.epoch);
+    });
   }
   const std::optional<std::vector<std::string>> values = std::move(questions_[request.id]);
   questions_.erase(request.id);
@@ -206,8 +211,8 @@ Result<std::vector<std::string>> AgentMembership::Channel::Ask(control::StoreGet
 Result<control::RankEpoch> AgentMembership::Channel::AwaitPresent(control::Epoch after,
                                                                   const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] { Wake(); });
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
     return stop.stop_requested() || lost_ ||
            (newest_ && after < newest_->epoch && !(newest_->epoch < below_));
   });
@@ -219,12 +224,12 @@ Result<control::RankEpoch> AgentMembership::Channel::AwaitPresent(control::Epoch
 Result<bool> AgentMembership::Channel::AwaitGrant(const control::CheckpointWritten& written,
                                                   const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] { Wake(); });
-  const auto granted = [&] {
+  const auto granted = [&]() RINGMASTER_REQUIRES(mutex_) {
     return grant_ && grant_->epoch == written.epoch && grant_->step == written.step &&
            grant_->shard == written.shard;
   };
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
     return stop.stop_requested() || granted() || WhyOverLocked(written.epoch).has_value();
   });
   if (granted()) return true;
@@ -286,19 +291,19 @@ void AgentMembership::Read(const std::stop_token& stop) {
 
 void AgentMembership::Watch(control::Epoch epoch, OverCallback over) {
   {
-    const std::lock_guard lock(watch_mutex_);
+    const MutexLock lock(watch_mutex_);
     watched_ = Watched{epoch, std::move(over)};
   }
   TellWatcher();
 }
 
 void AgentMembership::Unwatch() {
-  const std::lock_guard lock(watch_mutex_);
+  const MutexLock lock(watch_mutex_);
   watched_.reset();
 }
 
 void AgentMembership::TellWatcher() {
-  const std::lock_guard lock(watch_mutex_);
+  const MutexLock lock(watch_mutex_);
   if (!watched_) return;
   const std::optional<std::string> why = channel_->WhyOver(watched_->epoch);
   if (!why) return;

@@ -10,11 +10,11 @@
 // is lost, every wait ends and no world comes any more.
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/control/blocking_line_client.h"
 #include "worker/trainer/elastic/membership_source.h"
 
@@ -60,14 +60,14 @@ class AgentMembership final : public MembershipSource {
   const int slot_;
   const Clock& clock_;
 
-  // Guarded by watch_mutex_, which is held while the callback runs: that is Unwatch()'s promise.
-  // The callback must not call this object.
-  std::mutex watch_mutex_;
+  // Held while the callback runs: that is Unwatch()'s promise. The callback must not call this
+  // object.
+  Mutex watch_mutex_;
   struct Watched {
     control::Epoch epoch;
     OverCallback over;
   };
-  std::optional<Watched> watched_;
+  std::optional<Watched> watched_ RINGMASTER_GUARDED_BY(watch_mutex_);
 
   // Of the calling thread.
   bool greeted_ = false;
