@@ -34,6 +34,8 @@
 #include "worker/trainer/comm/gloo/gloo_communicator.h"
 #include "worker/trainer/elastic_torch/session.h"
 #include "worker/trainer/optim/sgd.h"
+#include "worker/trainer/telemetry/audit_log.h"
+#include "worker/trainer/telemetry/position.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 
@@ -110,7 +112,7 @@ class Elastic {
                  {.global_batch = options.global_batch,
                   .timeout = kTimeout,
                   .position = PositionAt(name + ".page"),
-                  .keeper = keeper_.get()}) {
+                  .checkpointer = keeper_.get()}) {
     Must(session_.Join());
   }
 
@@ -122,8 +124,8 @@ class Elastic {
     session_.Begin();
     session_.SetLoss(Must(workload.Forward(session_.collectives())));
     Must(workload.Backward(session_.collectives()));
-    const auto reduced = Must(session_.Reduce());
-    if (!reduced) Must(Result<void>(Error{ErrorKind::kInternal, "a step failed"}));
+    const Outcome<StepResult> reduced = session_.Reduce();
+    if (!reduced.happened()) Must(Result<void>(Error{ErrorKind::kInternal, "a step failed"}));
     optimizer.Step(step);
     const auto took = steady_clock::now() - begin;
     session_.position().Applied(step + 1, took, took - reduced->waited);
@@ -180,8 +182,8 @@ Blocks RunRank(const World& world, const Options& options, const std::string& fo
   Buckets buckets(workload->parameters(), {});
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                 {.learning_rate = 0.001, .schedule = RateSchedule::kConstant});
-  LeftBehind left_behind;
-  GlooCommunicator communicator(world, steady_clock::now() + kTimeout, left_behind);
+  AbandonedConnects abandoned_connects;
+  GlooCommunicator communicator(world, steady_clock::now() + kTimeout, abandoned_connects);
   const std::string name = folder + "/" + std::to_string(world.rank);
   Bare bare(communicator, buckets, options);
   const std::string model = workload->model();

@@ -97,10 +97,10 @@ int Compare(const World& world, const std::string& bare_folder) {
   World bare_world = world;
   bare_world.store = *std::move(bare_store);
   Bare bare(bare_world, runtime);
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   const auto gpu = OpenGpu(0);
   if (!bare.connected() || !gpu.ok()) return 1;
-  const auto ours = (*gpu)->communicators(left_behind)(world, BenchDeadline());
+  const auto ours = (*gpu)->communicators(abandoned_connects)(world, BenchDeadline());
   void* memory = nullptr;
   if (!ours.ok() || cudaMalloc(&memory, kLargest) != cudaSuccess) return 1;
   cudaMemset(memory, 0, kLargest);

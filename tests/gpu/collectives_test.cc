@@ -80,12 +80,12 @@ struct Connected {
     if (!opened.ok()) throw std::runtime_error(opened.error().message);
     gpu = *std::move(opened);
     Result<std::unique_ptr<Communicator>> made =
-        gpu->communicators(left_behind)(world, CollectiveDeadline());
+        gpu->communicators(abandoned_connects)(world, CollectiveDeadline());
     if (!made.ok()) throw std::runtime_error(made.error().message);
     communicator = *std::move(made);
   }
 
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   std::unique_ptr<Gpu> gpu;
   std::unique_ptr<Communicator> communicator;
 };

@@ -114,10 +114,10 @@ float GradientAt(int rank, std::size_t index, int step) {
 // Steps of one bucket; what all of them summed up to must be what the ranks' gradients do.
 int ReduceOn(const World& world, Compression format) {
   constexpr int kSteps = 20;
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   const auto gpu = OpenGpu(0);
   if (!gpu.ok()) return 1;
-  auto communicator = (*gpu)->communicators(left_behind)(world, CodecDeadline());
+  auto communicator = (*gpu)->communicators(abandoned_connects)(world, CodecDeadline());
   const auto codec = (*gpu)->codec(format);
   if (!communicator.ok() || !codec.ok()) return 1;
   ErrorFeedback feedback(**codec, {kGradients});

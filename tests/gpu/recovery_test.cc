@@ -19,6 +19,7 @@
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/optim/sgd.h"
+#include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/workloads/partial_fc.h"
 
@@ -67,7 +68,7 @@ std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
 int TrainMember(Trained what, int orders, int reports) {
   Result<std::unique_ptr<Gpu>> gpu = OpenGpu(0);
   if (!gpu.ok()) return 2;
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   PipedMembership membership(orders);
   const SystemClock clock;
   AuditLog audit;
@@ -78,7 +79,8 @@ int TrainMember(Trained what, int orders, int reports) {
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(),
                 {.total_steps = kSteps, .averages = workload->averages()});
   Session session(
-      membership, (*gpu)->communicators(left_behind), buckets, optimizer.state(), audit, clock,
+      membership, (*gpu)->communicators(abandoned_connects), buckets, optimizer.state(), audit,
+      clock,
       {.global_batch = kBatch, .sharded = workload->sharded(), .mirror = optimizer.mirror()});
   Result<void> going = session.Join();
   while (going.ok() && session.applied_steps() < kSteps) {
@@ -92,9 +94,9 @@ int TrainMember(Trained what, int orders, int reports) {
     else if (loss.ok())
       session.SetLoss(*loss);
     if (loss.ok()) static_cast<void>(workload->Backward(session.collectives()));
-    const Result<std::optional<StepResult>> reduced = session.Reduce();
-    if (!reduced.ok()) return 3;
-    if (!reduced->has_value()) continue;
+    const Outcome<StepResult> reduced = session.Reduce();
+    if (reduced.failed()) return 3;
+    if (reduced.world_changed()) continue;
     optimizer.Step(step);
     going = session.Applied({});
     Report report{.step = step + 1, .epoch = session.world().epoch.number};

@@ -284,6 +284,7 @@ void Membership::NoteCommitted(int64_t step) {
   same_world_attempts_ = 0;
   crashes_.Committed(step);
   if (!Elastic() || std::exchange(all_stateful_, true)) return;
+  unsettled_ = true;  // leavers may go, now that others have the state
   for (const control::Member& member : members_) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }

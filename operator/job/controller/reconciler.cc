@@ -39,7 +39,7 @@ void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
   }
 }
 
-void NoteWhatIsTold(const std::string& key, const Plan& plan, JobMemory& memory) {
+void RecordAnnouncements(const std::string& key, const Plan& plan, JobMemory& memory) {
   memory.told_of_nodes = plan.nodes_unreachable;
   memory.told_of_drain = plan.drain_held;
   if (!plan.launcher_held.empty() && !memory.told_of_launchers) {
@@ -95,7 +95,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                 .progress_period = ProgressPeriod(parts_.jobs.size()),
                 .changed = run->changed});
   plan.write_status = plan.write_status || job != run->job;
-  NoteWhatIsTold(key, plan, known.memory);
+  RecordAnnouncements(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);

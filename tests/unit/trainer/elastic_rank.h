@@ -22,6 +22,7 @@
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "tests/unit/trainer/training_world.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/communicator_wrapper.h"
 
 namespace ringmaster::trainer {
@@ -229,6 +230,7 @@ class ElasticRank {
     if (thread_.joinable()) thread_.join();
     return summary_;
   }
+  SessionEnd end() const { return end_; }
   // Parameters, then velocity, then loss scale where there is one.
   const std::vector<float>& state() const { return state_; }
   // Of a sharded state: this rank's rows at the end, and which is the first.
@@ -243,7 +245,7 @@ class ElasticRank {
 
  private:
   void Run(MembershipSource& membership, int64_t steps, RankScript script) {
-    LeftBehind left_behind;
+    AbandonedConnects abandoned_connects;
     StateKeeper* kept = nullptr;
     script.at = [&kept, wait = script.every_checkpoint, at = script.at](int64_t step) {
       if (wait && kept != nullptr) {
@@ -267,7 +269,7 @@ class ElasticRank {
     auto log = StepLog::Open(folder_ + "/" + name_ + ".log");
     ASSERT_TRUE(audit.ok() && log.ok());
     const SystemClock clock;
-    const CommunicatorFactory gloo = TestCommunicators(left_behind);
+    const CommunicatorFactory gloo = TestCommunicators(abandoned_connects);
     // Compressed, only the scalars of a step are reduced by the communicator itself.
     const bool compressed = script.compression != Compression::kNone;
     Blindness left{.reductions = script.fail_reduction_of *
@@ -296,14 +298,15 @@ class ElasticRank {
     ASSERT_TRUE(keeper.ok()) << keeper.error().message;
     kept = keeper->get();
     const auto codec = MakeHostRowCodec(script.compression);
+    const auto reducer = MakeCompressedGradients(codec.get(), buckets.gradient_counts());
     Session session(membership, factory, buckets, state, *audit, clock,
                     {.global_batch = kExactBatch,
                      .timeout = script.timeout,
                      .fingerprint = 0,
                      .entered = script.entered,
-                     .keeper = keeper->get(),
+                     .checkpointer = keeper->get(),
                      .sharded = workload->sharded(),
-                     .codec = codec.get()});
+                     .reducer = reducer.get()});
     const Result<void> joined = session.Join();
     TrainPlan plan;
     plan.steps = steps;
@@ -311,6 +314,7 @@ class ElasticRank {
     plan.skip_not_finite = script.skip_not_finite;
     summary_ = joined.ok() ? Train(*workload, session, optimizer, *log, clock, plan)
                            : Result<RunSummary>(joined.error());
+    end_ = session.end();
     for (const std::span<float> values : state) {
       state_.insert(state_.end(), values.begin(), values.end());
     }
@@ -333,6 +337,7 @@ class ElasticRank {
   const std::string name_;
   const std::string folder_;
   Result<RunSummary> summary_ = Error{ErrorKind::kInternal, "it has not run"};
+  SessionEnd end_ = SessionEnd::kNone;
   std::vector<float> state_;
   int64_t first_row_ = 0;
   std::vector<float> shard_;

@@ -8,20 +8,22 @@
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/comm/host/host_communicator.h"
 #include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/elastic_torch/session.h"
+#include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/workloads/mnist.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::trainer {
 
-inline CommunicatorFactory TestCommunicators(LeftBehind& left_behind) {
-  return [&left_behind](const World& world,
-                        Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-    if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+inline CommunicatorFactory TestCommunicators(AbandonedConnects& abandoned_connects) {
+  return [&abandoned_connects](const World& world,
+                               Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (Result<void> room = abandoned_connects.Room(); !room.ok()) return room.error();
     if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
     return MakeHostCommunicator(
-        world, deadline, left_behind,
+        world, deadline, abandoned_connects,
         world.one_machine ? HostTransport::kSharedMemory : HostTransport::kGloo);
   };
 }
@@ -37,21 +39,23 @@ struct TestRank {
         buckets(workload->parameters(), {.first_bytes = 64 << 10, .bytes = 16 << 10}),
         optimizer(buckets.flat_parameters(), buckets.flat_gradients(), sgd),
         codec(MakeHostRowCodec(compression)),
-        session(*membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit,
-                clock,
+        reducer(MakeCompressedGradients(codec.get(), buckets.gradient_counts())),
+        session(*membership, TestCommunicators(abandoned_connects), buckets, optimizer.state(),
+                audit, clock,
                 {.global_batch = global_batch,
                  .timeout = std::chrono::seconds(60),
                  .fingerprint = fingerprint,
-                 .codec = codec.get()}) {}
+                 .reducer = reducer.get()}) {}
 
   SystemClock clock;
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   AuditLog audit;
   std::unique_ptr<MembershipSource> membership;
   std::unique_ptr<Workload> workload;
   Buckets buckets;
   Sgd optimizer;
   std::unique_ptr<RowCodec> codec;
+  std::unique_ptr<GradientReducer> reducer;
   Session session;
 };
 

@@ -11,8 +11,8 @@
 #include "common/control/pod_contract.h"
 #include "worker/bench/harness/handover.h"
 #include "worker/bench/harness/ranks.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/host/host_communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/gpu/gpu.h"
 
@@ -54,11 +54,11 @@ class CommunicatorBackend final : public Backend {
 
  private:
   Result<std::unique_ptr<Communicator>> Make(const std::string& name, const trainer::World& world) {
-    if (gpu_ != nullptr) return gpu_->communicators(left_behind_)(world, Later());
+    if (gpu_ != nullptr) return gpu_->communicators(abandoned_connects_)(world, Later());
     if (world.size == 1) {
       return std::unique_ptr<Communicator>(new trainer::LoopbackCommunicator());
     }
-    return trainer::MakeHostCommunicator(world, Later(), left_behind_,
+    return trainer::MakeHostCommunicator(world, Later(), abandoned_connects_,
                                          *trainer::HostTransportOf(name));
   }
 
@@ -101,7 +101,7 @@ class CommunicatorBackend final : public Backend {
   }
 
   const std::unique_ptr<trainer::Gpu> gpu_;
-  trainer::LeftBehind left_behind_;
+  trainer::AbandonedConnects abandoned_connects_;
   at::Tensor staged_;
   std::unique_ptr<Communicator> communicator_;  // before its memory, and what it works with
 };

@@ -111,7 +111,7 @@ class Comparison {
       : size_(world.size),
         flags_(flags),
         bare_(Scoped(world, "bare/")),
-        ours_(Scoped(world, "ours/"), steady_clock::now() + kDeadline, left_behind_) {}
+        ours_(Scoped(world, "ours/"), steady_clock::now() + kDeadline, abandoned_connects_) {}
 
   Compared Of(int64_t bytes) {
     buckets_.assign(static_cast<std::size_t>(flags_.buckets),
@@ -166,7 +166,7 @@ class Comparison {
   const int size_;
   const CommunicatorFlags& flags_;
   std::vector<std::vector<float>> buckets_;
-  trainer::LeftBehind left_behind_;
+  trainer::AbandonedConnects abandoned_connects_;
   BareGloo bare_;
   trainer::GlooCommunicator ours_;  // before its buckets
 };

@@ -8,9 +8,11 @@
 
 #include "common/base/clock.h"
 #include "worker/bench/harness/ranks.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/host/host_communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/compression/compressed_reducer.h"
+#include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/train/heap.h"
 #include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
@@ -26,14 +28,14 @@ using trainer::World;
 constexpr std::chrono::seconds kStepTimeout{120};
 constexpr std::chrono::hours kLongestRun{2};
 
-trainer::CommunicatorFactory Communicators(trainer::LeftBehind& left_behind,
+trainer::CommunicatorFactory Communicators(trainer::AbandonedConnects& abandoned_connects,
                                            trainer::HostTransport transport) {
-  return [&left_behind, transport](const World& world,
-                                   Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+  return [&abandoned_connects, transport](
+             const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
     if (world.size == 1) {
       return std::unique_ptr<Communicator>(new trainer::LoopbackCommunicator());
     }
-    return trainer::MakeHostCommunicator(world, deadline, left_behind, transport);
+    return trainer::MakeHostCommunicator(world, deadline, abandoned_connects, transport);
   };
 }
 
@@ -86,7 +88,7 @@ Result<std::string> RankGroup::OnRankZero(const std::function<std::string()>& wo
 
 Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   const SystemClock clock;
-  trainer::LeftBehind left_behind;
+  trainer::AbandonedConnects abandoned_connects;
   trainer::AuditLog audit;
   const std::unique_ptr<trainer::Workload> workload = training.workload(training.global_batch);
   workload->WarmUp();
@@ -101,10 +103,11 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   world.members.clear();
   const std::shared_ptr<trainer::Store> store = world.store;
   const auto membership = trainer::MakeStaticMembership(std::move(world), store);
+  const auto reducer = trainer::MakeCompressedGradients(codec.get(), buckets.gradient_counts());
   trainer::Session session(
-      *membership, Communicators(left_behind, training.transport), buckets, optimizer.state(),
-      audit, clock,
-      {.global_batch = training.global_batch, .timeout = kStepTimeout, .codec = codec.get()});
+      *membership, Communicators(abandoned_connects, training.transport), buckets,
+      optimizer.state(), audit, clock,
+      {.global_batch = training.global_batch, .timeout = kStepTimeout, .reducer = reducer.get()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined.error();
   Result<trainer::StepLog> log = trainer::StepLog::Open("none");
   if (!log.ok()) return log.error();

@@ -182,11 +182,10 @@ Result<std::optional<std::chrono::system_clock::time_point>> CheckpointFolder::C
       "while reading " + done + ": " + std::error_code(errno, std::generic_category()).message()};
 }
 
-Result<int64_t> CheckpointFolder::BytesOfNewest(int keep) const {
-  const Result<std::vector<StateVersion>> complete = Complete();
-  if (!complete.ok()) return complete.error();
+Result<int64_t> CheckpointFolder::BytesOfNewest(const std::vector<StateVersion>& complete,
+                                                int keep) const {
   int64_t bytes = 0;
-  for (const StateVersion& version : *complete) {
+  for (const StateVersion& version : complete) {
     if (keep-- <= 0) break;
     const Result<std::vector<DoneShard>> done = ReadDone(version);
     if (!done.ok()) return done.error();

@@ -82,8 +82,8 @@ class CheckpointFolder {
   // When it was completed, by the volume's clock; nothing where it is not complete.
   Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
       const StateVersion& version) const;
-  // The bytes of the newest `keep` complete ones.
-  Result<int64_t> BytesOfNewest(int keep) const;
+  // The bytes of the newest `keep` of those that Complete() returned.
+  Result<int64_t> BytesOfNewest(const std::vector<StateVersion>& complete, int keep) const;
 
   // The newest complete checkpoint above `than` that is whole; nothing where there is none. Says in
   // the log which damaged one is passed over, why, and what is used instead; those in `damaged`,

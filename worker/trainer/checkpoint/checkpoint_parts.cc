@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "worker/trainer/checkpoint/checkpoint_folder.h"
-#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/numeric/share.h"
 
 namespace ringmaster::trainer {
 namespace {

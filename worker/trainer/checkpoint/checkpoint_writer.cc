@@ -96,7 +96,9 @@ Result<void> CheckpointWriter::Finish(CheckpointDraft& draft, const std::stop_to
   Result<void> step = calls_.grant(draft.version, shard, stop);
   if (step.ok()) step = folder_.Publish(draft);
   if (!step.ok()) return step;
-  const Result<int64_t> bytes = folder_.BytesOfNewest(keep_);
+  const Result<std::vector<StateVersion>> complete = folder_.Complete();
+  const Result<int64_t> bytes =
+      complete.ok() ? folder_.BytesOfNewest(*complete, keep_) : complete.error();
   LogInfo("Completed a checkpoint",
           {{"path", folder_.PathOf(draft.version)}, {"bytes", static_cast<int64_t>(shard.bytes)}});
   calls_.complete(draft.version, bytes.ok() ? *bytes : 0);

@@ -45,7 +45,7 @@ struct StateIdentity {
 struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
-  int64_t term_base = 0;  // HeldState::term_base
+  int64_t term_base = 0;  // LocalState::term_base
   int32_t shard = 0;      // of `shards`: a state that all ranks share is one; of a table that is
                           // spread over n ranks, one of n has the rows of ShareOf(shard, n, rows)
   int32_t shards = 1;

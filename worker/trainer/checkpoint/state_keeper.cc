@@ -81,8 +81,8 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   return keeper;
 }
 
-Result<HeldState> StateKeeper::Restore(const HeldState& held, bool to_begin) {
-  HeldState now = held;
+Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
+  LocalState now = held;
   if (to_begin && held.origin != StateOrigin::kOther) beginning_.reset();
   const std::vector<uint64_t> parts = PartsOf(state_);
   if (snapshots_) {
@@ -109,19 +109,19 @@ Result<HeldState> StateKeeper::Restore(const HeldState& held, bool to_begin) {
     if (Result<void> noted = NoteNamesakes(); !noted.ok()) return looking(noted.error());
     return now;
   }
-  const Result<HeldState> other = RestoreOther();
+  const Result<LocalState> other = RestoreOther();
   if (!other.ok()) return looking(other.error());
   return other;
 }
 
 // What the job is told to begin with.
-Result<HeldState> StateKeeper::RestoreOther() {
+Result<LocalState> StateKeeper::RestoreOther() {
   const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
   if (!other.ok()) return other.error();
   const Result<LoadedShard> loaded =
       LoadOther(*other, options_.identity, PartsOf(state_), others_damaged_);
   if (!loaded.ok()) return loaded.error();
-  const HeldState now = TakeOver(*loaded, StateOrigin::kOther);
+  const LocalState now = TakeOver(*loaded, StateOrigin::kOther);
   if (!beginning_) beginning_ = Beginning{.version = now.version};
   const std::string other_flags = beginning_->text;
   beginning_->text = "it began with step " + std::to_string(now.version.step) + " of " +
@@ -160,7 +160,7 @@ std::optional<control::KeptCheckpoint> StateKeeper::NewestKept(const StateVersio
   const auto at = folder_->CompletedAt(*newest);
   if (!at.ok() || !*at) return std::nullopt;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow() - **at);
-  const Result<int64_t> bytes = folder_->BytesOfNewest(options_.checkpoint_keep);
+  const Result<int64_t> bytes = folder_->BytesOfNewest(*complete, options_.checkpoint_keep);
   return control::KeptCheckpoint{.step = newest->step,
                                  .bytes = bytes.ok() ? *bytes : 0,
                                  .age_millis = std::max<int64_t>(0, age.count())};
@@ -171,7 +171,7 @@ void StateKeeper::Distrust(const StateVersion& version, const std::string& reaso
   others_damaged_[version] = damaged_[version];
 }
 
-HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
+LocalState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
   for (std::size_t i = 0; i < state_.size(); ++i) {
     std::copy(loaded.values[i].begin(), loaded.values[i].end(), state_[i].begin());
   }
@@ -179,9 +179,9 @@ HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
   const ShardHeader& header = loaded.header;
   const bool same_run =
       !header.identity.run.empty() && header.identity.run == options_.identity.run;
-  const HeldState held{.version = header.version,
-                       .term_base = same_run ? header.term_base : header.version.epoch.term,
-                       .origin = origin};
+  const LocalState held{.version = header.version,
+                        .term_base = same_run ? header.term_base : header.version.epoch.term,
+                        .origin = origin};
   const std::string differs = WhatDiffers(header.identity.shaping, options_.identity.shaping);
   LogInfo("Loaded a state", {{"from", NameOf(origin)},
                              {"version", CheckpointName(held.version)},
@@ -194,7 +194,7 @@ HeldState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) {
   return held;
 }
 
-ShardHeader StateKeeper::HeaderFor(const HeldState& held) const {
+ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
   return {.identity = options_.identity,
           .version = held.version,
           .term_base = held.term_base,
@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const HeldState& held) const {
           .checksum = 0};
 }
 
-void StateKeeper::Applied(const World&, const HeldState& held) {
+void StateKeeper::Applied(const World&, const LocalState& held) {
   keeps_other_ = false;
   if (!snapshots_) return;
   const Clock::Time began = clock_.Now();
@@ -219,13 +219,13 @@ void StateKeeper::Applied(const World&, const HeldState& held) {
   snapshots_.reset();
 }
 
-void StateKeeper::Committed(const World& world, const HeldState& held, bool out_of_turn) {
+void StateKeeper::Committed(const World& world, const LocalState& held, bool out_of_turn) {
   if (!writer_ || held.version.step == 0) return;
   const bool in_turn = held.version.step % options_.checkpoint_every == 0;
   if (in_turn || out_of_turn) Checkpoint(world, held);
 }
 
-void StateKeeper::Checkpoint(const World& world, const HeldState& held) {
+void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
   if (held.version == restored_) return;  // it is one already
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
@@ -239,13 +239,13 @@ void StateKeeper::Checkpoint(const World& world, const HeldState& held) {
   }
 }
 
-void StateKeeper::Offer(const World& world, const HeldState& held) {
+void StateKeeper::Offer(const World& world, const LocalState& held) {
   if (parts_) gate_.Expect(held.version, world.size);
   if (options_.mirror != nullptr) options_.mirror->Pull();
   if (writer_->Offer(world.epoch, HeaderFor(held), state_)) offered_ = held.version;
 }
 
-bool StateKeeper::KeepOther(const World& world, const HeldState& held) {
+bool StateKeeper::KeepOther(const World& world, const LocalState& held) {
   constexpr std::chrono::milliseconds kNow{0};
   if (!writer_) return true;
   keeps_other_ = true;
@@ -267,7 +267,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
 }
 
 // A part that comes too early is skipped, and the checkpoint with it.
-void StateKeeper::OfferPart(const World& world, const HeldState& held) {
+void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
   header.shard = world.rank;
@@ -316,7 +316,7 @@ void StateKeeper::WorldEnded() {
   due_ = offered_ = restored_ = {};
 }
 
-void StateKeeper::FinishPart(const World& world, const HeldState& held, const GivenUp& given_up) {
+void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
   const bool completing = offered_ == held.version;  // rank 0's writer waits for the parts of it
   if (!completing) gate_.GiveUp();                   // of a checkpoint before
@@ -328,7 +328,7 @@ void StateKeeper::FinishPart(const World& world, const HeldState& held, const Gi
   LogWarn("Ended without its part of the last checkpoint");
 }
 
-void StateKeeper::Finished(const World& world, const HeldState& held, const GivenUp& given_up) {
+void StateKeeper::Finished(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!writer_ || world.rank != 0 || held.version.step == 0) return;
   bool idle = AwaitIdle(*writer_, kFinishLimit, given_up);
   if (idle && !parts_) {

@@ -6,8 +6,8 @@ namespace ringmaster::trainer {
 
 TransportCommunicator::TransportCommunicator(const World& world, Deadline deadline,
                                              std::shared_ptr<CollectiveTransport> transport,
-                                             LeftBehind& left_behind)
-    : QueuedCommunicator(world, deadline, transport, left_behind), transport_(*transport) {}
+                                             AbandonedConnects& abandoned_connects)
+    : QueuedCommunicator(world, deadline, transport, abandoned_connects), transport_(*transport) {}
 
 WorkHandle TransportCommunicator::AllReduce(Elements values, ReduceOp op, Deadline deadline) {
   return Enqueue("allreduce", values.bytes(), deadline, [=, &by = transport_](Deadline until) {

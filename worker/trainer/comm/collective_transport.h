@@ -41,9 +41,10 @@ class CollectiveTransport : public Transport {
 class TransportCommunicator : public QueuedCommunicator {
  public:
   // Starts to connect this rank with all others of `world`, who do the same through its store;
-  // operations called meanwhile wait for it. `left_behind` outlives the object.
+  // operations called meanwhile wait for it. `abandoned_connects` outlives the object.
   TransportCommunicator(const World& world, Deadline deadline,
-                        std::shared_ptr<CollectiveTransport> transport, LeftBehind& left_behind);
+                        std::shared_ptr<CollectiveTransport> transport,
+                        AbandonedConnects& abandoned_connects);
 
   WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
   WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override;

@@ -144,8 +144,9 @@ WorkHandle OperationQueue::Enqueue(const char* name, std::size_t bytes, Deadline
 
 QueuedCommunicator::QueuedCommunicator(const World& world, Deadline deadline,
                                        std::shared_ptr<Transport> transport,
-                                       LeftBehind& left_behind)
-    : shared_(std::make_shared<Shared>(world, std::move(transport))), left_behind_(left_behind) {
+                                       AbandonedConnects& abandoned_connects)
+    : shared_(std::make_shared<Shared>(world, std::move(transport))),
+      abandoned_connects_(abandoned_connects) {
   thread_ = std::jthread([shared = shared_, deadline] { shared->queue.Serve(deadline); });
 }
 
@@ -153,7 +154,7 @@ QueuedCommunicator::~QueuedCommunicator() {
   if (shared_->queue.Stop()) {
     thread_.join();
   } else {
-    left_behind_.Take(std::move(thread_), {shared_, &shared_->queue.ended()});
+    abandoned_connects_.Take(std::move(thread_), {shared_, &shared_->queue.ended()});
   }
 }
 

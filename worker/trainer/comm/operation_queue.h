@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "common/base/mutex.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 
 namespace ringmaster::trainer {
 
@@ -122,9 +122,10 @@ class QueuedCommunicator : public Communicator {
   int LostPeer() const override { return shared_->queue.LostPeer(); }
 
  protected:
-  // Starts to connect; operations called meanwhile wait for it. `left_behind` outlives the object.
+  // Starts to connect; operations called meanwhile wait for it. `abandoned_connects` outlives the
+  // object.
   QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
-                     LeftBehind& left_behind);
+                     AbandonedConnects& abandoned_connects);
   ~QueuedCommunicator() override;
 
   WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline,
@@ -139,7 +140,7 @@ class QueuedCommunicator : public Communicator {
   };
 
   const std::shared_ptr<Shared> shared_;
-  LeftBehind& left_behind_;
+  AbandonedConnects& abandoned_connects_;
   std::jthread thread_;
 };
 

@@ -2,9 +2,24 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
+
+#include "common/base/log.h"
 
 namespace ringmaster::trainer {
+namespace {
+
+// The members of `before` that `now` has not, with commas between them.
+std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  std::string gone;
+  for (const std::string& member : before) {
+    if (std::ranges::find(now, member) != now.end()) continue;
+    gone += (gone.empty() ? "" : ",") + member;
+  }
+  return gone;
+}
+
+}  // namespace
+
 CompressedReducer::CompressedReducer(Communicator& communicator, RowCodec& codec,
                                      ErrorFeedback& feedback)
     : communicator_(communicator), codec_(codec), feedback_(feedback) {
@@ -206,6 +221,42 @@ std::size_t CompressedReducer::SlotBytes(std::size_t count) const {
 // A slot for every rank, of a bucket of `count`.
 std::span<std::byte> CompressedReducer::All(RowMemory& memory, std::size_t count) {
   return memory.Bytes(codec_, SlotBytes(count) * static_cast<std::size_t>(communicator_.size()));
+}
+
+// Only this rank knows what it owes of earlier steps, so it states what became of that.
+std::string CompressedGradients::EnterWorld(Communicator& communicator, const World& world,
+                                            const Adopted& adopted) {
+  const ResidualFate fate = feedback_.Adopt(adopted.held, adopted.changed);
+  const std::string gone = Gone(members_, world.members);
+  if (fate == ResidualFate::kDropped || !gone.empty()) {
+    LogWarn("Gave up what compression owed of earlier steps",
+            {{"this_rank", NameOf(fate)}, {"with_members", gone}});
+  }
+  rank_ = world.rank;
+  size_ = world.size;
+  members_ = world.members;
+  reducer_ = std::make_unique<CompressedReducer>(communicator, codec_, feedback_);
+  return NameOf(fate);
+}
+
+void CompressedGradients::Stop() {
+  if (reducer_) reducer_->Stop();
+}
+
+void CompressedGradients::Begin(const StateVersion& version) {
+  feedback_.Begin(version, rank_, size_);
+}
+
+WorkHandle CompressedGradients::Reduce(int bucket, Elements values, std::size_t exact,
+                                       Deadline deadline) {
+  const std::span<float> all(reinterpret_cast<float*>(values.data), values.count);
+  return reducer_->Reduce(bucket, all.first(all.size() - exact), all.last(exact), deadline);
+}
+
+std::unique_ptr<GradientReducer> MakeCompressedGradients(RowCodec* codec,
+                                                         std::vector<std::size_t> gradients) {
+  if (codec == nullptr) return nullptr;
+  return std::make_unique<CompressedGradients>(*codec, std::move(gradients));
 }
 
 }  // namespace ringmaster::trainer

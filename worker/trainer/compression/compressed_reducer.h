@@ -1,7 +1,8 @@
 #pragma once
 
 // Sums gradient buckets over the ranks of a world in a narrow format: half or a quarter of the
-// bytes. Used by the session in place of Communicator::AllReduce.
+// bytes. Used by the session in place of Communicator::AllReduce: CompressedGradients is its
+// GradientReducer, with a CompressedReducer for each world.
 //
 //   encode the bucket (own contribution and what is owed of it), a piece for each rank
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
@@ -19,14 +20,18 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/compression/error_feedback.h"
 #include "worker/trainer/compression/row_codec.h"
+#include "worker/trainer/elastic/gradient_reducer.h"
 
 namespace ringmaster::trainer {
 
@@ -107,5 +112,34 @@ class CompressedReducer {
 
   std::jthread thread_;  // last member: it ends first
 };
+
+// Reduces a rank's gradients over all of its worlds, and keeps what compression owes of earlier
+// steps. Thread-safety: one thread.
+class CompressedGradients final : public GradientReducer {
+ public:
+  // `gradients`: how many each bucket has. `codec` outlives the object.
+  CompressedGradients(RowCodec& codec, std::vector<std::size_t> gradients)
+      : codec_(codec), feedback_(codec, std::move(gradients)) {}
+
+  std::string EnterWorld(Communicator& communicator, const World& world,
+                         const Adopted& adopted) override;
+  void Stop() override;
+  void LeaveWorld() override { reducer_.reset(); }
+  void Begin(const StateVersion& version) override;
+  WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) override;
+  void Applied() override { feedback_.Applied(); }
+
+ private:
+  RowCodec& codec_;
+  ErrorFeedback feedback_;
+  int rank_ = 0;  // in this world, of `size_`
+  int size_ = 0;
+  std::vector<std::string> members_;            // of the last world
+  std::unique_ptr<CompressedReducer> reducer_;  // null: in no world
+};
+
+// Null where `codec` is: gradients travel as they are.
+std::unique_ptr<GradientReducer> MakeCompressedGradients(RowCodec* codec,
+                                                         std::vector<std::size_t> gradients);
 
 }  // namespace ringmaster::trainer

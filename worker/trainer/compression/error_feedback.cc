@@ -96,7 +96,7 @@ void ErrorFeedback::Applied() {
   attempts_.front().version = {};
 }
 
-ResidualFate ErrorFeedback::Adopt(const HeldState& held, bool changed) {
+ResidualFate ErrorFeedback::Adopt(const LocalState& held, bool changed) {
   const ResidualFate unchanged = any_ ? ResidualFate::kKept : ResidualFate::kNone;
   if (!changed) return unchanged;
   const auto seen = std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {

@@ -68,7 +68,7 @@ class ErrorFeedback {
   // is of a step which this rank had encoded all of, but did not see the end of, what that step
   // left counts, unless all left the step out. Any other state was trained without this rank: it
   // owes nothing.
-  ResidualFate Adopt(const HeldState& held, bool changed);
+  ResidualFate Adopt(const LocalState& held, bool changed);
 
  private:
   struct Residuals {

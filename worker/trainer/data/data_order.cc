@@ -50,10 +50,6 @@ int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) 
 
 }  // namespace
 
-Share ShareOf(int rank, int world_size, int64_t total) {
-  return {rank * total / world_size, (rank + 1) * total / world_size};
-}
-
 DataOrder::DataOrder(uint64_t seed, int64_t samples, int64_t global_batch)
     : seed_(seed), samples_(samples), global_batch_(global_batch), half_bits_(HalfBits(samples)) {}
 

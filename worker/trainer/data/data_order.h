@@ -1,26 +1,15 @@
 #pragma once
 
-// Which samples a step trains on, and which of them a rank takes: pure functions of (seed, step)
-// and (rank, world size), so that a world of any size sees the same data in the same order. The
-// data set is read as an endless stream of permutations, one per epoch; a step takes the next
-// `global_batch` samples of it.
+// Which samples a step trains on: a pure function of (seed, step), so that a world of any size sees
+// the same data in the same order. Which of them a rank takes: numeric/share.h. The data set is
+// read as an endless stream of permutations, one per epoch; a step takes the next `global_batch`
+// samples of it.
 
 #include <cstdint>
 
+#include "worker/trainer/numeric/share.h"
+
 namespace ringmaster::trainer {
-
-// Positions [begin, end) of a global batch (or of an evaluation set).
-struct Share {
-  int64_t begin = 0;
-  int64_t end = 0;
-
-  int64_t size() const { return end - begin; }
-};
-
-// The contiguous share of rank `rank` of `world_size`: floor(rank*total/world_size) …
-// floor((rank+1)*total/world_size). Shares differ by at most one sample; with more ranks than
-// samples some are empty.
-Share ShareOf(int rank, int world_size, int64_t total);
 
 class DataOrder {
  public:

@@ -17,10 +17,6 @@
 
 namespace ringmaster::trainer {
 
-// Error::reason of AwaitWorld() for a rank that did all it was to do
-// (world_sources/static/replay_membership.h).
-inline constexpr char kReplayed[] = "Replayed";
-
 // What a rank may be unable to keep (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
@@ -50,9 +46,11 @@ class MembershipSource {
 
   // Blocks, without a time limit, until there is a world of a higher epoch than `after` that this
   // rank is part of; the first call says that the rank has loaded and is ready. kNotFound: no other
-  // world will ever come; with the reason kReplayed, as this rank's part is done. kUnavailable:
-  // whoever decides has gone.
+  // world will ever come. kUnavailable: the source is closed.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
+  // After AwaitWorld() returned kNotFound: whether that is because this rank has done all that it
+  // was to do (world_sources/static/replay_membership.h).
+  virtual bool Done() const { return false; }
 
   // Calls `over` once, with the reason, as soon as `epoch` is given up or followed by a higher one,
   // or whoever decides has gone; at once if that is so already. One watch at a time.
@@ -83,7 +81,7 @@ class MembershipSource {
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
   // Blocks until whoever decides lets this checkpoint count: this rank is in the present world, and
-  // no ghost. Goes on over changes of the world. kCancelled: `stop` was asked for.
+  // not fenced. Goes on over changes of the world. kCancelled: `stop` was asked for.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }

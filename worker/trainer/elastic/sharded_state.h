@@ -34,7 +34,7 @@ struct ShardView {
 struct ShardedWorld {
   Communicator& communicator;
   const World& world;
-  HeldState adopted;                          // what the replicated state of all ranks is now
+  LocalState adopted;                         // what the replicated state of all ranks is now
   std::chrono::milliseconds timeout{30'000};  // of each operation
   std::function<void(int piece)> moving{};    // called before each piece of a state that travels
   // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
@@ -59,20 +59,20 @@ class ShardedState {
  public:
   virtual ~ShardedState() = default;
 
-  // On every rank of a new world, after its replicated state is level: afterwards each rank holds
-  // its share of the adopted version. Where parts are lost nothing changes, and the ranks may go
-  // back to a checkpoint. kInvalid: this world cannot train this model. Other errors are the
+  // On every rank of a new world, after state sync of the replicated part: afterwards each rank
+  // holds its share of the adopted version. Where parts are lost nothing changes, and the ranks may
+  // go back to a checkpoint. kInvalid: this world cannot train this model. Other errors are the
   // communicator's; what a rank held it still holds, and memory that operations work on lives until
   // the next call.
-  virtual Result<ShardedOutcome> Level(const ShardedWorld& world) = 0;
+  virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
   // The step under way has no update: its sums are no finite numbers. Said before the ranks compute
   // once more to find out why, and so by all of them before one of them goes on without it.
-  virtual void LeaveOut() = 0;
+  virtual void Exclude() = 0;
 
   // The replicated part of a step is applied, and this is the version after it: applies the
   // sharded part, where it is not left out.
-  virtual void Applied(const HeldState& held) = 0;
+  virtual void Applied(const LocalState& held) = 0;
 
   // On every rank, before all of them leave a world that they were asked to leave: those who are
   // `leaving` give what they hold to those who stay. Errors are the communicator's, and end
@@ -82,7 +82,7 @@ class ShardedState {
 
   // Of the whole table.
   virtual int64_t all_rows() const = 0;
-  // This rank's share, until the next call. REQUIRES, as below: Level() has succeeded.
+  // This rank's share, until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;
   // Of this rank's share. The sum over the ranks, modulo 2^64, is that of the whole, whatever the
   // world's size.

@@ -1,6 +1,6 @@
 #pragma once
 
-// A trainable state that lives on a device, seen from the host: what levels, checks and keeps
+// A trainable state that lives on a device, seen from the host: what syncs, checks and keeps
 // states works on host memory (numeric/checksum.h), which is a copy of the device's there. Where
 // the state lives in host memory itself there is no mirror, and nothing is copied.
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which state a rank holds, and where it has it from. Values only; compared by levelling.h, written
-// into checkpoints and snapshots (checkpoint/).
+// Which state a rank holds, and where it has it from. Values only; compared by state_sync.h,
+// written into checkpoints and snapshots (checkpoint/).
 
 #include <compare>
 #include <cstdint>
@@ -39,7 +39,7 @@ constexpr const char* NameOf(StateOrigin origin) {
 
 // A run that goes on from the checkpoint of another one counts its terms from that one's: its
 // versions are higher than all that came before, whatever number its own launcher begins with.
-struct HeldState {
+struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
   StateOrigin origin = StateOrigin::kStart;
@@ -60,8 +60,8 @@ struct HeldState {
 
 // Whether `a` is taken over rather than `b`: what this job has trained or kept wins over what it
 // could begin with, whatever the versions.
-inline bool Outranks(const HeldState& a, const HeldState& b) {
-  const auto rank = [](const HeldState& held) {
+inline bool Outranks(const LocalState& a, const LocalState& b) {
+  const auto rank = [](const LocalState& held) {
     if (held.version == StateVersion{}) return 0;
     return held.origin == StateOrigin::kOther ? 1 : 2;
   };

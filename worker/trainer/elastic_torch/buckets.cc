@@ -148,8 +148,15 @@ Elements Buckets::Bucket(int index) {
                           static_cast<std::size_t>(end - begin));
 }
 
-std::size_t Buckets::exact_count() const {
+std::size_t Buckets::exact_count(int index) const {
+  if (index + 1 != count()) return 0;
   return static_cast<std::size_t>(state_->averages + state_->scalars.numel());
+}
+
+std::vector<std::size_t> Buckets::gradient_counts() {
+  std::vector<std::size_t> counts;
+  for (int i = 0; i < count(); ++i) counts.push_back(Bucket(i).count - exact_count(i));
+  return counts;
 }
 
 void Buckets::SetScalar(int64_t index, double value) {

@@ -47,12 +47,12 @@ class CudaGpu final : public Gpu {
 
   std::string device() const override { return "cuda:" + std::to_string(number_); }
 
-  CommunicatorFactory communicators(LeftBehind& left_behind) override {
-    return [runtime = runtime_, &left_behind](
+  CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) override {
+    return [runtime = runtime_, &abandoned_connects](
                const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-      if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+      if (Result<void> room = abandoned_connects.Room(); !room.ok()) return room.error();
       return std::unique_ptr<Communicator>(
-          new NcclCommunicator(runtime, world, deadline, left_behind));
+          new NcclCommunicator(runtime, world, deadline, abandoned_connects));
     };
   }
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/compression/row_codec.h"
 #include "worker/trainer/gpu/gpu_choice.h"
 
@@ -24,9 +24,9 @@ class Gpu {
   // As LibTorch names it: "cuda:1".
   virtual std::string device() const = 0;
 
-  // Communicators over NCCL, worlds of one included: they work on the GPU's memory. `left_behind`
-  // outlives them.
-  virtual CommunicatorFactory communicators(LeftBehind& left_behind) = 0;
+  // Communicators over NCCL, worlds of one included: they work on the GPU's memory.
+  // `abandoned_connects` outlives them.
+  virtual CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) = 0;
 
   // Memory of the GPU for what is reduced in place again and again, as long as the process. Null:
   // any other memory of the GPU will do. Before the first communicator is made.

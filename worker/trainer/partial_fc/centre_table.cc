@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "worker/trainer/data/data_order.h"
-#include "worker/trainer/partial_fc/buddies.h"
+#include "worker/trainer/numeric/share.h"
 #include "worker/trainer/partial_fc/host_head_device.h"
+#include "worker/trainer/partial_fc/replica_peers.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
@@ -66,7 +66,7 @@ CentreTable::CentreTable(TableOptions options)
 
 // --- worlds
 
-Result<ShardedOutcome> CentreTable::Level(const ShardedWorld& world) {
+Result<ShardedOutcome> CentreTable::Sync(const ShardedWorld& world) {
   const int64_t classes = options_.head.classes;
   if (classes < world.world.size) {
     return Error{ErrorKind::kInvalid,
@@ -181,7 +181,7 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
 
 // Brings this rank's own rows to the adopted version; where that cannot be, nothing that it holds
 // is of use any more.
-void CentreTable::CatchUp(const HeldState& adopted) {
+void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
   if (!has_rows_ || step == pending_.end()) return Forget();
@@ -241,14 +241,14 @@ Result<ShardedOutcome> CentreTable::Enter(const ShardedWorld& world) {
   epoch_ = world.world.epoch;
   rank_ = world.world.rank;
   size_ = world.world.size;
-  buddies_ = BuddiesOf(world.world.members, size_);
-  wards_ = WardsOf(buddies_);
+  replica_peers_ = ReplicaPeersOf(world.world.members, size_);
+  replica_sources_ = ReplicaSourcesOf(replica_peers_);
   if (size_ == 1) {
     copies_.Clear();
     log_.Clear();
   } else {
-    const int ward = wards_[static_cast<std::size_t>(rank_)];
-    copies_.Enter(ShardOf(ward, size_, options_.head.classes), held_.version == StateVersion{});
+    const int source = replica_sources_[static_cast<std::size_t>(rank_)];
+    copies_.Enter(ShardOf(source, size_, options_.head.classes), held_.version == StateVersion{});
   }
   unprotected_ = world.unprotected;
   ReportProtection();
@@ -284,9 +284,9 @@ void CentreTable::Prepared(StepInputs inputs) {
   pending_.push_back(std::move(inputs));
 }
 
-void CentreTable::LeaveOut() { pending_.back().left_out = true; }
+void CentreTable::Exclude() { pending_.back().left_out = true; }
 
-void CentreTable::Applied(const HeldState& held) {
+void CentreTable::Applied(const LocalState& held) {
   KeepCopies();
   StepInputs& inputs = pending_.back();
   if (!inputs.left_out) Update(inputs);
@@ -320,17 +320,17 @@ Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
   arrived_.reset();
   if (size_ == 1) return {};
   const auto size = static_cast<std::size_t>(size_);
-  const int ward = wards_[static_cast<std::size_t>(rank_)];
+  const int source = replica_sources_[static_cast<std::size_t>(rank_)];
   const CopyRound round = copies_.next();
   const ClassRange mine = round.RowsOf(rows_.range(), copies_.every());
   const ClassRange theirs =
-      round.RowsOf(ShardOf(ward, size_, options_.head.classes), copies_.every());
+      round.RowsOf(ShardOf(source, size_, options_.head.classes), copies_.every());
   const std::span<const float> send = rows_.Of(mine);
   received_.resize(static_cast<std::size_t>(theirs.size() * rows_.row_floats()));
   std::vector<std::size_t> to(size);
   std::vector<std::size_t> from(size);
-  to[static_cast<std::size_t>(buddies_[static_cast<std::size_t>(rank_)])] = send.size_bytes();
-  from[static_cast<std::size_t>(ward)] = received_.size() * sizeof(float);
+  to[static_cast<std::size_t>(replica_peers_[static_cast<std::size_t>(rank_)])] = send.size_bytes();
+  from[static_cast<std::size_t>(source)] = received_.size() * sizeof(float);
   Result<void> done =
       others.AllToAll(std::as_bytes(send), std::move(to),
                       std::as_writable_bytes(std::span(received_)), std::move(from));

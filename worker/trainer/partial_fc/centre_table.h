@@ -1,12 +1,13 @@
 #pragma once
 
 // The class centres of one rank, and what saves those of the others: its shard, the log of the last
-// steps' inputs, a copy of its ward's shard. The session's ShardedState; head.h computes with it.
+// steps' inputs, a copy of its source's shard. The session's ShardedState; head.h computes with it.
 //
 // How nothing is lost, though nobody else has a rank's rows: after the forward pass of a step every
 // rank holds all inputs of the step's update of any row. Whoever applied a step proves that all had
 // come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost rank
-// come from its buddy's copy, on which the steps since are repeated from the log, to the bit.
+// come from its replica peer's copy, on which the steps since are repeated from the log, to the
+// bit.
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,7 @@ namespace ringmaster::trainer::partial_fc {
 
 struct TableOptions {
   HeadOptions head;
-  int copy_every = 100;  // steps in which a shard is sent to its buddy once
+  int copy_every = 100;  // steps in which a shard is sent to its replica peer once
   // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
   bool checksums = false;
   std::shared_ptr<HeadDevice> device{};  // null: the host
@@ -41,9 +42,9 @@ class CentreTable final : public ShardedState {
   explicit CentreTable(TableOptions options);
 
   // --- ShardedState
-  Result<ShardedOutcome> Level(const ShardedWorld& world) override;
-  void LeaveOut() override;
-  void Applied(const HeldState& held) override;
+  Result<ShardedOutcome> Sync(const ShardedWorld& world) override;
+  void Exclude() override;
+  void Applied(const LocalState& held) override;
   Result<void> HandOver(Communicator& communicator, bool leaving,
                         std::chrono::milliseconds timeout) override;
   int64_t all_rows() const override { return options_.head.classes; }
@@ -52,18 +53,18 @@ class CentreTable final : public ShardedState {
 
   // --- for the head, within a step
   const HeadOptions& options() const { return options_.head; }
-  // REQUIRES: Level() has succeeded.
+  // REQUIRES: Sync() has succeeded.
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
   // What the step under way works with; its labels are those of the inputs given to Prepared().
-  // Valid until Level().
+  // Valid until Sync().
   ShardStep& step() { return *step_; }
   // A collective of the step is done, so every rank of the world has its rows.
   void Confirmed();
   // This rank has done its forward pass, and knows what the step's update depends on.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard to the buddy and takes one of the ward's, as they were before this
-  // step; what came counts once the step is applied. Errors are those of `others`.
+  // Sends a piece of the shard to the replica peer and takes one of the source's, as they were
+  // before this step; what came counts once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
   // Memory of rows, copies and log, in bytes.
@@ -71,7 +72,7 @@ class CentreTable final : public ShardedState {
 
  private:
   void Update(const StepInputs& inputs);
-  void CatchUp(const HeldState& adopted);
+  void CatchUp(const LocalState& adopted);
   void Forget();
   std::vector<HeldRows> Statement(const std::vector<Block*>& blocks) const;
   Result<int64_t> ReplaySome(const std::vector<Block*>& needed, const StateVersion& adopted);
@@ -86,8 +87,8 @@ class CentreTable final : public ShardedState {
   const TableOptions options_;
   const std::shared_ptr<HeadDevice> device_;
 
-  Rows rows_;       // on device_
-  HeldState held_;  // of rows_
+  Rows rows_;        // on device_
+  LocalState held_;  // of rows_
   bool has_rows_ = false;
   // Shards of the worlds before, until all ranks of this one have theirs.
   std::vector<Block> retired_;
@@ -101,7 +102,7 @@ class CentreTable final : public ShardedState {
   control::Epoch epoch_;
   int rank_ = 0;
   int size_ = 1;
-  std::vector<int> buddies_, wards_;
+  std::vector<int> replica_peers_, replica_sources_;
   int64_t once_ = 0;  // rows that one rank holds alone, until copies_ is complete
   bool told_ = false;
   std::function<void(const std::string& reason)> unprotected_;

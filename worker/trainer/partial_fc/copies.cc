@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "worker/trainer/data/data_order.h"
+#include "worker/trainer/numeric/share.h"
 #include "worker/trainer/partial_fc/row_plan.h"
 
 namespace ringmaster::trainer::partial_fc {
@@ -52,18 +52,18 @@ ClassRange CopyRound::RowsOf(ClassRange shard, int all_pieces) const {
           PieceOf(shard, first_piece + pieces - 1, all_pieces).end};
 }
 
-void Copies::Enter(ClassRange ward, bool as_initialised) {
+void Copies::Enter(ClassRange source, bool as_initialised) {
   for (Block& piece : pieces_) {
     if (piece.version != kAbsent && piece.range.size() > 0) older_.push_back(std::move(piece));
   }
   DropOutdated();
   pieces_.clear();
-  ward_ = ward;
+  source_ = source;
   exchanges_ = 0;
   complete_ = began_complete_ = as_initialised;
   if (as_initialised) older_.clear();
   for (int piece = 0; piece < every_; ++piece) {
-    pieces_.push_back({.range = PieceOf(ward, piece, every_),
+    pieces_.push_back({.range = PieceOf(source, piece, every_),
                        .version = as_initialised ? StateVersion{} : kAbsent});
   }
 }

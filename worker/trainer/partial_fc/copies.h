@@ -1,8 +1,8 @@
 #pragma once
 
 // Copies of other ranks' rows, in blocks that each have a version of their own. The copy of the
-// ward (buddies.h) comes piece by piece, in rounds that never end; those of earlier worlds stay
-// until the present ward's is complete. Decides what is sent when; sends nothing itself.
+// source (replica_peers.h) comes piece by piece, in rounds that never end; those of earlier worlds
+// stay until the present source's is complete. Decides what is sent when; sends nothing itself.
 
 #include <cstdint>
 #include <span>
@@ -46,16 +46,16 @@ class Copies {
   // A copy is sent once in every `every` steps: in so many pieces.
   explicit Copies(int every) : every_(every) {}
 
-  // A new world, in which this rank keeps a copy of `ward`. `as_initialised`: training starts, so
+  // A new world, in which this rank keeps a copy of `source`. `as_initialised`: training starts, so
   // the copy is complete without having come.
-  void Enter(ClassRange ward, bool as_initialised);
-  // No ward, and nothing that a copy could save.
+  void Enter(ClassRange source, bool as_initialised);
+  // No source, and nothing that a copy could save.
   void Clear();
 
   int every() const { return every_; }
   // What the next exchange carries, the same on all ranks: until the copies are complete, more.
   CopyRound next() const;
-  // The exchange is done: `rows` of the ward came, as they are at `version`.
+  // The exchange is done: `rows` of the source came, as they are at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
   bool complete() const { return complete_; }
@@ -70,9 +70,9 @@ class Copies {
   void DropOutdated();
 
   const int every_;
-  std::vector<Block> pieces_;  // of the ward; those of version kAbsent have not come
+  std::vector<Block> pieces_;  // of the source; those of version kAbsent have not come
   std::vector<Block> older_;
-  ClassRange ward_;
+  ClassRange source_;
   int64_t exchanges_ = 0;
   bool complete_ = false;
   bool began_complete_ = false;

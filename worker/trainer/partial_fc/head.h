@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "worker/trainer/data/data_order.h"
 #include "worker/trainer/elastic/step_collectives.h"
+#include "worker/trainer/numeric/share.h"
 #include "worker/trainer/partial_fc/centre_table.h"
 
 namespace ringmaster::trainer::partial_fc {

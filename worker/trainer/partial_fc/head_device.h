@@ -11,13 +11,13 @@
 #include <memory>
 #include <span>
 
-#include "worker/trainer/partial_fc/rows_place.h"
+#include "worker/trainer/partial_fc/row_storage.h"
 #include "worker/trainer/partial_fc/shard_step.h"
 
 namespace ringmaster::trainer::partial_fc {
 
-// Thread-safety and errors: those of RowsPlace.
-class HeadDevice : public RowsPlace {
+// Thread-safety and errors: those of RowStorage.
+class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;
 

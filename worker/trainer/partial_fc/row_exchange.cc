@@ -16,7 +16,7 @@ std::vector<std::size_t> FloatsToBytes(std::vector<std::size_t> counts) {
 }  // namespace
 
 RowExchange::RowExchange(Communicator& communicator, std::vector<ClassRange> targets,
-                         int64_t dimension, Options options, RowsPlace& place)
+                         int64_t dimension, Options options, RowStorage& place)
     : communicator_(communicator),
       targets_(std::move(targets)),
       dimension_(dimension),

@@ -28,7 +28,7 @@ class RowExchange {
   // `targets`: the rows that each rank shall have, by rank. What is moved comes to `place`, which
   // outlives it.
   RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
-              Options options, RowsPlace& place = HostRows());
+              Options options, RowStorage& place = HostRows());
 
   // What every rank holds, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
@@ -60,7 +60,7 @@ class RowExchange {
   const int64_t dimension_;
   const Options options_;
   const int64_t piece_rows_;
-  RowsPlace& place_;
+  RowStorage& place_;
 
   std::vector<int64_t> counts_;
   std::vector<HeldRows> mine_, all_;

@@ -4,16 +4,16 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-Rows::Rows(ClassRange range, int64_t dimension, RowsPlace& place)
+Rows::Rows(ClassRange range, int64_t dimension, RowStorage& place)
     : range_(range), dimension_(dimension), place_(&place), memory_(place.Allocate(count())) {}
 
-Rows Rows::Initial(ClassRange range, int64_t dimension, uint64_t seed, RowsPlace& place) {
+Rows Rows::Initial(ClassRange range, int64_t dimension, uint64_t seed, RowStorage& place) {
   Rows rows(range, dimension, place);
   place.Initialise(seed, range.begin, dimension, rows.values());
   return rows;
 }
 
-Rows Rows::On(RowsPlace& place) const {
+Rows Rows::On(RowStorage& place) const {
   Rows rows(range_, dimension_, place);
   (on_host() ? place : *place_).Copy(values(), rows.values());
   return rows;

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "worker/trainer/partial_fc/class_sampling.h"
-#include "worker/trainer/partial_fc/rows_place.h"
+#include "worker/trainer/partial_fc/row_storage.h"
 
 namespace ringmaster::trainer::partial_fc {
 
@@ -18,13 +18,13 @@ class Rows {
  public:
   Rows() = default;
   // Unspecified values.
-  Rows(ClassRange range, int64_t dimension, RowsPlace& place = HostRows());
+  Rows(ClassRange range, int64_t dimension, RowStorage& place = HostRows());
   // As initialised from `seed`.
   static Rows Initial(ClassRange range, int64_t dimension, uint64_t seed,
-                      RowsPlace& place = HostRows());
+                      RowStorage& place = HostRows());
   // The same values in memory of their own, on another place than the host or on the host.
   // REQUIRES: one of both places is the host, or they are one.
-  Rows On(RowsPlace& place) const;
+  Rows On(RowStorage& place) const;
 
   Rows(Rows&&) = default;
   Rows& operator=(Rows&&) = default;
@@ -62,7 +62,7 @@ class Rows {
 
   ClassRange range_;
   int64_t dimension_ = 0;
-  RowsPlace* place_ = &HostRows();
+  RowStorage* place_ = &HostRows();
   std::shared_ptr<float> memory_;
 };
 

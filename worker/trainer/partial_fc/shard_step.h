@@ -12,7 +12,7 @@
 //
 // Rows and spans are memory of the device that made it (head_device.h), but for the labels. Its own
 // memory, sampled rows × batch floats, is kept from step to step. Not thread-safe; errors are those
-// of RowsPlace.
+// of RowStorage.
 
 #include <cstdint>
 #include <span>

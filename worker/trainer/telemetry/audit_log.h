@@ -26,14 +26,15 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/comm/world.h"
-#include "worker/trainer/data/data_order.h"
-#include "worker/trainer/elastic/levelling.h"
+#include "worker/trainer/elastic/state_sync.h"
+#include "worker/trainer/elastic/step_observers.h"
+#include "worker/trainer/numeric/share.h"
 
 namespace ringmaster::trainer {
 
 // Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
 // goes on, and the audit finds the missing tail.
-class AuditLog {
+class AuditLog final : public StepAudit {
  public:
   // `path` is a folder (made if it is missing), in which the file is named after the rank's member,
   // pod-slot-start.jsonl; or a file, whose name ends in ".jsonl"; or empty: no log. kInvalid when
@@ -42,17 +43,15 @@ class AuditLog {
   AuditLog() = default;
   AuditLog(AuditLog&& other) noexcept;
   AuditLog& operator=(AuditLog&& other) noexcept;
-  ~AuditLog();
+  ~AuditLog() override;
 
-  bool on() const { return !path_.empty(); }
+  bool on() const override { return !path_.empty(); }
 
-  // `residuals`: what became of this rank's, where gradients are compressed; empty where not.
   void Entered(const World& world, int64_t global_batch, const Adopted& adopted,
-               const std::string& residuals = "");
-  void Begun(const World& world, int64_t step, Share samples);
-  // `part`: of the rank's share of the sharded state, where there is one.
+               const std::string& residuals = "") override;
+  void Begun(const World& world, int64_t step, Share samples) override;
   void Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
-               std::optional<uint64_t> part = {});
+               std::optional<uint64_t> part = {}) override;
 
  private:
   void OpenFile(const World& world);

@@ -12,16 +12,15 @@
 
 #include "common/base/result.h"
 #include "common/control/position_page.h"
+#include "worker/trainer/elastic/step_observers.h"
 
 namespace ringmaster::trainer {
 
 // Thread-safety: one thread, except WaitsFor().
-class Position {
+class Position final : public RankPosition {
  public:
   Position() = default;  // says nothing
-  ~Position();
-  Position(const Position&) = delete;
-  Position& operator=(const Position&) = delete;
+  ~Position() override;
 
   // From here on it is said in the file at `path`, and stacks are written there when they are asked
   // for, for as long as the process lives: both for the one position of a process.
@@ -32,16 +31,11 @@ class Position {
     observer_ = std::move(observer);
   }
 
-  // A new phase; `bucket` counts what is waited for within it.
-  void Enter(control::RankPhase phase, int bucket = 0);
-  // The world that it is entering, and the steps applied so far.
-  void EnterWorld(const control::Epoch& epoch);
-  void SetStep(int64_t steps);
-  // A step is applied: how long it took, and how long without waiting for others.
-  void Applied(int64_t steps, std::chrono::nanoseconds took, std::chrono::nanoseconds own);
-
-  // The rank that is waited for; -1: nobody in particular. Any thread.
-  void WaitsFor(int peer);
+  void Enter(control::RankPhase phase, int bucket = 0) override;
+  void EnterWorld(const control::Epoch& epoch) override;
+  void SetStep(int64_t steps) override;
+  void Applied(int64_t steps, std::chrono::nanoseconds took, std::chrono::nanoseconds own) override;
+  void WaitsFor(int peer) override;
 
  private:
   void Write();

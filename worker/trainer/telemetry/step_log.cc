@@ -51,7 +51,7 @@ std::string ToJsonLine(const RunSummary& summary) {
          ",\"held_out_samples\":" + std::to_string(summary.held_out_samples) + "}}";
 }
 
-std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch) {
+std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch) {
   const auto pair = [](control::Epoch epoch) {
     return "[" + std::to_string(epoch.term) + "," + std::to_string(epoch.number) + "]";
   };

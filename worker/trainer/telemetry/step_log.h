@@ -75,7 +75,7 @@ std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
 // Training went on from `held` in this world, because no rank had the state any more.
-std::string ToJsonLine(const HeldState& held, control::Epoch world_epoch);
+std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {
  public:

@@ -81,6 +81,16 @@ void Timeline::Add(Event event) {
   Keep(event);
 }
 
+void Timeline::AddCollective(const char* name, Time begin, Time end, int bucket,
+                             std::size_t bytes) {
+  Add({.name = name,
+       .track = Track::kNetwork,
+       .begin = begin,
+       .end = end,
+       .bucket = bucket,
+       .bytes = bytes});
+}
+
 void Timeline::Keep(const Event& event) {
   if (events_.size() == kMostEvents) events_.pop_front();
   events_.push_back(event);

@@ -16,11 +16,12 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
+#include "worker/trainer/elastic/step_observers.h"
 
 namespace ringmaster::trainer {
 
 // Thread-safe.
-class Timeline {
+class Timeline final : public CollectiveTrace {
  public:
   using Time = Clock::Time;
   static constexpr std::size_t kMostEvents = 1 << 16;
@@ -51,6 +52,8 @@ class Timeline {
   void Enter(const char* phase);
   // Its step is filled in.
   void Add(Event event);
+  void AddCollective(const char* name, Time begin, Time end, int bucket,
+                     std::size_t bytes) override;
 
   // Writes all events so far; the current phase is written as if it ended now. Logs a warning if
   // the file cannot be written. Writes nothing if the rank never entered a world.

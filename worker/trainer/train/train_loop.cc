@@ -67,13 +67,15 @@ class Trainer {
       while (session_.applied_steps() < plan_.steps) {
         if (Result<void> stepped = Step(); !stepped.ok()) return stepped.error();
       }
-      const Result<bool> evaluated = Evaluate();
-      if (!evaluated.ok()) return evaluated.error().WithContext("measuring the held-out accuracy");
-      if (!*evaluated) continue;
+      const Outcome<> evaluated = Evaluate();
+      if (evaluated.failed()) {
+        return evaluated.error().WithContext("measuring the held-out accuracy");
+      }
+      if (evaluated.world_changed()) continue;
       Summarise();
-      const Result<bool> finished = session_.Finish(progress_);
-      if (!finished.ok()) return finished.error();
-      released = *finished;
+      const Outcome<> finished = session_.Finish(progress_);
+      if (finished.failed()) return finished.error();
+      released = finished.happened();
     }
     if (session_.world().rank == 0) log_.Write(ToJsonLine(summary_));
     return summary_;
@@ -91,20 +93,20 @@ class Trainer {
     session_.Begin();
     const Result<void> computed = Compute();
     if (!computed.ok() && !session_.step_broken()) return computed.error();
-    const Result<std::optional<StepResult>> reduced = session_.Reduce();
-    if (!reduced.ok()) return reduced.error();
-    if (!reduced->has_value()) {  // the step did not happen
+    const Outcome<StepResult> reduced = session_.Reduce();
+    if (reduced.failed()) return reduced.error();
+    if (reduced.world_changed()) {  // the step did not happen
       LogResumed();
       return {};
     }
-    const StepResult& result = **reduced;
+    const StepResult& result = *reduced;
     if (result.finite) {
       skipped_in_a_row_ = 0;
       optimizer_.Step(step);
     } else {
-      const Result<bool> go_on = JudgeNotFinite(step, result);
-      if (!go_on.ok()) return go_on.error();
-      if (!*go_on) return {};  // another world
+      const Outcome<> skipped = JudgeNotFinite(step, result);
+      if (skipped.failed()) return skipped.error();
+      if (skipped.world_changed()) return {};
     }
     Log(step, begin, loaded, result);
     return session_.Applied(progress_);
@@ -126,8 +128,8 @@ class Trainer {
     return workload_.Backward(session_.collectives());
   }
 
-  // Whether training goes on in this world, without the step's update; an error: it stops.
-  Result<bool> JudgeNotFinite(int64_t step, const StepResult& result) {
+  // Done: training goes on in this world, without the step's update. An error: training stops.
+  Outcome<> JudgeNotFinite(int64_t step, const StepResult& result) {
     const std::optional<double> scale =
         std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
     if (scale) {
@@ -136,17 +138,16 @@ class Trainer {
                 {{"step", step + 1}, {"loss_scale", *scale}});
       }
       ++summary_.skipped_steps;
-      return true;
+      return Done{};
     }
     const auto found = session_.FindNotFinite([this] { return Compute(); });
-    if (!found.ok()) return found.error();
-    if (!found->has_value()) {
+    if (found.failed()) return found.error();
+    if (found.world_changed()) {
       LogResumed();
-      return false;
+      return WorldChanged{};
     }
-    const std::string text =
-        "step " + std::to_string(step + 1) + ": " +
-        WhatIsNotFinite(**found, std::isfinite(result.loss), workload_.model());
+    const std::string text = "step " + std::to_string(step + 1) + ": " +
+                             WhatIsNotFinite(*found, std::isfinite(result.loss), workload_.model());
     constexpr int kMostInARow = 50;
     if (!plan_.skip_not_finite || ++skipped_in_a_row_ > kMostInARow) {
       return Error{ErrorKind::kInvalid, text +
@@ -156,7 +157,7 @@ class Trainer {
     }
     if (session_.world().rank == 0) LogWarn("Skipped the update of a step", {{"reason", text}});
     ++summary_.skipped_steps;
-    return true;
+    return Done{};
   }
 
   // On entering a world in which the state came from disk or shared memory.
@@ -202,18 +203,18 @@ class Trainer {
   }
 
   // Every rank scores its share of the held-out samples; the counts are summed.
-  Result<bool> Evaluate() {
+  Outcome<> Evaluate() {
     const World& world = session_.world();
     session_.position().Enter(control::RankPhase::kEvaluate);
     const int64_t samples = workload_.held_out_size();
     const Evaluation mine = workload_.Evaluate(ShareOf(world.rank, world.size, samples));
     std::array<float, 1> correct{static_cast<float>(mine.correct)};  // exact up to 2^24 samples
-    const Result<bool> summed = session_.Sum(correct);
-    if (!summed.ok() || !*summed) return summed;
+    const Outcome<> summed = session_.Sum(correct);
+    if (!summed.happened()) return summed;
     summary_.held_out_samples = samples;
     summary_.accuracy =
         samples > 0 ? static_cast<double>(correct[0]) / static_cast<double>(samples) : -1;
-    return true;
+    return Done{};
   }
 
   void Summarise() {

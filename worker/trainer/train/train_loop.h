@@ -13,6 +13,7 @@
 #include "worker/trainer/elastic_torch/session.h"
 #include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/telemetry/step_log.h"
+#include "worker/trainer/telemetry/timeline.h"
 #include "worker/trainer/workloads/workload.h"
 
 namespace ringmaster::trainer {

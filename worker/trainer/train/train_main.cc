@@ -23,12 +23,14 @@
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
 #include "worker/trainer/comm/host/host_communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/telemetry/audit_log.h"
+#include "worker/trainer/telemetry/position.h"
 #include "worker/trainer/telemetry/timeline.h"
 #include "worker/trainer/train/build_info.h"
 #include "worker/trainer/train/heap.h"
@@ -149,13 +151,14 @@ std::shared_ptr<Position> MakePosition() {
   return position;
 }
 
-CommunicatorFactory MakeCommunicators(Gpu* gpu, LeftBehind& left_behind, HostTransport transport) {
-  if (gpu != nullptr) return gpu->communicators(left_behind);
-  return [&left_behind, transport](const World& world,
-                                   Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-    if (Result<void> room = left_behind.Room(); !room.ok()) return room.error();
+CommunicatorFactory MakeCommunicators(Gpu* gpu, AbandonedConnects& abandoned_connects,
+                                      HostTransport transport) {
+  if (gpu != nullptr) return gpu->communicators(abandoned_connects);
+  return [&abandoned_connects, transport](
+             const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (Result<void> room = abandoned_connects.Room(); !room.ok()) return room.error();
     if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
-    return MakeHostCommunicator(world, deadline, left_behind, transport);
+    return MakeHostCommunicator(world, deadline, abandoned_connects, transport);
   };
 }
 
@@ -222,7 +225,19 @@ void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
-Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
+void Print(const Error& error) {
+  std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
+}
+
+// Of a rank whose session ended before its last step.
+Result<int> ExitCodeAfter(const Error& error, SessionEnd end) {
+  if (end != SessionEnd::kPeerLost) return error;
+  Print(error);
+  return control::kExitPeerLost;
+}
+
+// Returns the exit code.
+Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connects) {
   const SystemClock clock;
   const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
   Result<StepLog> log = StepLog::Open(options.step_log);
@@ -233,7 +248,7 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   std::jthread on_sigterm;
   if (!options.timeline.empty()) {
     timeline = std::make_unique<Timeline>(options.timeline, clock);
-    if (auto made = timeline->MakeFolder(); !made.ok()) return made;
+    if (auto made = timeline->MakeFolder(); !made.ok()) return made.error();
     on_sigterm = WriteOnSigterm(*timeline);
     position->Observe([&timeline](control::RankPhase phase) {
       timeline->Enter(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
@@ -256,9 +271,11 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
   const Result<std::unique_ptr<RowCodec>> codec =
       MakeCodec(prepared->gpu.get(), options.compression);
   if (!codec.ok()) return codec.error();
+  const std::unique_ptr<GradientReducer> reducer =
+      MakeCompressedGradients(codec->get(), buckets.gradient_counts());
   Session session(**membership,
-                  MakeCommunicators(prepared->gpu.get(), left_behind, options.transport), buckets,
-                  optimizer.state(), *audit, clock,
+                  MakeCommunicators(prepared->gpu.get(), abandoned_connects, options.transport),
+                  buckets, optimizer.state(), *audit, clock,
                   {.global_batch = options.global_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),
@@ -270,12 +287,14 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                          timeline->EnterWorld(world.rank, world.members.at(rank));
                        },
                    .position = position,
-                   .keeper = keeper->get(),
+                   .checkpointer = keeper->get(),
                    .sharded = workload.sharded(),
-                   .timeline = timeline.get(),
-                   .codec = codec->get(),
+                   .trace = timeline.get(),
+                   .reducer = reducer.get(),
                    .mirror = optimizer.mirror()});
-  if (Result<void> joined = session.Join(); !joined.ok()) return joined;
+  if (Result<void> joined = session.Join(); !joined.ok()) {
+    return ExitCodeAfter(joined.error(), session.end());
+  }
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
                        .log_every = options.log_every,
@@ -284,18 +303,18 @@ Result<void> Run(const TrainOptions& options, LeftBehind& left_behind) {
                        .timeline = timeline.get()};
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (timeline) timeline->Write();
-  if (!summary.ok() && summary.error().reason != kReplayed) return summary.error();
-  return {};
+  if (summary.ok() || session.end() == SessionEnd::kDone) return 0;
+  return ExitCodeAfter(summary.error(), session.end());
 }
 
 // A model or batch that does not fit the GPU is the user's to change.
-Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behind) {
+Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& abandoned_connects) {
   try {
-    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, left_behind);
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, abandoned_connects);
     const Result<std::string> described = Describe(parsed.options);
     if (!described.ok()) return described.error();
     std::fputs(described->c_str(), stdout);
-    return {};
+    return 0;
   } catch (const c10::OutOfMemoryError& error) {
     return Error{ErrorKind::kInvalid,
                  OutOfMemorySentence(error.what_without_backtrace(),
@@ -308,8 +327,7 @@ Result<void> RunInMemory(const ParsedCommandLine& parsed, LeftBehind& left_behin
 }
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
-  if (error.reason == kPeerLost) return control::kExitPeerLost;
+  Print(error);
   return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
 }
 
@@ -324,10 +342,10 @@ int Main(int argc, const char* const* argv) {
     std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
     return 0;
   }
-  LeftBehind left_behind;
-  const Result<void> run = RunInMemory(*parsed, left_behind);
-  const int code = run.ok() ? 0 : Fail(run.error());
-  if (left_behind.Hanging() > 0) {  // what hangs would keep the process until its deadline
+  AbandonedConnects abandoned_connects;
+  const Result<int> run = RunInMemory(*parsed, abandoned_connects);
+  const int code = run.ok() ? *run : Fail(run.error());
+  if (abandoned_connects.Hanging() > 0) {  // what hangs would keep the process until its deadline
     std::fflush(nullptr);
     _exit(code);
   }

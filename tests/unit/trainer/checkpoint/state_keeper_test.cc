@@ -119,14 +119,14 @@ class Process {
   Judge& judge() { return judge_; }
   FakeClock& clock() { return clock_; }
   World& world() { return world_; }
-  const HeldState& held() const { return held_; }
+  const LocalState& held() const { return held_; }
   float value() const { return values_.front(); }
 
  private:
   Judge judge_;
   FakeClock clock_;
   World world_;
-  HeldState held_;
+  LocalState held_;
   std::vector<float> values_ = std::vector<float>(64);
   std::unique_ptr<StateKeeper> keeper_;
 };
@@ -323,9 +323,9 @@ TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
 // A share that takes a while to write.
 class LargeShare final : public ShardedState {
  public:
-  Result<ShardedOutcome> Level(const ShardedWorld&) override { return ShardedOutcome{}; }
-  void LeaveOut() override {}
-  void Applied(const HeldState&) override {}
+  Result<ShardedOutcome> Sync(const ShardedWorld&) override { return ShardedOutcome{}; }
+  void Exclude() override {}
+  void Applied(const LocalState&) override {}
   Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
   int64_t all_rows() const override { return kRows; }
   ShardView view() const override { return {.row_values = 1, .first_row = 0, .values = rows_}; }
@@ -352,8 +352,8 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
                                           .identity = {.run = "job-1", .model = "m"},
                                           .sharded = &share},
                                          {values}, judge, clock);
-  const HeldState before{.version = {kWorld, 1}};
-  const HeldState last{.version = {kWorld, 2}};
+  const LocalState before{.version = {kWorld, 1}};
+  const LocalState last{.version = {kWorld, 2}};
 
   keeper->Committed(world, before);
   keeper->Committed(world, last);

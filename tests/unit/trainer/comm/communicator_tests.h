@@ -2,7 +2,7 @@
 
 // What every communicator between ranks of a host's processors does alike, whatever carries it: a
 // suite that gloo_communicator_test.cc and shared_memory_test.cc each instantiate with theirs, a
-// type that is made of a World, the time by which it has to be connected, and a LeftBehind.
+// type that is made of a World, the time by which it has to be connected, and a AbandonedConnects.
 
 #include <chrono>
 #include <latch>
@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer/memory_store.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 
 namespace ringmaster::trainer {
 
@@ -25,7 +25,7 @@ class CommunicatorTest : public ::testing::Test {
   using Clock = std::chrono::steady_clock;
 
   std::unique_ptr<Made> Make(const World& world) {
-    return std::make_unique<Made>(world, In(kFar), left_behind_);
+    return std::make_unique<Made>(world, In(kFar), abandoned_connects_);
   }
 
   // Small integers: every sum is exact, whatever the order.
@@ -34,7 +34,7 @@ class CommunicatorTest : public ::testing::Test {
   }
 
  private:
-  LeftBehind left_behind_;
+  AbandonedConnects abandoned_connects_;
 };
 
 TYPED_TEST_SUITE_P(CommunicatorTest);

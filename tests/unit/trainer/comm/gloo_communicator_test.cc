@@ -22,7 +22,7 @@ constexpr seconds kLong{60};
 
 class GlooCommunicatorTest : public ::testing::Test {
  protected:
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(OverGloo, CommunicatorTest, GlooCommunicator);
@@ -31,7 +31,7 @@ TEST_F(GlooCommunicatorTest, APeerThatNeverComesEndsAtTheDeadline) {
   World world;
   world.size = 2;
   world.store = std::make_shared<MemoryStore>();
-  GlooCommunicator communicator(world, In(milliseconds(50)), left_behind);
+  GlooCommunicator communicator(world, In(milliseconds(50)), abandoned_connects);
   std::vector<float> values(8);
 
   const Result<void> reduced = communicator.AllReduce(values, In(kLong))->Wait();
@@ -46,7 +46,7 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
     RunRanks(4, [&](const World& world) {
       const bool comes = world.rank < 2 || (absent == 1 && world.rank == 2);
       if (!comes) return;
-      GlooCommunicator communicator(world, In(seconds(1)), left_behind);
+      GlooCommunicator communicator(world, In(seconds(1)), abandoned_connects);
 
       EXPECT_FALSE(communicator.Barrier(In(kLong))->Wait().ok());
 
@@ -67,7 +67,7 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatPublishedItsAddressAndCannotBeReach
       }
       return;
     }
-    GlooCommunicator communicator(world, In(seconds(1)), left_behind);
+    GlooCommunicator communicator(world, In(seconds(1)), abandoned_connects);
 
     EXPECT_FALSE(communicator.Barrier(In(seconds(1)))->Wait().ok());
 
@@ -79,7 +79,7 @@ TEST_F(GlooCommunicatorTest, AnAbortNamesNobody) {
   World world;
   world.size = 2;
   world.store = std::make_shared<MemoryStore>();
-  GlooCommunicator communicator(world, In(milliseconds(50)), left_behind);
+  GlooCommunicator communicator(world, In(milliseconds(50)), abandoned_connects);
   communicator.Abort("a newer epoch");
 
   EXPECT_FALSE(communicator.Barrier(In(kLong))->Wait().ok());
@@ -90,7 +90,7 @@ TEST_F(GlooCommunicatorTest, AnAbortNamesNobody) {
 TEST_F(GlooCommunicatorTest, AbortWakesASendThatASilentPeerDoesNotTake) {
   std::latch done(2);
   RunRanks(2, [&](const World& world) {
-    GlooCommunicator communicator(world, In(kLong), left_behind);
+    GlooCommunicator communicator(world, In(kLong), abandoned_connects);
     std::vector<std::byte> bytes(64 << 20);  // more than the sockets hold
     ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
     const int root = 0;
@@ -112,13 +112,13 @@ TEST_F(GlooCommunicatorTest, IsAbandonedWhileItConnects) {
   world.store = std::make_shared<MemoryStore>();
   const auto start = std::chrono::steady_clock::now();
   {
-    GlooCommunicator communicator(world, In(seconds(3)), left_behind);
+    GlooCommunicator communicator(world, In(seconds(3)), abandoned_connects);
     const WorkHandle work = communicator.Barrier(In(kLong));
     communicator.Abort("a newer epoch");
     EXPECT_EQ(work->Wait().error().kind, ErrorKind::kCancelled);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(2));
-  EXPECT_EQ(left_behind.Hanging(), 1);
+  EXPECT_EQ(abandoned_connects.Hanging(), 1);
 }
 
 TEST(LoopbackCommunicator, IsAWorldOfOne) {

@@ -20,11 +20,11 @@ void RunOnOneMachine(
     int size, const std::function<HostTransport(int rank)>& choice,
     const std::function<void(const World& world, Communicator& communicator)>& rank_main,
     std::chrono::seconds connecting = kPatience) {
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   std::latch done(size);
   RunRanks(size, [&](World world) {
     world.one_machine = true;
-    auto made = MakeHostCommunicator(world, In(connecting), left_behind, choice(world.rank));
+    auto made = MakeHostCommunicator(world, In(connecting), abandoned_connects, choice(world.rank));
     EXPECT_TRUE(made.ok()) << made.error().message;
     if (made.ok()) rank_main(world, **made);
     done.arrive_and_wait();  // a Gloo that ends takes what the others have not read yet with it
@@ -105,9 +105,9 @@ TEST(HostCommunicator, WhoInsistsOnMemoryIsRefusedWhereItCannotBe) {
 
   World elsewhere;
   elsewhere.size = 2;
-  LeftBehind left_behind;
-  const auto made =
-      MakeHostCommunicator(elsewhere, In(kPatience), left_behind, HostTransport::kSharedMemory);
+  AbandonedConnects abandoned_connects;
+  const auto made = MakeHostCommunicator(elsewhere, In(kPatience), abandoned_connects,
+                                         HostTransport::kSharedMemory);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().kind, ErrorKind::kInvalid);
 }

@@ -27,7 +27,7 @@ constexpr seconds kFar{60};
 
 class SharedMemoryTest : public ::testing::Test {
  protected:
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunicator);
@@ -35,7 +35,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunica
 // Each waiter may run what is queued; nobody may be left waiting for another one's.
 TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
   RunRanks(2, [&](const World& world) {
-    SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
+    SharedMemoryCommunicator communicator(world, In(kFar), abandoned_connects);
     ASSERT_TRUE(communicator.Barrier(In(kFar))->Wait().ok());
     for (int round = 0; round < 50; ++round) {
       std::array<std::vector<float>, 4> buckets;
@@ -61,7 +61,7 @@ TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
   constexpr std::size_t kCount = 400'000;
   std::array<std::vector<float>, kRanks> results;
   RunRanks(kRanks, [&](const World& world) {
-    SharedMemoryCommunicator communicator(world, In(kFar), left_behind);
+    SharedMemoryCommunicator communicator(world, In(kFar), abandoned_connects);
     std::mt19937 random(static_cast<unsigned>(world.rank));
     std::normal_distribution<float> normal;
     std::vector<float>& values = results[static_cast<std::size_t>(world.rank)];
@@ -82,7 +82,7 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
       // Rank 0, whose memory it would be, is the one who is missing.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
-      SharedMemoryCommunicator communicator(world, In(seconds(1)), left_behind);
+      SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);
 
       EXPECT_FALSE(communicator.Barrier(In(kFar))->Wait().ok());
 
@@ -95,7 +95,8 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
 TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
   std::latch left(1);
   RunRanks(2, [&](const World& world) {
-    auto communicator = std::make_unique<SharedMemoryCommunicator>(world, In(kFar), left_behind);
+    auto communicator =
+        std::make_unique<SharedMemoryCommunicator>(world, In(kFar), abandoned_connects);
     std::array<std::byte, 8> message{};
     ASSERT_TRUE(communicator->Barrier(In(kFar))->Wait().ok());
     if (world.rank == 0) {
@@ -117,7 +118,7 @@ TEST_F(SharedMemoryTest, IsAbandonedWhileItConnects) {
   world.store = std::make_shared<MemoryStore>();
   const auto start = steady_clock::now();
   {
-    SharedMemoryCommunicator communicator(world, In(seconds(3)), left_behind);
+    SharedMemoryCommunicator communicator(world, In(seconds(3)), abandoned_connects);
     const WorkHandle work = communicator.Barrier(In(kFar));
     communicator.Abort("a newer epoch");
     EXPECT_EQ(work->Wait().error().kind, ErrorKind::kCancelled);
@@ -138,12 +139,12 @@ TEST_F(SharedMemoryTest, AKilledProcessEndsTheOthersAtOnce) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    SharedMemoryCommunicator communicator(world_of(1), In(kFar), left_behind);
+    SharedMemoryCommunicator communicator(world_of(1), In(kFar), abandoned_connects);
     const bool met = communicator.Barrier(In(kFar))->Wait().ok();
     ::kill(::getpid(), met ? SIGKILL : SIGTERM);
     ::pause();
   }
-  SharedMemoryCommunicator communicator(world_of(0), In(kFar), left_behind);
+  SharedMemoryCommunicator communicator(world_of(0), In(kFar), abandoned_connects);
   ASSERT_TRUE(communicator.Barrier(In(kFar))->Wait().ok());
   std::vector<float> values(8);
   const auto start = steady_clock::now();

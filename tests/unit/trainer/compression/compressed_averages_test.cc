@@ -37,7 +37,7 @@ std::vector<float> TrainNormal(const World& world, Compression compression) {
   const at::Tensor x = NormalInput(world.rank);
   const at::Tensor target = at::cos(x * 3);
   SystemClock clock;
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   AuditLog audit;
   const auto membership = MakeStaticMembership(world, world.store);
   Buckets buckets({normal.variance, normal.mean, normal.weight, normal.bias},
@@ -46,9 +46,12 @@ std::vector<float> TrainNormal(const World& world, Compression compression) {
       buckets.flat_parameters(), buckets.flat_gradients(),
       {.learning_rate = 0.01, .schedule = RateSchedule::kConstant, .averages = kAverages});
   const auto codec = MakeHostRowCodec(compression);
-  Session session(
-      *membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit, clock,
-      {.global_batch = kNormalBatch, .timeout = std::chrono::seconds(60), .codec = codec.get()});
+  const auto reducer = MakeCompressedGradients(codec.get(), buckets.gradient_counts());
+  Session session(*membership, TestCommunicators(abandoned_connects), buckets, optimizer.state(),
+                  audit, clock,
+                  {.global_batch = kNormalBatch,
+                   .timeout = std::chrono::seconds(60),
+                   .reducer = reducer.get()});
   EXPECT_TRUE(session.Join().ok());
   for (int step = 0; step < kNormalSteps; ++step) {
     session.Begin();
@@ -56,7 +59,7 @@ std::vector<float> TrainNormal(const World& world, Compression compression) {
     session.SetLoss(loss.item<double>());
     loss.backward();
     const auto reduced = session.Reduce();
-    EXPECT_TRUE(reduced.ok() && reduced->has_value());
+    EXPECT_TRUE(reduced.happened());
     optimizer.Step(step);
     EXPECT_TRUE(session.Applied({}).ok());
   }

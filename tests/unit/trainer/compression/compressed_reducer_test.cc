@@ -29,7 +29,7 @@ float GradientAt(int rank, std::size_t index) {
 // A rank with gradients of its own, in buckets.
 class ReducingRank {
  public:
-  ReducingRank(const World& world, Compression compression, LeftBehind& left_behind)
+  ReducingRank(const World& world, Compression compression, AbandonedConnects& abandoned_connects)
       : rank_(world.rank),
         size_(world.size),
         codec_(MakeHostRowCodec(compression)),
@@ -37,7 +37,8 @@ class ReducingRank {
     if (world.size == 1) {
       communicator_ = std::make_unique<LoopbackCommunicator>();
     } else {
-      communicator_ = std::make_unique<GlooCommunicator>(world, In(kReduceLimit), left_behind);
+      communicator_ =
+          std::make_unique<GlooCommunicator>(world, In(kReduceLimit), abandoned_connects);
     }
     reducer_ = std::make_unique<CompressedReducer>(*communicator_, *codec_, feedback_);
     for (const std::size_t count : kBuckets) gradients_.emplace_back(count);
@@ -90,7 +91,7 @@ class ReducingRank {
 
 class CompressedReducerTest : public ::testing::TestWithParam<Compression> {
  protected:
-  LeftBehind left_behind_;
+  AbandonedConnects abandoned_connects_;
 };
 
 // How far the sum over `steps` steps may be from the true one: what all ranks still owe of their
@@ -109,7 +110,7 @@ TEST_P(CompressedReducerTest, SumsAlikeOnAllRanksAndOverStepsLosesNothing) {
     std::mutex mutex;
     std::vector<std::vector<std::vector<float>>> last;  // by rank, bucket
     RunRanks(size, [&](const World& world) {
-      ReducingRank rank(world, GetParam(), left_behind_);
+      ReducingRank rank(world, GetParam(), abandoned_connects_);
       std::vector<double> sums(kBuckets[2]);
       for (int step = 1; step <= kSteps; ++step) {
         const Result<void> reduced = rank.Step(step);
@@ -135,7 +136,7 @@ TEST_P(CompressedReducerTest, SumsAlikeOnAllRanksAndOverStepsLosesNothing) {
 
 TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   RunRanks(2, [&](const World& world) {
-    GlooCommunicator communicator(world, In(kReduceLimit), left_behind_);
+    GlooCommunicator communicator(world, In(kReduceLimit), abandoned_connects_);
     const auto codec = MakeHostRowCodec(GetParam());
     ErrorFeedback feedback(*codec, {600});
     CompressedReducer reducer(communicator, *codec, feedback);
@@ -175,7 +176,7 @@ TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   };
   const auto train_together = [&](int first, int steps) {
     RunRanks(kRanks, [&](const World& world) {
-      GlooCommunicator communicator(world, In(kReduceLimit), left_behind_);
+      GlooCommunicator communicator(world, In(kReduceLimit), abandoned_connects_);
       for (int i = 1; i <= steps; ++i) reduce(communicator, (first + world.rank) % 2, step + i, 1);
     });
     step += steps;
@@ -211,7 +212,7 @@ class SilentPeerTest : public ::testing::Test {
   void Run(const std::function<void(ReducingRank& waiting, std::vector<WorkHandle>& works)>& end) {
     std::latch over(2);
     RunRanks(2, [&](const World& world) {
-      ReducingRank rank(world, Compression::kFloat8E4M3, left_behind_);
+      ReducingRank rank(world, Compression::kFloat8E4M3, abandoned_connects_);
       rank.Begin(1);
       std::vector<WorkHandle> works;
       const int buckets = world.rank == 0 ? static_cast<int>(kBuckets.size()) : 1;
@@ -225,7 +226,7 @@ class SilentPeerTest : public ::testing::Test {
     });
   }
 
-  LeftBehind left_behind_;
+  AbandonedConnects abandoned_connects_;
   std::chrono::steady_clock::duration took_{};
 };
 

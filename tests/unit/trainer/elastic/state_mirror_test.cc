@@ -1,4 +1,4 @@
-// A state on a device: what levels and keeps it sees the device's values and gives it new ones.
+// A state on a device: what syncs and keeps it sees the device's values and gives it new ones.
 
 #include "worker/trainer/elastic/state_mirror.h"
 
@@ -11,7 +11,7 @@
 #include "tests/unit/trainer/elastic/memory_communicator.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
-#include "worker/trainer/elastic/levelling.h"
+#include "worker/trainer/elastic/state_sync.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::trainer {
@@ -32,25 +32,25 @@ class FakeDeviceState final : public StateMirror {
   std::vector<float> host;
 };
 
-HeldState At(int64_t step) {
+LocalState At(int64_t step) {
   return {.version = {.epoch = {1, 1}, .step = step}, .origin = StateOrigin::kTraining};
 }
 
-TEST(StateMirror, LevellingMovesTheStateFromDeviceToDevice) {
+TEST(StateMirror, StateSyncMovesTheStateFromDeviceToDevice) {
   FakeDeviceState ahead(7);
   FakeDeviceState behind(3);
   const auto hub = std::make_shared<MemoryCommunicator::Hub>(2);
   const SystemClock clock;
-  const auto level = [&](FakeDeviceState& state, int rank, int64_t step) {
+  const auto run = [&](FakeDeviceState& state, int rank, int64_t step) {
     MemoryCommunicator communicator(hub, rank, -1, false);
-    Levelling levelling(state.view(), At(step), clock,
-                        {.timeout = std::chrono::seconds(60), .mirror = &state});
-    EXPECT_TRUE(levelling.Run(communicator).ok());
+    StateSync sync(state.view(), At(step), clock,
+                   {.timeout = std::chrono::seconds(60), .mirror = &state});
+    EXPECT_TRUE(sync.Run(communicator).ok());
   };
 
   {
-    const std::jthread other([&] { level(ahead, 1, 5); });
-    level(behind, 0, 4);
+    const std::jthread other([&] { run(ahead, 1, 5); });
+    run(behind, 0, 4);
   }
 
   EXPECT_THAT(behind.device, Each(7));
@@ -72,7 +72,7 @@ TEST(StateMirror, SnapshotsAreOfTheDevicesStateAndRestoreIt) {
   };
 
   (*keeper(before))->Applied(World{}, At(5));
-  const Result<HeldState> restored = (*keeper(after))->Restore(HeldState{}, true);
+  const Result<LocalState> restored = (*keeper(after))->Restore(LocalState{}, true);
 
   ASSERT_TRUE(restored.ok());
   EXPECT_EQ(restored->version.step, 5);

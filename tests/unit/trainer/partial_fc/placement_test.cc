@@ -5,17 +5,17 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/trainer/partial_fc/buddies.h"
 #include "worker/trainer/partial_fc/copies.h"
+#include "worker/trainer/partial_fc/replica_peers.h"
 #include "worker/trainer/partial_fc/row_plan.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-TEST(Buddies, AreOnOtherPodsWhereverThatCanBe) {
+TEST(ReplicaPeers, AreOnOtherPodsWhereverThatCanBe) {
   struct Case {
     std::vector<std::string> pods;
-    std::vector<int> buddies;
+    std::vector<int> replica_peers;
   };
   for (const Case& one : {
            Case{{"a"}, {0}},
@@ -30,15 +30,16 @@ TEST(Buddies, AreOnOtherPodsWhereverThatCanBe) {
     std::vector<std::string> members;
     for (const std::string& pod : one.pods) members.push_back(pod + "/0/1");
 
-    const std::vector<int> buddies = BuddiesOf(members, static_cast<int>(members.size()));
+    const std::vector<int> replica_peers =
+        ReplicaPeersOf(members, static_cast<int>(members.size()));
 
-    EXPECT_EQ(buddies, one.buddies) << one.pods.front() << one.pods.size();
-    const std::vector<int> wards = WardsOf(buddies);
-    for (std::size_t rank = 0; rank < buddies.size(); ++rank) {
-      EXPECT_EQ(wards[static_cast<std::size_t>(buddies[rank])], static_cast<int>(rank));
+    EXPECT_EQ(replica_peers, one.replica_peers) << one.pods.front() << one.pods.size();
+    const std::vector<int> sources = ReplicaSourcesOf(replica_peers);
+    for (std::size_t rank = 0; rank < replica_peers.size(); ++rank) {
+      EXPECT_EQ(sources[static_cast<std::size_t>(replica_peers[rank])], static_cast<int>(rank));
     }
   }
-  EXPECT_EQ(BuddiesOf({}, 3), (std::vector<int>{1, 2, 0}));
+  EXPECT_EQ(ReplicaPeersOf({}, 3), (std::vector<int>{1, 2, 0}));
 }
 
 TEST(RowPlan, TakesRowsFromWhereTheyNeedTheFewestReplays) {
@@ -65,31 +66,31 @@ TEST(RowPlan, WithoutAnybodyAllIsLost) {
   EXPECT_EQ(PlanRows(held, 5).lost, (std::vector<ClassRange>{{0, 5}}));
 }
 
-// A ward whose rows tell their version.
-void Receive(Copies& copies, ClassRange ward, int64_t step) {
-  const ClassRange rows = copies.next().RowsOf(ward, copies.every());
+// A source whose rows tell their version.
+void Receive(Copies& copies, ClassRange source, int64_t step) {
+  const ClassRange rows = copies.next().RowsOf(source, copies.every());
   const std::vector<float> values(static_cast<std::size_t>(rows.size() * 2),
                                   static_cast<float>(step));
   copies.Received(rows, values, {.epoch = {1, 1}, .step = step}, 1);
 }
 
 TEST(Copies, HurryUntilTheyAreCompleteAndThenGoRound) {
-  const ClassRange ward{100, 120};
+  const ClassRange source{100, 120};
   Copies copies(10);
-  copies.Enter(ward, /*as_initialised=*/false);
+  copies.Enter(source, /*as_initialised=*/false);
   int64_t step = 5;
-  while (!copies.complete()) Receive(copies, ward, step++);
+  while (!copies.complete()) Receive(copies, source, step++);
 
   EXPECT_EQ(step, 8) << "four pieces at once: three exchanges";
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 5);
-  for (int i = 0; i < 10; ++i) Receive(copies, ward, step++);
+  for (int i = 0; i < 10; ++i) Receive(copies, source, step++);
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 8) << "each piece once more";
   int64_t rows = 0;
   for (const Block* block : copies.blocks()) {
     EXPECT_EQ(block->rows.centre(block->range.begin)[0], static_cast<float>(block->version.step));
     rows += block->range.size();
   }
-  EXPECT_EQ(rows, ward.size());
+  EXPECT_EQ(rows, source.size());
 }
 
 TEST(Copies, OfTheWorldBeforeStayUntilThoseOfThisOneAreComplete) {

@@ -74,8 +74,8 @@ struct Computed {
 
 void RunRank(const Reference& reference, std::shared_ptr<HeadDevice> device, const World& world,
              Computed& computed) {
-  LeftBehind left_behind;
-  auto communicator = TestCommunicators(left_behind)(world, In(std::chrono::seconds(60)));
+  AbandonedConnects abandoned_connects;
+  auto communicator = TestCommunicators(abandoned_connects)(world, In(std::chrono::seconds(60)));
   ASSERT_TRUE(communicator.ok());
   const int64_t width = reference.head.dimension;
   CentreTable table({.head = reference.head, .device = std::move(device)});
@@ -89,12 +89,12 @@ void RunRank(const Reference& reference, std::shared_ptr<HeadDevice> device, con
     std::ranges::copy(rows.values(), values.begin());
     return {};
   };
-  const HeldState held{.version = {.epoch = {1, 1}, .step = reference.step},
-                       .term_base = 0,
-                       .origin = StateOrigin::kCheckpoint};
-  const auto levelled =
-      table.Level({.communicator = **communicator, .world = world, .adopted = held, .load = load});
-  ASSERT_TRUE(levelled.ok()) << levelled.error().message;
+  const LocalState held{.version = {.epoch = {1, 1}, .step = reference.step},
+                        .term_base = 0,
+                        .origin = StateOrigin::kCheckpoint};
+  const auto synced =
+      table.Sync({.communicator = **communicator, .world = world, .adopted = held, .load = load});
+  ASSERT_TRUE(synced.ok()) << synced.error().message;
   CommunicatorCollectives others(**communicator);
   const Share share =
       ShareOf(world.rank, world.size, static_cast<int64_t>(reference.labels.size()));

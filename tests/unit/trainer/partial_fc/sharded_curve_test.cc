@@ -53,14 +53,14 @@ ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backb
     const auto workload = CurveWorkload(sample_rate, backbone, sgd);
     sgd.averages = workload->averages();
     SystemClock clock;
-    LeftBehind left_behind;
+    AbandonedConnects abandoned_connects;
     AuditLog audit;
     const auto membership = MakeStaticMembership(world, world.store);
     Buckets buckets(workload->parameters(),
                     {.first_bytes = 1 << 10, .bytes = 4 << 10, .averages = workload->averages()});
     Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), sgd);
-    Session session(*membership, TestCommunicators(left_behind), buckets, optimizer.state(), audit,
-                    clock,
+    Session session(*membership, TestCommunicators(abandoned_connects), buckets, optimizer.state(),
+                    audit, clock,
                     {.global_batch = kCurveBatch,
                      .timeout = std::chrono::seconds(60),
                      .sharded = workload->sharded()});
@@ -74,10 +74,10 @@ ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backb
       session.SetLoss(*loss);
       ASSERT_TRUE(workload->Backward(session.collectives()).ok());
       const auto reduced = session.Reduce();
-      ASSERT_TRUE(reduced.ok() && reduced->has_value());
+      ASSERT_TRUE(reduced.happened());
       optimizer.Step(step);
       ASSERT_TRUE(session.Applied({}).ok());
-      if (world.rank == 0) curve.losses.push_back((*reduced)->loss);
+      if (world.rank == 0) curve.losses.push_back(reduced->loss);
     }
     const Evaluation measured =
         workload->Evaluate(ShareOf(world.rank, world.size, workload->held_out_size()));

@@ -190,7 +190,7 @@ class ShardedRun {
 class ShardedElasticOn : public testing::TestWithParam<HeadMaker> {};
 INSTANTIATE_TEST_SUITE_P(Device, ShardedElasticOn, kHeadDevices, NameOfHeadDevice);
 
-TEST_P(ShardedElasticOn, ARankIsLostAndItsBuddyBringsItsRowsUp) {
+TEST_P(ShardedElasticOn, ARankIsLostAndItsReplicaPeerBringsItsRowsUp) {
   ShardedRun run(GetParam());
   LastMeeting end(12, 3);
   for (const char* name : {"a", "b"}) run.Start(name, {.at = [&](int64_t s) { end.Pass(s); }});
@@ -403,7 +403,7 @@ TEST_P(ShardedElasticOn, LossesOneAfterTheOtherCostNothing) {
   run.ExpectClean({"a"});
 }
 
-TEST(ShardedElastic, AnOwnerAndItsBuddyLostTogetherWithoutACheckpointEndTheJob) {
+TEST(ShardedElastic, AnOwnerAndItsReplicaPeerLostTogetherWithoutACheckpointEndTheJob) {
   ShardedRun run;
   LastMeeting end(12, 3);
   ElasticRank& a = run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }});
@@ -457,7 +457,7 @@ class DeathAfterACheckpoint {
   std::atomic<int> arrived_ = 0;
 };
 
-TEST(ShardedElastic, AnOwnerAndItsBuddyLostTogetherTakeTrainingBackToTheNewestCheckpoint) {
+TEST(ShardedElastic, AnOwnerAndItsReplicaPeerLostTogetherTakeTrainingBackToTheNewestCheckpoint) {
   ShardedRun run(kLongRun);
   DeathAfterACheckpoint end(run.checkpoints(), 3);
   run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }, .checkpoints = run.checkpoints()});

@@ -101,7 +101,7 @@ TEST_F(ReplayMembership, EndsAMemberThatHasNoMoreSteps) {
 
   ASSERT_FALSE(next.ok());
   EXPECT_EQ(next.error().kind, ErrorKind::kNotFound);
-  EXPECT_EQ(next.error().reason, kReplayed);
+  EXPECT_TRUE(a->Done());
 }
 
 TEST_F(ReplayMembership, EndsWithAWorldThatBroke) {

@@ -13,8 +13,8 @@ std::shared_ptr<CollectiveTransport> MakeGlooTransport();
 
 class GlooCommunicator final : public TransportCommunicator {
  public:
-  GlooCommunicator(const World& world, Deadline deadline, LeftBehind& left_behind)
-      : TransportCommunicator(world, deadline, MakeGlooTransport(), left_behind) {}
+  GlooCommunicator(const World& world, Deadline deadline, AbandonedConnects& abandoned_connects)
+      : TransportCommunicator(world, deadline, MakeGlooTransport(), abandoned_connects) {}
 };
 
 }  // namespace ringmaster::trainer

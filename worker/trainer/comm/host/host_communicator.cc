@@ -62,7 +62,7 @@ class ChoosingTransport final : public CollectiveTransport {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, Deadline deadline,
-                                                           LeftBehind& left_behind,
+                                                           AbandonedConnects& abandoned_connects,
                                                            HostTransport transport) {
   std::shared_ptr<CollectiveTransport> gloo = MakeHostGloo();
   const std::string ranks = "a world of " + std::to_string(world.size) + " ranks on CPUs";
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, D
   }
   if (world.one_machine) gloo = std::make_shared<ChoosingTransport>(transport, std::move(gloo));
   return std::unique_ptr<Communicator>(
-      new TransportCommunicator(world, deadline, std::move(gloo), left_behind));
+      new TransportCommunicator(world, deadline, std::move(gloo), abandoned_connects));
 }
 
 }  // namespace ringmaster::trainer

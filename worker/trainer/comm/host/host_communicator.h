@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/collective_transport.h"
 #include "worker/trainer/comm/host/host_transport.h"
-#include "worker/trainer/comm/left_behind.h"
 
 namespace ringmaster::trainer {
 
@@ -20,7 +20,7 @@ std::shared_ptr<CollectiveTransport> MakeHostGloo();
 // Returns at once, as GlooCommunicator's constructor does. kInvalid: there is none for this world,
 // in this build or with this choice; where that depends on all ranks, operations end so.
 Result<std::unique_ptr<Communicator>> MakeHostCommunicator(
-    const World& world, Deadline deadline, LeftBehind& left_behind,
+    const World& world, Deadline deadline, AbandonedConnects& abandoned_connects,
     HostTransport transport = HostTransport::kAuto);
 
 }  // namespace ringmaster::trainer

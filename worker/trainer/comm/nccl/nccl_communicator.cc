@@ -105,8 +105,9 @@ uint64_t ConfirmationOf(const World& world, uint64_t number) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world,
-                                   Deadline deadline, LeftBehind& left_behind)
-    : engine_(std::make_shared<NcclEngine>(std::move(runtime), world)), left_behind_(left_behind) {
+                                   Deadline deadline, AbandonedConnects& abandoned_connects)
+    : engine_(std::make_shared<NcclEngine>(std::move(runtime), world)),
+      abandoned_connects_(abandoned_connects) {
   thread_ = std::jthread([engine = engine_, deadline] { engine->Serve(deadline); });
 }
 
@@ -114,7 +115,7 @@ NcclCommunicator::~NcclCommunicator() {
   if (engine_->Stop()) {
     thread_.join();
   } else {
-    left_behind_.Take(std::move(thread_), {engine_, &engine_->ended()});
+    abandoned_connects_.Take(std::move(thread_), {engine_, &engine_->ended()});
   }
 }
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
+#include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
-#include "worker/trainer/comm/left_behind.h"
 #include "worker/trainer/comm/nccl/nccl_runtime.h"
 
 namespace ringmaster::trainer {
@@ -25,9 +25,9 @@ class NcclEngine;
 class NcclCommunicator final : public Communicator {
  public:
   // Starts to connect this rank with all others of `world`, who do the same through its store;
-  // operations called meanwhile wait for it. `left_behind` outlives the object.
+  // operations called meanwhile wait for it. `abandoned_connects` outlives the object.
   NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
-                   LeftBehind& left_behind);
+                   AbandonedConnects& abandoned_connects);
   // Ends the process where the device does not let go of an operation within the runtime's limit.
   ~NcclCommunicator() override;
 
@@ -51,7 +51,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
-  LeftBehind& left_behind_;
+  AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;
 };

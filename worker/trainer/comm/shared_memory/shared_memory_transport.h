@@ -42,9 +42,10 @@ class SharedMemoryTransport final : public CollectiveTransport {
 // A communicator over nothing else.
 class SharedMemoryCommunicator final : public TransportCommunicator {
  public:
-  SharedMemoryCommunicator(const World& world, Deadline deadline, LeftBehind& left_behind)
+  SharedMemoryCommunicator(const World& world, Deadline deadline,
+                           AbandonedConnects& abandoned_connects)
       : TransportCommunicator(world, deadline, std::make_shared<SharedMemoryTransport>(),
-                              left_behind) {}
+                              abandoned_connects) {}
 };
 
 }  // namespace ringmaster::trainer

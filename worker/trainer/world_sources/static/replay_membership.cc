@@ -52,8 +52,10 @@ class ReplayMembership final : public MembershipSource {
         return Enter(run, static_cast<int>(place - run.members.begin()));
       }
     }
-    return Error{ErrorKind::kNotFound, "the schedule has no more steps for " + Self(), kReplayed};
+    done_ = true;
+    return Error{ErrorKind::kNotFound, "the schedule has no more steps for " + Self()};
   }
+  bool Done() const override { return done_; }
 
   void Watch(control::Epoch, OverCallback) override {}
   void Unwatch() override {}
@@ -105,6 +107,7 @@ class ReplayMembership final : public MembershipSource {
 
   control::Epoch left_;                // the newest world that ended as planned
   std::optional<std::string> broken_;  // why another one did not
+  bool done_ = false;                  // this member has taken part in all its runs
 };
 
 }  // namespace

@@ -30,11 +30,11 @@ WorkHandle UnderWay(FakeRank& rank, NcclCommunicator& communicator, std::vector<
 class NcclCommunicatorTest : public ::testing::Test {
  protected:
   std::unique_ptr<NcclCommunicator> Connect(milliseconds limit = kSoon) {
-    return std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(limit), left_behind);
+    return std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(limit), abandoned_connects);
   }
 
   FakeRank rank;
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   std::vector<float> values = std::vector<float>(1000, 41);
 };
 
@@ -349,14 +349,14 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
 // A NCCL without revoke.
 class OldNcclTest : public ::testing::Test {
  protected:
-  LeftBehind left_behind;
+  AbandonedConnects abandoned_connects;
   std::vector<float> values = std::vector<float>(10);
 };
 
 TEST_F(OldNcclTest, WhatIsUnderWayIsAborted) {
   FakeRank rank(22703);
   auto communicator =
-      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), left_behind);
+      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), abandoned_connects);
   const WorkHandle work = UnderWay(rank, *communicator, values);
 
   communicator->Abort("the world is over");
@@ -369,7 +369,7 @@ TEST_F(OldNcclTest, WhatIsUnderWayIsAborted) {
 TEST_F(OldNcclTest, ABrokenOneWithNothingUnderWayIsKeptToBeShrunk) {
   FakeRank rank(22703);
   auto communicator =
-      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), left_behind);
+      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), abandoned_connects);
   ASSERT_TRUE(communicator->Barrier(In(kSoon))->Wait().ok());
 
   communicator->Abort("the world is over");
@@ -384,7 +384,7 @@ TEST_F(OldNcclTest, ABrokenOneWithNothingUnderWayIsKeptToBeShrunk) {
 TEST_F(OldNcclTest, WithoutShrinkNothingIsKept) {
   FakeRank rank(22602);
   auto communicator =
-      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), left_behind);
+      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), abandoned_connects);
   ASSERT_TRUE(communicator->Barrier(In(kSoon))->Wait().ok());
 
   communicator.reset();
@@ -396,7 +396,7 @@ TEST_F(OldNcclTest, AnAbortThatHangsEndsTheProcess) {
   FakeRank rank(22602);
   rank.nccl.hang_aborts = true;
   auto communicator =
-      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), left_behind);
+      std::make_unique<NcclCommunicator>(rank.runtime, World{}, In(kSoon), abandoned_connects);
   const WorkHandle work = UnderWay(rank, *communicator, values);
 
   communicator->Abort("the world is over");

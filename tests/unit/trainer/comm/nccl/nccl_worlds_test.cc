@@ -26,7 +26,7 @@ class NcclWorldsTest : public ::testing::Test {
     RunRanks(static_cast<int>(processes.size()), [&](World world) {
       world.epoch = {.term = 1, .number = epoch};
       FakeRank& process = ranks[processes[static_cast<std::size_t>(world.rank)]];
-      NcclCommunicator communicator(process.runtime, world, In(kSoon), left_behind);
+      NcclCommunicator communicator(process.runtime, world, In(kSoon), abandoned_connects);
       if (communicator.Barrier(In(kSoon))->Wait().ok()) ++succeeded;
       if (broken) communicator.Abort("a rank was lost");
     });
@@ -35,7 +35,7 @@ class NcclWorldsTest : public ::testing::Test {
 
   int64_t epoch = 0;
   std::array<FakeRank, 3> ranks;
-  LeftBehind left_behind;  // ends before what its threads use
+  AbandonedConnects abandoned_connects;  // ends before what its threads use
 };
 
 TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
@@ -43,7 +43,7 @@ TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
   const auto confirm_twice = [&](World world) {
     world.epoch = {.term = 1, .number = epoch};
     NcclCommunicator communicator(ranks[static_cast<std::size_t>(world.rank)].runtime, world,
-                                  In(kSoon), left_behind);
+                                  In(kSoon), abandoned_connects);
     for (int i = 0; i < 2; ++i) {
       if (communicator.Confirm(In(kSoon))->Wait().ok()) ++confirmed;
     }
@@ -186,8 +186,8 @@ TEST_F(NcclWorldsTest, RankZeroNamesTheOnlyRankThatDoesNotCome) {
   World other = world;
   other.rank = 1;
   const Deadline deadline = In(std::chrono::milliseconds(200));
-  NcclCommunicator second(ranks[1].runtime, other, deadline, left_behind);
-  NcclCommunicator first(ranks[0].runtime, world, deadline, left_behind);
+  NcclCommunicator second(ranks[1].runtime, other, deadline, abandoned_connects);
+  NcclCommunicator first(ranks[0].runtime, world, deadline, abandoned_connects);
 
   const Result<void> waited = first.Barrier(In(kSoon))->Wait();
 

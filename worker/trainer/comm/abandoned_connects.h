@@ -16,7 +16,7 @@
 namespace ringmaster::trainer {
 
 // Thread-safe. Destruction waits for all of them, up to their deadlines.
-class LeftBehind {
+class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 

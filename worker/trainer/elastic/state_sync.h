@@ -21,9 +21,9 @@
 
 namespace ringmaster::trainer {
 
-// What all ranks have after levelling.
+// What all ranks have after state sync.
 struct Adopted {
-  HeldState held;
+  LocalState held;
   uint64_t checksum = 0;
   int source = -1;                    // the rank that sent it; -1: nobody was behind
   bool changed = false;               // this rank was behind
@@ -32,7 +32,7 @@ struct Adopted {
 
 // One attempt. Owns the memory that its operations work on: after a failure it lives until the
 // communicator has ended. Thread-safety: one thread.
-class Levelling {
+class StateSync {
  public:
   struct Options {
     uint64_t fingerprint = 0;  // of what must be the same on all ranks, beside the state
@@ -43,12 +43,12 @@ class Levelling {
     // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
     // kUnavailable: what is kept cannot be read here now. What another rank reads is as good; while
     // none can read it, all of them pause and look again.
-    std::function<Result<HeldState>(const HeldState& held)> look_again{};
+    std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
   };
 
-  Levelling(TrainableState state, const HeldState& held, const Clock& clock,
+  StateSync(TrainableState state, const LocalState& held, const Clock& clock,
             const Options& options);
 
   // On every rank of the communicator. kInvalid, on all ranks alike: they cannot train together
@@ -61,7 +61,7 @@ class Levelling {
     uint64_t fingerprint = 0;
     uint64_t checksum = 0;
     uint64_t unread = 0;  // what is kept could not be read here
-    HeldState held;
+    LocalState held;
   };
 
   Result<void> Gather(Communicator& communicator);

@@ -1,4 +1,4 @@
-#include "worker/trainer/elastic/levelling.h"
+#include "worker/trainer/elastic/state_sync.h"
 
 #include <algorithm>
 #include <string>
@@ -24,7 +24,7 @@ uint64_t WithSizes(uint64_t fingerprint, const TrainableState& state) {
 
 }  // namespace
 
-Levelling::Levelling(TrainableState state, const HeldState& held, const Clock& clock,
+StateSync::StateSync(TrainableState state, const LocalState& held, const Clock& clock,
                      const Options& options)
     : state_(std::move(state)),
       clock_(clock),
@@ -34,7 +34,7 @@ Levelling::Levelling(TrainableState state, const HeldState& held, const Clock& c
             .unread = 0,
             .held = held} {}
 
-Result<Adopted> Levelling::Run(Communicator& communicator) {
+Result<Adopted> StateSync::Run(Communicator& communicator) {
   if (Result<void> gathered = Gather(communicator); !gathered.ok()) return gathered.error();
   const bool untrained = std::none_of(all_.begin(), all_.end(), [](const Statement& statement) {
     return statement.held.origin == StateOrigin::kTraining;
@@ -46,10 +46,10 @@ Result<Adopted> Levelling::Run(Communicator& communicator) {
   if (!winner.ok()) return winner.error();
   const Statement& best = all_[*winner];
   Adopted adopted{.held = best.held, .checksum = best.checksum};
-  const bool level = std::all_of(all_.begin(), all_.end(), [&](const Statement& statement) {
+  const bool in_sync = std::all_of(all_.begin(), all_.end(), [&](const Statement& statement) {
     return statement.held.version == best.held.version;
   });
-  if (level) return adopted;
+  if (in_sync) return adopted;
   adopted.source = static_cast<int>(*winner);
   adopted.changed = mine_.held.version != best.held.version;
   const Result<void> moved = communicator.rank() == adopted.source
@@ -59,17 +59,17 @@ Result<Adopted> Levelling::Run(Communicator& communicator) {
   return adopted;
 }
 
-Result<void> Levelling::Gather(Communicator& communicator) {
+Result<void> StateSync::Gather(Communicator& communicator) {
   all_.resize(static_cast<std::size_t>(communicator.size()));
   return WaitConfirmed(communicator, communicator.AllGather(std::as_bytes(std::span(&mine_, 1)),
                                                             std::as_writable_bytes(std::span(all_)),
                                                             clock_.Now() + options_.timeout));
 }
 
-Result<void> Levelling::LookAgain(Communicator& communicator) {
+Result<void> StateSync::LookAgain(Communicator& communicator) {
   if (!options_.look_again) return Gather(communicator);
   for (int attempt = 0;; ++attempt) {
-    const Result<HeldState> held = options_.look_again(mine_.held);
+    const Result<LocalState> held = options_.look_again(mine_.held);
     if (!held.ok() && held.error().kind != ErrorKind::kUnavailable) return held.error();
     mine_.unread = held.ok() ? 0 : 1;
     if (held.ok()) {
@@ -84,7 +84,7 @@ Result<void> Levelling::LookAgain(Communicator& communicator) {
   }
 }
 
-Result<std::size_t> Levelling::Winner() const {
+Result<std::size_t> StateSync::Winner() const {
   std::size_t winner = 0;
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     if (all_[rank].fingerprint != all_[0].fingerprint) {
@@ -105,7 +105,7 @@ Result<std::size_t> Levelling::Winner() const {
   return winner;
 }
 
-Result<void> Levelling::Send(Communicator& communicator, int source) {
+Result<void> StateSync::Send(Communicator& communicator, int source) {
   for (const std::span<float> values : state_) {
     const Result<void> sent = Broadcast(communicator, std::as_writable_bytes(values), source);
     if (!sent.ok()) return sent.error();
@@ -114,7 +114,7 @@ Result<void> Levelling::Send(Communicator& communicator, int source) {
 }
 
 // Also on ranks that have the state already, since a broadcast is everybody's; they drop it.
-Result<void> Levelling::Receive(Communicator& communicator, int source) {
+Result<void> StateSync::Receive(Communicator& communicator, int source) {
   for (const std::span<float> values : state_) {
     staged_.emplace_back(values.size());
     const Result<void> received =
@@ -134,7 +134,7 @@ Result<void> Levelling::Receive(Communicator& communicator, int source) {
   return {};
 }
 
-Result<void> Levelling::Broadcast(Communicator& communicator, std::span<std::byte> bytes,
+Result<void> StateSync::Broadcast(Communicator& communicator, std::span<std::byte> bytes,
                                   int source) {
   while (!bytes.empty()) {
     if (options_.moving) options_.moving(pieces_++);

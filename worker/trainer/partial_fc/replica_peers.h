@@ -14,9 +14,9 @@ namespace ringmaster::trainer::partial_fc {
 
 // By rank: the rank that keeps its copy; itself in a world of one. `members` are "pod/slot/start"
 // by rank; empty where ranks belong to no Pod: each then counts as one.
-std::vector<int> BuddiesOf(std::span<const std::string> members, int world_size);
+std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_size);
 
 // By rank: whose copy it keeps.
-std::vector<int> WardsOf(std::span<const int> buddies);
+std::vector<int> ReplicaSourcesOf(std::span<const int> replica_peers);
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -1,4 +1,4 @@
-#include "worker/trainer/elastic/levelling.h"
+#include "worker/trainer/elastic/state_sync.h"
 
 #include <numeric>
 #include <thread>
@@ -14,9 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One rank's state before and after, and what levelling said.
+// One rank's state before and after, and what state sync said.
 struct Rank {
-  HeldState held;
+  LocalState held;
   float value = 0;  // of all its numbers
   uint64_t fingerprint = 7;
   int broadcasts = -1;
@@ -30,7 +30,7 @@ struct Rank {
 
 constexpr std::size_t kPiece = 64;
 
-void Level(std::vector<Rank>& ranks) {
+void Sync(std::vector<Rank>& ranks) {
   const auto hub = std::make_shared<MemoryCommunicator::Hub>(static_cast<int>(ranks.size()));
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -40,11 +40,11 @@ void Level(std::vector<Rank>& ranks) {
       std::iota(rank.velocity.begin(), rank.velocity.end(), -rank.value);
       const SystemClock clock;
       MemoryCommunicator communicator(hub, static_cast<int>(i), rank.broadcasts, rank.flip);
-      Levelling levelling({rank.parameters, rank.velocity}, rank.held, clock,
-                          {.fingerprint = rank.fingerprint,
-                           .timeout = std::chrono::seconds(60),
-                           .piece_bytes = kPiece});
-      rank.adopted = levelling.Run(communicator);
+      StateSync sync({rank.parameters, rank.velocity}, rank.held, clock,
+                     {.fingerprint = rank.fingerprint,
+                      .timeout = std::chrono::seconds(60),
+                      .piece_bytes = kPiece});
+      rank.adopted = sync.Run(communicator);
       rank.largest_broadcast = communicator.largest_broadcast();
     });
   }
@@ -65,10 +65,10 @@ TEST(StateVersion, AHigherEpochWinsOverMoreSteps) {
   EXPECT_LT(StateVersion{}, (StateVersion{{1, 1}, 1}));
 }
 
-TEST(Levelling, EqualRanksSendNothing) {
+TEST(StateSync, EqualRanksSendNothing) {
   std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({1, 1}, 5, 1)};
 
-  Level(ranks);
+  Sync(ranks);
 
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.adopted.ok());
@@ -78,10 +78,10 @@ TEST(Levelling, EqualRanksSendNothing) {
   }
 }
 
-TEST(Levelling, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPieces) {
+TEST(StateSync, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPieces) {
   std::vector<Rank> ranks = {At({}, 0, 1), At({1, 2}, 6, 2), At({1, 1}, 9, 3), At({1, 2}, 6, 2)};
 
-  Level(ranks);
+  Sync(ranks);
 
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.adopted.ok());
@@ -94,7 +94,7 @@ TEST(Levelling, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPiec
   }
 }
 
-TEST(Levelling, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
+TEST(StateSync, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
   std::vector<Rank> fresh = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 2)};
   std::vector<Rank> trained = {At({}, 0, 1), At({1, 1}, 5, 1), At({1, 1}, 5, 2)};
   std::vector<Rank> flags = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 1)};
@@ -110,7 +110,7 @@ TEST(Levelling, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
   };
 
   for (const Case& c : cases) {
-    Level(c.ranks);
+    Sync(c.ranks);
 
     for (const Rank& rank : c.ranks) {
       ASSERT_FALSE(rank.adopted.ok());
@@ -120,12 +120,12 @@ TEST(Levelling, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
   }
 }
 
-TEST(Levelling, ALossHalfWayLeavesTheStateUntouched) {
+TEST(StateSync, ALossHalfWayLeavesTheStateUntouched) {
   for (const int broadcasts : {0, 3, 8}) {  // 7 pieces of parameters, 2 of velocity
     std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2), At({}, 0, 2)};
     ranks[2].broadcasts = broadcasts;
 
-    Level(ranks);
+    Sync(ranks);
 
     EXPECT_FALSE(ranks[1].adopted.ok());
     EXPECT_EQ(ranks[1].parameters[0], 2);
@@ -134,11 +134,11 @@ TEST(Levelling, ALossHalfWayLeavesTheStateUntouched) {
   }
 }
 
-TEST(Levelling, AStateThatArrivesDamagedIsNotTakenOver) {
+TEST(StateSync, AStateThatArrivesDamagedIsNotTakenOver) {
   std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2)};
   ranks[1].flip = true;
 
-  Level(ranks);
+  Sync(ranks);
 
   ASSERT_FALSE(ranks[1].adopted.ok());
   EXPECT_EQ(ranks[1].adopted.error().kind, ErrorKind::kUnavailable);

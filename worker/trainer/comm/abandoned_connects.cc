@@ -1,4 +1,4 @@
-#include "worker/trainer/comm/left_behind.h"
+#include "worker/trainer/comm/abandoned_connects.h"
 
 #include <string>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace ringmaster::trainer {
 
-Result<void> LeftBehind::Room() {
+Result<void> AbandonedConnects::Room() {
   if (Hanging() < kMost) return {};
   return Error{
       ErrorKind::kInternal,
@@ -16,14 +16,14 @@ Result<void> LeftBehind::Room() {
           "up, so that it is started anew"};
 }
 
-void LeftBehind::Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended) {
+void AbandonedConnects::Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended) {
   const int hanging = Hanging() + 1;
   LogInfo("Left a hanging connection behind", {{"hanging", hanging}});
   const MutexLock lock(mutex_);
   entries_.push_back({std::move(ended), std::move(thread)});
 }
 
-int LeftBehind::Hanging() {
+int AbandonedConnects::Hanging() {
   const MutexLock lock(mutex_);
   std::erase_if(entries_, [](const Entry& entry) { return entry.ended->load(); });
   return static_cast<int>(entries_.size());

@@ -1,4 +1,4 @@
-#include "worker/trainer/partial_fc/rows_place.h"
+#include "worker/trainer/partial_fc/row_storage.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-class HostPlace final : public RowsPlace {
+class HostPlace final : public RowStorage {
  public:
   bool on_host() const override { return true; }
   std::shared_ptr<float> Allocate(std::size_t count) override {
@@ -34,12 +34,12 @@ class HostPlace final : public RowsPlace {
 
 }  // namespace
 
-RowsPlace& HostRows() {
+RowStorage& HostRows() {
   static HostPlace place;
   return place;
 }
 
-std::span<float> PlacedFloats::Of(RowsPlace& place, std::size_t count) {
+std::span<float> PlacedFloats::Of(RowStorage& place, std::size_t count) {
   if (count > count_) {
     memory_.reset();
     count_ = 0;

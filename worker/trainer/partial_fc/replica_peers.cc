@@ -1,4 +1,4 @@
-#include "worker/trainer/partial_fc/buddies.h"
+#include "worker/trainer/partial_fc/replica_peers.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-std::vector<int> BuddiesOf(std::span<const std::string> members, int world_size) {
+std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_size) {
   const auto size = static_cast<std::size_t>(world_size);
   const auto pod_of = [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
@@ -27,20 +27,20 @@ std::vector<int> BuddiesOf(std::span<const std::string> members, int world_size)
   int largest = 0;
   for (const auto& [pod, ranks] : ranks_of) largest = std::max(largest, ranks);
   if (largest == world_size) largest = 1;  // all on one Pod: at least another process
-  std::vector<int> buddies(size);
+  std::vector<int> replica_peers(size);
   for (std::size_t i = 0; i < size; ++i) {
-    buddies[static_cast<std::size_t>(circle[i])] =
+    replica_peers[static_cast<std::size_t>(circle[i])] =
         circle[(i + static_cast<std::size_t>(largest)) % size];
   }
-  return buddies;
+  return replica_peers;
 }
 
-std::vector<int> WardsOf(std::span<const int> buddies) {
-  std::vector<int> wards(buddies.size());
-  for (std::size_t rank = 0; rank < buddies.size(); ++rank) {
-    wards[static_cast<std::size_t>(buddies[rank])] = static_cast<int>(rank);
+std::vector<int> ReplicaSourcesOf(std::span<const int> replica_peers) {
+  std::vector<int> sources(replica_peers.size());
+  for (std::size_t rank = 0; rank < replica_peers.size(); ++rank) {
+    sources[static_cast<std::size_t>(replica_peers[rank])] = static_cast<int>(rank);
   }
-  return wards;
+  return sources;
 }
 
 }  // namespace ringmaster::trainer::partial_fc

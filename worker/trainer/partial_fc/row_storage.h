@@ -12,9 +12,9 @@ namespace ringmaster::trainer::partial_fc {
 
 // Thread-safety: one thread. Throws what LibTorch throws: c10::OutOfMemoryError where there is no
 // memory left, c10::Error where the device fails.
-class RowsPlace {
+class RowStorage {
  public:
-  virtual ~RowsPlace() = default;
+  virtual ~RowStorage() = default;
 
   virtual bool on_host() const = 0;
   // Unspecified values.
@@ -32,12 +32,12 @@ class RowsPlace {
 };
 
 // The host's memory. Lives as long as the process; thread-safe.
-RowsPlace& HostRows();
+RowStorage& HostRows();
 
 // Memory in a place that grows when more is asked for. What was in it is lost then.
 class PlacedFloats {
  public:
-  std::span<float> Of(RowsPlace& place, std::size_t count);
+  std::span<float> Of(RowStorage& place, std::size_t count);
 
  private:
   std::shared_ptr<float> memory_;

@@ -1,0 +1,72 @@
+#pragma once
+
+// Keeps the training state outside of the process, and finds it again. The session tells it of
+// steps and worlds; implemented by checkpoint/.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/kept_checkpoint.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/membership_source.h"
+#include "worker/trainer/elastic/state_version.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: the session's thread.
+class Checkpointer {
+ public:
+  virtual ~Checkpointer() = default;
+
+  // Puts the newest kept state that is above `local` into the state's memory, and returns what is
+  // held then. Cheap where there is none. Only with `to_begin`, in a world where nobody has
+  // trained, may it be another job's, where this job has none and was told to use one. kInvalid, in
+  // a sentence: there are checkpoints, and this rank must not begin without them (another model, a
+  // newer format, all damaged). kUnavailable: what there is cannot be read now.
+  virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
+  // What the last Restore() to begin found, where there is something to say of it.
+  virtual const std::optional<Beginning>& beginning() const = 0;
+
+  // This job's newest complete checkpoint up to a version, damaged ones left out; nothing where
+  // there is none, or it cannot be read now.
+  virtual std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const = 0;
+
+  // Takes another job's state, with which this world begins, towards a complete checkpoint of this
+  // one: called on every rank, again and again until rank 0 returns that it is complete.
+  virtual bool KeepOther(const World& world, const LocalState& local) = 0;
+  // A version that Restore() found lacks something that Restore() does not read: do not find it
+  // again.
+  virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
+
+  // The update of a step is done.
+  virtual void Applied(const World& world, const LocalState& local) = 0;
+  // The state is that of a committed step, now, in this world. `out_of_turn`, which all its ranks
+  // agree on: a checkpoint is wanted of it in any case.
+  virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
+
+  // Where the state is spread over ranks: the version of which this rank's part is on disk, if that
+  // is the checkpoint due last in this world; and the news that all ranks' parts are on disk.
+  virtual std::optional<StateVersion> PartWritten() const = 0;
+  virtual void PartsWritten(const StateVersion& version) = 0;
+  // Reads rows of a version that Restore() found. kInvalid: a sentence that names the file.
+  virtual Result<void> LoadRows(const StateVersion& version, int64_t begin, int64_t end,
+                                std::span<float> values) const = 0;
+  // The world is over: a checkpoint whose parts are not all written is given up.
+  virtual void WorldEnded() = 0;
+
+  // The next two return early once `given_up` returns true: what is being written goes on.
+  using GivenUp = std::function<bool()>;
+  // Training is over with this state: writes this rank's part of it, within a limit.
+  virtual void FinishPart(const World& world, const LocalState& local,
+                          const GivenUp& given_up = {}) = 0;
+  // Training is over with this state, which every rank has: waits until its checkpoint is complete,
+  // within a limit.
+  virtual void Finished(const World& world, const LocalState& local,
+                        const GivenUp& given_up = {}) = 0;
+};
+
+}  // namespace ringmaster::trainer

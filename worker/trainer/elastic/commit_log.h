@@ -1,0 +1,45 @@
+#pragma once
+
+// What becomes of an applied step: recorded at once, and reported and kept once it is committed,
+// that is, when every rank is known to have applied it. Used by the session.
+
+#include <optional>
+
+#include "common/control/membership.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/membership_source.h"
+#include "worker/trainer/elastic/session_options.h"
+#include "worker/trainer/elastic/state_version.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: one thread.
+class CommitLog {
+ public:
+  // `options.position` is not null. The references, and the state's memory, outlive the object.
+  CommitLog(MembershipSource& membership, TrainableState state, StepAudit& audit,
+            const SessionOptions& options);
+
+  // A world begins: nothing of the one before is reported any more.
+  void EnterWorld();
+  // `local` is this rank's newest state. `progress` is reported once the step is committed.
+  void Applied(const World& world, const LocalState& local, Share samples,
+               const control::Progress& progress);
+  // A collective has completed, so every rank has applied the step before it. `next` is the phase
+  // that follows.
+  void Committed(const World& world, const LocalState& local, control::RankPhase next);
+  // The step that is being reduced shall be kept in any case once it is committed.
+  void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
+
+ private:
+  MembershipSource& membership_;
+  const TrainableState state_;
+  StepAudit& audit_;
+  const SessionOptions& options_;
+  RankPosition& position_;
+
+  std::optional<control::Progress> unreported_;  // of a step that this world applied
+  bool checkpoint_wanted_ = false;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,43 @@
+#pragma once
+
+// Reduces gradients in another way than the communicator's AllReduce, such as in fewer bits. The
+// session calls it for each world and step; implemented by compression/.
+
+#include <cstddef>
+#include <string>
+
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/elements.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/state_sync.h"
+#include "worker/trainer/elastic/state_version.h"
+
+namespace ringmaster::trainer {
+
+// Thread-safety: the session's thread.
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+
+  // A world has formed, and its ranks have adopted one state. The communicator lives until Stop()
+  // has returned, LeaveWorld() is called after its end. Returns what became of the parts of earlier
+  // steps' gradients that have not been sent yet, as the audit log states it. May throw where there
+  // is no memory left.
+  virtual std::string EnterWorld(Communicator& communicator, const World& world,
+                                 const Adopted& adopted) = 0;
+  // Ends what is under way within milliseconds. The caller's memory is not touched after it.
+  virtual void Stop() = 0;
+  virtual void LeaveWorld() = 0;
+
+  // REQUIRES, for all below: between EnterWorld() and Stop().
+  // A step begins; applied, it will be `version`.
+  virtual void Begin(const StateVersion& version) = 0;
+  // Sums a bucket over the ranks, in place, once what the calling thread has computed by now is
+  // done; the last `exact` values without loss of precision. Called for the buckets 0, 1, … of each
+  // step. The memory stays valid, and untouched by the caller, until the work ended or Stop().
+  virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
+  // The step that began last is applied.
+  virtual void Applied() = 0;
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,36 @@
+#pragma once
+
+// What a session works with besides its model: limits, and the parts that it may do without. They
+// are interfaces of this folder, implemented in folders that the session does not know.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/checkpointer.h"
+#include "worker/trainer/elastic/gradient_reducer.h"
+#include "worker/trainer/elastic/sharded_state.h"
+#include "worker/trainer/elastic/state_mirror.h"
+#include "worker/trainer/elastic/step_observers.h"
+
+namespace ringmaster::trainer {
+
+// All that is pointed to outlives the session.
+struct SessionOptions {
+  int64_t global_batch = 1;
+  std::chrono::milliseconds timeout{30'000};  // for connecting, and for each step's reductions
+  // Of everything besides the state that must be the same on all ranks: flags, data, versions.
+  uint64_t fingerprint = 0;
+  std::function<void(const World& world)>
+      entered{};                             // called for each world, before its first step
+  std::shared_ptr<RankPosition> position{};  // null: this rank does not report its position
+  Checkpointer* checkpointer = nullptr;      // null: the state is kept nowhere else
+  ShardedState* sharded = nullptr;           // null: all state is replicated
+  CollectiveTrace* trace = nullptr;          // null: no trace
+  GradientReducer* reducer = nullptr;        // null: gradients travel as they are
+  StateMirror* mirror = nullptr;             // null: the state is in host memory
+};
+
+}  // namespace ringmaster::trainer

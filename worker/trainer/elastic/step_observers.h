@@ -1,0 +1,70 @@
+#pragma once
+
+// Whom the session tells of worlds, steps and what it is doing. Implemented by telemetry/; none of
+// them changes what happens.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/control/membership.h"
+#include "worker/trainer/comm/world.h"
+#include "worker/trainer/elastic/state_sync.h"
+#include "worker/trainer/numeric/share.h"
+
+namespace ringmaster::trainer {
+
+// A record of each step, from which can be proved that none was lost or repeated.
+// Thread-safety: the session's thread.
+class StepAudit {
+ public:
+  virtual ~StepAudit() = default;
+
+  // Whether anything is recorded: checksums are computed only then.
+  virtual bool on() const = 0;
+  // `residuals`: what GradientReducer::EnterWorld() returned; empty where gradients are reduced as
+  // they are.
+  virtual void Entered(const World& world, int64_t global_batch, const Adopted& adopted,
+                       const std::string& residuals) = 0;
+  // Before any gradient of the step leaves this rank.
+  virtual void Begun(const World& world, int64_t step, Share samples) = 0;
+  // After the update. `part`: checksum of the rank's share of the sharded state, if there is one.
+  virtual void Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
+                       std::optional<uint64_t> part) = 0;
+};
+
+// Where this rank stands, for those who look for ranks that hang. This class itself reports
+// nothing. Thread-safety: one thread, except WaitsFor().
+class RankPosition {
+ public:
+  RankPosition() = default;
+  virtual ~RankPosition() = default;
+  RankPosition(const RankPosition&) = delete;
+  RankPosition& operator=(const RankPosition&) = delete;
+
+  // A new phase; `bucket` counts what is waited for within it.
+  virtual void Enter(control::RankPhase /*phase*/, int /*bucket*/ = 0) {}
+  // The world that it is entering, and the steps applied so far.
+  virtual void EnterWorld(const control::Epoch& /*epoch*/) {}
+  virtual void SetStep(int64_t /*steps*/) {}
+  // A step is applied: how long it took, and how long without waiting for others.
+  virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
+                       std::chrono::nanoseconds /*own*/) {}
+  // The rank that is waited for; -1: nobody in particular. Any thread.
+  virtual void WaitsFor(int /*peer*/) {}
+};
+
+// When collectives were under way.
+class CollectiveTrace {
+ public:
+  virtual ~CollectiveTrace() = default;
+
+  // `name` has static storage; `bucket` is -1 where it is none of the gradients'.
+  virtual void AddCollective(const char* name, std::chrono::steady_clock::time_point begin,
+                             std::chrono::steady_clock::time_point end, int bucket,
+                             std::size_t bytes) = 0;
+};
+
+}  // namespace ringmaster::trainer

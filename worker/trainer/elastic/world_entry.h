@@ -1,0 +1,100 @@
+#pragma once
+
+// Takes a rank from one world into the next: waits for a world, connects with its ranks, brings all
+// of them to one state, and leaves the world when it is over. Used by the session (elastic_torch/),
+// which runs the steps between.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/elastic/membership_source.h"
+#include "worker/trainer/elastic/session_options.h"
+#include "worker/trainer/elastic/state_sync.h"
+#include "worker/trainer/elastic/state_version.h"
+
+namespace ringmaster::trainer {
+
+// Why no other world will come.
+enum class SessionEnd {
+  kNone,      // one may come, or an error ended the rank before
+  kPeerLost,  // the last world lost a rank
+  kDone,      // this rank has done all that it was to do
+};
+
+// Thread-safety: one thread. The membership source's thread aborts the communicator of a world that
+// is given up meanwhile, and touches nothing else.
+class WorldEntry {
+ public:
+  // `options.position` is not null. The references, and the state's memory, outlive the object.
+  WorldEntry(MembershipSource& membership, CommunicatorFactory make_communicator,
+             TrainableState state, StepAudit& audit, const Clock& clock,
+             const SessionOptions& options);
+  ~WorldEntry() { Close(); }
+  WorldEntry(const WorldEntry&) = delete;
+  WorldEntry& operator=(const WorldEntry&) = delete;
+
+  // Loads what is kept, then blocks, as Next() does, until this rank is in a world.
+  Result<void> Join();
+  // Blocks, without a time limit, until this rank is in a new world whose ranks all have one state.
+  // `cause` is why it is in none now. Errors are final; end() says whether they are a failure.
+  Result<void> Next(const Error& cause);
+
+  // Leaves the world because of `cause`, and says so unless the membership source knows.
+  void Leave(const Error& cause);
+  // Leaves the world together with all its ranks, after the step that is applied.
+  void LeaveAtBoundary();
+
+  // The step under way is applied. `excluded`: without an update.
+  void Advance(bool excluded);
+
+  // REQUIRES, for all below: in a world, or once in one.
+  const World& world() const { return world_; }
+  Communicator& communicator() { return *communicator_; }
+  const LocalState& local() const { return local_; }
+  // What training went on from in this world, if no rank had it in memory.
+  const std::optional<LocalState>& resumed() const { return resumed_; }
+  Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
+  // Callable on any thread: whether the present world is over.
+  std::function<bool()> WorldOver() const;
+  SessionEnd end() const { return end_; }
+
+ private:
+  Result<void> Enter();
+  Result<Adopted> Sync();
+  Result<Adopted> SyncReplicated();
+  Result<ShardedOutcome> SyncSharded();
+  Result<Adopted> RollBack(std::string lost);
+  Result<LocalState> LookAgain(const LocalState& local);
+  Result<void> KeepOther();
+  void ReportBeginning();
+  void ReportUnreadable(const std::string& reason);
+  void Pause(int attempt);
+  void Close();
+
+  MembershipSource& membership_;
+  const CommunicatorFactory make_communicator_;
+  const TrainableState state_;
+  StepAudit& audit_;
+  const Clock& clock_;
+  const SessionOptions& options_;
+  RankPosition& position_;
+
+  World world_;
+  LocalState local_;
+  std::optional<LocalState> resumed_;
+  bool unreadable_ = false;  // it was reported that what is kept cannot be read
+  SessionEnd end_ = SessionEnd::kNone;
+  // Shared with the membership source's thread, which sets it.
+  std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<StateSync> sync_;             // its memory outlives what works on it
+  std::unique_ptr<Communicator> communicator_;  // null: in no world
+};
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,104 @@
+#pragma once
+
+// Reduces one step at a time over the ranks of a world: gradients bucket by bucket while backward
+// runs, the loss and the ranks' votes with the last bucket, and whatever the computing of the step
+// asks of the other ranks. Used by the session; does not know that worlds change.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "common/control/membership.h"
+#include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/elastic/session_options.h"
+#include "worker/trainer/elastic/step_collectives.h"
+#include "worker/trainer/elastic_torch/buckets.h"
+
+namespace ringmaster::trainer {
+
+struct StepResult {
+  double loss = 0;                        // mean over the global batch
+  bool finite = true;                     // the loss, and all gradients; the same on every rank
+  std::chrono::nanoseconds waited{0};     // for collectives that computing did not hide
+  std::chrono::nanoseconds networked{0};  // all collectives' time, hidden or not
+};
+
+// Which rank's own gradient of which parameter is not a finite number, before ranks add theirs up.
+struct NotFinite {
+  int rank = -1;       // the lowest; -1: no rank's, only their sum is too large
+  int parameter = -1;  // in the buckets' order of parameters
+  int ranks = 0;       // how many have such a gradient
+};
+
+// What a rank adds to the last bucket of a step, and the sums over all ranks.
+struct StepVotes {
+  float leave = 0;       // the ranks shall leave the world after the step
+  float parts = 0;       // the rank's part of a checkpoint is on disk
+  float checkpoint = 0;  // a checkpoint is wanted out of turn
+};
+
+struct ReducedStep {
+  StepResult result;
+  StepVotes votes;
+};
+
+// Thread-safety: one thread.
+class StepReducer final : private StepCollectives {
+ public:
+  // Called when all ranks are known to have begun the step, so that the step before is applied
+  // everywhere, with the phase that follows.
+  using Committed = std::function<void(control::RankPhase next)>;
+
+  // `options.position` is not null. The references outlive the object.
+  StepReducer(Buckets& buckets, const Clock& clock, const SessionOptions& options,
+              Committed committed);
+
+  // REQUIRES, for all below: `communicator` lives until the next Begin(), or Reduce() has failed.
+  void Begin(Communicator& communicator, Deadline deadline, const StepVotes& votes);
+  StepCollectives& collectives() { return *this; }
+  bool broken() const { return error_.has_value(); }
+  void SetLoss(double sum);
+  void SetLoss(const at::Tensor& sum);
+  // An error: the step did not happen, and the communicator is broken.
+  Result<ReducedStep> Reduce();
+  // As Session::FindNotFinite(). An error where broken(): the communicator's; otherwise it is that
+  // of `compute`.
+  Result<NotFinite> FindNotFinite(Deadline deadline, const std::function<Result<void>()>& compute);
+
+ private:
+  int rank() const override { return communicator_->rank(); }
+  int size() const override { return communicator_->size(); }
+  Result<void> AllReduce(Elements values, ReduceOp op) override;
+  Result<void> ReduceScatter(Elements all, Elements mine, ReduceOp op) override;
+  Result<void> AllGather(std::span<const std::byte> mine, std::span<std::byte> all) override;
+  Result<void> AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
+                        std::span<std::byte> receive,
+                        std::vector<std::size_t> receive_bytes) override;
+
+  WorkHandle ReduceBucket(int index);
+  Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
+  Result<void> Confirm();
+  Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
+
+  Buckets& buckets_;
+  const Clock& clock_;
+  const SessionOptions& options_;
+  RankPosition& position_;
+  const Committed committed_;
+
+  // Of the step under way.
+  Communicator* communicator_ = nullptr;
+  Deadline deadline_{};
+  std::vector<WorkHandle> works_;  // the buckets' reductions
+  bool all_began_ = false;         // every rank is known to have begun it
+  std::chrono::nanoseconds networked_{0};
+  std::chrono::nanoseconds waited_{0};
+  std::optional<Error> error_;  // of the first collective that failed
+};
+
+}  // namespace ringmaster::trainer
