@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "worker/launcher/membership.h"
+#include "worker/launcher/coordinator.h"
 
 namespace {
 
@@ -113,8 +113,8 @@ class Story {
   }
 
  private:
-  static MembershipOptions Options(bool managed) {
-    MembershipOptions options;
+  static CoordinatorOptions Options(bool managed) {
+    CoordinatorOptions options;
     options.term = 2;
     options.job_uid = "j";
     options.agent_token = "t";
@@ -252,8 +252,8 @@ class Story {
   }
 
   const bool managed_;
-  Membership::Time now_{std::chrono::hours(1)};
-  Membership membership_;
+  Clock::Time now_{std::chrono::hours(1)};
+  Coordinator membership_;
   ConnectionId connections_[kWorkers] = {1001, 1002, 1003, 1004};
   ConnectionId next_connection_ = 0;
   int64_t generation_ = 0;

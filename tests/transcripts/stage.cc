@@ -23,8 +23,8 @@ Json EpochJson(const control::Epoch& epoch) {
   return {{"term", epoch.term}, {"number", epoch.number}};
 }
 
-launcher::MembershipOptions LauncherOptions() {
-  launcher::MembershipOptions options;
+launcher::CoordinatorOptions LauncherOptions() {
+  launcher::CoordinatorOptions options;
   options.term = 1;
   options.job_uid = "job";
   options.agent_token = "token";

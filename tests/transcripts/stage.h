@@ -1,6 +1,6 @@
 #pragma once
 
-// A job of our own trainer without processes, sockets or clocks: the launcher's Membership and the
+// A job of our own trainer without processes, sockets or clocks: the launcher's Coordinator and the
 // agents' Slots as they are, ranks that do as a script says, and between them the wire: what one
 // sends the other gets after Encode and Decode, in the order in which it was sent, and on the way
 // it is recorded. The same script always gives the same recording (README.md says what is in it).
@@ -20,7 +20,7 @@
 
 #include "tests/transcripts/transcript.h"
 #include "worker/agent/slots/slots.h"
-#include "worker/launcher/membership.h"
+#include "worker/launcher/coordinator.h"
 
 namespace ringmaster::transcripts {
 
@@ -69,8 +69,8 @@ class Stage {
   void Apply(launcher::Actions actions);
   void ToLauncher(int worker, const control::Message& message);
 
-  launcher::Membership::Time now_{std::chrono::hours(1)};
-  launcher::Membership membership_;
+  launcher::Coordinator::Time now_{std::chrono::hours(1)};
+  launcher::Coordinator membership_;
   int64_t generation_ = 0;
   int64_t step_ = 0;
   int64_t cohort_ = 0;

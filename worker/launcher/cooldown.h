@@ -4,7 +4,7 @@
 // times recently waits min(60 s, 1 s * 2^(n-2)) for n >= 2, and n halves every ten minutes. Then
 // per Pod: while two or more of its slots wait, the whole Pod does. So one crash costs nothing, a
 // slot that crashes in a loop costs its neighbours little, and nothing is banned for ever. Pure;
-// used by Membership alone.
+// held by a job.
 
 #include <chrono>
 #include <map>

@@ -3,7 +3,7 @@
 // How often in a row ranks were killed, or ended while they loaded, without training getting any
 // further: a program that is killed wherever it is started again must not loop for ever. Counts
 // rounds: what dies together, because a machine or a fault took many ranks along, is one. A step
-// beyond all that were committed before ends the row. Pure; used by Membership alone.
+// beyond all that were committed before ends the row. Pure; held by a job.
 
 #include <cstdint>
 #include <string>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "worker/launcher/membership_actions.h"
+#include "worker/launcher/actions.h"
 
 namespace ringmaster::launcher {
 

@@ -21,7 +21,7 @@
 #include "common/control/secrets.h"
 #include "common/process/child_reaper.h"
 #include "worker/launcher/api_server.h"
-#include "worker/launcher/membership.h"
+#include "worker/launcher/coordinator.h"
 #include "worker/launcher/mpirun_runner.h"
 #include "worker/launcher/port_probe.h"
 #include "worker/launcher/tagged_output.h"
@@ -52,7 +52,7 @@ class Launcher {
       : config_(config),
         clock_(clock),
         tls_(std::move(tls)),
-        membership_(OptionsFrom(config, items)),
+        coordinator_(OptionsFrom(config, items)),
         operator_token_(items.at(control::kItemOperatorToken)),
         reaper_(io_),
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
@@ -60,7 +60,7 @@ class Launcher {
                 [this](int64_t cohort, const MpirunExit& exit) {
                   // Later, not from within the action that failed to start it.
                   boost::asio::post(io_, [this, cohort, exit] {
-                    Apply(membership_.OnMpirunExited(clock_.Now(), cohort, exit));
+                    Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
                   });
                 }),
         probe_(io_),
@@ -73,8 +73,8 @@ class Launcher {
       if (!stopped) Terminate();
     });
     if (Result<void> listening = Listen(); !listening.ok()) {
-      Apply(membership_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
-                                     listening.error().message));
+      Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
+                                      listening.error().message));
     } else {
       mpirun_.Probe([this](Result<MpiVersion> version) { OnVersion(version); });
     }
@@ -83,8 +83,8 @@ class Launcher {
   }
 
  private:
-  static MembershipOptions OptionsFrom(const Config& config, const Items& items) {
-    MembershipOptions options;
+  static CoordinatorOptions OptionsFrom(const Config& config, const Items& items) {
+    CoordinatorOptions options;
     options.term = config.term;
     options.job_uid = config.job_uid;
     options.agent_token = items.at(control::kItemAgentToken);
@@ -122,9 +122,9 @@ class Launcher {
     options.operator_token = operator_token_;
     ApiHandlers handlers;
     handlers.on_order = [this](const control::Order& order) { return OnOrder(order); };
-    handlers.status = [this] { return membership_.Status(clock_.Now()); };
+    handlers.status = [this] { return coordinator_.Status(clock_.Now()); };
     handlers.metrics = [this] {
-      JobTimes times = membership_.Times(clock_.Now());
+      JobTimes times = coordinator_.Times(clock_.Now());
       times.job = config_.job;
       return MetricsText(times);
     };
@@ -142,16 +142,16 @@ class Launcher {
   void OnVersion(const Result<MpiVersion>& version) {
     if (ending_) return;
     if (!version.ok()) {
-      return Apply(membership_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
-                                            version.error().message));
+      return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
+                                             version.error().message));
     }
     LogInfo("Found mpirun", {{"version", version->version}});
-    Apply(membership_.OnMpiVersion(clock_.Now(), version->version));
+    Apply(coordinator_.OnMpiVersion(clock_.Now(), version->version));
     Tick();
   }
 
   Result<void> OnOrder(const control::Order& order) {
-    auto actions = membership_.OnOrder(clock_.Now(), order);
+    auto actions = coordinator_.OnOrder(clock_.Now(), order);
     if (!actions.ok()) return actions.error();
     Apply(std::move(*actions));
     return {};
@@ -177,7 +177,7 @@ class Launcher {
   void OnMessage(ConnectionId id, const control::Message& message) {
     Peer& peer = peers_.at(id);
     if (peer.greeted) {
-      Apply(membership_.OnMessage(clock_.Now(), id, message));
+      Apply(coordinator_.OnMessage(clock_.Now(), id, message));
       return SettleSoon();
     }
     const auto* hello = std::get_if<control::AgentHello>(&message);
@@ -185,7 +185,7 @@ class Launcher {
     peer.greeted = true;
     strangers_.erase(id);
     LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
-    Actions actions = membership_.OnHello(clock_.Now(), id, *hello);
+    Actions actions = coordinator_.OnHello(clock_.Now(), id, *hello);
     if (Accepts(actions, id)) peer.connection->SetMaxLineBytes(control::kMaxLineBytes);
     Apply(std::move(actions));
     SettleSoon();
@@ -196,7 +196,7 @@ class Launcher {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
       settling_ = false;
-      if (!ending_) Apply(membership_.Settle(clock_.Now()));
+      if (!ending_) Apply(coordinator_.Settle(clock_.Now()));
     });
   }
 
@@ -215,7 +215,7 @@ class Launcher {
              {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
     strangers_.erase(id);
     if (node.mapped().greeted) {
-      Apply(membership_.OnClosed(clock_.Now(), id));
+      Apply(coordinator_.OnClosed(clock_.Now(), id));
       SettleSoon();
     }
     if (ending_) EndIfQuiet();
@@ -229,7 +229,7 @@ class Launcher {
       if (now - peer.since <= kHelloLimit) break;  // nor do the others, which came later
       peer.connection->Close("said nothing");
     }
-    Apply(membership_.OnTick(now));
+    Apply(coordinator_.OnTick(now));
     LogPhase();
     ticker_.expires_after(config_.heartbeat);
     ticker_.async_wait([this](const error_code& stopped) {
@@ -239,7 +239,7 @@ class Launcher {
 
   // What it waits for, once per change: the log of a job that does not start tells why.
   void LogPhase() {
-    const std::string message = membership_.WaitingText(clock_.Now());
+    const std::string message = coordinator_.WaitingText(clock_.Now());
     if (message == last_message_) return;
     last_message_ = message;
     if (!message.empty()) LogInfo("Waiting", {{"for", message}});
@@ -274,7 +274,7 @@ class Launcher {
   void Do(const Probe& probe) {
     probe_.Ask(probe.address, probe.port, [this, pod_uid = probe.pod_uid](bool refused) {
       if (ending_) return;
-      Apply(membership_.OnProbe(clock_.Now(), pod_uid, refused));
+      Apply(coordinator_.OnProbe(clock_.Now(), pod_uid, refused));
       SettleSoon();
     });
   }
@@ -300,7 +300,7 @@ class Launcher {
   void Terminate() {
     LogInfo("Asked to end by a signal");
     if (ending_) return;
-    Apply(membership_.OnTerminate(clock_.Now()));
+    Apply(coordinator_.OnTerminate(clock_.Now()));
     if (!ending_) BeginEnd(kExitTerminated);  // else there was a verdict
   }
 
@@ -332,7 +332,7 @@ class Launcher {
   // Before everything that lives on it.
   boost::asio::io_context io_{1};
   std::unique_ptr<control::TlsContext> tls_;
-  Membership membership_;
+  Coordinator coordinator_;
   const std::string operator_token_;
   ChildReaper reaper_;
   MpirunRunner mpirun_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The launcher as a program: Membership decides, this carries out. One thread runs the io_context
+// The launcher as a program: Coordinator decides, this carries out. One thread runs the io_context
 // with everything on it: the agents' connections, the operator's API, mpirun, the tick.
 
 #include "common/base/clock.h"

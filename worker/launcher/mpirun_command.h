@@ -2,7 +2,7 @@
 
 // The mpirun line of each Open MPI generation, as argv and environment: pure functions, no shell
 // anywhere. The two generations ignore each other's option names without a word, so the line is
-// made for the one that is installed, and the start gate (membership.h) proves that it did what was
+// made for the one that is installed, and the start gate (start_gate.h) proves that it did what was
 // meant.
 
 #include <functional>

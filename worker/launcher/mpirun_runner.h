@@ -12,9 +12,9 @@
 #include "common/base/result.h"
 #include "common/process/captured_process.h"
 #include "common/process/child_reaper.h"
+#include "worker/launcher/actions.h"
 #include "worker/launcher/config.h"
 #include "worker/launcher/host_files.h"
-#include "worker/launcher/membership_actions.h"
 #include "worker/launcher/mpirun_command.h"
 
 namespace ringmaster::launcher {

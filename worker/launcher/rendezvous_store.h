@@ -1,7 +1,7 @@
 #pragma once
 
 // Where the ranks of one epoch find each other: keys and values in memory, and the askers that wait
-// for keys not yet set. Pure; used by Membership alone. Everything goes when the epoch does.
+// for keys not yet set. Pure; held by a job. Everything goes when the epoch does.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 // The start gate of one cohort: which of mpirun's processes have attached, and whether they are
 // exactly the expected set, each once. A count would pass an mpirun that starts everything on one
-// host. Pure; used by Membership alone.
+// host. Pure; held by a job.
 
 #include <map>
 #include <optional>

@@ -3,7 +3,7 @@
 // Which ranks are much slower than their peers, by the time of their own part of a step: data,
 // computing and update, without waiting for others. A rank is a straggler when that has been above
 // 1.5 times the median of its world for 10 s (and a millisecond above it: shorter steps are noise),
-// until it is below 1.25 times the median. Pure; used by Membership alone.
+// until it is below 1.25 times the median. Pure; held by a job.
 
 #include <chrono>
 #include <cstdint>

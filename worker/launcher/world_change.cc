@@ -103,7 +103,7 @@ std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs) {
   return cover;
 }
 
-Blame WhoHoldsUp(int world_size, const std::map<int, int>& peers, const std::set<int>& done) {
+Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done) {
   std::set<Pair> pairs;
   for (const auto& [rank, peer] : peers) {
     if (peer >= 0 && peer < world_size && peer != rank) {

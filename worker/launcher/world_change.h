@@ -2,7 +2,7 @@
 
 // The rules by which one world of ranks follows another, as values and pure functions: who is a
 // member, who is in the next world, whether enough Pods of the last one agree, which members
-// cannot reach each other. Membership asks; nothing here knows of connections or time.
+// cannot reach each other. A job asks; nothing here knows of connections or time.
 
 #include <cstddef>
 #include <functional>
@@ -93,6 +93,6 @@ struct Blame {
 // it does not know; not empty. `done`: ranks past their last step. The fewest ranks that explain
 // all pairs; without pairs those who say nothing, if they are few; else the youngest of those who
 // say it, as somebody has to go.
-Blame WhoHoldsUp(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
+Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

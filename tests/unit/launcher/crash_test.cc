@@ -209,7 +209,7 @@ TEST_F(Crashes, ARankThatCannotLoadEndsTheJobAlsoWhileAnotherWorkerIsMissing) {
 }
 
 TEST_F(Crashes, AMachineThatTakesAllRanksAlongIsOneDeath) {
-  MembershipOptions options = World::Options(8, true);
+  CoordinatorOptions options = World::Options(8, true);
   world = std::make_unique<World>(options);
   world->Order({0, 1}, 2, 1);
   for (const int worker : {0, 1}) world->Arrive(worker);

@@ -17,8 +17,8 @@ using testing::Not;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-MembershipOptions FirstLauncher(bool managed = true) {
-  MembershipOptions options = World::Options(1, managed);
+CoordinatorOptions FirstLauncher(bool managed = true) {
+  CoordinatorOptions options = World::Options(1, managed);
   options.term = 1;  // no launcher before it can have left a world
   return options;
 }

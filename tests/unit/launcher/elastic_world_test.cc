@@ -17,7 +17,7 @@ class ElasticWorld : public testing::Test {
  protected:
   // A running world of these many workers, whose first step is committed.
   void Run(int workers, int min_replicas = 1, int slots = 1, const ExitCodeRules& exit_codes = {}) {
-    MembershipOptions options = World::Options(slots, true);
+    CoordinatorOptions options = World::Options(slots, true);
     options.exit_codes = exit_codes;
     world = std::make_unique<World>(options);
     everyone.clear();

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 class TwoWorkers : public testing::Test {
  protected:
   void Start(int slots = 1, bool managed = true, int start_attempts = 1) {
-    MembershipOptions options = World::Options(slots, managed, start_attempts);
+    CoordinatorOptions options = World::Options(slots, managed, start_attempts);
     options.restart_limit = 0;
     world = std::make_unique<World>(options);
     world->Order({0, 1});

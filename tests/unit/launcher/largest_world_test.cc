@@ -1,4 +1,4 @@
-// A world of as many ranks as a job may have, through Membership and the codecs: it forms, loses a
+// A world of as many ranks as a job may have, through Coordinator and the codecs: it forms, loses a
 // rank, takes it in again, and is taken over, at a price that rises with the ranks and no faster.
 
 #include <ctime>
@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/control/world_difference.h"
-#include "worker/launcher/membership.h"
+#include "worker/launcher/coordinator.h"
 #include "worker/launcher/status_size.h"
 
 namespace ringmaster::launcher {
@@ -30,7 +30,7 @@ class LargestWorld : public testing::Test {
   }
 
   void Begin(int64_t term) {
-    MembershipOptions options;
+    CoordinatorOptions options;
     options.term = term;
     options.job_uid = "job";
     options.agent_token = "token";
@@ -135,8 +135,8 @@ class LargestWorld : public testing::Test {
   }
 
   const std::clock_t began_ = std::clock();
-  Membership::Time now_{1h};
-  std::optional<Membership> membership_;
+  Clock::Time now_{1h};
+  std::optional<Coordinator> membership_;
   SendToAll to_all_;
   SendTo to_one_;
   StartMpirun start_;

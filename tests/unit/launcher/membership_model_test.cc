@@ -1,4 +1,4 @@
-// Membership against the promises of the protocol, in a small world (model.h): exhaustively for a
+// Coordinator against the promises of the protocol, in a small world (model.h): exhaustively for a
 // few steps from several starts, and along many random walks. After each, when all faults have
 // stopped, training goes on.
 //
@@ -88,7 +88,9 @@ TEST_F(MembershipModel, HoldsAlongRandomWalks) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const int workers = 3 + static_cast<int>(random() % 2);
     const int wanted = 1 + static_cast<int>(random() % static_cast<std::uint64_t>(workers));
-    Story story{Model(workers, wanted, 1 + static_cast<int>(random() % 2)), {}};
+    const int min_replicas = 1 + static_cast<int>(random() % 2);
+    const Model::Job job{seed % 3 == 0 ? 2 : 1, seed % 5 != 0};
+    Story story{Model(workers, wanted, min_replicas, job), {}};
     story.model.faults_left = 1 + static_cast<int>(random() % 5);
     story.model.settles_late = seed % 2 == 0;
     for (int i = 0; i < 80 && story.model.broken.empty(); ++i) {
@@ -135,6 +137,30 @@ TEST_F(MembershipModel, HoldsForEveryOrderFromARunningWorld) {
   Model model(3, 3, 1);
   model.faults_left = 2;
   Explore(model, 4, Most());
+}
+
+TEST_F(MembershipModel, HoldsForEveryOrderWithTwoSlotsAPod) {
+  Model model(2, 2, 1, {2, true});
+  model.faults_left = 2;
+  Explore(model, 4, Most());
+}
+
+TEST_F(MembershipModel, HoldsForEveryOrderWithAProgramOfTheUsersOwn) {
+  Model model(3, 2, 1, {2, false});
+  model.faults_left = 3;
+  Explore(model, 5, Most());
+}
+
+// A rank that hangs costs its process; one that outlives its kill, its Pod. Training goes on.
+TEST_F(MembershipModel, GoesOnWithoutARankThatHangs) {
+  for (const Kind kind : {Kind::kHang, Kind::kFreeze}) {
+    Model model(3, 3, 1, {2, true});
+
+    model.Do({kind, 1, 1});
+
+    EXPECT_TRUE(model.Recovers()) << model.Describe();
+    EXPECT_EQ(model.broken, "");
+  }
 }
 
 TEST_F(MembershipModel, HoldsForEveryOrderWhileAWorldForms) {

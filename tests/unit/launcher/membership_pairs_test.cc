@@ -195,8 +195,8 @@ struct Start {
 };
 
 // Short limits: time passes in ticks, and there are many pairs.
-MembershipOptions ShortLimits(bool managed) {
-  MembershipOptions options = World::Options(1, managed);
+CoordinatorOptions ShortLimits(bool managed) {
+  CoordinatorOptions options = World::Options(1, managed);
   options.lost_after = options.join_window = options.broken_settle = 300ms;
   options.adopt_within = options.adopt_rest_within = options.stop_within = 700ms;
   options.settle = options.peer_lost_settle = 200ms;

@@ -41,7 +41,7 @@ TEST(Membership, WaitsForPodsThatTheOrderCannotNameYet) {
 }
 
 TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
-  MembershipOptions options = World::Options(1, true);
+  CoordinatorOptions options = World::Options(1, true);
   options.term = 1;  // no launcher before it can have left a world
   World world(options);
   world.Order({0, 1, 2}, 3, 2);
@@ -56,7 +56,7 @@ TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
 }
 
 TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
-  Membership membership(World::Options(1, true));
+  Coordinator membership(World::Options(1, true));
   World world;
   auto ordered = membership.OnOrder(world.now, world.MakeOrder({0}, 1, 1));
   ASSERT_TRUE(ordered.ok());

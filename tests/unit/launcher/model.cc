@@ -9,8 +9,8 @@ namespace {
 
 using Kind = Choice::Kind;
 
-MembershipOptions OptionsOf(int64_t term) {
-  MembershipOptions options;
+CoordinatorOptions OptionsOf(int64_t term, const Model::Job& job) {
+  CoordinatorOptions options;
   options.term = term;
   options.job_uid = "job";
   options.agent_token = "token";
@@ -20,7 +20,13 @@ MembershipOptions OptionsOf(int64_t term) {
   options.adopt_rest_within = std::chrono::milliseconds(300);
   options.join_window = std::chrono::milliseconds(100);
   options.broken_settle = std::chrono::milliseconds(100);
-  options.partial_after = std::chrono::hours(1);
+  options.slots = job.slots;
+  options.managed = job.managed;
+  options.partial_after = job.managed ? std::chrono::milliseconds(std::chrono::hours(1))
+                                      : std::chrono::milliseconds(300);
+  options.stop_within = std::chrono::milliseconds(500);
+  options.stall_floor = std::chrono::milliseconds(20);
+  options.stall_end_within = std::chrono::milliseconds(300);
   options.crash_limit = 0;  // as many faults as there are
   return options;
 }
@@ -35,19 +41,21 @@ int WorkerOf(const std::string& pod_uid) { return std::stoi(pod_uid.substr(1)); 
 
 std::string ToString(const Choice& choice) {
   static constexpr const char* kNames[] = {
-      "to-launcher", "to-agent", "dial",   "tick",  "step",         "kill-rank",
-      "kill-pod",    "break",    "cut",    "mend",  "new-launcher", "kill-launcher",
-      "tell",        "grow",     "shrink", "report"};
+      "to-launcher",  "to-agent",      "dial",   "tick",     "step",   "checkpoint", "keep",
+      "kill-rank",    "hang",          "freeze", "kill-pod", "break",  "cut",        "mend",
+      "new-launcher", "kill-launcher", "tell",   "grow",     "shrink", "report"};
   return std::string(kNames[static_cast<int>(choice.kind)]) + " " + std::to_string(choice.who) +
          (choice.whom == 0 ? "" : "/" + std::to_string(choice.whom));
 }
 
-Model::Model(int workers, int wanted, int min_replicas)
+Model::Model(int workers, int wanted, int min_replicas, Job job)
     : workers_(workers),
       min_replicas_(min_replicas),
+      job_(job),
       agents_(static_cast<std::size_t>(workers)),
       channels_(static_cast<std::size_t>(workers)),
       launchers_(kLaunchers) {
+  for (Agent& agent : agents_) agent.ranks.resize(static_cast<std::size_t>(job_.slots));
   for (int worker = 0; worker < wanted; ++worker) ordered_.insert(worker);
   StartLauncher(0);
   for (int i = 0; i < 20 && steps == 0; ++i) {
@@ -62,7 +70,7 @@ Model::Model(int workers, int wanted, int min_replicas)
 
 void Model::StartLauncher(int launcher) {
   auto& slot = launchers_[static_cast<std::size_t>(launcher)];
-  slot.emplace(OptionsOf(launcher + 1));
+  slot.emplace(OptionsOf(launcher + 1, job_));
   Apply(launcher, slot->membership.OnMpiVersion(now_, "4.1.4"));
   SendOrders();
 }
@@ -76,6 +84,7 @@ control::Order Model::OrderNow() const {
   order.replicas = std::max(1, static_cast<int>(ordered_.size()));
   order.min_replicas = std::min(min_replicas_, order.replicas);
   for (const int worker : told_dead_) order.dead.push_back(Uid(worker));
+  order.checkpoint = wants_checkpoint_;
   return order;
 }
 
@@ -97,6 +106,7 @@ void Model::Apply(int launcher, Actions actions) {
   Launcher& self = *launchers_[static_cast<std::size_t>(launcher)];
   for (const Action& action : actions) {
     if (const auto* all = std::get_if<SendToAll>(&action)) {
+      Note(launcher, all->message);
       for (const ConnectionId connection : all->connections) {
         const auto found = connections_.find(connection);
         if (found != connections_.end()) {
@@ -104,6 +114,7 @@ void Model::Apply(int launcher, Actions actions) {
         }
       }
     } else if (const auto* send = std::get_if<SendTo>(&action)) {
+      Note(launcher, send->message);
       const auto found = connections_.find(send->connection);
       if (found == connections_.end()) continue;
       ChannelOf(found->second).to_agent.push_back(send->message);
@@ -120,8 +131,11 @@ void Model::Apply(int launcher, Actions actions) {
       int rank = 0;
       for (const Host& host : start->hosts) {
         const int worker = WorkerOf(host.pod_uid);
-        At(worker).attached = control::SlotAttached{start->cohort, 0, rank++, start->world_size};
-        if (At(worker).welcomed) Say(worker, *At(worker).attached);
+        for (int slot = 0; slot < host.slots; ++slot) {
+          auto& attached = At(worker, slot).attached;
+          attached = control::SlotAttached{start->cohort, slot, rank++, start->world_size};
+          if (At(worker).welcomed) Say(worker, *attached);
+        }
       }
     } else if (std::holds_alternative<StopMpirun>(action)) {
       self.mpirun_stopping = true;
@@ -132,6 +146,18 @@ void Model::Apply(int launcher, Actions actions) {
     }
   }
   if (!settles_late) Settle(launcher);
+}
+
+// What a launcher may say, and what it may not.
+void Model::Note(int launcher, const control::Message& message) {
+  Launcher& self = *launchers_[static_cast<std::size_t>(launcher)];
+  if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
+    self.started = std::max(self.started, start->epoch);
+  } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
+    self.started = std::max(self.started, change->epoch);
+  } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
+    if (grant->epoch < self.started) broken = "a checkpoint is granted to an earlier world";
+  }
 }
 
 void Model::Settle(int launcher) {
@@ -155,6 +181,7 @@ void Model::Dial(int worker, int launcher) {
   hello.pod = "pod-" + Uid(worker);
   hello.node = "node";
   hello.worker_index = worker;
+  hello.slots = job_.slots;
   hello.nonce = "n";
   hello.highest_epoch = agent.highest;
   ChannelOf(worker).to_launcher.push_back(hello);
@@ -209,26 +236,45 @@ void Model::Welcomed(int worker, int64_t term) {
   agent.term = term;
   agent.welcomed = true;
   Say(worker, control::AgentReady{"10.0.0." + std::to_string(worker), 22, {}, {}});
-  if (agent.attached) Say(worker, *agent.attached);
-  Say(worker, control::RankReady{0, agent.start()});
-  if (!agent.world.members.empty()) {
-    Say(worker, ReportOf(worker));
+  for (int slot = 0; slot < job_.slots; ++slot) {
+    if (At(worker, slot).attached) Say(worker, *At(worker, slot).attached);
+    if (job_.managed) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
   }
+  if (job_.managed && !agent.world.members.empty()) Say(worker, ReportOf(worker));
   if (agent.prepared.number != 0 && agent.prepared.term == term) {
     Say(worker, control::EpochAccepted{agent.prepared});
   }
-  for (const control::Member& member : agent.members) {
-    if (agent.at_boundary && WorkerOf(member.pod_uid) == worker) {
-      Say(worker, control::RankAtBoundary{agent.given, member.rank, agent.state.step});
+  for (int slot = 0; slot < job_.slots; ++slot) {
+    const Rank& rank = At(worker, slot);
+    if (rank.at_boundary) {
+      const int number = MemberOf(worker, slot)->rank;
+      Say(worker, control::RankAtBoundary{rank.given, number, rank.state.step});
     }
+    if (rank.exit_report) Say(worker, *rank.exit_report);
   }
-  if (agent.exit_report) Say(worker, *agent.exit_report);
+}
+
+std::string Model::StartOf(int worker, int slot) const {
+  return "r" + std::to_string(At(worker, slot).starts) +
+         (slot == 0 ? "" : "." + std::to_string(slot));
+}
+
+// Who the rank in this slot is in its world; null: it is in none.
+const control::Member* Model::MemberOf(int worker, int slot) const {
+  for (const control::Member& member : At(worker, slot).members) {
+    if (member.pod_uid == Uid(worker) && member.slot == slot) return &member;
+  }
+  return nullptr;
 }
 
 control::WorldReport Model::ReportOf(int worker) const {
   const Agent& agent = At(worker);
   control::WorldReport report{agent.world.epoch, {}, {}};
-  if (agent.given == agent.world.epoch) report.running.push_back(agent.start());
+  for (int slot = 0; slot < job_.slots; ++slot) {
+    if (At(worker, slot).given == agent.world.epoch) {
+      report.running.push_back(StartOf(worker, slot));
+    }
+  }
   return report;
 }
 
@@ -241,18 +287,22 @@ void Model::Hear(int worker, const control::Message& message) {
   } else if (const auto* prepare = std::get_if<control::PrepareEpoch>(&message)) {
     if (prepare->epoch < agent.highest) return;
     agent.highest = agent.prepared = prepare->epoch;
-    if (agent.given < prepare->epoch) agent.left = true;
+    for (Rank& rank : agent.ranks) {
+      if (rank.given < prepare->epoch) rank.left = true;
+    }
     Say(worker, control::EpochAccepted{prepare->epoch});
   } else if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
-    if (start->epoch < agent.highest || start->epoch == agent.given) return;
+    if (start->epoch < agent.highest) return;
     agent.highest = start->epoch;
     for (const control::Member& member : start->members) {
       if (member.pod_uid != Uid(worker)) continue;
       agent.world = *start;
-      if (member.start != agent.start()) continue;
-      agent.given = start->epoch;
-      agent.members = start->members;
-      agent.left = agent.adopted = agent.switching = agent.at_boundary = false;
+      Rank& rank = At(worker, member.slot);
+      if (start->epoch == rank.given) continue;
+      if (job_.managed && member.start != StartOf(worker, member.slot)) continue;
+      rank.given = start->epoch;
+      rank.members = start->members;
+      rank.left = rank.adopted = rank.switching = rank.at_boundary = false;
     }
   } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
     if (change->epoch < agent.highest) return;
@@ -269,36 +319,61 @@ void Model::Hear(int worker, const control::Message& message) {
     report.members = agent.world.members;
     Say(worker, report);
   } else if (const auto* switching = std::get_if<control::SwitchEpoch>(&message)) {
-    if (switching->epoch == agent.given) agent.switching = true;
+    for (Rank& rank : agent.ranks) rank.switching |= switching->epoch == rank.given;
   } else if (const auto* stop = std::get_if<control::StopEpoch>(&message)) {
-    if (agent.given.number != 0 && agent.given <= stop->epoch) EndRank(worker, 15, true);
+    for (int slot = 0; slot < job_.slots; ++slot) {
+      const Rank& rank = At(worker, slot);
+      const bool runs = rank.given.number != 0 && rank.given <= stop->epoch;
+      if (runs && !rank.frozen) EndRank(worker, slot, 15, true);
+    }
+  } else if (const auto* end = std::get_if<control::EndStalledRank>(&message)) {
+    const bool runs = end->start == StartOf(worker, end->slot);
+    if (runs && !At(worker, end->slot).frozen) EndRank(worker, end->slot, 9, true);
+  } else if (const auto* grant = std::get_if<control::CheckpointGrant>(&message)) {
+    for (int slot = 0; slot < job_.slots; ++slot) {
+      const control::Member* member = MemberOf(worker, slot);
+      const bool written = member != nullptr && member->rank == grant->rank &&
+                           At(worker, slot).given == grant->epoch;
+      if (written) Say(worker, control::CheckpointDone{grant->epoch, grant->rank, grant->step, 1});
+    }
+  } else if (std::holds_alternative<control::TakeCheckpoint>(message)) {
+    for (int slot = 0; slot < job_.slots; ++slot) {
+      const control::Member* member = MemberOf(worker, slot);
+      if (member != nullptr && member->rank == 0) WriteCheckpoint(worker, slot);
+    }
   }
 }
 
-// With `again` its agent starts another one, which has loaded at once.
-void Model::EndRank(int worker, int signal, bool again) {
-  Agent& agent = At(worker);
+void Model::WriteCheckpoint(int worker, int slot) {
+  const Rank& rank = At(worker, slot);
+  if (rank.given.number == 0 || rank.hung || rank.state.step == 0) return;
+  Say(worker, control::CheckpointWritten{rank.given, MemberOf(worker, slot)->rank, rank.state.step,
+                                         0, 1, ""});
+}
+
+// With `again` its agent starts another one of our own trainer, which has loaded at once.
+void Model::EndRank(int worker, int slot, int signal, bool again) {
+  Rank& rank = At(worker, slot);
   control::RankExited exited;
-  exited.epoch = agent.given;
-  exited.exit.start = agent.start();
+  exited.epoch = rank.given;
+  exited.exit.slot = slot;
+  if (job_.managed) exited.exit.start = StartOf(worker, slot);
   exited.exit.exit_code = -1;
   exited.exit.signal = signal;
-  agent.given = {};
-  agent.members.clear();
-  agent.left = true;
-  agent.adopted = agent.switching = agent.at_boundary = false;
-  agent.state = {};
+  Rank next;
+  next.starts = rank.starts + (again ? 1 : 0);
+  next.exit_report = rank.exit_report;
+  next.attached = rank.attached;
+  rank = next;
   if (!again) return;
-  ++agent.starts;
-  agent.exit_report = exited;
-  if (agent.welcomed) {
-    Say(worker, exited);
-    Say(worker, control::RankReady{0, agent.start()});
-  }
+  rank.exit_report = exited;
+  if (!At(worker).welcomed) return;
+  Say(worker, exited);
+  if (job_.managed) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
 void Model::EndPod(int worker) {
-  EndRank(worker, 9, false);
+  for (int slot = 0; slot < job_.slots; ++slot) EndRank(worker, slot, 9, false);
   At(worker).alive = false;
   Hangup(worker, true);
 }
@@ -325,12 +400,15 @@ bool Model::Fenced(int worker) const {
 
 bool Model::Able(const control::Epoch& epoch) const {
   for (const Agent& agent : agents_) {
-    if (!agent.alive || agent.given != epoch || epoch.number == 0) continue;
-    return std::all_of(agent.members.begin(), agent.members.end(), [&](const auto& member) {
-      const Agent& peer = At(WorkerOf(member.pod_uid));
-      return peer.alive && peer.given == epoch && !peer.left && !peer.at_boundary &&
-             peer.start() == member.start;
-    });
+    for (const Rank& rank : agent.ranks) {
+      if (!agent.alive || rank.given != epoch || epoch.number == 0) continue;
+      return std::all_of(rank.members.begin(), rank.members.end(), [&](const auto& member) {
+        const int worker = WorkerOf(member.pod_uid);
+        const Rank& peer = At(worker, member.slot);
+        return At(worker).alive && peer.given == epoch && !peer.left && !peer.at_boundary &&
+               !peer.hung && (!job_.managed || StartOf(worker, member.slot) == member.start);
+      });
+    }
   }
   return false;
 }
@@ -338,18 +416,58 @@ bool Model::Able(const control::Epoch& epoch) const {
 std::vector<control::Epoch> Model::AbleToStep() const {
   std::set<control::Epoch> epochs;
   for (const Agent& agent : agents_) {
-    if (agent.alive && agent.given.number != 0 && Able(agent.given)) epochs.insert(agent.given);
+    for (const Rank& rank : agent.ranks) {
+      if (agent.alive && rank.given.number != 0 && Able(rank.given)) epochs.insert(rank.given);
+    }
   }
   return {epochs.begin(), epochs.end()};
 }
 
-void Model::Step(const control::Epoch& epoch) {
-  std::vector<int> members;
-  for (int worker = 0; worker < workers_; ++worker) {
-    if (At(worker).alive && At(worker).given == epoch) members.push_back(worker);
+// It has a world that cannot go on.
+bool Model::Waits(const Rank& rank) const { return !rank.left && !rank.hung && !Able(rank.given); }
+
+std::vector<const Rank*> Model::PeersOf(const Rank& rank) const {
+  std::vector<const Rank*> peers;
+  for (const control::Member& member : rank.members) {
+    const Rank& peer = At(WorkerOf(member.pod_uid), member.slot);
+    if (peer.given == rank.given) peers.push_back(&peer);
   }
-  for (const int a : members) {
-    for (const int b : members) {
+  return peers;
+}
+
+// Where it says that it stands. It waits for a rank that hangs; where its world broke for another
+// reason, it has left it and waits for the next one.
+control::RankPosition Model::PositionOf(int worker, int slot) const {
+  const Rank& rank = At(worker, slot);
+  control::RankPosition position{.rank = MemberOf(worker, slot)->rank,
+                                 .slot = slot,
+                                 .entered = rank.adopted,
+                                 .step = rank.state.step};
+  const std::vector<const Rank*> peers = PeersOf(rank);
+  const bool somebody_hangs =
+      std::any_of(peers.begin(), peers.end(), [](const Rank* peer) { return peer->hung; });
+  if (rank.hung) {
+    position.phase = control::RankPhase::kCompute;
+  } else if (rank.left || rank.at_boundary) {
+    position.phase = control::RankPhase::kWait;
+  } else if (somebody_hangs) {
+    position.entered = true;
+    position.phase = rank.adopted ? control::RankPhase::kReduce : control::RankPhase::kConnect;
+  } else if (Able(rank.given)) {
+    position.phase = control::RankPhase::kCompute;
+  }
+  return position;
+}
+
+void Model::Step(const control::Epoch& epoch) {
+  std::vector<std::pair<int, int>> members;
+  for (int worker = 0; worker < workers_; ++worker) {
+    for (int slot = 0; slot < job_.slots; ++slot) {
+      if (At(worker).alive && At(worker, slot).given == epoch) members.push_back({worker, slot});
+    }
+  }
+  for (const auto& [a, slot_a] : members) {
+    for (const auto& [b, slot_b] : members) {
       if (!PeersReach(a, b)) return;
     }
   }
@@ -357,11 +475,13 @@ void Model::Step(const control::Epoch& epoch) {
     broken = "a step in " + TextOf(epoch) + " after one in " + TextOf(last_stepped_);
   }
   last_stepped_ = epoch;
+  ++steps;
+  if (!job_.managed) return;  // what such a program keeps is its own affair
   State highest;
-  for (const int worker : members) highest = std::max(highest, At(worker).state);
-  if (highest < committed_) {
-    for (int worker = 0; worker < workers_; ++worker) {
-      if (At(worker).alive && At(worker).state == committed_ && !Fenced(worker)) {
+  for (const auto& [worker, slot] : members) highest = std::max(highest, At(worker, slot).state);
+  for (int worker = 0; worker < workers_ && highest < committed_; ++worker) {
+    for (const Rank& rank : At(worker).ranks) {
+      if (At(worker).alive && rank.state == committed_ && !Fenced(worker)) {
         broken = "epoch " + TextOf(epoch) + " goes on from step " + std::to_string(highest.step) +
                  ", worker " + std::to_string(worker) + " has step " +
                  std::to_string(committed_.step);
@@ -370,19 +490,17 @@ void Model::Step(const control::Epoch& epoch) {
   }
   const State next{epoch, highest.step + 1};
   committed_ = next;
-  ++steps;
-  const bool boundary =
-      std::any_of(members.begin(), members.end(), [&](int worker) { return At(worker).switching; });
-  for (const int worker : members) {
-    Agent& agent = At(worker);
-    agent.state = next;
-    agent.adopted = true;
-    for (const control::Member& member : agent.members) {
-      if (WorkerOf(member.pod_uid) != worker) continue;
-      if (member.rank == 0) Say(worker, control::RankProgress{epoch, {next.step, 0, 1, 1, -1}});
-      if (boundary) Say(worker, control::RankAtBoundary{epoch, member.rank, next.step});
-    }
-    if (boundary) agent.at_boundary = true;
+  const bool boundary = std::any_of(members.begin(), members.end(), [&](const auto& member) {
+    return At(member.first, member.second).switching;
+  });
+  for (const auto& [worker, slot] : members) {
+    Rank& rank = At(worker, slot);
+    rank.state = next;
+    rank.adopted = true;
+    const int number = MemberOf(worker, slot)->rank;
+    if (number == 0) Say(worker, control::RankProgress{epoch, {next.step, 0, 1, 1, -1}});
+    if (boundary) Say(worker, control::RankAtBoundary{epoch, number, next.step});
+    rank.at_boundary = rank.at_boundary || boundary;
   }
 }
 
@@ -415,12 +533,10 @@ void Model::Tick() {
       Agent& agent = At(worker);
       if (agent.launcher != launcher || !agent.welcomed || CutFrom(worker, launcher)) continue;
       Apply(launcher, one->membership.OnMessage(now_, agent.connection, control::Heartbeat{}));
-      for (const control::Member& member : agent.members) {
-        if (WorkerOf(member.pod_uid) != worker) continue;
-        control::RankPosition position{.rank = member.rank, .entered = agent.adopted};
-        position.step = agent.state.step;
-        Apply(launcher, one->membership.OnMessage(now_, agent.connection,
-                                                  control::RankPositions{agent.given, {position}}));
+      for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+        if (MemberOf(worker, slot) == nullptr) continue;
+        const control::RankPositions positions{At(worker, slot).given, {PositionOf(worker, slot)}};
+        Apply(launcher, one->membership.OnMessage(now_, agent.connection, positions));
       }
     }
     if (one->mpirun_stopping && one->mpirun != 0) {
@@ -441,6 +557,11 @@ void Model::Look() {
   const std::vector<control::Epoch> able = AbleToStep();
   if (able.size() > 1) {
     broken = "both " + TextOf(able[0]) + " and " + TextOf(able[1]) + " can commit steps";
+  }
+  for (const auto& one : launchers_) {
+    if (!one || !one->alive) continue;
+    const auto checkpoint = one->membership.Status(now_).checkpoint;
+    if (checkpoint && checkpoint->step > steps) broken = "a checkpoint of a step nobody has made";
   }
 }
 
@@ -470,8 +591,15 @@ std::vector<Choice> Model::Choices() const {
         choices.push_back({Kind::kDial, worker, launcher});
       }
     }
-    if (!agent.left && !Able(agent.given)) choices.push_back({Kind::kReport, worker});
+    for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+      const Rank& rank = At(worker, slot);
+      if (Waits(rank)) choices.push_back({Kind::kReport, worker, slot});
+      if (rank.state.step > 0 && rank.given.number != 0 && !rank.hung) {
+        choices.push_back({Kind::kCheckpoint, worker, slot});
+      }
+    }
   }
+  if (job_.managed) choices.push_back({Kind::kKeep});
   for (int worker = 0; worker < workers_; ++worker) {
     if (At(worker).alive || told_dead_.contains(worker)) continue;
     choices.push_back({Kind::kTell});
@@ -482,10 +610,16 @@ std::vector<Choice> Model::Choices() const {
   for (int worker = 0; worker < workers_; ++worker) {
     const Agent& agent = At(worker);
     if (!agent.alive) continue;
-    choices.push_back({Kind::kKillRank, worker});
+    for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+      choices.push_back({Kind::kKillRank, worker, slot});
+      const Rank& rank = At(worker, slot);
+      if (rank.hung || rank.left || rank.at_boundary) continue;
+      choices.push_back({Kind::kHang, worker, slot});
+      choices.push_back({Kind::kFreeze, worker, slot});
+    }
     choices.push_back({Kind::kKillPod, worker});
     if (agent.launcher >= 0) choices.push_back({Kind::kBreak, worker});
-    for (int launcher = 0; launcher < kLaunchers; ++launcher) {
+    for (int launcher = 0; launcher < kLaunchers && job_.managed; ++launcher) {
       if (launchers_[static_cast<std::size_t>(launcher)] && !CutFrom(worker, launcher)) {
         choices.push_back({Kind::kCut, worker, launcher});
       }
@@ -495,7 +629,7 @@ std::vector<Choice> Model::Choices() const {
     }
   }
   if (ordered_.size() < agents_.size()) choices.push_back({Kind::kGrow});
-  if (!launchers_[1]) choices.push_back({Kind::kNewLauncher});
+  if (!launchers_[1] && job_.managed) choices.push_back({Kind::kNewLauncher});
   if (launchers_[0] && launchers_[0]->alive && launchers_[1]) {
     choices.push_back({Kind::kKillLauncher});
   }
@@ -524,8 +658,20 @@ void Model::Do(const Choice& choice) {
     case Kind::kStep:
       for (const control::Epoch& epoch : AbleToStep()) Step(epoch);
       break;
+    case Kind::kCheckpoint:
+      WriteCheckpoint(who, choice.whom);
+      break;
+    case Kind::kKeep:
+      wants_checkpoint_ = !wants_checkpoint_;
+      SendOrders();
+      break;
     case Kind::kKillRank:
-      EndRank(who, 9, true);
+      EndRank(who, choice.whom, 9, true);
+      break;
+    case Kind::kHang:
+    case Kind::kFreeze:
+      At(who, choice.whom).hung = true;
+      At(who, choice.whom).frozen = choice.kind == Kind::kFreeze;
       break;
     case Kind::kKillPod:
       EndPod(who);
@@ -542,7 +688,9 @@ void Model::Do(const Choice& choice) {
     case Kind::kNewLauncher:
       // It names every Pod that may be in the world, also who was to leave and has not yet.
       for (int worker = 0; worker < workers_; ++worker) {
-        if (At(worker).alive && At(worker).given.number != 0) ordered_.insert(worker);
+        for (const Rank& rank : At(worker).ranks) {
+          if (At(worker).alive && rank.given.number != 0) ordered_.insert(worker);
+        }
       }
       StartLauncher(1);
       break;
@@ -571,14 +719,20 @@ void Model::Do(const Choice& choice) {
       SendOrders();
       break;
     case Kind::kReport:
-      for (const control::Member& member : At(who).members) {
-        if (WorkerOf(member.pod_uid) == who) {
-          Say(who, control::RankBroken{At(who).given, member.rank, -1, "reset"});
-        }
-      }
+      Say(who, control::RankBroken{At(who, choice.whom).given, MemberOf(who, choice.whom)->rank, -1,
+                                   "reset"});
       break;
   }
   Look();
+}
+
+// Nobody can tell that it hangs: it is alone, or its whole world hangs with it.
+bool Model::NobodyWaitsFor(const Rank& rank) const {
+  const std::vector<const Rank*> peers = PeersOf(rank);
+  const bool all_hang =
+      peers.size() == rank.members.size() &&
+      std::all_of(peers.begin(), peers.end(), [](const Rank* peer) { return peer->hung; });
+  return all_hang || PodsOf(rank.members).size() < 2;
 }
 
 bool Model::Recovers() {
@@ -592,8 +746,10 @@ bool Model::Recovers() {
     for (int worker = 0; worker < workers_; ++worker) {
       if (At(worker).alive && ordered_.contains(worker)) anybody = true;
       if (At(worker).alive && At(worker).launcher < 0) Dial(worker, newest);
-      if (At(worker).alive && !At(worker).left && !Able(At(worker).given) && i % 5 == 0) {
-        Do({Kind::kReport, worker});
+      for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
+        Rank& rank = At(worker, slot);
+        if (Waits(rank) && job_.managed && i % 5 == 0) Do({Kind::kReport, worker, slot});
+        if (rank.hung && NobodyWaitsFor(rank)) rank.hung = rank.frozen = false;
       }
     }
     if (i % 10 == 0) Do({Kind::kTell});
@@ -619,11 +775,14 @@ std::string Model::Digest() const {
   std::string text;
   for (const Agent& agent : agents_) {
     text += agent.alive ? "+" : "-";
-    text += TextOf(agent.highest) + " " + TextOf(agent.given) + " " + std::to_string(agent.starts) +
-            (agent.left ? "l" : "") + (agent.switching ? "s" : "") +
-            (agent.at_boundary ? "b" : "") + std::to_string(agent.launcher) +
-            (agent.welcomed ? "w" : "") + TextOf(agent.state.version) +
-            std::to_string(agent.state.step - committed_.step) + ";";
+    text += TextOf(agent.highest) + std::to_string(agent.launcher) + (agent.welcomed ? "w" : "");
+    for (const Rank& rank : agent.ranks) {
+      text += " " + TextOf(rank.given) + " " + std::to_string(rank.starts) +
+              (rank.left ? "l" : "") + (rank.switching ? "s" : "") + (rank.at_boundary ? "b" : "") +
+              (rank.hung ? "h" : "") + (rank.frozen ? "f" : "") + TextOf(rank.state.version) +
+              std::to_string(rank.state.step - committed_.step);
+    }
+    text += ";";
   }
   for (const Channel& channel : channels_) {
     for (const auto* queue : {&channel.to_launcher, &channel.to_agent}) {
@@ -650,10 +809,13 @@ std::string Model::Describe() const {
   for (int worker = 0; worker < workers_; ++worker) {
     const Agent& agent = At(worker);
     text += "  " + Uid(worker) + (agent.alive ? "" : " dead") + " highest " +
-            TextOf(agent.highest) + " in " + TextOf(agent.given) + (agent.left ? " left" : "") +
-            (agent.at_boundary ? " at boundary" : "") + " step " +
-            std::to_string(agent.state.step) + " of " + TextOf(agent.state.version) + " launcher " +
-            std::to_string(agent.launcher) + "\n";
+            TextOf(agent.highest) + " launcher " + std::to_string(agent.launcher);
+    for (const Rank& rank : agent.ranks) {
+      text += ", in " + TextOf(rank.given) + (rank.left ? " left" : "") +
+              (rank.hung ? " hangs" : "") + (rank.at_boundary ? " at boundary" : "") + " step " +
+              std::to_string(rank.state.step) + " of " + TextOf(rank.state.version);
+    }
+    text += "\n";
   }
   for (const auto& one : launchers_) {
     if (one && one->alive) {

@@ -1,4 +1,4 @@
-// A rank that hangs, through Membership: it is asked for, ended, recorded with its stack, and the
+// A rank that hangs, through Coordinator: it is asked for, ended, recorded with its stack, and the
 // others go on without it; and all the times at which nobody may be judged.
 
 #include <gmock/gmock.h>

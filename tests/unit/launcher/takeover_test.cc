@@ -340,7 +340,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
 }
 
 TEST_F(Takeover, NoPartStartsInTheFirstTermEitherOnceAWorldExisted) {
-  MembershipOptions options = World::Options(1, true);
+  CoordinatorOptions options = World::Options(1, true);
   options.term = 1;
   world = std::make_unique<World>(options);
   world->Order({0, 1}, 2, 1);

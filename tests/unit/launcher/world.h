@@ -1,6 +1,6 @@
 #pragma once
 
-// A Membership with a few workers and a clock, and verbs for what happens to them: so that a test
+// A Coordinator with a few workers and a clock, and verbs for what happens to them: so that a test
 // reads as the story it tells. Workers are numbered from 0; worker i is Pod "uid-i" on node
 // "node-i", its connection is 100 + i.
 
@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "common/control/pod_contract.h"
-#include "worker/launcher/membership.h"
+#include "worker/launcher/coordinator.h"
 
 namespace ringmaster::launcher {
 
 using namespace std::chrono_literals;
 
 struct World {
-  static MembershipOptions Options(int slots, bool managed, int start_attempts = 1) {
-    MembershipOptions options;
+  static CoordinatorOptions Options(int slots, bool managed, int start_attempts = 1) {
+    CoordinatorOptions options;
     options.term = 3;
     options.job_uid = "job";
     options.agent_token = "token";
@@ -33,7 +33,7 @@ struct World {
   explicit World(int slots = 1, bool managed = true, int start_attempts = 1)
       : World(Options(slots, managed, start_attempts)) {}
 
-  explicit World(const MembershipOptions& chosen) : options(chosen), membership(chosen) {
+  explicit World(const CoordinatorOptions& chosen) : options(chosen), membership(chosen) {
     slots_of_hello = chosen.slots;
     Take(membership.OnMpiVersion(now, "4.1.4"));
   }
@@ -242,15 +242,15 @@ struct World {
   std::unique_ptr<Finish> Verdict() const { return std::make_unique<Finish>(All<Finish>().at(0)); }
   control::LauncherPhase phase() const { return membership.phase(); }
 
-  Membership::Time now{std::chrono::hours(1)};
+  Clock::Time now{std::chrono::hours(1)};
   int64_t generation = 0;
   int slots_of_hello = 1;
   bool wants_checkpoint = false;  // orders do
   bool loads = true;              // ranks say RankReady with AgentReady
   std::map<int, ConnectionId> connections;
   std::map<std::pair<int, int>, std::string> starts;  // by worker and slot
-  MembershipOptions options;
-  Membership membership;
+  CoordinatorOptions options;
+  Coordinator membership;
   Actions actions;
   StartMpirun last_start;
 };

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/launcher/adoption.h"
 #include "worker/launcher/recovery_watch.h"
+#include "worker/launcher/takeover.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -129,20 +129,20 @@ TEST(SmallestCover, DropsTheFewestYoungestFirst) {
   for (const Case& c : cases) EXPECT_EQ(SmallestCover(c.pairs), c.cover) << c.what;
 }
 
-TEST(Adoption, TakesTheHighestEpochReported) {
-  Adoption adoption;
-  adoption.Report("a", {{1, 4}, {Of("a"), Of("b")}, {"1"}});
-  adoption.Report("c", {{1, 3}, {Of("a"), Of("b"), Of("c")}, {"1"}});
+TEST(TakeoverReports, TakesTheHighestEpochReported) {
+  launcher::Takeover takeover;
+  takeover.Report("a", {{1, 4}, {Of("a"), Of("b")}, {"1"}});
+  takeover.Report("c", {{1, 3}, {Of("a"), Of("b"), Of("c")}, {"1"}});
 
-  EXPECT_EQ(adoption.newest(), (control::Epoch{1, 4}));
-  EXPECT_EQ(adoption.epoch(), (control::Epoch{1, 4}));
-  EXPECT_EQ(adoption.Runs(Of("a")), true);
-  EXPECT_EQ(adoption.Runs(Of("a", 0, "2")), false);
-  EXPECT_EQ(adoption.Runs(Of("b")), std::nullopt);
-  EXPECT_FALSE(adoption.StartedEverywhere());
+  EXPECT_EQ(takeover.newest(), (control::Epoch{1, 4}));
+  EXPECT_EQ(takeover.epoch(), (control::Epoch{1, 4}));
+  EXPECT_EQ(takeover.Runs(Of("a")), true);
+  EXPECT_EQ(takeover.Runs(Of("a", 0, "2")), false);
+  EXPECT_EQ(takeover.Runs(Of("b")), std::nullopt);
+  EXPECT_FALSE(takeover.StartedEverywhere());
 
-  adoption.Report("b", {{1, 4}, {Of("a"), Of("b")}, {"1"}});
-  EXPECT_TRUE(adoption.StartedEverywhere());
+  takeover.Report("b", {{1, 4}, {Of("a"), Of("b")}, {"1"}});
+  EXPECT_TRUE(takeover.StartedEverywhere());
 }
 
 TEST(RecoveryWatch, MeasuresFromTheFirstLossToTheFirstStep) {
@@ -192,7 +192,7 @@ TEST(RecoveryWatch, AProgramThatBeginsAnewHadRunForAWhileAndLosesNoSteps) {
   EXPECT_EQ(watch.last()->steps_lost, 0);
 }
 
-TEST(WhoHoldsUp, PairsThenTheSilentFewThenTheYoungest) {
+TEST(FindCulprits, PairsThenTheSilentFewThenTheYoungest) {
   using Peers = std::map<int, int>;
   struct Case {
     const char* what;
@@ -213,7 +213,7 @@ TEST(WhoHoldsUp, PairsThenTheSilentFewThenTheYoungest) {
       {"a peer that is none", 2, {{0, 7}, {1, 1}}, {}, {1}, false},
   };
   for (const Case& c : cases) {
-    const Blame blame = WhoHoldsUp(c.size, c.peers, c.done);
+    const Blame blame = FindCulprits(c.size, c.peers, c.done);
     EXPECT_EQ(blame.ranks, c.ranks) << c.what;
     EXPECT_EQ(blame.stalled, c.stalled) << c.what;
   }

@@ -1,4 +1,4 @@
-#include "worker/launcher/safekeeping.h"
+#include "worker/launcher/checkpoint_tracker.h"
 
 #include <algorithm>
 
@@ -20,16 +20,17 @@ bool SpeaksAsMember(const OfRank& said, const std::string& pod_uid, const contro
 
 }  // namespace
 
-bool Safekeeping::Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
-                         const control::Epoch& epoch, const std::vector<control::Member>& members) {
+bool CheckpointTracker::Grants(const control::CheckpointWritten& written,
+                               const std::string& pod_uid, const control::Epoch& epoch,
+                               const std::vector<control::Member>& members) {
   if (!SpeaksAsMember(written, pod_uid, epoch, members)) return false;
   const int slot = members[static_cast<std::size_t>(written.rank)].slot;
   granted_[{pod_uid, slot}] = written;
   return true;
 }
 
-void Safekeeping::Completed(Time now, const std::string& pod_uid,
-                            const control::CheckpointDone& done) {
+void CheckpointTracker::Completed(Time now, const std::string& pod_uid,
+                                  const control::CheckpointDone& done) {
   const bool granted = std::ranges::any_of(granted_, [&](const auto& entry) {
     const auto& [to, grant] = entry;
     return to.first == pod_uid && grant.epoch == done.epoch && grant.rank == done.rank &&
@@ -38,15 +39,15 @@ void Safekeeping::Completed(Time now, const std::string& pod_uid,
   if (granted) NoteDone(now, done);
 }
 
-void Safekeeping::CompletedBefore(Time now, const std::string& pod_uid,
-                                  const control::CheckpointDone& done,
-                                  const std::vector<control::Member>& members) {
+void CheckpointTracker::CompletedBefore(Time now, const std::string& pod_uid,
+                                        const control::CheckpointDone& done,
+                                        const std::vector<control::Member>& members) {
   const bool of_member = std::ranges::any_of(
       members, [&](const control::Member& member) { return member.pod_uid == pod_uid; });
   if (of_member) NoteDone(now, done);
 }
 
-void Safekeeping::NoteDone(Time now, const control::CheckpointDone& done) {
+void CheckpointTracker::NoteDone(Time now, const control::CheckpointDone& done) {
   const bool news = !newest_ || newest_->epoch < done.epoch ||
                     (newest_->epoch == done.epoch && newest_->step < done.step);
   if (news && done.step > 0) {
@@ -54,8 +55,9 @@ void Safekeeping::NoteDone(Time now, const control::CheckpointDone& done) {
   }
 }
 
-void Safekeeping::Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
-                        const control::Epoch& epoch, const std::vector<control::Member>& members) {
+void CheckpointTracker::Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
+                              const control::Epoch& epoch,
+                              const std::vector<control::Member>& members) {
   if (began.rank != 0 || !SpeaksAsMember(began, pod_uid, epoch, members)) return;
   // One that this world, or a later one, has completed is newer.
   const bool first = !newest_ || newest_->epoch < began.epoch;
@@ -69,7 +71,7 @@ void Safekeeping::Began(Time now, const control::RankBegan& began, const std::st
                 began.beginning.message.substr(0, kMostBeginningBytes)};
 }
 
-bool Safekeeping::AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step) {
+bool CheckpointTracker::AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step) {
   if (!wanted) {
     wanted_step_.reset();
     asked_ = {};
@@ -83,8 +85,8 @@ bool Safekeeping::AskNow(Time now, bool wanted, const control::Epoch& epoch, int
   return true;
 }
 
-void Safekeeping::Protection(const std::string& pod_uid, const std::string& pod,
-                             const control::RankProtection& protection) {
+void CheckpointTracker::Protection(const std::string& pod_uid, const std::string& pod,
+                                   const control::RankProtection& protection) {
   const std::tuple key(pod_uid, protection.slot, protection.what);
   if (protection.fault.empty()) {
     faults_.erase(key);
@@ -93,7 +95,7 @@ void Safekeeping::Protection(const std::string& pod_uid, const std::string& pod,
   }
 }
 
-void Safekeeping::Forget(const std::string& pod_uid, int slot) {
+void CheckpointTracker::Forget(const std::string& pod_uid, int slot) {
   std::erase_if(granted_, [&](const auto& entry) {
     return entry.first.first == pod_uid && (slot < 0 || entry.first.second == slot);
   });
@@ -102,14 +104,14 @@ void Safekeeping::Forget(const std::string& pod_uid, int slot) {
   });
 }
 
-std::optional<control::CheckpointReport> Safekeeping::Newest(Time now) const {
+std::optional<control::CheckpointReport> CheckpointTracker::Newest(Time now) const {
   if (!newest_) return std::nullopt;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - newest_->at);
   return control::CheckpointReport{newest_->epoch, newest_->step, std::max<int64_t>(0, age.count()),
                                    newest_->bytes};
 }
 
-std::vector<control::ProtectionFault> Safekeeping::Faults() const {
+std::vector<control::ProtectionFault> CheckpointTracker::Faults() const {
   std::vector<control::ProtectionFault> faults;
   for (const auto& [key, fault] : faults_) {
     if (faults.size() < kMostFaults) faults.push_back(fault);

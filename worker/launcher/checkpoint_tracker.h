@@ -2,7 +2,7 @@
 
 // What the launcher knows of the training's kept state: whether a written checkpoint may count, the
 // newest complete one, with what training began, and what cannot be kept at present. Pure; used by
-// Membership alone.
+// a job (job.h).
 
 #include <cstdint>
 #include <map>
@@ -18,12 +18,12 @@
 
 namespace ringmaster::launcher {
 
-class Safekeeping {
+class CheckpointTracker {
  public:
   using Time = Clock::Time;
 
   // Whether a rank of `pod_uid` may complete what it has written: it is a member of the newest
-  // world, which runs, and speaks of that world. A ghost never is. Remembers what it grants.
+  // world, which runs, and speaks of that world. A fenced Pod never is. Remembers what it grants.
   bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
               const control::Epoch& epoch, const std::vector<control::Member>& members);
 

@@ -1,6 +1,6 @@
 // Who may complete a checkpoint, and what the status says of the training's kept state.
 
-#include "worker/launcher/safekeeping.h"
+#include "worker/launcher/checkpoint_tracker.h"
 
 #include <limits>
 
@@ -20,9 +20,9 @@ using control::RankProtection;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class SafekeepingTest : public testing::Test {
+class CheckpointTrackerTest : public testing::Test {
  protected:
-  SafekeepingTest() {
+  CheckpointTrackerTest() {
     world.Order({0, 1, 2}, 3, 1);
     for (const int worker : {0, 1, 2}) world.Arrive(worker);
     world.AttachAll();
@@ -46,14 +46,14 @@ class SafekeepingTest : public testing::Test {
   World world;
 };
 
-TEST_F(SafekeepingTest, AMemberOfTheRunningWorldIsGranted) {
+TEST_F(CheckpointTrackerTest, AMemberOfTheRunningWorldIsGranted) {
   world.Say(0, Written());
 
   ASSERT_EQ(world.Sent<CheckpointGrant>(0), 1);
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 1);
 }
 
-TEST_F(SafekeepingTest, AnotherEpochAnotherRankOrNoRankIsNot) {
+TEST_F(CheckpointTrackerTest, AnotherEpochAnotherRankOrNoRankIsNot) {
   CheckpointWritten old = Written();
   old.epoch.number -= 1;
   world.Say(0, old);
@@ -64,7 +64,7 @@ TEST_F(SafekeepingTest, AnotherEpochAnotherRankOrNoRankIsNot) {
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
 }
 
-TEST_F(SafekeepingTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards) {
+TEST_F(CheckpointTrackerTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards) {
   Lose(1);
   ASSERT_EQ(world.phase(), LauncherPhase::kForming);
   world.Say(0, Written());
@@ -77,7 +77,7 @@ TEST_F(SafekeepingTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards
   EXPECT_EQ(world.Sent<CheckpointGrant>(0), 1);
 }
 
-TEST_F(SafekeepingTest, AGhostIsNeverGranted) {
+TEST_F(CheckpointTrackerTest, AGhostIsNeverGranted) {
   const CheckpointWritten written = Written(1);
   Lose(1);
   world.Accept({0, 2});
@@ -87,7 +87,7 @@ TEST_F(SafekeepingTest, AGhostIsNeverGranted) {
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
 }
 
-TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
+TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_FALSE(Status().checkpoint.has_value());
   Complete(0, 500, 12'000);
   world.Pass(2000ms, {0, 1, 2});
@@ -99,7 +99,7 @@ TEST_F(SafekeepingTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_EQ(Status().checkpoint->age_millis, 2000);
 }
 
-TEST_F(SafekeepingTest, TheVerdictHasTheNewestCompleteOne) {
+TEST_F(CheckpointTrackerTest, TheVerdictHasTheNewestCompleteOne) {
   Complete(0, 500, 12'000);
   const control::Epoch epoch = world.membership.epoch();
   for (const int rank : {0, 1, 2}) {
@@ -113,7 +113,7 @@ TEST_F(SafekeepingTest, TheVerdictHasTheNewestCompleteOne) {
   EXPECT_EQ(world.Verdict()->verdict.checkpoint->bytes, 12'000);
 }
 
-TEST_F(SafekeepingTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOneAlone) {
+TEST_F(CheckpointTrackerTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOneAlone) {
   const control::Epoch epoch = world.membership.epoch();
   world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
   world.Say(0, Written(0));
@@ -129,7 +129,7 @@ TEST_F(SafekeepingTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOn
   EXPECT_EQ(Status().checkpoint->step, 500);
 }
 
-TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
   const control::Epoch epoch = world.membership.epoch();
   world.Say(1, control::RankBegan{epoch, 1, {7, "another rank's"}});
   world.Say(1, control::RankBegan{epoch, 0, {7, "another worker's"}});
@@ -143,7 +143,7 @@ TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
   EXPECT_LT(Status().beginning->message.size(), 1000U);
 }
 
-TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
   const control::Epoch epoch = world.membership.epoch();
   world.Pass(1s, {0, 1, 2});
   const control::KeptCheckpoint kept{.step = 500, .bytes = 4096, .age_millis = 60'000};
@@ -164,7 +164,7 @@ TEST_F(SafekeepingTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
   EXPECT_EQ(Status().checkpoint->step, 510);
 }
 
-TEST_F(SafekeepingTest, AnAgeThatNoClockCanHaveIsNone) {
+TEST_F(CheckpointTrackerTest, AnAgeThatNoClockCanHaveIsNone) {
   for (const int64_t age :
        {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
     world.Say(0, control::RankBegan{world.membership.epoch(),
@@ -176,7 +176,7 @@ TEST_F(SafekeepingTest, AnAgeThatNoClockCanHaveIsNone) {
   }
 }
 
-TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {
+TEST_F(CheckpointTrackerTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {
   world.wants_checkpoint = true;
   world.Order({0, 1, 2}, 3, 1);
   world.Pass(1s, {0, 1, 2});
@@ -190,26 +190,26 @@ TEST_F(SafekeepingTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsCompl
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 1);
 
   Complete(1, 9);  // step 10 is done
-  world.Pass(Safekeeping::kAskAgain, {1, 2});
+  world.Pass(CheckpointTracker::kAskAgain, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 2) << "another one was under way";
 
   Complete(1, 11);
-  world.Pass(2 * Safekeeping::kAskAgain, {1, 2});
+  world.Pass(2 * CheckpointTracker::kAskAgain, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 3);
 }
 
-TEST_F(SafekeepingTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
+TEST_F(CheckpointTrackerTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
   Complete(0, 10);
   world.wants_checkpoint = true;
   world.Order({0, 1, 2}, 3, 1);
   world.wants_checkpoint = false;
   world.Order({0, 1, 2}, 3, 1);
-  world.Pass(2 * Safekeeping::kAskAgain, {0, 1, 2});
+  world.Pass(2 * CheckpointTracker::kAskAgain, {0, 1, 2});
 
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 0);
 }
 
-TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
+TEST_F(CheckpointTrackerTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
   Complete(0, 500);
   Lose(1);
   world.Accept({0, 2});
@@ -218,7 +218,7 @@ TEST_F(SafekeepingTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
   EXPECT_EQ(Status().checkpoint->step, 400);
 }
 
-TEST_F(SafekeepingTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
+TEST_F(CheckpointTrackerTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
   world.Say(0, RankProtection{0, "checkpoint", "no space left"});
   world.Say(1, RankProtection{0, "snapshot", "no memory"});
   ASSERT_THAT(Status().unprotected, SizeIs(2));
@@ -232,7 +232,7 @@ TEST_F(SafekeepingTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
   EXPECT_THAT(Status().unprotected, IsEmpty());
 }
 
-TEST_F(SafekeepingTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
+TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   world.Commit(0, 120);
   for (const int worker : {0, 1, 2}) world.Exit(worker, 0, 9);
   world.MpirunEnds(137);

@@ -1,10 +1,11 @@
 #pragma once
 
-// What Membership is told once, and what it asks for: values only. launcher.h carries the actions
+// What Coordinator is told once, and what it asks for: values only. launcher.h carries the actions
 // out; tests compare them.
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,14 +18,14 @@ namespace ringmaster::launcher {
 
 using ConnectionId = int64_t;
 
-struct MembershipOptions {
+struct CoordinatorOptions {
   int64_t term = 0;
   std::string job_uid;
   std::string agent_token;
   int slots = 1;        // per worker
   bool managed = true;  // LaunchSpec::IsManagedTrainer
 
-  std::chrono::milliseconds heartbeat{100};      // with few workers (Membership::Heartbeat)
+  std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member
   std::chrono::milliseconds redial_within{150};  // after its connection broke
   std::chrono::milliseconds late_tick{
@@ -120,6 +121,14 @@ struct Finish {
 using Action = std::variant<SendTo, SendToAll, Refuse, Drop, StartMpirun, StopMpirun, Probe, Print,
                             Record, Finish>;
 using Actions = std::vector<Action>;
+
+// Why a job fails.
+struct Failure {
+  std::string reason;
+  std::string message;
+  int exit_code = 1;
+  std::optional<control::RankExit> first{};  // the end that is to blame
+};
 
 struct MpirunExit {
   int exit_code = -1;

@@ -1,0 +1,48 @@
+#pragma once
+
+// The ranks that train together: an epoch and its members, by rank. A value: another world replaces
+// it whole. Only Load() completes it, while the processes that mpirun has started are still
+// loading.
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::launcher {
+
+class CurrentWorld {
+ public:
+  CurrentWorld() = default;
+  // `members` are in the order of their ranks, from 0.
+  CurrentWorld(control::Epoch epoch, std::vector<control::Member> members);
+
+  const control::Epoch& epoch() const { return epoch_; }
+  const std::vector<control::Member>& members() const { return members_; }
+  const std::set<std::string>& pods() const { return pods_; }
+  int size() const { return static_cast<int>(members_.size()); }
+
+  bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
+  // REQUIRES: 0 <= rank < size().
+  const control::Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  // Whether there is such a rank and it runs in this Pod.
+  bool RunsIn(const std::string& pod_uid, int rank) const;
+  // Empty for a Pod that is not in this world.
+  const std::vector<int>& RanksOf(const std::string& pod_uid) const;
+  const std::map<std::string, std::vector<int>>& ranks_by_pod() const { return ranks_of_; }
+  // Null: no member runs in that slot.
+  const control::Member* At(const std::string& pod_uid, int slot) const;
+
+  // The process of this rank has loaded.
+  void Load(int rank, const std::string& start);
+
+ private:
+  control::Epoch epoch_;
+  std::vector<control::Member> members_;
+  std::set<std::string> pods_;
+  std::map<std::string, std::vector<int>> ranks_of_;
+};
+
+}  // namespace ringmaster::launcher
