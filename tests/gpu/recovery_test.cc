@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -49,19 +50,21 @@ std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
   head.dimension = 64;
   head.sampling = {.seed = 1, .rate = 0.4};
   head.learning_rate = [](int64_t) { return 0.05; };
+  PartialFcOptions options;
+  options.seed = 1;
+  options.global_batch = kBatch;
+  options.backbone = "small";
+  options.table.head = head;
+  options.table.copy_every = 10;
+  options.table.checksums = true;
+  options.table.device = MakeHeadDevice(device);
+  options.device = device;
   return MakePartialFc(SyntheticIdentities({.seed = 1,
                                             .classes = 1000,
                                             .training = 1024,
                                             .held_out = 64,
                                             .shape = {.channels = 1, .side = 16}}),
-                       {.seed = 1,
-                        .global_batch = kBatch,
-                        .backbone = "small",
-                        .table = {.head = head,
-                                  .copy_every = 10,
-                                  .checksums = true,
-                                  .device = MakeHeadDevice(device)},
-                        .device = device});
+                       std::move(options));
 }
 
 // The whole life of a member's process.
