@@ -88,20 +88,20 @@ Result<NotFinite> StepReducer::FindNotFinite(Deadline deadline,
   const Result<void> computed = compute();
   if (!computed.ok() && !error_) return computed.error();
   buckets_.Flush();
-  const int32_t mine = buckets_.FirstNotFinite();
-  std::vector<int32_t> all(static_cast<std::size_t>(size()));
+  own_not_finite_ = buckets_.FirstNotFinite();
+  all_not_finite_.resize(static_cast<std::size_t>(size()));
   if (!error_) {
-    static_cast<void>(
-        AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))));
+    static_cast<void>(AllGather(std::as_bytes(std::span(&own_not_finite_, 1)),
+                                std::as_writable_bytes(std::span(all_not_finite_))));
   }
   if (!error_) static_cast<void>(Confirm());
   if (error_) return *error_;
   NotFinite found;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] < 0) continue;
+  for (std::size_t rank = 0; rank < all_not_finite_.size(); ++rank) {
+    if (all_not_finite_[rank] < 0) continue;
     if (found.ranks++ > 0) continue;
     found.rank = static_cast<int>(rank);
-    found.parameter = all[rank];
+    found.parameter = all_not_finite_[rank];
   }
   return found;
 }

@@ -99,6 +99,10 @@ class StepReducer final : private StepCollectives {
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
   std::optional<Error> error_;  // of the first collective that failed
+  // What FindNotFinite() exchanges. A collective that failed may use it until the communicator is
+  // closed.
+  int32_t own_not_finite_ = -1;
+  std::vector<int32_t> all_not_finite_;
 };
 
 }  // namespace ringmaster::trainer
