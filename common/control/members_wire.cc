@@ -87,6 +87,11 @@ Json ByHost::Write(const std::vector<Member>& members) const {
 
 std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
   members.clear();
+  const auto most = static_cast<std::size_t>(kMaxRanks);
+  if (json.is_object()) {  // before memory is taken for them
+    const auto hosts = json.find("hosts");
+    if (hosts != json.end() && hosts->size() > most) return "has too many hosts";
+  }
   const Result<World> world = FromJson<World>(json);
   if (!world.ok()) return "expected hosts and their order: " + world.error().message;
   std::size_t count = 0;
@@ -96,10 +101,10 @@ std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
       return "has a host whose slots are wrong";
     }
     count += host.slots.size();
-    if (count > static_cast<std::size_t>(kMaxRanks)) return "has too many ranks";
+    if (count > most) return "has too many ranks";
   }
   const std::vector<int>& order = world->order;
-  if (order.size() % 2 != 0) return "has an order that is no list of pairs";
+  if (order.size() % 2 != 0) return "has an order that is not a list of pairs";
   std::vector<std::size_t> taken(world->hosts.size());
   members.reserve(count);
   for (std::size_t i = 0; i < order.size(); i += 2) {

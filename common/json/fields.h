@@ -17,8 +17,8 @@
 // A field is a truth value, a signed integer, a double, a text, seconds, another described struct,
 // or a list, map or std::optional of these. One of another shape takes a form: an object with
 // `Json Write(const T&) const` and `std::string Read(const Json&, T&) const`, which returns what is
-// wrong, or nothing. Fields that nobody described are ignored. Reading checks types and ranges and
-// never throws; the first thing wrong is returned with its path: "field 'ranks[2].slot': …".
+// wrong, or nothing. Unknown fields are ignored. Reading checks types and ranges and never throws;
+// the first thing wrong is returned with its path: "field 'ranks[2].slot': …".
 
 #include <chrono>
 #include <concepts>
@@ -68,8 +68,8 @@ class JsonWriter {
   }
   // The version that the writer speaks. A peer that says none speaks `first`.
   void Version(const char* name, int value, int /*first*/) { Field(name, value); }
-  // Fields in an object of their own that is no struct; `describe` is called with another writer or
-  // reader. Readers do without it.
+  // Fields in a nested object that is not a struct of ours; `describe` is called with the nested
+  // writer or reader. Reading: the object may be missing.
   void Inside(const char* name, const auto& describe, bool even_if_empty = true) {
     JsonWriter inner;
     describe(inner);
@@ -173,7 +173,6 @@ class JsonReader {
     } else if constexpr (requires { value.emplace_back(); }) {
       if (!json.is_array()) return findings.Note(place, "expected a list");
       value.clear();
-      value.reserve(json.size());
       for (std::size_t i = 0; i < json.size() && findings.wrong.empty(); ++i) {
         if (!Read(json[i], {&place, {}, i}, findings, value.emplace_back())) value.pop_back();
       }
@@ -217,7 +216,7 @@ class JsonReader {
 template <typename T>
 Json ToJson(const T& value) {
   if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-    return Json(value);  // the library writes a double that is no number as null
+    return Json(value);  // the library writes NaN and infinities as null
   } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
     return Json(value.count());
   } else if constexpr (requires(T & list) { list.emplace_back(); }) {

@@ -62,6 +62,12 @@ TEST(Members, ThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(refused("\"slots\":[0,1]", "\"slots\":[0,99999999999]"));
   EXPECT_TRUE(refused("\"hosts\":", "\"guests\":"));
   EXPECT_FALSE(refused("\"slots\":[0,1]", "\"slots\":[0,2]"));
+
+  std::string hosts;
+  for (int i = 0; i <= kMaxRanks; ++i) {
+    hosts += R"({"podUid":"","pod":"","node":"","address":"","slots":[],"start":"","starts":[]},)";
+  }
+  EXPECT_TRUE(refused("\"hosts\":[", "\"hosts\":[" + hosts));
 }
 
 TEST(WorldDifference, LeadsFromAnyWorldToTheNext) {
