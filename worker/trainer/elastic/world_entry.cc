@@ -1,7 +1,6 @@
 #include "worker/trainer/elastic/world_entry.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -155,12 +154,12 @@ Result<void> WorldEntry::KeepOther() {
     position_.Enter(RankPhase::kEvaluate);
     const bool complete = options_.checkpointer->KeepOther(world_, local_);
     const std::optional<StateVersion> part = options_.checkpointer->PartWritten();
-    std::array<float, 2> said{complete ? 1.0F : 0.0F, part ? 1.0F : 0.0F};
+    kept_ = {complete ? 1.0F : 0.0F, part ? 1.0F : 0.0F};
     const Result<void> summed =
-        WaitConfirmed(*communicator_, communicator_->AllReduce(said, StepDeadline()));
+        WaitConfirmed(*communicator_, communicator_->AllReduce(kept_, StepDeadline()));
     if (!summed.ok()) return summed.error().WithContext("making another job's state this job's");
-    if (said[0] > 0) return {};
-    if (part && said[1] >= static_cast<float>(world_.size))
+    if (kept_[0] > 0) return {};
+    if (part && kept_[1] >= static_cast<float>(world_.size))
       options_.checkpointer->PartsWritten(*part);
     Pause(std::max(0, attempt - kQuickLooks));
   }

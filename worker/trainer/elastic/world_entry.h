@@ -4,6 +4,7 @@
 // of them to one state, and leaves the world when it is over. Used by the session (elastic_torch/),
 // which runs the steps between.
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -94,6 +95,7 @@ class WorldEntry {
   // Shared with the membership source's thread, which sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<StateSync> sync_;             // its memory outlives what works on it
+  std::array<float, 2> kept_{};                 // likewise: what KeepOther() sums over the ranks
   std::unique_ptr<Communicator> communicator_;  // null: in no world
 };
 
