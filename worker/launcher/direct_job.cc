@@ -137,7 +137,7 @@ void DirectJob::Welcome(Worker& worker) {
     worker.told = world_.epoch();
     if (released_at_) Send(worker, control::Release{world_.epoch()});
   } else if (phase_ == LauncherPhase::kStopping) {
-    Send(worker, control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+    Send(worker, StopWorld());
   }
 }
 

@@ -315,12 +315,12 @@ void ElasticJob::Welcome(Worker& worker) {
     if (change_.switching) Send(worker, control::SwitchEpoch{world_.epoch(), Leaving(pod_uid)});
     if (released_at_) Send(worker, control::Release{world_.epoch()});
   } else if (phase_ == LauncherPhase::kStopping && member) {
-    Send(worker, control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+    Send(worker, StopWorld());
   } else if (change_.proposal && (member || change_.proposal->Contains(pod_uid))) {
     Send(worker, control::PrepareEpoch{change_.proposal->epoch()});
   }
   if (!member && !worker.stopping.empty()) {
-    Send(worker, control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+    Send(worker, StopWorld());
   }
 }
 

@@ -338,8 +338,7 @@ Actions Job::OnTerminate(Time now) {
   }
   const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
   if (!ranks_wait) {
-    SendToPods(world_.pods(),
-               control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+    SendToPods(world_.pods(), StopWorld());
   }
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   phase_ = LauncherPhase::kFinished;

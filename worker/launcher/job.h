@@ -134,6 +134,10 @@ class Job {
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
   void SendWorld(const std::optional<control::ChangeEpoch>& difference);
+  // Tells agents to end their ranks of the newest world.
+  control::StopEpoch StopWorld() const {
+    return {world_.epoch(), static_cast<int>(options_.stop_grace.count())};
+  }
   void SendHeartbeats();
   std::chrono::milliseconds Heartbeat() const;
 

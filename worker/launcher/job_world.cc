@@ -252,8 +252,7 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   phase_ = LauncherPhase::kStopping;
   last_change_ = cause;
   stop_deadline_ = now + options_.stop_within;
-  SendToPods(world_.pods(),
-             control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+  SendToPods(world_.pods(), StopWorld());
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   for (const control::Member& member : world_.members()) {
     // No rank was told of this epoch, so no agent will report one.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/control/membership.h"
+#include "worker/launcher/world_change.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -41,8 +42,7 @@ std::optional<bool> Takeover::Runs(const control::Member& member) const {
 }
 
 bool Takeover::HeardFromMost() const {
-  std::set<std::string> pods;
-  for (const control::Member& member : members_) pods.insert(member.pod_uid);
+  const std::set<std::string> pods = PodsOf(members_);
   const auto heard = std::count_if(pods.begin(), pods.end(), [&](const std::string& pod_uid) {
     return reports_.contains(pod_uid);
   });
