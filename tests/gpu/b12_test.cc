@@ -2,7 +2,6 @@
 // NCCL's calls, same ranks, sizes and memory, in alternating rounds. Two ranks on one GPU meet over
 // sockets: the bandwidths say nothing about NVLink, their ratio is what is asked for.
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <vector>
@@ -12,6 +11,7 @@
 
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "worker/bench/harness/figure.h"
 #include "worker/trainer/comm/file_store.h"
 #include "worker/trainer/comm/nccl/nccl_forming.h"
 #include "worker/trainer/gpu/cuda_device.h"
@@ -80,12 +80,6 @@ double SecondsOfOurs(Communicator& communicator, std::byte* memory, std::size_t 
   return done ? SecondsSince(begin) : -1;
 }
 
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // 0 when every size reaches the goal.
 int Compare(const World& world, const std::string& bare_folder) {
   Result<NcclApi> nccl = LoadNccl();
@@ -115,7 +109,7 @@ int Compare(const World& world, const std::string& bare_folder) {
       if (seconds < 0) return 1;
       if (round >= 0) ratios.push_back(alone / seconds);
     }
-    const double ratio = Median(ratios);
+    const double ratio = bench::Median(ratios);
     if (world.rank == 0) {
       std::printf(
           "{\"figure\":\"B12\",\"backend\":\"nccl\",\"bytes\":%zu,\"busbw_gb_s\":%.2f,"
