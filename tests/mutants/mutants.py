@@ -10,11 +10,13 @@ that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine
 
 import argparse
 import concurrent.futures
+import filecmp
 import json
 import pathlib
 import queue
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -63,10 +65,14 @@ class Tree:
     def __init__(self, folder, area):
         self.source = folder / "tree"
         self.build = folder / "build"
-        self.source.mkdir(parents=True, exist_ok=True)
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
-        subprocess.run(["rsync", "-a", "--from0", "--files-from=-", "--ignore-missing-args", f"{ROOT}/", f"{self.source}/"],
-                       input=listed, check=True)  # fmt: skip
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in listed.rstrip("\0").split("\0"):
+            file, copy = ROOT / name, self.source / name
+            # Only what differs, with a new time: what was compiled from an earlier copy is compiled again.
+            if file.is_file() and not (copy.exists() and filecmp.cmp(file, copy, shallow=False)):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+                shutil.copymode(file, copy)
         self.run("cmake", "-S", self.source, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
                  "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DRINGMASTER_TESTS=ON", *area["configure"])  # fmt: skip
         known = json.loads(self.run("ctest", "--test-dir", self.build, "--show-only=json-v1").stdout)["tests"]
@@ -122,7 +128,10 @@ def main():
     area = areas[options.side]
 
     equivalent = {tuple(known) for known in area["equivalent"]}  # (path, the line with the fault): changes nothing that can be seen
-    paths = sorted({path.relative_to(ROOT) for pattern in area["sources"] for path in ROOT.glob(pattern)})
+    found = {pattern: list(ROOT.glob(pattern)) for pattern in area["sources"]}
+    if missing := [pattern for pattern, files in found.items() if not files]:
+        raise SystemExit(f"areas.json: no file is called {', '.join(missing)}")
+    paths = sorted({path.relative_to(ROOT) for files in found.values() for path in files})
     faults = [(path, *fault) for path in paths if options.only in str(path) for fault in faults_of(ROOT / path)]
     faults = [fault for fault in faults if (str(fault[0]), fault[2].strip()) not in equivalent]
     print(f"{len(faults)} possible faults in {len(paths)} files", file=sys.stderr, flush=True)
