@@ -12,7 +12,7 @@
 namespace ringmaster::control {
 namespace {
 
-// Bytes that are no text.
+// Bytes that are not text.
 struct AsBase64 {
   Json Write(const std::string& bytes) const { return EncodeBase64(bytes); }
   std::string Read(const Json& json, std::string& bytes) const {

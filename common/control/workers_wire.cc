@@ -72,7 +72,7 @@ std::string InRows::Read(const Json& value, std::vector<DesiredWorker>& workers)
   workers.resize(rows->size());
   for (std::size_t i = 0; i < rows->size(); ++i) {
     if (!ReadRow((*rows)[i], pods->get_ref<const std::string&>(), *nodes, workers[i])) {
-      return "has a row that is none";
+      return "has a malformed row";
     }
   }
   return {};

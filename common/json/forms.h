@@ -64,7 +64,7 @@ struct AsNumber {
   std::string Read(const Json& json, T& value) const {
     const auto number = IntegerIn(json, least, most);
     if (!number || static_cast<int64_t>(static_cast<T>(*number)) != *number) {
-      return "is no number in range";
+      return "is not a number in range";
     }
     value = static_cast<T>(*number);
     return {};
@@ -79,7 +79,7 @@ struct AsPair {
 
   Json Write(const T& value) const { return {value.*first, value.*second}; }
   std::string Read(const Json& json, T& value) const {
-    if (!json.is_array() || json.size() != 2) return "is no pair of numbers";
+    if (!json.is_array() || json.size() != 2) return "is not a pair of numbers";
     std::string wrong = AsNumber().Read(json[0], value.*first);
     return wrong.empty() ? AsNumber().Read(json[1], value.*second) : wrong;
   }

@@ -11,14 +11,14 @@ namespace ringmaster {
 
 Result<Json> ParseJson(std::string_view text) {
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Error{ErrorKind::kInvalid, "the text is no JSON"};
+  if (json.is_discarded()) return Error{ErrorKind::kInvalid, "the text is not JSON"};
   return json;
 }
 
 Result<Json> ParseJsonObject(std::string_view text) {
   Result<Json> json = ParseJson(text);
   if (json.ok() && !json->is_object()) {
-    return Error{ErrorKind::kInvalid, "the text is no JSON object"};
+    return Error{ErrorKind::kInvalid, "the text is not a JSON object"};
   }
   return json;
 }

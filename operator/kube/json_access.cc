@@ -215,7 +215,7 @@ std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity) {
 Result<nlohmann::json> ParseServerJson(std::string_view text) {
   ServerJsonBuilder builder;
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
-    return Error{ErrorKind::kInvalid, "the text is no JSON"};
+    return Error{ErrorKind::kInvalid, "the text is not JSON"};
   }
   return std::move(builder).Take();
 }

@@ -224,7 +224,7 @@ Result<void> Reflector::RunWatch(const std::string& from_version, bool initial,
 
 Result<void> Reflector::HandleLine(std::string_view line, bool& initial) {
   const Result<nlohmann::json> event = kube::ParseServerJson(line);
-  if (!event.ok()) return Error{ErrorKind::kExpired, "an event is no JSON"};
+  if (!event.ok()) return Error{ErrorKind::kExpired, "an event is not JSON"};
   const std::string type = kube::GetString(*event, {"type"});
   const nlohmann::json* object = kube::Find(*event, {"object"});
   if (object == nullptr) return Error{ErrorKind::kExpired, "an event has no object"};
@@ -267,7 +267,7 @@ void Reflector::HandleObject(const std::string& type, const nlohmann::json& obje
         initial ? store_.Stage(object, *std::move(meta)) : store_.Apply(object, *std::move(meta));
   }
   if (!stored.ok()) {
-    LogWarn("An object could not be read and is left alone",
+    LogWarn("Skipped an object that could not be decoded",
             {{"resource", options_.resource.FullName()}, {"error", stored.error().message}});
   }
 }

@@ -104,7 +104,7 @@ void ElasticJob::JudgeBroken(Time now) {
   }
   if (same_world_attempts_ < options_.same_world_attempts) {
     ++same_world_attempts_;
-    LogWarn("Ranks lost each other and nobody is lost", {{"epoch", world_.epoch().number}});
+    LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
     return Form(now);
   }
   const Blame blame = FindCulprits(world_.size(), change_.BrokenPeers(), done_);
@@ -283,7 +283,7 @@ void ElasticJob::StartProposal(Time now) {
   for (const std::string& pod_uid : before) {
     const Worker& worker = workers_.At(pod_uid);
     if (worker.stopping.empty()) continue;
-    Send(worker, control::StopEpoch{world_.epoch(), static_cast<int>(options_.stop_grace.count())});
+    Send(worker, StopWorld());
   }
 }
 

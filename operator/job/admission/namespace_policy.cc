@@ -83,7 +83,7 @@ Result<NamespacePolicy> NamespacePolicy::Parse(std::string_view text) {
   const Result<json> document = ParseJson(text);
   if (!document.ok() || !document->is_object()) {
     return Error{ErrorKind::kInvalid,
-                 "is no JSON object; write for example "
+                 "is not a JSON object; write for example "
                  R"({"namespaces": {"team-a": {"hostNetwork": true}}})"};
   }
   for (const auto& [key, value] : document->items()) {

@@ -43,11 +43,11 @@ TEST(AuditLine, SaysWhatIsWrong) {
     const char* says;
   };
   const Case cases[] = {
-      {"", "no JSON"},
-      {"\xff\xfe", "no JSON"},
-      {"[]", "no JSON object"},
+      {"", "not JSON"},
+      {"\xff\xfe", "not JSON"},
+      {"[]", "not a JSON object"},
       {"{}", "missing"},
-      {"7", "no JSON object"},
+      {"7", "not a JSON object"},
       {R"({"world":7})", "expected an object"},
       {world + R"("12"}})", "checksum"},
       {world + R"("-00000000000000f"}})", "checksum"},
@@ -65,7 +65,7 @@ TEST(AuditLine, SaysWhatIsWrong) {
       {R"({"begun":{"step":1,"epoch":[1,1],"rank":9999999,"samples":[0,1]}})", "rank"},
       {R"({"begun":{"step":1,"epoch":[1,1],"rank":0,"samples":[3,1]}})", "samples"},
       {R"({"begun":{"step":1,"epoch":[1,1],"rank":0,"samples":["0",1]}})", "samples"},
-      {std::string(100'000, '['), "no JSON"},
+      {std::string(100'000, '['), "not JSON"},
       {std::string(kMaxLineBytes + 1, ' '), "too long"},
   };
 

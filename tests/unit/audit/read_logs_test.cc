@@ -82,8 +82,8 @@ TEST(ReadLogs, NamesFileAndLineOfGarbage) {
     const char* says;
   };
   const Case cases[] = {
-      {Lines({kWorld, "garbage", kApplied}), "a.jsonl:2: the text is no JSON"},
-      {Lines({kWorld, ""}), "a.jsonl:2: the text is no JSON"},
+      {Lines({kWorld, "garbage", kApplied}), "a.jsonl:2: the text is not JSON"},
+      {Lines({kWorld, ""}), "a.jsonl:2: the text is not JSON"},
       {Lines({kWorld}) + std::string(kMaxLineBytes + 10, 'x') + "\n", "a.jsonl:2: the line is too"},
       {Lines({kBegun}), "a.jsonl:1: a step before any world"},
       {Lines({kWorld, kApplied}), "a.jsonl:2: rank 0 of epoch 1.1 applied step 1 without"},

@@ -92,10 +92,10 @@ TEST(Messages, NameWhatIsWrong) {
     const char* error;
   };
   const Case cases[] = {
-      {"", "no JSON"},
-      {"{", "no JSON"},
-      {"null", "no JSON object"},
-      {"[1]", "no JSON object"},
+      {"", "not JSON"},
+      {"{", "not JSON"},
+      {"null", "not a JSON object"},
+      {"[1]", "not a JSON object"},
       {"{}", "field 'type'"},
       {R"({"type":7})", "field 'type'"},
       {R"({"type":"Reboot"})", "unknown type 'Reboot'"},

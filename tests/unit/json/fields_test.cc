@@ -129,7 +129,7 @@ TEST(Fields, ANumberThatIsNoneIsNull) {
 
 TEST(Fields, WhatIsWrongIsNamedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
-      {"[]", "the text is no JSON object"},
+      {"[]", "the text is not a JSON object"},
       {"{}", "field 'count': is missing"},
       {R"({"count":1.5})", "field 'count': expected an integer"},
       {R"({"count":null})", "field 'count': expected an integer"},
@@ -142,9 +142,9 @@ TEST(Fields, WhatIsWrongIsNamedWithItsPlace) {
       {R"({"count":1,"parts":[{"slot":1},7]})", "field 'parts[1]': expected an object"},
       {R"({"count":1,"parts":[{"slot":-2147483649}]})", "field 'parts[0].slot': is out of range"},
       {R"({"count":1,"parts":[{"slot":1,"pair":[1,-1]}]})",
-       "field 'parts[0].pair': is no number in range"},
+       "field 'parts[0].pair': is not a number in range"},
       {R"({"count":1,"parts":[{"slot":1,"pair":[1]}]})",
-       "field 'parts[0].pair': is no pair of numbers"},
+       "field 'parts[0].pair': is not a pair of numbers"},
       {R"({"count":1,"sizes":[]})", "field 'sizes': expected an object"},
       {R"({"count":1,"sizes":{"a":"1"}})", "field 'sizes.a': expected an integer"},
       {R"({"count":1,"last":{}})", "field 'last.slot': is missing"},
@@ -180,9 +180,9 @@ TEST(Fields, ANumberIsTakenWithinItsRangeAndTypeAlone) {
 
   EXPECT_EQ(AsNumber().Read(Json(127), small), "");
   EXPECT_EQ(small, 127);
-  EXPECT_EQ(AsNumber().Read(Json(128), small), "is no number in range");
-  EXPECT_EQ((AsNumber{.least = 2}.Read(Json(1), small)), "is no number in range");
-  EXPECT_EQ(AsNumber().Read(Json(-1), small), "is no number in range");
+  EXPECT_EQ(AsNumber().Read(Json(128), small), "is not a number in range");
+  EXPECT_EQ((AsNumber{.least = 2}.Read(Json(1), small)), "is not a number in range");
+  EXPECT_EQ(AsNumber().Read(Json(-1), small), "is not a number in range");
 }
 
 }  // namespace

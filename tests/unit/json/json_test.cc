@@ -13,7 +13,7 @@ TEST(Json, WhatIsNoneIsAnError) {
     EXPECT_EQ(ParseJson(bad).error().kind, ErrorKind::kInvalid) << bad;
   }
   EXPECT_TRUE(ParseJson("[1]").ok());
-  EXPECT_EQ(ParseJsonObject("[1]").error().message, "the text is no JSON object");
+  EXPECT_EQ(ParseJsonObject("[1]").error().message, "the text is not a JSON object");
   EXPECT_TRUE(ParseJsonObject("{}").ok());
 }
 

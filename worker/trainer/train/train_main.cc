@@ -146,7 +146,7 @@ std::shared_ptr<Position> MakePosition() {
   const char* page = std::getenv(control::kEnvPositionPage);
   if (page == nullptr) return position;
   if (Result<void> opened = position->Open(page); !opened.ok()) {
-    LogWarn("Says nowhere where it stands", {{"reason", opened.error().message}});
+    LogWarn("Position reporting is off", {{"reason", opened.error().message}});
   }
   return position;
 }

@@ -61,7 +61,7 @@ TEST(NamespacePolicy, AMistakeIsNamedByItsPath) {
       {R"({"default": []})", "default is not an object"},
       {R"({"namespaces": []})", "namespaces is not one of"},
       {R"({"team-a": {}})", "team-a is not one of"},
-      {"namespaces: {}", "is no JSON object"},
+      {"namespaces: {}", "is not a JSON object"},
   };
   for (const auto& row : table) {
     const auto policy = NamespacePolicy::Parse(row.text);

@@ -34,14 +34,14 @@ TEST(MembershipSchedule, RefusesWhatCannotBeReplayedWithFileAndLine) {
     const char* says;
   };
   const std::vector<Case> cases = {
-      {"{\"steps\":[5,9]", "no JSON"},
-      {"", "no JSON"},
-      {"[]", "no JSON object"},
+      {"{\"steps\":[5,9]", "not JSON"},
+      {"", "not JSON"},
+      {"[]", "not a JSON object"},
       {R"({"epoch":[1,2],"members":["a/0/x"]})", "'steps': is missing"},
-      {R"({"steps":[5,9.5],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is no number"},
-      {R"({"steps":[5,-9],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is no number"},
+      {R"({"steps":[5,9.5],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is not a number"},
+      {R"({"steps":[5,-9],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is not a number"},
       {R"({"steps":[5,18446744073709551615],"epoch":[1,2],"members":["a/0/x"]})", "'steps'"},
-      {R"({"steps":[5,9],"epoch":[1],"members":["a/0/x"]})", "'epoch': is no pair"},
+      {R"({"steps":[5,9],"epoch":[1],"members":["a/0/x"]})", "'epoch': is not a pair"},
       {R"({"steps":[6,9],"epoch":[1,2],"members":["a/0/x"]})", "do not follow"},
       {R"({"steps":[5,4],"epoch":[1,2],"members":["a/0/x"]})", "end before they begin"},
       {R"({"steps":[5,9],"epoch":[1,1],"members":["a/0/x"]})", "not above the one before"},
