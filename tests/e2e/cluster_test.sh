@@ -260,6 +260,43 @@ test_images_are_unpacked_once() {
   check "a file that is no image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
 }
 
+# Two builds of one image: the lowest layer is the same, the one above is not.
+test_a_rebuilt_image_keeps_the_layers_it_shares() {
+  local build unpacked=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/unpacked shared tops=()
+  for build in first second; do
+    write_rebuilt_image "$build" "$work/rebuilt.tar"
+    cluster load "$work/rebuilt.tar" --name $one 2>/dev/null || fail "the $build build of an image could not be loaded"
+    shared=$(sed -n '1s/.* //p' "$unpacked/localhost_rebuilt_1/layers")
+    tops+=("$(sed -n '2s/.* //p' "$unpacked/localhost_rebuilt_1/layers")")
+    check "the layer of the $build build is there" [ "$(cat "${tops[-1]}/build")" = "$build" ]
+    check "the lowest layer is there once the $build build is loaded" [ -x "$shared/pause" ]
+  done
+  check "the layer that the first build alone had is gone" [ ! -e "${tops[0]}/build" ]
+}
+
+write_rebuilt_image() { # build archive
+  local blobs=$work/oci/blobs/sha256 config manifest layer
+  mkdir -p "$work/$1"
+  echo "$1" >"$work/$1/build"
+  tar -C "$work/$1" -cf "$work/layer" build
+  layer=$(sha256sum "$work/layer" | cut -d' ' -f1)
+  cp "$work/layer" "$blobs/$layer"
+  manifest=$(jq -r '.manifests[0].digest | ltrimstr("sha256:")' "$work/oci/index.json")
+  config=$(jq -r '.config.digest | ltrimstr("sha256:")' "$blobs/$manifest")
+  jq -c --arg layer "sha256:$layer" '.rootfs.diff_ids += [$layer]' "$blobs/$config" >"$work/config"
+  config=$(sha256sum "$work/config" | cut -d' ' -f1)
+  cp "$work/config" "$blobs/$config"
+  jq -c --arg layer "sha256:$layer" --argjson layer_size "$(stat -c %s "$work/layer")" --arg config "sha256:$config" \
+    --argjson config_size "$(stat -c %s "$work/config")" '.config.digest = $config | .config.size = $config_size
+    | .layers += [.layers[0] + {digest: $layer, size: $layer_size}]' "$blobs/$manifest" >"$work/manifest"
+  manifest=$(sha256sum "$work/manifest" | cut -d' ' -f1)
+  cp "$work/manifest" "$blobs/$manifest"
+  jq -c --arg manifest "sha256:$manifest" --argjson size "$(stat -c %s "$work/manifest")" '.manifests[0].digest = $manifest
+    | .manifests[0].size = $size | .manifests[0].annotations["org.opencontainers.image.ref.name"] = "localhost/rebuilt:1"' \
+    "$work/oci/index.json" >"$work/index.json"
+  tar -cf "$2" -C "$work/oci" oci-layout blobs -C "$work" index.json
+}
+
 every_node_has() { # image
   local node
   for node in node1 node2 node3; do

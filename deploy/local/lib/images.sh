@@ -64,6 +64,7 @@ unpack() { # archive name digest entry
   rm -rf "$STATE/thin"
   echo "$2" >"$entry/image"
   write_layers "$socket" "$entry"
+  remove_garbage "$socket" "$2"
   stop_unpacker
   echo "$3" >"$entry/digest"
 }
@@ -77,9 +78,20 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [grpc]
   address = "$1"
+# Layers that an image takes over from the one that it replaces belong to neither for a moment: nothing is collected then.
+[plugins."io.containerd.gc.v1.scheduler"]
+  startup_delay = "24h"
+  deletion_threshold = 0
+  mutation_threshold = 0
 C
   start unpacker containerd --config "$STATE/unpack.toml"
   wait_until 20 unpacker "containerd, to unpack the image" ctr --address "$1" version
+}
+
+# The layers that a replaced image alone had. containerd collects at once when an image's removal asks it to wait for that.
+remove_garbage() { # socket name
+  ctr --address "$1" --namespace k8s.io image tag --force "$2" "$2-collect" >/dev/null
+  ctr --address "$1" --namespace k8s.io image rm --sync "$2-collect" >/dev/null
 }
 
 stop_unpacker() {
