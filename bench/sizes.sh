@@ -12,6 +12,6 @@ echo "operator image: $operator bytes compressed"
 echo "worker image:   $worker bytes compressed (Debian 13, without CUDA)"
 jq -cn --argjson crd "$crd" --argjson operator "$operator" --argjson worker "$worker" '{
   figure: "B14", value: ($worker / 1e6 | . * 10 | round / 10), unit: "MB, worker image without CUDA, compressed", reference: null,
-  goal: "CRD < 200 kB, operator <= 40 MB, worker <= 250 MB",
-  holds: ($crd < 200000 and $operator <= 40e6 and $worker <= 250e6),
+  goal: "CRD < 200 kB, operator <= 10 MB, worker <= 230 MB",
+  holds: ($crd < 200000 and $operator <= 10e6 and $worker <= 230e6),
   crd_bytes: $crd, operator_mb: ($operator / 1e6 | . * 10 | round / 10), worker_mb: ($worker / 1e6 | . * 10 | round / 10)}'
