@@ -32,7 +32,7 @@ void ElasticJob::AdvanceWorld(Time now) {
   }
   if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
   if (phase_ == LauncherPhase::kPaused) {
-    const std::vector<Member> next = Next(now);
+    const std::vector<Member> next = Next(now, change_.orderly);
     if (PauseReason(next) != change_.pause_reason || NobodyIsLeft(next)) Form(now);
     return;
   }
@@ -192,9 +192,13 @@ bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
                      [&](const std::string& pod_uid) { return KnownDead(pod_uid); });
 }
 
+// Leavers go only after every rank has stopped: where a loss forces the change, whoever stays may
+// hang, and a leaver's state may be the only one that goes on.
 void ElasticJob::Form(Time now) {
+  const bool orderly = change_.orderly || change_.EveryoneAtBoundary(done_, world_.size());
   change_ = {};
-  const std::vector<Member> next = Next(now);
+  change_.orderly = orderly;
+  const std::vector<Member> next = Next(now, orderly);
   if (NobodyIsLeft(next)) return Stop(now, "all members were lost");
   change_.pause_reason = PauseReason(next);
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;

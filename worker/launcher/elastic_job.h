@@ -114,7 +114,7 @@ class ElasticJob final : public Job {
                                        const std::vector<control::Member>& survivors) const;
   bool SomebodyMayJoin() const;
   std::vector<std::string> BuildsOf(const std::vector<control::Member>& members) const;
-  std::vector<control::Member> Next(Time now) const;
+  std::vector<control::Member> Next(Time now, bool leavers_go) const;
   bool ChangeWanted(Time now) const;
 
   // Ranks that hang or are slow (elastic_stall.cc).

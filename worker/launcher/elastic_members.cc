@@ -106,12 +106,12 @@ std::vector<std::string> ElasticJob::BuildsOf(const std::vector<Member>& members
   return builds;
 }
 
-std::vector<Member> ElasticJob::Next(Time now) const {
+std::vector<Member> ElasticJob::Next(Time now, bool leavers_go) const {
   std::vector<Member> survivors = Survivors();
   std::vector<Member> joiners = Joiners(now, survivors);
   NextWorldInput input{std::move(survivors), {}, stateful_, std::move(joiners)};
   for (const std::string& pod_uid : world_.pods()) {
-    if (Leaving(pod_uid)) input.leavers.insert(pod_uid);
+    if (leavers_go && Leaving(pod_uid)) input.leavers.insert(pod_uid);
   }
   return NextWorld(std::move(input));
 }
@@ -123,7 +123,7 @@ bool ElasticJob::ChangeWanted(Time now) const {
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),
                                   [&](const std::string& pod_uid) { return Leaving(pod_uid); });
   if (!leaves && !SomebodyMayJoin()) return false;
-  const std::vector<Member> next = Next(now);
+  const std::vector<Member> next = Next(now, /*leavers_go=*/true);
   std::set<MemberId> present;
   for (const Member& member : world_.members()) present.insert(IdOf(member));
   Time oldest = now;

@@ -22,6 +22,7 @@ struct EpochChange {
   Time prepared_at{};                // the proposal
   std::string pause_reason;          // why the next world cannot start
   bool switching = false;            // SwitchEpoch was sent
+  bool orderly = false;              // every rank of this world has stopped after the same step
   std::set<int> at_boundary;         // ranks
   std::optional<Time> first_at_boundary;
   std::map<int, control::RankBroken> broken;  // by rank

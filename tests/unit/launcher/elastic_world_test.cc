@@ -794,6 +794,46 @@ TEST_F(ElasticWorld, LeaversStayUntilSomebodyElseHasTheState) {
   EXPECT_EQ(world->Sent<control::StopEpoch>(0), 1);
 }
 
+TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
+  Run(3);
+  world->Order({0, 1}, 2, 1);
+  world->Exit(1, 0, 9);
+  world->Accept({0, 2});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 2));
+  world->Commit(0, 12);
+  world->AllAtBoundary(13);
+
+  world->Accept({0, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
+// The rank that was to stay hangs, so the world that the loss forces never makes a step.
+TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
+  Run(3);
+  world->Order({0, 1}, 2, 1);
+  world->Exit(1, 0, 9);
+  world->Accept({0, 2});
+  world->Exit(0, 0, 9);
+
+  world->Accept({0, 2});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(2));
+}
+
+TEST_F(ElasticWorld, ALossWhileALeaverGoesDoesNotKeepIt) {
+  Run(3);
+  world->Order({0, 1}, 2, 1);
+  world->AllAtBoundary(30);
+  ASSERT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Exit(1, 0, 9);
+
+  world->Accept({0, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
 TEST_F(ElasticWorld, NoWorkersWantedEndsTheWorld) {
   Run(2);
   world->Order({}, 0, 0);
