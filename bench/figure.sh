@@ -45,7 +45,7 @@ measure() { # options of the figure...
     B14) "$here/sizes.sh" "$@" ;;
     B15)
       worker_programs figure-b15 ringmaster-launcher
-      "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
+      "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/app/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
     accuracy) "$here/accuracy/accuracy.sh" "$@" ;;
     *) die "no such figure here; bench/README.md lists them" ;;
   esac

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "worker/launcher/coordinator.h"
+#include "worker/launcher/coordinator/coordinator.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/control/launcher_api.h"
-#include "worker/launcher/status_size.h"
+#include "worker/launcher/server/status_size.h"
 
 namespace ringmaster::transcripts {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "tests/transcripts/transcript.h"
 #include "worker/agent/slots/slots.h"
-#include "worker/launcher/coordinator.h"
+#include "worker/launcher/coordinator/coordinator.h"
 
 namespace ringmaster::transcripts {
 

@@ -11,7 +11,7 @@
 #include "common/control/tls.h"
 #include "tests/builders/job_builder.h"
 #include "tests/fakes/eventually.h"
-#include "worker/launcher/api_server.h"
+#include "worker/launcher/server/api_server.h"
 
 namespace ringmaster::job {
 namespace {

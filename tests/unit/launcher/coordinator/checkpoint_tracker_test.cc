@@ -1,0 +1,251 @@
+// Who may complete a checkpoint, and what the status says of the training's kept state.
+
+#include "worker/launcher/model/checkpoint_tracker.h"
+
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::CheckpointDone;
+using control::CheckpointGrant;
+using control::CheckpointWritten;
+using control::LauncherPhase;
+using control::RankProtection;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class CheckpointTrackerTest : public testing::Test {
+ protected:
+  CheckpointTrackerTest() {
+    world.Order({0, 1, 2}, 3, 1);
+    for (const int worker : {0, 1, 2}) world.Arrive(worker);
+    world.AttachAll();
+    world.Commit(0, 10);
+  }
+  CheckpointWritten Written(int rank = 0) const {
+    return {world.membership.epoch(), rank, 500, 0, 4096, "00ff"};
+  }
+  void Lose(int worker) {
+    world.Close(worker);
+    world.Take(world.membership.OnProbe(world.now, World::Uid(worker), true));
+  }
+  // Rank 0's checkpoint of a step is granted and complete; its Pod is a worker's.
+  void Complete(int worker, int64_t step, int64_t bytes = 0) {
+    const control::Epoch epoch = world.membership.epoch();
+    world.Say(worker, CheckpointWritten{epoch, 0, step, 0, 4096, "00ff"});
+    world.Say(worker, CheckpointDone{epoch, 0, step, bytes});
+  }
+  control::LauncherStatus Status() const { return world.membership.Status(world.now); }
+
+  World world;
+};
+
+TEST_F(CheckpointTrackerTest, AMemberOfTheRunningWorldIsGranted) {
+  world.Say(0, Written());
+
+  ASSERT_EQ(world.Sent<CheckpointGrant>(0), 1);
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 1);
+}
+
+TEST_F(CheckpointTrackerTest, AnotherEpochAnotherRankOrNoRankIsNot) {
+  CheckpointWritten old = Written();
+  old.epoch.number -= 1;
+  world.Say(0, old);
+  world.Say(1, Written(0));
+  world.Say(0, Written(7));
+  world.Say(0, Written(-1));
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+}
+
+TEST_F(CheckpointTrackerTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards) {
+  Lose(1);
+  ASSERT_EQ(world.phase(), LauncherPhase::kForming);
+  world.Say(0, Written());
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+
+  world.Accept({0, 2});
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Say(0, Written());
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(0), 1);
+}
+
+TEST_F(CheckpointTrackerTest, AGhostIsNeverGranted) {
+  const CheckpointWritten written = Written(1);
+  Lose(1);
+  world.Accept({0, 2});
+  world.Dial(1, 900);
+  world.Take(world.membership.OnMessage(world.now, 900, written));
+
+  EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
+}
+
+TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
+  EXPECT_FALSE(Status().checkpoint.has_value());
+  Complete(0, 500, 12'000);
+  world.Pass(2000ms, {0, 1, 2});
+  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // after a Welcome
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+  EXPECT_EQ(Status().checkpoint->bytes, 12'000);
+  EXPECT_EQ(Status().checkpoint->age_millis, 2000);
+}
+
+TEST_F(CheckpointTrackerTest, TheVerdictHasTheNewestCompleteOne) {
+  Complete(0, 500, 12'000);
+  const control::Epoch epoch = world.membership.epoch();
+  for (const int rank : {0, 1, 2}) {
+    world.Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = true});
+  }
+  world.Take(world.membership.OnTerminate(world.now));
+
+  ASSERT_TRUE(world.Decided());
+  ASSERT_TRUE(world.Verdict()->verdict.checkpoint.has_value());
+  EXPECT_EQ(world.Verdict()->verdict.checkpoint->step, 500);
+  EXPECT_EQ(world.Verdict()->verdict.checkpoint->bytes, 12'000);
+}
+
+TEST_F(CheckpointTrackerTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAndThatOneAlone) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
+  world.Say(0, Written(0));
+  world.Say(1, CheckpointDone{epoch, 0, 500});  // another worker's Pod
+  world.Say(1, CheckpointDone{epoch, 1, 500});
+  world.Say(0, CheckpointDone{epoch, 0, 501});  // another step
+  world.Say(0, CheckpointDone{{epoch.term, epoch.number + 1}, 0, 500});
+  EXPECT_FALSE(Status().checkpoint.has_value());
+
+  world.Say(0, CheckpointDone{epoch, 0, 500});
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+}
+
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Say(1, control::RankBegan{epoch, 1, {7, "another rank's"}});
+  world.Say(1, control::RankBegan{epoch, 0, {7, "another worker's"}});
+  world.Say(0, control::RankBegan{{epoch.term, epoch.number + 1}, 0, {7, "another world's"}});
+  EXPECT_FALSE(Status().beginning.has_value());
+
+  world.Say(0, control::RankBegan{epoch, 0, {500, std::string(10'000, 'x')}});
+
+  ASSERT_TRUE(Status().beginning.has_value());
+  EXPECT_EQ(Status().beginning->step, 500);
+  EXPECT_LT(Status().beginning->message.size(), 1000U);
+}
+
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
+  const control::Epoch epoch = world.membership.epoch();
+  world.Pass(1s, {0, 1, 2});
+  const control::KeptCheckpoint kept{.step = 500, .bytes = 4096, .age_millis = 60'000};
+  world.Say(1, control::RankBegan{epoch, 1, {500, ""}, kept});
+  world.Say(0, control::RankBegan{{epoch.term, epoch.number + 1}, 0, {500, ""}, kept});
+  EXPECT_FALSE(Status().checkpoint.has_value());
+
+  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});
+
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->step, 500);
+  EXPECT_EQ(Status().checkpoint->bytes, 4096);
+  EXPECT_EQ(Status().checkpoint->age_millis, 60'000);
+  EXPECT_FALSE(Status().beginning.has_value()) << "there is nothing to say of it";
+
+  Complete(0, 510);
+  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});  // as after every Welcome
+  EXPECT_EQ(Status().checkpoint->step, 510);
+}
+
+TEST_F(CheckpointTrackerTest, AnAgeThatNoClockCanHaveIsNone) {
+  for (const int64_t age :
+       {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    world.Say(0, control::RankBegan{world.membership.epoch(),
+                                    0,
+                                    {500, ""},
+                                    control::KeptCheckpoint{.step = 500, .age_millis = age}});
+    ASSERT_TRUE(Status().checkpoint.has_value());
+    EXPECT_GE(Status().checkpoint->age_millis, 0);
+  }
+}
+
+TEST_F(CheckpointTrackerTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneIsComplete) {
+  world.wants_checkpoint = true;
+  world.Order({0, 1, 2}, 3, 1);
+  world.Pass(1s, {0, 1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(0), 1);
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 1);
+
+  Lose(0);  // with what it was asked
+  world.Accept({1, 2});
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Pass(100ms, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 1);
+
+  Complete(1, 9);  // step 10 is done
+  world.Pass(CheckpointTracker::kAskAgain, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 2) << "another one was under way";
+
+  Complete(1, 11);
+  world.Pass(2 * CheckpointTracker::kAskAgain, {1, 2});
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 3);
+}
+
+TEST_F(CheckpointTrackerTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
+  Complete(0, 10);
+  world.wants_checkpoint = true;
+  world.Order({0, 1, 2}, 3, 1);
+  world.wants_checkpoint = false;
+  world.Order({0, 1, 2}, 3, 1);
+  world.Pass(2 * CheckpointTracker::kAskAgain, {0, 1, 2});
+
+  EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 0);
+}
+
+TEST_F(CheckpointTrackerTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
+  Complete(0, 500);
+  Lose(1);
+  world.Accept({0, 2});
+  Complete(0, 400);
+
+  EXPECT_EQ(Status().checkpoint->step, 400);
+}
+
+TEST_F(CheckpointTrackerTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
+  world.Say(0, RankProtection{0, "checkpoint", "no space left"});
+  world.Say(1, RankProtection{0, "snapshot", "no memory"});
+  ASSERT_THAT(Status().unprotected, SizeIs(2));
+  EXPECT_EQ(Status().unprotected[0].what, "checkpoint");
+  EXPECT_EQ(Status().unprotected[0].pod, "digits-worker-0");
+  EXPECT_EQ(Status().unprotected[0].message, "no space left");
+
+  world.Say(0, RankProtection{0, "checkpoint", ""});
+  world.Exit(1, 0, 9);
+
+  EXPECT_THAT(Status().unprotected, IsEmpty());
+}
+
+TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
+  world.Commit(0, 120);
+  for (const int worker : {0, 1, 2}) world.Exit(worker, 0, 9);
+  world.MpirunEnds(137);
+  for (const int worker : {0, 1, 2}) world.Reload(worker, "second");
+  world.AttachAll();
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+
+  world.Commit(0, 101);  // the first after checkpoint 100
+
+  ASSERT_TRUE(Status().last_recovery.has_value());
+  EXPECT_EQ(Status().last_recovery->steps_lost, 20);
+  EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

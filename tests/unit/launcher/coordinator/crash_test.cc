@@ -1,0 +1,244 @@
+// Ranks that are killed again and again: a program that gets no further ends with what it printed
+// last, and one that goes on between two deaths never does (crash_limit.h).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/log.h"
+#include "worker/launcher/model/crash_limit.h"
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr control::OutOfMemory kOutOfMemory{64 << 20, 64 << 20};
+
+TEST(CrashLimit, ARoundIsWhatDiesTogether) {
+  CrashLimit limit(3);
+  const Clock::Time start{1h};
+  limit.Count(start, start - 60s, false);
+  limit.Count(start + 20ms, start - 60s, false);  // of the same world
+  limit.Count(start + 30ms, {}, false);           // of an unknown age
+  EXPECT_EQ(limit.count(), 1);
+
+  limit.Count(start + 2s, start + 1s, true);
+  EXPECT_FALSE(limit.Reached());
+  limit.Count(start + 3s, start + 2s, false);
+
+  EXPECT_EQ(limit.count(), 3);
+  EXPECT_TRUE(limit.Reached());
+  EXPECT_TRUE(limit.OutOfMemory());
+}
+
+TEST(CrashLimit, OnlyAStepThatWasNeverCommittedEndsTheRow) {
+  CrashLimit limit(3);
+  limit.Committed(100);
+  limit.Count(Clock::Time{1h}, {}, true);
+  limit.Committed(100);  // adopted by the next world, and reported again
+  limit.Committed(90);   // repeated after a roll-back
+  EXPECT_EQ(limit.count(), 1);
+
+  limit.Committed(101);
+
+  EXPECT_EQ(limit.count(), 0);
+  EXPECT_FALSE(limit.OutOfMemory());
+}
+
+TEST(CrashLimit, ZeroIsNone) {
+  CrashLimit limit(0);
+  Clock::Time now{1h};
+  for (int i = 0; i < 100; ++i, now += 1s) limit.Count(now, now, true);
+  EXPECT_EQ(limit.count(), 100);
+  EXPECT_FALSE(limit.Reached());
+}
+
+class Crashes : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { InitLog("crash_test", "off", LogFormat::kText); }
+
+  void Run(int workers) {
+    everyone.clear();
+    for (int i = 0; i < workers; ++i) everyone.push_back(i);
+    world->Order(everyone, workers, 1);
+    for (const int worker : everyone) world->Arrive(worker);
+    world->AttachAll();
+    ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+    world->Pass(100ms, everyone);
+    world->Commit(0, 10);
+  }
+  void Kill(int worker, const std::optional<control::OutOfMemory>& why = std::nullopt) {
+    control::RankExited exited;
+    exited.epoch = world->membership.epoch();
+    exited.exit.start = world->starts[{worker, 0}];
+    exited.exit.signal = 9;
+    exited.exit.last_lines = {"allocating"};
+    exited.exit.out_of_memory = why;
+    world->Say(worker, exited);
+  }
+  // The rank of worker 1 of two is killed, comes back and joins again; no step is committed.
+  void KillAndComeBack(int time, const std::optional<control::OutOfMemory>& why = std::nullopt) {
+    Kill(1, why);
+    if (world->Decided()) return;
+    world->Accept({0});
+    world->now += 61s;  // longer than any slot cools down
+    world->Pass(100ms, everyone);
+    world->Reload(1, "start " + std::to_string(time));
+    world->AllAtBoundary(10);
+    world->Accept({0, 1});
+    ASSERT_EQ(world->Members().size(), 2U) << time;
+  }
+  std::string Message() { return world->membership.Status(world->now).message; }
+
+  std::unique_ptr<World> world = std::make_unique<World>();
+  std::vector<int> everyone;
+};
+
+TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
+  Run(2);
+  for (int time = 1; time <= 4; ++time) {
+    ASSERT_NO_FATAL_FAILURE(KillAndComeBack(time));
+    EXPECT_EQ(world->membership.Status(world->now).crashes, time);
+  }
+  EXPECT_THAT(Message(), AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) was killed by signal "
+                                         "9"),
+                               HasSubstr("4 times in a row"), HasSubstr("fails at 5")));
+
+  Kill(1);
+  world->Pass(500ms, everyone);
+
+  ASSERT_TRUE(world->Decided());
+  const auto finish = world->Verdict();
+  EXPECT_EQ(finish->verdict.reason, "CrashLoop");
+  EXPECT_EQ(finish->exit_code, 137);
+  EXPECT_THAT(finish->verdict.message,
+              AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) was killed by signal 9"),
+                    HasSubstr("it printed last: allocating"), HasSubstr("5 times in a row"),
+                    HasSubstr("runPolicy.restart.crashLimit")));
+  ASSERT_TRUE(finish->verdict.first_failure.has_value());
+  EXPECT_EQ(finish->verdict.first_failure->signal, 9);
+}
+
+TEST_F(Crashes, ACommittedStepInBetweenBeginsTheRowAnew) {
+  Run(2);
+  for (int time = 1; time <= 30; ++time) {
+    ASSERT_NO_FATAL_FAILURE(KillAndComeBack(time));
+    world->Commit(0, 10 + time);
+  }
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->membership.Status(world->now).failures.size(), 16U);
+  EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
+}
+
+TEST_F(Crashes, TheCommitOfAnAdoptedStepIsNone) {
+  Run(2);
+  for (int time = 1; time <= 4; ++time) {
+    ASSERT_NO_FATAL_FAILURE(KillAndComeBack(time));
+    world->Commit(0, 10);
+  }
+
+  Kill(1);
+  world->Pass(500ms, everyone);
+
+  EXPECT_TRUE(world->Decided());
+}
+
+TEST_F(Crashes, LackOfMemoryIsNamedWithWhatThereWas) {
+  Run(2);
+  for (int time = 1; time <= 4; ++time) KillAndComeBack(time, kOutOfMemory);
+  EXPECT_THAT(Message(), HasSubstr("ran out of memory: the memory limit is 64 MiB"));
+
+  Kill(1, kOutOfMemory);
+  world->Pass(500ms, everyone);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              AllOf(HasSubstr("the memory limit is 64 MiB, and at most 64 MiB were in use"),
+                    HasSubstr("raise resources.limits.memory")));
+}
+
+TEST_F(Crashes, TheOnesThatDieOfItAreNotBlamedForALackOfMemory) {
+  Run(2);
+  for (int time = 1; time <= 4; ++time) KillAndComeBack(time, kOutOfMemory);
+
+  world->Exit(0, -1, 6, 0, {"lost a peer"});
+  Kill(1, kOutOfMemory);
+  world->Pass(500ms, everyone);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.first_failure->rank, 1);
+}
+
+TEST_F(Crashes, ARankThatIsKilledWheneverItLoadsEndsTheStart) {
+  world->loads = false;
+  world->Order({0});
+  world->Arrive(0);
+  world->AttachAll();
+  for (int time = 1; time <= 5; ++time) {
+    ASSERT_FALSE(world->Decided()) << time;
+    world->starts[{0, 0}] = "start " + std::to_string(time);
+    Kill(0, kOutOfMemory);
+    EXPECT_EQ(world->membership.Status(world->now).failures.size(), static_cast<std::size_t>(time));
+    world->Pass(1s, {0});
+  }
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("printed last: allocating"));
+}
+
+TEST_F(Crashes, ARankThatCannotLoadEndsTheJobAlsoWhileAnotherWorkerIsMissing) {
+  world->loads = false;
+  world->Order({0, 1});
+  world->Arrive(0);
+  for (int time = 1; time <= 5; ++time) {
+    ASSERT_FALSE(world->Decided()) << time;
+    world->starts[{0, 0}] = "start " + std::to_string(time);
+    world->Exit(0, time == 3 ? 1 : -1, time == 3 ? 0 : 11, 0, {"no such library"});
+    world->Pass(1s, {0});
+  }
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("no such library"));
+}
+
+TEST_F(Crashes, AMachineThatTakesAllRanksAlongIsOneDeath) {
+  CoordinatorOptions options = World::Options(8, true);
+  world = std::make_unique<World>(options);
+  world->Order({0, 1}, 2, 1);
+  for (const int worker : {0, 1}) world->Arrive(worker);
+  world->AttachAll();
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  world->Pass(100ms, {0, 1});
+
+  for (int slot = 0; slot < 8; ++slot) world->Exit(1, -1, 7, slot);
+  world->Pass(3s, {0, 1});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_EQ(world->membership.Status(world->now).crashes, 1);
+}
+
+TEST_F(Crashes, AProgramOfTheUsersOwnThatRunsOutOfMemoryIsNamed) {
+  world = std::make_unique<World>(1, false);
+  Run(2);
+  control::RankExited exited;
+  exited.epoch = world->membership.epoch();
+  exited.exit.signal = 9;
+  exited.exit.out_of_memory = kOutOfMemory;
+
+  world->Say(1, exited);
+  world->Pass(2s, {0, 1});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

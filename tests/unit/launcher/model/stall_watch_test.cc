@@ -1,0 +1,300 @@
+// Who is blamed for a world that stands still, and who never is.
+
+#include "worker/launcher/model/stall_watch.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using control::RankPhase;
+using control::RankPosition;
+
+constexpr int64_t kStep = 50;  // where most tables stand
+
+RankPosition At(RankPhase phase, int64_t step = kStep, int bucket = 0) {
+  return {.entered = true,
+          .step = step,
+          .bucket = bucket,
+          .phase = phase,
+          .step_micros = 100'000,
+          .own_micros = 80'000};
+}
+
+RankPosition Stopped(RankPosition position) {
+  position.stopped = true;
+  return position;
+}
+
+RankPosition NotEntered(RankPhase phase) {
+  RankPosition position = At(phase);
+  position.entered = false;
+  return position;
+}
+
+struct Scene {
+  explicit Scene(std::chrono::milliseconds floor = 2s) : watch(floor, 1s) {}
+
+  // The ranks trained for `steps` steps of 100 ms.
+  void Trained(int ranks, int steps = 20) {
+    watch.Begin(now, ranks);
+    for (int step = 0; step < steps; ++step) {
+      for (int rank = 0; rank < ranks; ++rank) Say(rank, At(RankPhase::kCompute, step));
+      now += 100ms;
+    }
+  }
+  void Say(int rank, RankPosition position) {
+    position.rank = rank;
+    watch.Report(now, position);
+  }
+  // They all stand there, and say so, for `time`.
+  void Stand(const std::vector<RankPosition>& positions, std::chrono::milliseconds time) {
+    for (auto passed = 0ms; passed <= time; passed += 100ms) {
+      for (std::size_t i = 0; i < positions.size(); ++i) Say(static_cast<int>(i), positions[i]);
+      if (passed < time) now += 100ms;
+    }
+  }
+  std::string Blamed() const {
+    const auto judgement = watch.Judge(now);
+    if (!judgement) return "nobody";
+    std::string text;
+    for (const int rank : judgement->ranks)
+      text += (text.empty() ? "" : " ") + std::to_string(rank);
+    return text;
+  }
+
+  Clock::Time now{std::chrono::hours(1)};
+  StallWatch watch;
+};
+
+const RankPosition kReduces = At(RankPhase::kReduce);
+const RankPosition kComputes = At(RankPhase::kCompute);
+const RankPosition kLoads = At(RankPhase::kData);
+const RankPosition kDone = At(RankPhase::kDone);
+
+TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
+  struct Case {
+    const char* name;
+    std::vector<RankPosition> ranks;
+    std::chrono::milliseconds stand;
+    const char* blamed;
+  };
+  const Case cases[] = {
+      {"not before the limit", {kReduces, kComputes, kReduces}, 1900ms, "nobody"},
+      {"the one that computes", {kReduces, kComputes, kReduces}, 2000ms, "1"},
+      {"also of two", {kReduces, kComputes}, 2000ms, "1"},
+      {"the one whose data do not come", {kReduces, kReduces, kLoads}, 2000ms, "2"},
+      {"the hindmost of two that do not wait", {kComputes, kLoads, kReduces}, 2000ms, "1"},
+      {"a lower step counts for more",
+       {At(RankPhase::kUpdate, kStep - 1), kComputes, kReduces, kReduces},
+       2000ms,
+       "0"},
+      {"all compute, slowly", {kComputes, kComputes, kComputes}, 10min, "nobody"},
+      {"all load, one further on", {kLoads, kLoads, kComputes}, 10min, "nobody"},
+      {"all wait for each other", {kReduces, kReduces, kReduces}, 10min, "nobody"},
+      {"one waits for an earlier bucket",
+       {At(RankPhase::kReduce, kStep, 2), At(RankPhase::kReduce, kStep, 1),
+        At(RankPhase::kReduce, kStep, 2)},
+       2000ms,
+       "1"},
+      {"two wait for an earlier bucket: a lost connection, not a hang",
+       {At(RankPhase::kReduce, kStep, 2), At(RankPhase::kReduce, kStep, 1),
+        At(RankPhase::kReduce, kStep, 1)},
+       10min,
+       "nobody"},
+      {"one is stopped where all wait", {kReduces, Stopped(kReduces), kReduces}, 2000ms, "1"},
+      {"most are stopped", {kReduces, Stopped(kReduces), Stopped(kComputes)}, 2000ms, "1 2"},
+      {"all are stopped",
+       {Stopped(kReduces), Stopped(kReduces), Stopped(kReduces)},
+       10min,
+       "nobody"},
+      {"a few at one place together",
+       {kReduces, kComputes, kReduces, kComputes, kReduces},
+       2000ms,
+       "1 3"},
+      {"half of them at one place: not yet",
+       {kReduces, kComputes, kReduces, kComputes},
+       5900ms,
+       "nobody"},
+      {"half of them at one place: the youngest, later",
+       {kReduces, kComputes, kReduces, kComputes},
+       6000ms,
+       "3"},
+      {"one has left a world that broke",
+       {At(RankPhase::kWait), kReduces, At(RankPhase::kWait)},
+       2000ms,
+       "1"},
+      {"all have left it",
+       {At(RankPhase::kWait), At(RankPhase::kWait), At(RankPhase::kWait)},
+       10min,
+       "nobody"},
+      {"one does not come into the new world: not yet",
+       {At(RankPhase::kConnect), NotEntered(RankPhase::kCompute), At(RankPhase::kConnect)},
+       9900ms,
+       "nobody"},
+      {"one does not come into the new world",
+       {At(RankPhase::kConnect), NotEntered(RankPhase::kCompute), At(RankPhase::kConnect)},
+       10000ms,
+       "1"},
+      {"one still waits for the old world's end",
+       {At(RankPhase::kConnect), At(RankPhase::kConnect), NotEntered(RankPhase::kReduce)},
+       10000ms,
+       "2"},
+      {"all connect: what they say of each other decides",
+       {At(RankPhase::kConnect), At(RankPhase::kConnect), At(RankPhase::kConnect)},
+       10min,
+       "nobody"},
+      {"one connects while the others wait for the state",
+       {At(RankPhase::kAdopt), At(RankPhase::kConnect), At(RankPhase::kAdopt)},
+       10000ms,
+       "1"},
+      {"measuring accuracy may take long",
+       {kReduces, At(RankPhase::kEvaluate), kReduces},
+       59900ms,
+       "nobody"},
+      {"but not for ever", {kReduces, At(RankPhase::kEvaluate), kReduces}, 60000ms, "1"},
+      {"one is stopped in it",
+       {kReduces, Stopped(At(RankPhase::kEvaluate)), kReduces},
+       2000ms,
+       "1"},
+      {"all are done", {kDone, kDone, kDone}, 10min, "nobody"},
+      {"all but one are done", {kDone, kDone, kReduces}, 2000ms, "2"},
+  };
+  for (const Case& c : cases) {
+    Scene scene;
+    scene.Trained(static_cast<int>(c.ranks.size()));
+    scene.Stand(c.ranks, c.stand);
+    EXPECT_EQ(scene.Blamed(), c.blamed) << c.name;
+  }
+}
+
+TEST(StallWatch, TakesTenTimesTheMedianStepWhereThatIsLonger) {
+  Scene scene;
+  scene.Trained(2, 3);
+  for (int step = 3; step < 40; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      RankPosition position = At(RankPhase::kCompute, step);
+      position.step_micros = 500'000;
+      scene.Say(rank, position);
+    }
+  }
+  ASSERT_EQ(scene.watch.MedianStep(), 500ms);
+
+  scene.Stand({kReduces, kComputes}, 4900ms);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({kReduces, kComputes}, 100ms);
+  EXPECT_EQ(scene.Blamed(), "1");
+}
+
+TEST(StallWatch, WaitsLongerBeforeItKnowsHowLongAStepTakes) {
+  Scene scene;
+  scene.Trained(2, 1);
+  ASSERT_FALSE(scene.watch.MedianStep());
+
+  scene.Stand({At(RankPhase::kReduce, 1), At(RankPhase::kCompute, 1)}, 59900ms);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({At(RankPhase::kReduce, 1), At(RankPhase::kCompute, 1)}, 200ms);
+  EXPECT_EQ(scene.Blamed(), "1");
+}
+
+TEST(StallWatch, KeepsTheMedianOverWorlds) {
+  Scene scene;
+  scene.Trained(3);
+  scene.watch.Begin(scene.now, 2);
+  EXPECT_EQ(scene.watch.MedianStep(), 100ms);
+}
+
+TEST(StallWatch, AnyMoveIsASignOfLife) {
+  Scene scene;
+  scene.Trained(3);
+  scene.Stand({kReduces, kComputes, kLoads}, 1900ms);
+  scene.Stand({kReduces, kReduces, kLoads}, 1900ms);  // rank 1 went on
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({kReduces, kReduces, kLoads}, 100ms);
+  EXPECT_EQ(scene.Blamed(), "2");
+}
+
+TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
+  Scene scene;
+  scene.Trained(3);
+  scene.Stand({kReduces, kComputes, kReduces}, 3s);
+  ASSERT_EQ(scene.Blamed(), "1");
+  scene.now += 1100ms;
+  scene.Say(0, kReduces);
+  scene.Say(1, kComputes);
+  EXPECT_EQ(scene.Blamed(), "nobody") << "rank 2 has not been heard for longer than a word holds";
+
+  scene.watch.Begin(scene.now, 3);
+  scene.Stand({kReduces, kComputes}, 1min);
+  EXPECT_EQ(scene.Blamed(), "nobody") << "rank 2 has never said where it stands";
+}
+
+TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
+  RankPosition to_2 = At(RankPhase::kConnect);
+  to_2.peer = 2;
+  RankPosition to_1 = At(RankPhase::kConnect);
+  to_1.peer = 1;
+  const RankPosition connected = At(RankPhase::kConnect);
+  using Peers = std::map<int, int>;
+  struct Case {
+    const char* name;
+    std::vector<RankPosition> ranks;
+    std::chrono::milliseconds stand;
+    Peers peers;
+  };
+  const Case cases[] = {
+      {"not yet", {connected, to_2, to_1}, 9900ms, {}},
+      {"a pair", {connected, to_2, to_1}, 10000ms, {{1, 2}, {2, 1}}},
+      {"one of a pair knows", {connected, to_2, connected}, 10000ms, {{1, 2}}},
+      {"nobody knows", {connected, connected, connected}, 1min, {}},
+      {"one has not come", {connected, to_2, NotEntered(RankPhase::kWait)}, 1min, {}},
+      {"one is stopped", {connected, to_2, Stopped(connected)}, 1min, {}},
+      {"one is further on", {At(RankPhase::kAdopt), to_2, to_1}, 1min, {}},
+  };
+  for (const Case& c : cases) {
+    Scene scene;
+    scene.Trained(3);
+    scene.Stand(c.ranks, c.stand);
+    EXPECT_EQ(scene.watch.CannotConnect(scene.now), c.peers) << c.name;
+  }
+}
+
+TEST(StallWatch, JudgesNobodyByTimesBeforeItWasItselfLate) {
+  Scene scene;
+  scene.Trained(3);
+  scene.Stand({kReduces, kComputes, kReduces}, 1900ms);
+  scene.watch.Restart(scene.now);
+  scene.Stand({kReduces, kComputes, kReduces}, 1900ms);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({kReduces, kComputes, kReduces}, 100ms);
+  EXPECT_EQ(scene.Blamed(), "1");
+}
+
+TEST(StallWatch, JudgesNobodyWhenItIsSwitchedOffOrAlone) {
+  Scene off(0ms);
+  off.Trained(3);
+  off.Stand({kReduces, kComputes, kReduces}, 10min);
+  EXPECT_EQ(off.Blamed(), "nobody");
+
+  Scene alone;
+  alone.Trained(1);
+  alone.Stand({kComputes}, 10min);
+  EXPECT_EQ(alone.Blamed(), "nobody");
+}
+
+TEST(StallWatch, SaysWhereARankStands) {
+  Scene scene;
+  scene.Trained(2);
+  RankPosition position = Stopped(At(RankPhase::kReduce, 41, 3));
+  position.peer = 0;
+  scene.Say(1, position);
+  EXPECT_EQ(scene.watch.PlaceOf(1),
+            "at step 41, in phase 'reduce' of bucket 3, stopped by a signal, waiting for rank 0");
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

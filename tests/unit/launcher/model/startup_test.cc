@@ -1,0 +1,128 @@
+#include "worker/launcher/model/startup.h"
+
+#include <gtest/gtest.h>
+
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Clock::Time kBegun{1h};
+
+class StartupTest : public testing::Test {
+ protected:
+  StartupTest() {
+    options_.attach_within = 60s;
+    options_.settle = 300ms;
+    options_.start_attempts = 2;
+    startup_.Begin(kBegun, 5, {{"a", 0}, {"b", 0}});
+  }
+
+  Startup::Judgement Judge(Clock::Time now) {
+    return startup_.Judge(now, options_,
+                          {[this](Clock::Time since) {
+                             asked_since_ = since;
+                             return heard_;
+                           },
+                           [](const Startup::Slot& slot) { return slot.first; }, members_});
+  }
+
+  std::string ReasonAt(Clock::Time now) {
+    const Startup::Judgement judgement = Judge(now);
+    return judgement.failure ? judgement.failure->reason : "";
+  }
+
+  CoordinatorOptions options_;
+  Startup startup_;
+  bool heard_ = true;
+  Clock::Time asked_since_{};
+  std::vector<control::Member> members_ = {{"a", "", "", "", 0, "", 0},
+                                           {"b", "", "", "", 0, "", 1}};
+};
+
+TEST_F(StartupTest, WaitsForProcessesFromTheNewestOneOn) {
+  startup_.Attach(kBegun + 10s, "a", {5, 0, 0, 2});
+
+  EXPECT_EQ(ReasonAt(kBegun + 70s - 1ms), "");
+  const Startup::Judgement judgement = Judge(kBegun + 70s);
+
+  ASSERT_TRUE(judgement.failure);
+  EXPECT_EQ(judgement.failure->reason, control::kReasonMpirunFailed);
+  EXPECT_EQ(judgement.failure->message,
+            "mpirun did not start every process in time; expected 2 (a, b), attached 1 (a)");
+  EXPECT_EQ(judgement.failure->exit_code, 1);
+}
+
+TEST_F(StartupTest, WhenAllHaveAttachedMpirunMayEnd) {
+  startup_.Attach(kBegun, "a", {5, 0, 0, 2});
+  startup_.Attach(kBegun, "b", {5, 0, 1, 2});
+  startup_.MpirunExited(kBegun, {1, 0, "", {}});
+
+  EXPECT_EQ(ReasonAt(kBegun + 1h), "");
+}
+
+TEST_F(StartupTest, AnotherSetOfProcessesFailsOnceMoreIsKnownOfIt) {
+  startup_.Attach(kBegun, "c", {5, 0, 0, 2});
+  startup_.Attach(kBegun + 200ms, "d", {5, 0, 1, 2});
+
+  EXPECT_EQ(ReasonAt(kBegun + 299ms), "");
+  EXPECT_EQ(ReasonAt(kBegun + 300ms), control::kReasonWorldMismatch);
+}
+
+TEST_F(StartupTest, MpirunIsTriedAgainOnceAllMembersHaveBeenHeardAfterItsEnd) {
+  startup_.MpirunExited(kBegun, {3, 0, "", {"no route"}});
+
+  EXPECT_FALSE(startup_.mpirun_runs());
+  EXPECT_FALSE(Judge(kBegun + 299ms).start_again);
+  heard_ = false;
+  EXPECT_FALSE(Judge(kBegun + 300ms).start_again);
+  EXPECT_EQ(asked_since_, kBegun + 150ms);
+  heard_ = true;
+  const auto again = Judge(kBegun + 300ms).start_again;
+
+  ASSERT_TRUE(again);
+  EXPECT_EQ(
+      *again,
+      "mpirun ended with code 3 before every process had attached; it printed last: no route");
+}
+
+TEST_F(StartupTest, TriesAreCountedUntilAGateOpens) {
+  const auto fails = [&] {
+    startup_.Begin(kBegun, 6, {{"a", 0}});
+    EXPECT_TRUE(startup_.mpirun_runs());
+    EXPECT_FALSE(startup_.mpirun_exit());
+    startup_.MpirunExited(kBegun, {0, 9, "", {}});
+    return Judge(kBegun + 1s).failure;
+  };
+
+  EXPECT_FALSE(fails());
+  startup_.GateOpened();
+  EXPECT_FALSE(fails());
+  const auto failure = fails();
+
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->exit_code, 1);
+  ASSERT_TRUE(failure->first);
+  EXPECT_EQ(failure->first->signal, 9);
+}
+
+TEST_F(StartupTest, SaysWhyMpirunFailed) {
+  struct {
+    MpirunExit exit;
+    const char* reason;
+  } const cases[] = {
+      {{-1, 0, "not found", {}}, control::kReasonMpirunFailed},
+      {{control::kExitNoAgent, 0, "", {}}, control::kReasonWorldMismatch},
+      {{1, 0, "", {"x", std::string("ssh: ") + control::kNoAgentText}},
+       control::kReasonWorldMismatch},
+  };
+  for (const auto& c : cases) {
+    startup_.MpirunExited(kBegun, c.exit);
+    EXPECT_EQ(ReasonAt(kBegun + 300ms), c.reason);
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,127 @@
+// Who counts as slow, from when on, and until when.
+
+#include "worker/launcher/model/straggler_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+control::Member MemberOf(int rank) {
+  control::Member member;
+  member.pod_uid = "uid-" + std::to_string(rank);
+  member.start = "first";
+  member.rank = rank;
+  return member;
+}
+
+struct Ranks {
+  explicit Ranks(int count) {
+    for (int rank = 0; rank < count; ++rank) members.push_back(MemberOf(rank));
+    watch.Begin(members);
+  }
+  // A step every 100 ms, each rank's own part of it as given.
+  void Train(const std::vector<int64_t>& own_millis, std::chrono::milliseconds time) {
+    for (auto passed = 0ms; passed < time; passed += 100ms) {
+      now += 100ms;
+      ++step;
+      for (std::size_t rank = 0; rank < own_millis.size(); ++rank) {
+        watch.Report(now, members[rank], step, own_millis[rank] * 1000);
+      }
+    }
+  }
+  std::vector<int> Slow() const {
+    std::vector<int> ranks;
+    for (const auto& slow : watch.Stragglers(now)) {
+      ranks.push_back(std::stoi(std::get<0>(slow.id).substr(4)));
+    }
+    return ranks;
+  }
+
+  Clock::Time now{std::chrono::hours(1)};
+  int64_t step = 0;
+  std::vector<control::Member> members;
+  StragglerWatch watch;
+};
+
+using Slow = std::vector<int>;
+
+TEST(StragglerWatch, NamesWhoIsSlowForLong) {
+  Ranks ranks(3);
+  ranks.Train({80, 130, 80}, 9900ms);
+  EXPECT_EQ(ranks.Slow(), Slow{});
+  ranks.Train({80, 130, 80}, 1s);
+  ASSERT_EQ(ranks.Slow(), Slow{1});
+  const auto slow = ranks.watch.Stragglers(ranks.now).at(0);
+  EXPECT_NEAR(slow.own_micros, 130'000, 1);
+  EXPECT_NEAR(slow.median_micros, 80'000, 1);
+  EXPECT_GE(ranks.now - slow.since, 10s);
+}
+
+TEST(StragglerWatch, NamesTheSlowestFirst) {
+  Ranks ranks(5);
+  ranks.Train({80, 130, 80, 200, 80}, 11s);
+  EXPECT_EQ(ranks.Slow(), (Slow{3, 1}));
+}
+
+TEST(StragglerWatch, NamesTheSlowerOneOfTwo) {
+  Ranks ranks(2);
+  ranks.Train({80, 130}, 11s);
+  EXPECT_EQ(ranks.Slow(), Slow{1});
+}
+
+TEST(StragglerWatch, NamesNobodyForLess) {
+  struct Case {
+    const char* name;
+    std::vector<int64_t> own_millis;
+  };
+  const Case cases[] = {{"a little slower", {80, 115, 80}},
+                        {"all slow", {500, 500, 500}},
+                        {"one much faster", {10, 80, 80}},
+                        {"alone", {80}}};
+  for (const Case& c : cases) {
+    Ranks ranks(static_cast<int>(c.own_millis.size()));
+    ranks.Train(c.own_millis, 1min);
+    EXPECT_EQ(ranks.Slow(), Slow{}) << c.name;
+  }
+  Ranks noise(3);
+  for (int i = 0; i < 200; ++i) {
+    noise.now += 100ms;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      noise.watch.Report(noise.now, noise.members[rank], i + 1, rank == 1 ? 1900 : 1000);
+    }
+  }
+  EXPECT_EQ(noise.Slow(), Slow{}) << "less than a millisecond is noise";
+}
+
+TEST(StragglerWatch, ForgetsAShortHiccup) {
+  Ranks ranks(3);
+  ranks.Train({80, 130, 80}, 8s);
+  ranks.Train({80, 80, 80}, 2s);
+  ranks.Train({80, 130, 80}, 9s);
+  EXPECT_EQ(ranks.Slow(), Slow{});
+}
+
+TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
+  Ranks ranks(3);
+  ranks.Train({80, 130, 80}, 12s);
+  ASSERT_EQ(ranks.Slow(), Slow{1});
+  ranks.Train({80, 110, 80}, 10s);
+  EXPECT_EQ(ranks.Slow(), Slow{1}) << "above 1.25 times the median";
+  ranks.Train({80, 90, 80}, 10s);
+  EXPECT_EQ(ranks.Slow(), Slow{});
+}
+
+TEST(StragglerWatch, KnowsThemInTheNextWorldToo) {
+  Ranks ranks(3);
+  ranks.Train({80, 130, 80}, 12s);
+  ranks.watch.Begin({MemberOf(1), MemberOf(2)});
+  EXPECT_EQ(ranks.Slow(), Slow{1});
+  ranks.watch.Begin({MemberOf(0), MemberOf(2)});
+  EXPECT_EQ(ranks.Slow(), Slow{});
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,110 @@
+// The lines, word by word: what users see in the log and paste into bug reports.
+
+#include "worker/launcher/mpi/mpirun_command.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::launcher {
+namespace {
+
+MpirunPlan Plan(MpiFlavour flavour) {
+  MpirunPlan plan;
+  plan.flavour = flavour;
+  plan.world_size = 6;
+  plan.hosts = 3;
+  plan.hostfile = "/tmp/ringmaster/hostfile";
+  plan.ssh_config = "/tmp/ringmaster/ssh_config";
+  plan.program = {"/usr/bin/ringmaster-attach", "--cohort=7"};
+  return plan;
+}
+
+TEST(MpirunCommand, WritesOpenMpi4Lines) {
+  EXPECT_EQ(
+      QuoteCommand(MpirunArguments(Plan(MpiFlavour::kOpenMpi4))),
+      "mpirun --tag-output -np 6 --hostfile /tmp/ringmaster/hostfile --bind-to none --map-by slot "
+      "--mca pml ob1 "
+      "--mca btl ^openib --mca plm_rsh_no_tree_spawn 1 --mca plm_rsh_num_concurrent 3 "
+      "--mca plm_rsh_args '-F /tmp/ringmaster/ssh_config' /usr/bin/ringmaster-attach --cohort=7");
+}
+
+TEST(MpirunCommand, WritesOpenMpi5Lines) {
+  EXPECT_EQ(QuoteCommand(MpirunArguments(Plan(MpiFlavour::kOpenMpi5))),
+            "mpirun --output tag -np 6 --hostfile /tmp/ringmaster/hostfile --bind-to none --map-by "
+            "slot --mca pml ob1 "
+            "--prtemca plm_ssh_no_tree_spawn 1 --prtemca plm_ssh_num_concurrent 3 "
+            "--prtemca plm_ssh_args '-F /tmp/ringmaster/ssh_config' /usr/bin/ringmaster-attach "
+            "--cohort=7");
+}
+
+TEST(MpirunCommand, KnowsWhetherTheUserChoosesTheDirectory) {
+  for (const std::vector<std::string>& chosen :
+       {std::vector<std::string>{"--wdir", "/a"}, {"-wd", "/a"}, {"--verbose", "--wdir=/a"}}) {
+    EXPECT_TRUE(ChoosesDirectory(chosen)) << chosen.front();
+  }
+  EXPECT_FALSE(ChoosesDirectory({}));
+  EXPECT_FALSE(ChoosesDirectory({"--mca", "wdir", "1"}));
+}
+
+TEST(MpirunCommand, AddsWhatTheJobAsksFor) {
+  MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
+  plan.as_root = true;
+  plan.mpirun = "/opt/mpi/bin/mpirun";
+  plan.interface = "eth0";
+  plan.interface_here = true;
+  plan.export_env = {"NCCL_DEBUG"};
+  plan.extra_args = {"--mca", "btl_base_verbose", "30"};
+  plan.program.insert(plan.program.end(), {"--", "./train me"});
+
+  EXPECT_EQ(QuoteCommand(MpirunArguments(plan)),
+            "/opt/mpi/bin/mpirun --allow-run-as-root --tag-output -np 6 --hostfile "
+            "/tmp/ringmaster/hostfile --bind-to "
+            "none --map-by slot --mca pml ob1 --mca btl ^openib --mca plm_rsh_no_tree_spawn 1 "
+            "--mca plm_rsh_num_concurrent 3 --mca plm_rsh_args '-F /tmp/ringmaster/ssh_config' "
+            "--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 -x "
+            "NCCL_SOCKET_IFNAME=eth0 -x NCCL_DEBUG "
+            "--mca btl_base_verbose 30 /usr/bin/ringmaster-attach --cohort=7 -- './train me'");
+}
+
+TEST(MpirunCommand, HandsOnOnlyAllowedVariables) {
+  MpirunPlan plan = Plan(MpiFlavour::kOpenMpi5);
+  plan.export_env = {"MY_FLAG"};
+  const auto environment = MpirunEnvironment(plan, {{"PATH", "/usr/bin"},
+                                                    {"AWS_SECRET_ACCESS_KEY", "x"},
+                                                    {"RINGMASTER_LAUNCH_SPEC", "{}"},
+                                                    {"MY_FLAG", "1"},
+                                                    {"NCCL_DEBUG", "INFO"},
+                                                    {"OMPI_MCA_btl_base_verbose", "1"},
+                                                    {"LD_PRELOAD", "x"}});
+
+  EXPECT_EQ(environment, (std::map<std::string, std::string>{
+                             {"PATH", "/usr/bin"},
+                             {"MY_FLAG", "1"},
+                             {"NCCL_DEBUG", "INFO"},
+                             {"OMPI_MCA_btl_base_verbose", "1"},
+                             {"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+                             {"OMPI_MCA_plm_rsh_args", "-F /tmp/ringmaster/ssh_config"},
+                             {"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+                             {"PRTE_MCA_plm_ssh_args", "-F /tmp/ringmaster/ssh_config"}}));
+}
+
+TEST(MpirunCommand, TellsTheGenerationsApart) {
+  const auto four = ParseMpiVersion(
+      "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n");
+  ASSERT_TRUE(four.ok());
+  EXPECT_EQ(four->flavour, MpiFlavour::kOpenMpi4);
+  EXPECT_EQ(four->version, "4.1.4");
+  const auto five = ParseMpiVersion("mpirun (Open MPI) 5.0.7\n");
+  ASSERT_TRUE(five.ok());
+  EXPECT_EQ(five->flavour, MpiFlavour::kOpenMpi5);
+  for (const char* other :
+       {"HYDRA build details:\n    Version: 4.0.2", "", "mpirun (Open MPI) 3.1.3", "(Open MPI) "}) {
+    EXPECT_FALSE(ParseMpiVersion(other).ok()) << other;
+  }
+}
+
+TEST(MpirunCommand, QuotesAsAShellWouldRead) {
+  EXPECT_EQ(QuoteCommand({"a", "", "it's", "$HOME"}), "a '' 'it'\\''s' '$HOME'");
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher

@@ -1,0 +1,20 @@
+#pragma once
+
+// The launcher as a program: Coordinator decides, this carries out. One thread runs the io_context
+// with everything on it: the agents' connections, the operator's API, mpirun, the tick.
+
+#include "common/base/clock.h"
+#include "common/control/verdict.h"
+#include "worker/launcher/model/config.h"
+
+namespace ringmaster::launcher {
+
+// Runs the job to its end. Blocks; returns the exit code: 0 on success, the first failing rank's on
+// failure, 143 when asked to end by SIGTERM. The verdict is in the termination log by then. `clock`
+// outlives the call.
+int RunLauncher(const Config& config, const Clock& clock);
+
+// Writes a verdict to the termination log, in place: Kubernetes mounts that file.
+void WriteVerdict(const std::string& termination_log, const control::Verdict& verdict);
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,94 @@
+#pragma once
+
+// What the launcher decides: who is a member, when mpirun runs, when the start gate opens, what a
+// loss means, how the job ended. Events in, actions out, time from outside; no I/O, no threads and
+// no clock, so that every interleaving can be tested. launcher.h carries the actions out. Copy it
+// to try what would happen next.
+//
+// It passes each event to the job that it has: a program of the user's own (DirectJob) or our own
+// trainer (ElasticJob).
+//
+// Not thread-safe. Every event returns what to do, in order.
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "worker/launcher/coordinator/direct_job.h"
+#include "worker/launcher/coordinator/elastic_job.h"
+
+namespace ringmaster::launcher {
+
+class Coordinator {
+ public:
+  using Time = Clock::Time;
+
+  explicit Coordinator(const CoordinatorOptions& options)
+      : job_(options.managed ? Kind(std::in_place_type<ElasticJob>, options)
+                             : Kind(std::in_place_type<DirectJob>, options)) {}
+
+  // kConflict: a higher stamp was seen.
+  Result<Actions> OnOrder(Time now, const control::Order& order) {
+    return job().OnOrder(now, order);
+  }
+  // mpirun was found; no epoch starts before.
+  Actions OnMpiVersion(Time now, const std::string& version) {
+    return job().OnMpiVersion(now, version);
+  }
+  // What agents do, one by one: Settle() says what follows from all of it, and is to be called soon
+  // after. So what a thousand agents say at once is thought about once.
+  //
+  // The first line of a connection.
+  Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
+    return job().OnHello(now, connection, hello);
+  }
+  // Any later line. One that an agent never sends ends its connection.
+  Actions OnMessage(Time now, ConnectionId connection, const control::Message& message) {
+    return job().OnMessage(now, connection, message);
+  }
+  Actions OnClosed(Time now, ConnectionId connection) { return job().OnClosed(now, connection); }
+  // The answer to a Probe action.
+  Actions OnProbe(Time now, const std::string& pod_uid, bool refused) {
+    return job().OnProbe(now, pod_uid, refused);
+  }
+  Actions Settle(Time now) { return job().Settle(now); }
+
+  Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
+    return job().OnMpirunExited(now, cohort, exit);
+  }
+  // At least every CoordinatorOptions::heartbeat.
+  Actions OnTick(Time now) { return job().OnTick(now); }
+  // Our own process is asked to end, without a verdict: a program goes with us, our own trainer's
+  // ranks wait for the next launcher.
+  Actions OnTerminate(Time now) { return job().OnTerminate(now); }
+  // We cannot go on: a verdict.
+  Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
+    return job().OnOwnFailure(now, reason, message);
+  }
+
+  // At most so many bytes for each worker, and some.
+  control::LauncherStatus Status(Time now) const { return job().Status(now); }
+  // Its message alone: what is waited for, in a sentence.
+  std::string WaitingText(Time now) const { return job().WaitingText(now); }
+  // For metrics; without the job's name.
+  JobTimes Times(Time now) const { return job().Times(now); }
+  control::LauncherPhase phase() const { return job().phase(); }
+  // Of the newest world that was started, or is about to be by mpirun.
+  const control::Epoch& epoch() const { return job().world().epoch(); }
+  const std::vector<control::Member>& members() const { return job().world().members(); }
+
+ private:
+  using Kind = std::variant<DirectJob, ElasticJob>;
+
+  Job& job() {
+    return std::visit([](Job& one) -> Job& { return one; }, job_);
+  }
+  const Job& job() const {
+    return std::visit([](const Job& one) -> const Job& { return one; }, job_);
+  }
+
+  Kind job_;
+};
+
+}  // namespace ringmaster::launcher

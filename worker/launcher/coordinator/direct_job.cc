@@ -1,0 +1,182 @@
+// A program of the user's own under mpirun.
+
+#include "worker/launcher/coordinator/direct_job.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "common/base/log.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+using control::RankExit;
+
+namespace {
+
+// What only ranks of our own trainer say; of another program it means nothing.
+template <typename T>
+constexpr bool kOfOurTrainer =
+    std::is_same_v<T, control::RankReady> || std::is_same_v<T, control::EpochAccepted> ||
+    std::is_same_v<T, control::RankBroken> || std::is_same_v<T, control::RankAtBoundary> ||
+    std::is_same_v<T, control::RankPositions> || std::is_same_v<T, control::RankStack> ||
+    std::is_same_v<T, control::CheckpointWritten> || std::is_same_v<T, control::CheckpointDone> ||
+    std::is_same_v<T, control::RankBegan>;
+
+}  // namespace
+
+bool DirectJob::Hear(Time now, Worker& worker, const control::Message& message) {
+  return std::visit(
+      [&](const auto& typed) {
+        if constexpr (requires { On(now, worker, typed); }) {
+          On(now, worker, typed);
+          return true;
+        } else {
+          return kOfOurTrainer<std::decay_t<decltype(typed)>>;
+        }
+      },
+      message);
+}
+
+void DirectJob::Advance(Time now) {
+  unsettled_ = false;
+  switch (phase_) {
+    case LauncherPhase::kWaitingForAgents:
+      JudgeFaults(now);
+      if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
+      return;
+    case LauncherPhase::kStarting:
+      StopWithoutTheUnwanted(now);
+      if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
+      if (phase_ == LauncherPhase::kStarting) JudgeMpirun(now);
+      return;
+    case LauncherPhase::kRunning:
+      if (released_at_) return FinishIfReleased(now);
+      JudgeExits(now);
+      if (phase_ == LauncherPhase::kRunning) ReformIfNeeded(now);
+      return;
+    case LauncherPhase::kStopping:
+      return FinishStopping(now);
+    default:
+      return;
+  }
+}
+
+void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exited) {
+  if (exited.epoch != world_.epoch() || !world_.Contains(worker.hello.pod_uid)) return;
+  if (phase_ != LauncherPhase::kRunning && phase_ != LauncherPhase::kStopping) return;
+  const Slot slot{worker.hello.pod_uid, exited.exit.slot};
+  const Member* member = world_.At(slot.first, slot.second);
+  if (member == nullptr) return;
+  control::RankExit exit = exited.exit;
+  exit.rank = member->rank;
+  exit.pod_uid = member->pod_uid;
+  exit.pod = member->pod;
+  exit.node = member->node;
+  exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
+}
+
+// A program that is not our trainer, while the gate is open.
+void DirectJob::JudgeExits(Time now) {
+  std::vector<const ReportedExit*> failures;
+  int clean = 0;
+  for (const auto& [slot, reported] : exits_) {
+    const RankExit& exit = reported.exit;
+    if (exit.Clean()) {
+      ++clean;
+    } else {
+      failures.push_back(&reported);
+    }
+  }
+  if (clean == world_.size()) {
+    released_at_ = now;
+    return FinishIfReleased(now);
+  }
+  if (failures.empty()) {
+    // A program of the user's own lives under mpirun and goes with it.
+    if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
+        !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
+      return;
+    }
+    const MpirunExit& exit = *startup_.mpirun_exit();
+    return Fail(now, {control::kReasonMpirunFailed,
+                      "mpirun ended while the program ran; " + PrintedText(exit.last_lines),
+                      exit.exit_code > 0 ? exit.exit_code : 1});
+  }
+  const auto blame = failures_.JudgeExits(now, failures);
+  if (blame && EveryMemberHeardSince(blame->heard_since)) FailBy(now, blame->exit);
+}
+
+// The running world ends when a member is no longer wanted, or when joiners are ready: all that
+// were ordered, or those that waited long enough for the others.
+void DirectJob::ReformIfNeeded(Time now) {
+  if (StopWithoutTheUnwanted(now)) return;
+  const std::vector<std::string> ready = ReadyInRankOrder();
+  Time oldest_joiner = now;
+  int joiners = 0;
+  for (const std::string& pod_uid : ready) {
+    if (world_.Contains(pod_uid)) continue;
+    ++joiners;
+    oldest_joiner = std::min(oldest_joiner, workers_.At(pod_uid).ready_since);
+  }
+  if (joiners == 0) return;
+  // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
+  if (EveryoneReady(ready) ||
+      now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
+    Stop(now, std::to_string(joiners) + " workers join", "WorkersJoin");
+  }
+}
+
+// An agent that redials may have missed what was sent into the old connection; it ignores what it
+// knows already.
+void DirectJob::Welcome(Worker& worker) {
+  if (!world_.Contains(worker.hello.pod_uid)) return;
+  if (phase_ == LauncherPhase::kRunning) {
+    Send(worker, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
+    worker.told = world_.epoch();
+    if (released_at_) Send(worker, control::Release{world_.epoch()});
+  } else if (phase_ == LauncherPhase::kStopping) {
+    Send(worker, StopWorld());
+  }
+}
+
+void DirectJob::NoteOpenGate(Time now) {
+  gate_opened_at_ = now;
+  NoteRestartByLauncher();
+  recovery_.Progressed(now, world_.epoch(), 0);
+}
+
+// A program that is not our trainer has to begin anew.
+void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
+  RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
+  if (worker != nullptr) {
+    loss.pod = worker->hello.pod;
+    loss.node = worker->hello.node;
+    if (worker->last_heard != Time{}) loss.last_sign = worker->last_heard;
+  }
+  loss.started = gate_opened_at_;
+  recovery_.Lost(now, loss);
+}
+
+// The program ran under a launcher before us: agents know of its world.
+void DirectJob::NoteRestartByLauncher() {
+  if (epochs_run_ > 0 || recovery_.IsOpen()) return;
+  const bool had_run =
+      std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {
+        const control::Epoch& highest = workers_.At(pod_uid).hello.highest_epoch;
+        return highest.number > 0 && highest.term < options_.term;
+      });
+  if (!had_run) return;
+  RecoveryWatch::Loss loss{"LauncherLost", "", "", waiting_since_, {}};
+  loss.started = Time{};
+  recovery_.Lost(waiting_since_, loss);
+}
+
+JobTimes DirectJob::Times(Time /*now*/) const {
+  JobTimes times;
+  times.epoch = world_.epoch().number;
+  return times;
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,36 @@
+#pragma once
+
+// A program of the user's own, which lives and dies with its mpirun: whatever changes its world
+// stops it and starts it again, and a rank that fails fails the job, once no lost worker can have
+// been the cause. Held by Coordinator.
+
+#include <string>
+
+#include "worker/launcher/coordinator/job.h"
+
+namespace ringmaster::launcher {
+
+class DirectJob final : public Job {
+ public:
+  explicit DirectJob(const CoordinatorOptions& options) : Job(options) {}
+
+  JobTimes Times(Time now) const override;
+
+ private:
+  using Job::On;
+
+  bool Hear(Time now, Worker& worker, const control::Message& message) override;
+  void On(Time now, Worker& worker, const control::RankExited& exited);
+  void Advance(Time now) override;
+  void JudgeExits(Time now);
+  void ReformIfNeeded(Time now);
+  void Welcome(Worker& worker) override;
+  void NoteOpenGate(Time now) override;
+  void NoteStop(Time now, const char* word, const Worker* worker) override;
+  void NoteRestartByLauncher();
+  std::string WorldText() const override { return FillingText(); }
+
+  Time gate_opened_at_{};
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,377 @@
+// What ranks of our own trainer report through their agents: that they are loaded, where they
+// stand, how they ended.
+
+#include "worker/launcher/coordinator/elastic_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/exit_text.h"
+#include "common/control/pod_contract.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+using control::RankExit;
+
+namespace {
+
+// Heartbeats that a rank's position may be old; of those that come more seldom than usual.
+constexpr int kFreshBeats = 10;
+constexpr int kFreshSeldomBeats = 3;
+
+}  // namespace
+
+ElasticJob::ElasticJob(const CoordinatorOptions& options)
+    : Job(options), stall_watch_(options.stall_floor, kFreshBeats * options.heartbeat) {}
+
+bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message) {
+  return std::visit(
+      [&](const auto& typed) {
+        if constexpr (requires { On(now, worker, typed); }) {
+          On(now, worker, typed);
+          return true;
+        } else {
+          return false;
+        }
+      },
+      message);
+}
+
+bool ElasticJob::CanWait(const control::Message& message) const {
+  if (std::holds_alternative<control::EpochAccepted>(message)) {
+    return !change_.proposal || !change_.proposal->AllAccepted();
+  }
+  if (std::holds_alternative<control::RankAtBoundary>(message) ||
+      std::holds_alternative<control::RankDone>(message)) {
+    return !change_.EveryoneAtBoundary(done_, world_.size());
+  }
+  return std::holds_alternative<control::RankBroken>(message) || Job::CanWait(message);
+}
+
+void ElasticJob::Advance(Time now) {
+  unsettled_ = false;
+  AskForMembers(now);
+  const bool over = phase_ == LauncherPhase::kFinished || released_at_;
+  if (failures_.CrashLimitReached() && !over) return JudgeFailures(now);
+  switch (phase_) {
+    case LauncherPhase::kWaitingForOrder:
+    case LauncherPhase::kFinished:
+      return;
+    case LauncherPhase::kWaitingForAgents:
+      if (ShouldAdopt()) return BeginAdopting(now);
+      JudgeFaults(now);
+      if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
+      return;
+    case LauncherPhase::kStarting:
+      if (ShouldAdopt()) return Stop(now, "a world of an earlier launcher runs already");
+      StopWithoutTheUnwanted(now);
+      if (phase_ == LauncherPhase::kStarting) JudgeEarlyExits(now);
+      if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
+      if (phase_ == LauncherPhase::kStarting) JudgeMpirun(now);
+      return;
+    case LauncherPhase::kAdopting:
+      return AdvanceAdopting(now);
+    case LauncherPhase::kRunning:
+    case LauncherPhase::kForming:
+    case LauncherPhase::kPaused:
+      if (released_at_) return FinishIfReleased(now);
+      AdvanceWorld(now);
+      return AskForCheckpoint(now);
+    case LauncherPhase::kStopping:
+      return FinishStopping(now);
+  }
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankReady& ready) {
+  if (ready.slot < 0 || ready.slot >= options_.slots || ready.start.empty()) return;
+  Process& process = worker.processes[ready.slot];
+  if (process.exit && process.exit->start == ready.start) return;
+  if (process.loaded != ready.start) process.loaded_at = now;
+  process.loaded = ready.start;
+  process.replaced = true;
+  NoteReplaced(now, worker, ready.slot, ready.start);
+}
+
+// A slot runs one process: when another than the member's has loaded, the member has ended, also
+// where the report of that was lost.
+void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start) {
+  const Member* member = world_.At(worker.hello.pod_uid, slot);
+  if (member == nullptr || member->start.empty() || member->start == start) return;
+  const bool news = ended_.insert(IdOf(*member)).second;
+  if (news && Elastic() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
+}
+
+// Of our own trainer: who ended is (Pod UID, slot, start), whatever epoch its agent names.
+void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
+  control::RankExit exit = exited.exit;
+  if (exit.slot < 0 || exit.slot >= options_.slots) return;
+  exit.rank = -1;
+  exit.pod_uid = worker.hello.pod_uid;
+  exit.pod = worker.hello.pod;
+  exit.node = worker.hello.node;
+  const Member* member = world_.At(exit.pod_uid, exit.slot);
+  const bool is_member =
+      member != nullptr && !member->start.empty() &&
+      (member->start == exit.start || (exit.start.empty() && exited.epoch == world_.epoch()));
+  if (is_member) {
+    exit.rank = member->rank;
+    exit.start = member->start;
+  }
+  Process& process = worker.processes[exit.slot];
+  if (process.exit && process.exit->start == exit.start) return;  // said again
+  if (process.loaded == exit.start) process.loaded.clear();
+  checkpoints_.Forget(exit.pod_uid, exit.slot);
+  process.exit = exit;
+  const Time last_end = std::exchange(process.ended_at, now);
+  process.replaced = false;
+  const Time runs_since = is_member ? started_at_ : last_end;
+  const MemberId id{exit.pod_uid, exit.slot, exit.start};
+  AddStack(worker, exit);
+  ended_.insert(id);
+  if (is_member) {
+    exits_.try_emplace({exit.pod_uid, exit.slot}, ReportedExit{exit, exits_.size()});
+  }
+  const bool was_told = worker.stopping.erase(id) > 0 || worker.leaving || released_at_ ||
+                        phase_ == LauncherPhase::kStopping;
+  if (was_told) return;
+  cooldown_.Ended(now, exit.pod_uid, exit.slot);
+  if (exit.Killed() || (!is_member && failures_.LoadsAgain(exit))) {
+    failures_.Crash(now, runs_since, exit, RankText(exit) + " " + control::HowItEnded(exit));
+  }
+  if (!Elastic()) {
+    // Before the first world JudgeEarlyExits decides.
+    const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
+    if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
+    if (!exit.Clean()) failures_.Record(exit);
+    return;
+  }
+  if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
+  // Others train with the same arguments: it is this worker that something is wrong with.
+  if (!is_member && exit.exit_code == control::kExitUserError) return failures_.Record(exit);
+  failures_.Fail(now, exit);
+  if (!is_member) return;
+  const auto stalled = stalled_.find(id);
+  if (stalled != stalled_.end()) {
+    return NoteLoss(now, worker, "Stalled", stalled->second.still_since);
+  }
+  NoteLoss(now, worker,
+           exit.out_of_memory ? control::kReasonOOMKilled
+           : exit.signal > 0  ? "RankKilled"
+                              : "RankExited",
+           now);
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
+  if (!KeptForLater(worker, done)) Job::On(now, worker, done);
+}
+
+// A rank of this world did not end well, and its process has gone.
+bool ElasticJob::SomebodyIsMissing() const {
+  return Elastic() &&
+         std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
+           const auto exit = exits_.find({member.pod_uid, member.slot});
+           return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
+         });
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
+  if (KeptForLater(worker, boundary)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch()) return;
+  if (!world_.RunsIn(worker.hello.pod_uid, boundary.rank)) return;
+  NoteCommitted(boundary.step);  // the step before the boundary was everybody's
+  change_.ReachBoundary(now, boundary.rank);
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankBroken& broken) {
+  if (KeptForLater(worker, broken)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || broken.epoch != world_.epoch()) return;
+  if (!world_.RunsIn(worker.hello.pod_uid, broken.rank)) return;
+  change_.Break(now, broken);
+}
+
+void ElasticJob::On(Time /*now*/, Worker& worker, const control::EpochAccepted& accepted) {
+  if (change_.proposal && accepted.epoch == change_.proposal->epoch()) {
+    change_.proposal->Accept(worker.hello.pod_uid);
+  }
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::WorldReport& report) {
+  Job::On(now, worker, report);
+  if (report.epoch.term > options_.term || report.epoch.number == 0) return;
+  takeover_.Report(worker.hello.pod_uid, report);
+}
+
+// Only the newest world's own members may complete a checkpoint, and only while it runs.
+void ElasticJob::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
+  if (KeptForLater(worker, written)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  if (!checkpoints_.Grants(written, worker.hello.pod_uid, world_.epoch(), world_.members())) return;
+  Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
+}
+
+void ElasticJob::AskForCheckpoint(Time now) {
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || released_at_ || world_.members().empty())
+    return;
+  const int64_t step = progress_ ? progress_->step : 0;
+  if (!checkpoints_.AskNow(now, order_ && order_->checkpoint, world_.epoch(), step)) return;
+  LogInfo("Asked for a checkpoint", {{"epoch", world_.epoch().number}, {"step", step}});
+  Send(workers_.At(world_.members().front().pod_uid), control::TakeCheckpoint{world_.epoch()});
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::CheckpointDone& done) {
+  if (KeptForLater(worker, done)) return;
+  if (done.epoch.term >= options_.term) {
+    return checkpoints_.Completed(now, worker.hello.pod_uid, done);
+  }
+  if (!Elastic()) return;
+  checkpoints_.CompletedBefore(now, worker.hello.pod_uid, done, world_.members());
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
+  if (KeptForLater(worker, began)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
+}
+
+// A step of the newest world is committed: each of its members has adopted the state.
+void ElasticJob::NoteCommitted(int64_t step) {
+  Job::NoteCommitted(step);
+  same_world_attempts_ = 0;
+  if (!Elastic() || std::exchange(all_stateful_, true)) return;
+  unsettled_ = true;  // leavers may go, now that others have the state
+  for (const control::Member& member : world_.members()) {
+    if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
+  }
+}
+
+// A rank of our own trainer that ended while it loaded, before the first world: what the user has
+// to see, unless it was a signal.
+void ElasticJob::JudgeEarlyExits(Time now) {
+  for (const control::Member& member : world_.members()) {
+    Worker& worker = workers_.At(member.pod_uid);
+    if (!worker.connection || !worker.repeated) continue;  // it may say that another one has loaded
+    const Process& process = worker.processes[member.slot];
+    if (!process.loaded.empty() || !process.exit || process.replaced) continue;
+    const bool may_load_again =
+        process.exit->Killed() ||
+        (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
+    const bool too_late =
+        startup_.gate().Complete() &&
+        now - std::max(started_at_, process.ended_at) >= options_.load_again_within;
+    if (may_load_again && !too_late) continue;
+    if (failures_.Lists(member.pod_uid, member.slot)) continue;
+    RankExit exit = *process.exit;
+    exit.rank = member.rank;
+    failures_.FailStart(now, exit);
+  }
+  JudgeFailures(now);
+}
+
+void ElasticJob::JudgeFailures(Time now) {
+  if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
+}
+
+// A member of our own trainer's world that is past its last step and ended with code 0.
+bool ElasticJob::EndedWell(const control::Member& member) const {
+  const auto exit = exits_.find({member.pod_uid, member.slot});
+  return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
+}
+
+bool ElasticJob::AllEndedWell() const {
+  return std::all_of(world_.members().begin(), world_.members().end(),
+                     [&](const auto& member) { return EndedWell(member); });
+}
+
+bool ElasticJob::WorldUnknown() const {
+  return phase_ == LauncherPhase::kWaitingForOrder || phase_ == LauncherPhase::kWaitingForAgents ||
+         phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting;
+}
+
+// By silence, which is no evidence: it is fenced only by the world that starts without it.
+void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
+                            const std::string& reason) {
+  if (!Elastic()) return Job::LoseWorker(now, worker, cause, reason);
+  if (released_at_) return;  // everything is done: there is nothing to lose any more
+  worker.standing = Standing::kSilent;
+  NoteLoss(now, worker, cause, worker.last_heard);
+}
+
+void ElasticJob::Fence(Worker& worker) {
+  cooldown_.Forget(worker.hello.pod_uid);
+  Job::Fence(worker);
+}
+
+// An agent that redials may have missed what was sent into the old connection; it ignores what it
+// knows already.
+void ElasticJob::Welcome(Worker& worker) {
+  const std::string& pod_uid = worker.hello.pod_uid;
+  const bool member = world_.Contains(pod_uid);
+  if (phase_ == LauncherPhase::kRunning && member) {
+    Send(worker, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
+    worker.told = world_.epoch();
+    if (change_.switching) Send(worker, control::SwitchEpoch{world_.epoch(), Leaving(pod_uid)});
+    if (released_at_) Send(worker, control::Release{world_.epoch()});
+  } else if (phase_ == LauncherPhase::kStopping && member) {
+    Send(worker, StopWorld());
+  } else if (change_.proposal && (member || change_.proposal->Contains(pod_uid))) {
+    Send(worker, control::PrepareEpoch{change_.proposal->epoch()});
+  }
+  if (!member && !worker.stopping.empty()) {
+    Send(worker, StopWorld());
+  }
+}
+
+void ElasticJob::NoteEnd(Time now, const Member& member) {
+  ended_.insert(IdOf(member));
+  cooldown_.Ended(now, member.pod_uid, member.slot);
+}
+
+bool ElasticJob::EndIsKnown(const Member& member) const { return ended_.contains(KeyOf(member)); }
+
+void ElasticJob::WeWereLate(Time now) {
+  change_.prepared_at = now;
+  stall_watch_.Restart(now);
+  for (auto& [id, stalled] : stalled_) stalled.asked_at = now;
+}
+
+void ElasticJob::NoteBeat(std::chrono::milliseconds beat) {
+  stall_watch_.set_fresh(std::max(kFreshBeats * options_.heartbeat, kFreshSeldomBeats * beat));
+}
+
+void ElasticJob::NoteStart() {
+  takeover_.ForgetEarly();
+  all_stateful_ = false;
+}
+
+// Each rank must have loaded: who it is, is who the world names.
+bool ElasticJob::EveryoneLoaded() {
+  for (const Member& member : world_.members()) {
+    world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);
+    if (member.start.empty()) return false;
+  }
+  return true;
+}
+
+void ElasticJob::NoteOpenGate(Time now) {
+  WatchWorld(now);
+  known_epoch_ = world_.epoch();
+  formed_here_ = true;
+  stateful_.clear();
+  all_stateful_ = false;
+  ended_.clear();
+}
+
+void ElasticJob::ForgetChange(bool ranks_ran) {
+  change_ = {};
+  if (ranks_ran) takeover_.ForgetReports();
+}
+
+void ElasticJob::NoteWorldOver() {
+  stateful_.clear();
+  all_stateful_ = false;
+}
+
+}  // namespace ringmaster::launcher

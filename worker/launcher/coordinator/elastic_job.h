@@ -1,0 +1,166 @@
+#pragma once
+
+// A job of our own trainer, whose ranks keep process, model and state while their world changes:
+//
+//   Starting → Running ⇄ Forming ⇄ Paused        Adopting (a world runs already) → Running
+//
+// Members are lost, join and leave in place. Held by Coordinator.
+//
+// Sources: elastic_job.cc (what ranks report), elastic_change.cc (one world after another),
+// elastic_members.cc (who is in the next one), elastic_stall.cc (ranks that hang or are slow),
+// elastic_takeover.cc (the world that a launcher before us left), elastic_status.cc (words).
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "worker/launcher/coordinator/job.h"
+#include "worker/launcher/model/cooldown.h"
+#include "worker/launcher/model/epoch_change.h"
+#include "worker/launcher/model/stall_watch.h"
+#include "worker/launcher/model/straggler_watch.h"
+#include "worker/launcher/model/takeover.h"
+#include "worker/launcher/model/world_change.h"
+
+namespace ringmaster::launcher {
+
+class ElasticJob final : public Job {
+ public:
+  explicit ElasticJob(const CoordinatorOptions& options);
+
+  JobTimes Times(Time now) const override;
+
+ private:
+  using Job::On;
+
+  // What ranks report (elastic_job.cc).
+  bool Hear(Time now, Worker& worker, const control::Message& message) override;
+  bool CanWait(const control::Message& message) const override;
+  void On(Time now, Worker& worker, const control::RankReady& ready);
+  void On(Time now, Worker& worker, const control::RankExited& exited);
+  void On(Time now, Worker& worker, const control::RankDone& done);
+  void On(Time now, Worker& worker, const control::RankAtBoundary& boundary);
+  void On(Time now, Worker& worker, const control::RankBroken& broken);
+  void On(Time now, Worker& worker, const control::EpochAccepted& accepted);
+  void On(Time now, Worker& worker, const control::WorldReport& report);
+  void On(Time now, Worker& worker, const control::CheckpointWritten& written);
+  void On(Time now, Worker& worker, const control::CheckpointDone& done);
+  void On(Time now, Worker& worker, const control::RankBegan& began);
+  void On(Time now, Worker& worker, const control::RankPositions& positions);
+  void On(Time now, Worker& worker, const control::RankStack& stack);
+  void AskForCheckpoint(Time now);
+  bool WorldUnknown() const;
+  // What is said of a world that we have yet to learn of is heard again when we have.
+  template <typename OfRank>
+  bool KeptForLater(const Worker& worker, const OfRank& message) {
+    if (!WorldUnknown()) return false;
+    int rank = -1;  // of all of the worker's ranks at once
+    if constexpr (requires { message.rank; }) rank = message.rank;
+    takeover_.Keep(worker.hello.pod_uid, rank, message);
+    return true;
+  }
+  void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
+  void JudgeEarlyExits(Time now);
+  void JudgeFailures(Time now);
+  bool EndedWell(const control::Member& member) const;
+  bool AllEndedWell() const;
+  bool SomebodyIsMissing() const override;
+
+  // What it adds to what happens to any job (elastic_job.cc).
+  void Advance(Time now) override;
+  void Welcome(Worker& worker) override;
+  void LoseWorker(Time now, Worker& worker, const std::string& cause,
+                  const std::string& reason) override;
+  void Fence(Worker& worker) override;
+  void NoteCommitted(int64_t step) override;
+  void NoteEnd(Time now, const control::Member& member) override;
+  bool EndIsKnown(const control::Member& member) const override;
+  void WeWereLate(Time now) override;
+  void NoteBeat(std::chrono::milliseconds beat) override;
+  void NoteStart() override;
+  bool EveryoneLoaded() override;
+  void NoteOpenGate(Time now) override;
+  void ForgetChange(bool ranks_ran) override;
+  void NoteWorldOver() override;
+
+  // One world after another (elastic_change.cc).
+  bool Elastic() const override;
+  void AdvanceWorld(Time now);
+  void AdvanceForming(Time now);
+  void BeginSwitch(Time now);
+  void NoteLeavers(Time now);
+  bool AllAtBoundary(Time now) const;
+  void JudgeBroken(Time now);
+  void Exclude(Time now, const control::Member& member, const std::string& why, const char* cause);
+  template <typename WithUs>
+  bool QuorumOf(WithUs with_us) const;
+  bool StateReachable(const std::vector<control::Member>& next) const;
+  std::string PauseReason(const std::vector<control::Member>& next) const;
+  bool NobodyIsLeft(const std::vector<control::Member>& next) const;
+  void Form(Time now);
+  void Prepare(Time now, const std::vector<control::Member>& next);
+  void DropTheUnanswering(Time now);
+  void StartProposal(Time now);
+  void ReplaceWorld(CurrentWorld world);
+
+  // Who is in the next world (elastic_members.cc).
+  bool Gone(const control::Member& member) const;
+  bool KnownDead(const std::string& pod_uid) const;
+  bool Leaving(const std::string& pod_uid) const;
+  std::vector<control::Member> Survivors() const;
+  std::size_t SurvivingPods() const;
+  std::vector<control::Member> Joiners(Time now,
+                                       const std::vector<control::Member>& survivors) const;
+  bool SomebodyMayJoin() const;
+  std::vector<std::string> BuildsOf(const std::vector<control::Member>& members) const;
+  std::vector<control::Member> Next(Time now, bool leavers_go) const;
+  bool ChangeWanted(Time now) const;
+
+  // Ranks that hang or are slow (elastic_stall.cc).
+  void WatchWorld(Time now);
+  void AddStack(const Worker& worker, control::RankExit& exit) const;
+  bool JudgeStall(Time now);
+  void NoteWhoCannotConnect(Time now);
+  void ExcludeTheUnkillable(Time now);
+
+  // The world that a launcher before us left (elastic_takeover.cc).
+  std::set<std::string> Unaccounted() const override;
+  bool ReportsMayCome(Time now) const override;
+  bool AnotherWorldMayRun(Time now) const override;
+  bool ShouldAdopt() const;
+  bool AwaitsMembers() const;
+  void AskForMembers(Time now);
+  void BeginAdopting(Time now);
+  void AdvanceAdopting(Time now);
+  void Adopt(Time now);
+  void NoteSilentState();
+  void NoteState(const control::Member& member, const control::RankPosition& position);
+
+  // Words (elastic_status.cc).
+  std::string WorldText() const override;
+  std::string PausedText() const;
+  std::string PausedBecause() const override;
+  bool IsProposed(const std::string& pod_uid) const override;
+  std::vector<std::string> Builds() const override;
+  std::vector<control::Straggler> Stragglers(Time now) const override;
+
+  control::Epoch known_epoch_;  // the highest that ever started, as far as we know
+  bool formed_here_ = false;    // the newest world, by us
+  MemberIds stateful_;          // members that hold the training's state, or may
+  bool all_stateful_ = false;   // all of them
+  MemberIds ended_;             // members whose end is certain
+  EpochChange change_;
+  int same_world_attempts_ = 0;  // in a row without a committed step
+  StallWatch stall_watch_;
+  StragglerWatch straggler_watch_;
+  struct Stalled {
+    Time asked_at{};     // its agent, to end it
+    Time still_since{};  // the world
+  };
+  std::map<MemberId, Stalled> stalled_;  // members of this world that are to end
+  Takeover takeover_;
+  Cooldown cooldown_;
+};
+
+}  // namespace ringmaster::launcher

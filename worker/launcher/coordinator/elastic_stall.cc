@@ -1,0 +1,111 @@
+// Ranks of our own trainer that hang or are slow, by where they say they stand. A rank that holds
+// the others up is ended by its agent, which says first where its threads are; from its end on it
+// is a loss like any other.
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "worker/launcher/coordinator/elastic_job.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 300;
+
+}  // namespace
+
+// A world has begun, or was taken over.
+void ElasticJob::WatchWorld(Time now) {
+  stall_watch_.Begin(now, world_.size());
+  straggler_watch_.Begin(world_.members());
+  stalled_.clear();
+}
+
+void ElasticJob::On(Time now, Worker& worker, const control::RankPositions& positions) {
+  if (KeptForLater(worker, positions)) return;
+  if (!Elastic() || phase_ != LauncherPhase::kRunning || positions.epoch != world_.epoch()) return;
+  for (const control::RankPosition& position : positions.ranks) {
+    if (!world_.RunsIn(worker.hello.pod_uid, position.rank)) continue;
+    const Member& member = world_.member(position.rank);
+    if (member.slot != position.slot) continue;
+    if (!formed_here_) NoteState(member, position);
+    stall_watch_.Report(now, position);
+    if (position.entered) {
+      straggler_watch_.Report(now, member, position.step, position.own_micros);
+    }
+  }
+}
+
+void ElasticJob::On(Time /*now*/, Worker& worker, const control::RankStack& stack) {
+  if (stack.slot < 0 || stack.slot >= options_.slots) return;
+  control::RankStack& kept = worker.processes[stack.slot].stack;
+  kept = stack;
+  kept.text.resize(std::min(kept.text.size(), control::kMaxStackBytes));
+  kept.reason.resize(std::min(kept.reason.size(), kMaxReasonBytes));
+}
+
+// What the agent said of the process before it ended it, into the record of its end.
+void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
+  const auto process = worker.processes.find(exit.slot);
+  if (process == worker.processes.end() || exit.start.empty()) return;
+  const control::RankStack& stack = process->second.stack;
+  if (stack.start != exit.start) return;
+  exit.stack = stack.text;
+  exit.last_lines.push_back("it was ended: " + stack.reason);
+}
+
+// The world stands still because of some ranks: they are to end. True while their ends are awaited.
+bool ElasticJob::JudgeStall(Time now) {
+  // Only a tick knows whether we were late ourselves.
+  if (now != last_tick_) return !stalled_.empty();
+  if (!stalled_.empty()) {
+    ExcludeTheUnkillable(now);
+    return true;
+  }
+  const std::optional<StallWatch::Judgement> judgement = stall_watch_.Judge(now);
+  if (!judgement) {
+    NoteWhoCannotConnect(now);
+    return false;
+  }
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - judgement->still_since).count();
+  for (const int rank : judgement->ranks) {
+    const Member& member = world_.member(rank);
+    const std::string reason = "rank " + std::to_string(rank) + " stood still for " +
+                               std::to_string(millis) + " ms while others waited, " +
+                               stall_watch_.PlaceOf(rank);
+    LogWarn("A rank holds the others up",
+            {{"pod", member.pod}, {"node", member.node}, {"reason", reason}});
+    stalled_[IdOf(member)] = {now, judgement->still_since};
+    Send(workers_.At(member.pod_uid), control::EndStalledRank{member.slot, member.start, reason});
+  }
+  return true;
+}
+
+// As if they had said so themselves, which they do only when their own patience ends.
+void ElasticJob::NoteWhoCannotConnect(Time now) {
+  for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
+    change_.BreakUnlessSaid(now, {world_.epoch(), rank, peer,
+                                  "it does not come to connect with rank " + std::to_string(peer)});
+  }
+}
+
+// A process in an uninterruptible wait outlives its kill: the world goes on without its Pod.
+void ElasticJob::ExcludeTheUnkillable(Time now) {
+  bool left_out = false;
+  for (const Member& member : world_.members()) {
+    const auto stalled = stalled_.find(IdOf(member));
+    if (stalled == stalled_.end() || now - stalled->second.asked_at < options_.stall_end_within) {
+      continue;
+    }
+    Exclude(now, member, "it hung, and could not be ended", "Stalled");
+    left_out = left_out || workers_.At(member.pod_uid).Fenced();
+  }
+  if (left_out) Form(now);
+}
+
+}  // namespace ringmaster::launcher

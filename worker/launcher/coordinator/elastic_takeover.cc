@@ -1,0 +1,204 @@
+// The world that a launcher before us left: agents report it, and if all of its members still run
+// it goes on without noticing us. No message reaches a rank before everybody is accounted for.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/launcher/coordinator/elastic_job.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::Member;
+
+// Some agent has accepted an epoch that we do not know: before a first world starts, whoever may
+// have a world to report has had the time to.
+bool ElasticJob::ReportsMayCome(Time now) const {
+  if (!first_hello_at_) return false;
+  if (now - *first_hello_at_ >= options_.adopt_within) return false;
+  bool world_existed = false;
+  bool all_repeated = true;
+  for (const auto& [pod_uid, worker] : workers_) {
+    if (worker.hello.highest_epoch.number > 0 && worker.hello.highest_epoch > known_epoch_) {
+      world_existed = true;
+    }
+    if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
+  }
+  // Whoever an order before this one named may be in a world of a launcher before us.
+  for (const auto& [pod_uid, since] : unwanted_since_) {
+    const Worker* worker = workers_.Find(pod_uid);
+    const bool heard =
+        worker != nullptr && (worker->Fenced() || worker->repeated ||
+                              (worker->connection && worker->hello.highest_epoch.number == 0));
+    if (options_.term > 1 && !heard) return true;
+  }
+  return world_existed && !all_repeated;
+}
+
+// Ordered Pods that may be in a world of a launcher before us: from a fresh one two would train
+// at the same time.
+std::set<std::string> ElasticJob::Unaccounted() const {
+  std::set<std::string> pod_uids;
+  // What we formed ourselves we have seen end.
+  const bool world_existed =
+      !formed_here_ &&
+      (options_.term > 1 || std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+         return entry.second.hello.highest_epoch.number > 0;
+       }));
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker != nullptr && worker->Fenced()) continue;
+    const bool heard = worker != nullptr && worker->connection.has_value();
+    const bool may_report = heard && worker->hello.highest_epoch.number > 0 &&
+                            worker->hello.highest_epoch > known_epoch_;
+    const bool just_dialled = heard && !worker->ready && world_existed;
+    if ((may_report || just_dialled) && !worker->repeated) pod_uids.insert(wanted.pod_uid);
+    // A Pod without a node runs nothing.
+    if (!heard && world_existed && !wanted.node.empty()) pod_uids.insert(wanted.pod_uid);
+  }
+  return pod_uids;
+}
+
+bool ElasticJob::ShouldAdopt() const { return order_ && takeover_.epoch() > known_epoch_; }
+
+bool ElasticJob::AwaitsMembers() const {
+  return takeover_.AwaitsMembers(known_epoch_, workers_.connections());
+}
+
+void ElasticJob::AskForMembers(Time now) {
+  if (!AwaitsMembers()) return;
+  const auto asked = takeover_.AskNow(now, workers_.connections(), options_.ask_again);
+  if (asked) actions_.push_back(SendTo{*asked, control::TellWorld{takeover_.newest()}});
+}
+
+void ElasticJob::BeginAdopting(Time now) {
+  LogInfo("Heard of a world that runs already", {{"term", takeover_.epoch().term},
+                                                 {"epoch", takeover_.epoch().number},
+                                                 {"ranks", takeover_.members().size()}});
+  change_ = {};
+  phase_ = LauncherPhase::kAdopting;
+  takeover_.Begin(now);
+  AdvanceAdopting(now);
+}
+
+void ElasticJob::AdvanceAdopting(Time now) {
+  bool waits = AwaitsMembers();
+  std::vector<Member> gone;
+  std::set<std::string> unheard;
+  for (const Member& member : takeover_.members()) {
+    Worker& worker = workers_.Entry(member.pod_uid);
+    if (worker.hello.pod_uid.empty()) {
+      worker.hello.pod_uid = member.pod_uid;
+      worker.hello.pod = member.pod;
+      worker.hello.node = member.node;
+    }
+    const std::optional<bool> runs = takeover_.Runs(member);
+    if (worker.Fenced()) continue;
+    // How a rank ended is said after who runs.
+    const bool more_to_come = worker.connection && !worker.repeated;
+    if (more_to_come) waits = true;
+    if (ended_.contains(KeyOf(member))) continue;
+    if (runs.has_value() ? !*runs : worker.connection && worker.repeated) {
+      gone.push_back(member);
+    } else if (!runs.has_value()) {
+      waits = true;
+      if (!worker.connection) unheard.insert(member.pod_uid);
+    }
+  }
+  const auto limit = takeover_.HeardFromMost() ? options_.adopt_rest_within : options_.adopt_within;
+  if (waits && now - takeover_.began_at() < limit) return;
+  for (const Member& member : gone) ended_.insert(IdOf(member));
+  for (const std::string& pod_uid : unheard) workers_.At(pod_uid).standing = Standing::kSilent;
+  Adopt(now);
+}
+
+// A rank of a world that we did not form: one that has applied a step holds a state; one that has
+// not may be a joiner that nobody has levelled yet.
+void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
+  if (position.step > 0) {
+    stateful_.insert(IdOf(member));
+  } else {
+    stateful_.erase(IdOf(member));
+    all_stateful_ = false;
+  }
+}
+
+// Whoever is silent may be the only one with a state: unless somebody else has it, no world begins
+// from nothing before they are heard, or known to be dead.
+void ElasticJob::NoteSilentState() {
+  for (const Member& member : world_.members()) {
+    const Worker& worker = workers_.At(member.pod_uid);
+    if (worker.Silent()) stateful_.insert(IdOf(member));
+  }
+}
+
+void ElasticJob::Adopt(Time now) {
+  known_epoch_ = takeover_.epoch();
+  std::vector<Member> members = takeover_.members();
+  for (std::size_t i = 0; i < members.size(); ++i) members[i].rank = static_cast<int>(i);
+  ReplaceWorld(CurrentWorld(known_epoch_, std::move(members)));
+  formed_here_ = false;
+  stateful_.clear();
+  exits_.clear();
+  done_.clear();
+  released_at_.reset();
+  store_.Reset(world_.epoch());
+  seniority_.clear();
+  for (const Member& member : world_.members())
+    seniority_.try_emplace(member.pod_uid, seniority_.size());
+  ++epochs_run_;
+  phase_ = LauncherPhase::kRunning;
+  WatchWorld(now);
+  // Ends first: whether a RankDone is the last one needed depends on them.
+  for (const Member& member : world_.members()) {
+    const Worker& worker = workers_.At(member.pod_uid);
+    const auto process = worker.processes.find(member.slot);
+    if (process == worker.processes.end() || !process->second.exit ||
+        process->second.exit->start != member.start) {
+      continue;
+    }
+    control::RankExit exit = *process->second.exit;
+    exit.rank = member.rank;
+    exits_.try_emplace({member.pod_uid, member.slot}, ReportedExit{exit, exits_.size()});
+  }
+  for (const auto& [key, message] : takeover_.TakeEarly()) {
+    Worker* worker = workers_.Find(std::get<0>(key));
+    std::visit(
+        [&](const auto& typed) {
+          if constexpr (requires { On(now, *worker, typed); }) {
+            if (worker != nullptr) On(now, *worker, typed);
+          }
+        },
+        message);
+  }
+  NoteSilentState();
+  bool undisturbed = takeover_.StartedEverywhere();
+  for (const Member& member : world_.members()) {
+    const Worker& worker = workers_.At(member.pod_uid);
+    if (EndedWell(member)) continue;
+    const auto exit = exits_.find({member.pod_uid, member.slot});
+    if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
+    // Ranks that were told to leave this epoch are no longer in it.
+    const bool told_to_leave =
+        worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
+    if (Gone(member) || told_to_leave) undisturbed = false;
+    if (Gone(member) && !released_at_)
+      NoteLoss(now, worker, worker.Silent() ? "Silence" : "RankExited", now);
+  }
+  LogInfo("Took over a world", {{"epoch", world_.epoch().number},
+                                {"ranks", world_.size()},
+                                {"undisturbed", undisturbed ? "yes" : "no"}});
+  if (!undisturbed && !released_at_ && !AllEndedWell()) {
+    JudgeFailures(now);
+    if (!failures_.MustFail() && phase_ == LauncherPhase::kRunning) Form(now);
+    return;
+  }
+  Advance(now);
+}
+
+bool ElasticJob::AnotherWorldMayRun(Time now) const {
+  return ReportsMayCome(now) || AwaitsMembers() || !Unaccounted().empty();
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,383 @@
+// What happens to a job, whatever it runs: agents come, say something and go.
+
+#include "worker/launcher/coordinator/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/secrets.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+
+namespace {
+
+// What agents say in a second by themselves is bounded: with more of them each says it more seldom.
+constexpr int kBeatsASecond = 2500;
+// Of which so many pass before silence is one.
+constexpr int kBeatsBeforeLoss = 4;
+
+}  // namespace
+
+Job::Job(const CoordinatorOptions& options) : options_(options), failures_(options_) {
+  world_ = CurrentWorld({options_.term, 0}, {});
+}
+
+Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
+  if (order_ && order.stamp < order_->stamp) {
+    return Error{ErrorKind::kConflict, "an order with a higher stamp was seen"};
+  }
+  if (phase_ == LauncherPhase::kWaitingForOrder) {
+    phase_ = LauncherPhase::kWaitingForAgents;
+    waiting_since_ = now;
+  }
+  if (order_) {
+    for (const control::DesiredWorker& before : order_->workers) {
+      unwanted_since_.try_emplace(before.pod_uid, now);
+    }
+  }
+  std::erase_if(unwanted_since_,
+                [&](const auto& entry) { return now - entry.second > std::chrono::minutes(1); });
+  order_ = order;
+  ordered_.clear();
+  for (const control::DesiredWorker& wanted : order.workers) {
+    unwanted_since_.erase(wanted.pod_uid);
+    ordered_.insert(wanted.pod_uid);
+  }
+  for (const std::string& pod_uid : order.dead) {
+    Worker& worker = workers_.Entry(pod_uid);  // a stale Pod may still dial
+    worker.hello.pod_uid = pod_uid;
+    MarkDead(now, worker, "PodGone", "its Pod has ended");
+  }
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnMpiVersion(Time now, const std::string& version) {
+  openmpi_version_ = version;
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
+  const auto refuse = [&](const std::string& reason) {
+    LogWarn("Refused an agent", {{"pod", hello.pod}, {"reason", reason}});
+    return Actions{Refuse{connection, reason}};
+  };
+  if (hello.protocol < control::kFirstProtocol) {
+    return refuse("it speaks protocol " + std::to_string(hello.protocol) +
+                  ", this launcher knows none below " + std::to_string(control::kFirstProtocol) +
+                  ": use one image for both");
+  }
+  if (!control::SecretsEqual(hello.token, options_.agent_token)) return refuse("wrong token");
+  if (hello.job_uid != options_.job_uid || hello.pod_uid.empty()) return refuse("wrong job");
+  if (hello.slots != options_.slots) {
+    return refuse("it has " + std::to_string(hello.slots) + " slots, the job wants " +
+                  std::to_string(options_.slots));
+  }
+  if (hello.highest_epoch.term > options_.term) {
+    // No word of refusal, which would end the agent: it belongs to our successor.
+    return {Drop{connection, "a newer launcher leads this job"}};
+  }
+  if (phase_ == LauncherPhase::kFinished) {
+    return {
+        SendTo{connection, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())}},
+        SendTo{connection, control::Shutdown{}}};
+  }
+  Worker& worker = workers_.Entry(hello.pod_uid);
+  if (worker.Fenced()) return refuse("this Pod was declared lost; its place went to another one");
+  if (worker.connection) {
+    actions_.push_back(Drop{*worker.connection, "the agent dialled again"});
+  }
+  const bool restarted = !worker.hello.nonce.empty() && worker.hello.nonce != hello.nonce;
+  worker.hello = hello;
+  workers_.Connect(worker, connection);
+  worker.last_heard = worker.welcomed_at = now;
+  worker.ready.reset();
+  worker.filling.reset();
+  worker.repeated = false;
+  worker.standing = Standing::kTrusted;
+  worker.told = {};
+  for (auto& [slot, process] : worker.processes) process.loaded.clear();  // said again if it holds
+  highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
+  if (!first_hello_at_) first_hello_at_ = now;
+  Send(worker, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())});
+  if (restarted) {
+    OnRestartedAgent(now, worker);
+  } else {
+    Welcome(worker);
+  }
+  unsettled_ = true;
+  return std::exchange(actions_, {});
+}
+
+// Its ranks went with the agent that started them: nobody will report their ends.
+void Job::OnRestartedAgent(Time now, Worker& worker) {
+  const std::string& pod_uid = worker.hello.pod_uid;
+  worker.leaving = false;
+  checkpoints_.Forget(pod_uid, -1);
+  worker.stopping.clear();
+  worker.processes.clear();
+  if (!world_.Contains(pod_uid)) return;
+  for (const int rank : world_.RanksOf(pod_uid)) {
+    const control::Member& member = world_.member(rank);
+    exits_.try_emplace({pod_uid, member.slot});
+    NoteEnd(now, member);
+  }
+  if (!Elastic()) {
+    return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted", "AgentRestarted",
+                &worker);
+  }
+  if (!released_at_) NoteLoss(now, worker, "AgentRestarted", now);
+}
+
+Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message& message) {
+  Worker* found = workers_.ByConnection(connection);
+  if (found == nullptr || phase_ == LauncherPhase::kFinished) return {};
+  Worker& worker = *found;
+  worker.last_heard = now;
+  const bool expected = Hear(now, worker, message);
+  if (!expected) {
+    actions_.push_back(
+        Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
+    workers_.Disconnect(now, worker);
+  }
+  if (!CanWait(message) || !expected) unsettled_ = true;
+  return std::exchange(actions_, {});
+}
+
+// Of the answers that every rank of a world gives, nothing follows before the last one.
+bool Job::CanWait(const control::Message& message) const {
+  if (std::holds_alternative<control::RankDone>(message)) {
+    return static_cast<int>(done_.size()) < world_.size();
+  }
+  return std::holds_alternative<control::RankPositions>(message) ||
+         std::holds_alternative<control::RankProgress>(message) ||
+         std::holds_alternative<control::Heartbeat>(message) ||
+         std::holds_alternative<control::StoreSet>(message) ||
+         std::holds_alternative<control::StoreGet>(message) ||
+         std::holds_alternative<control::SlotOutput>(message);
+}
+
+Actions Job::Settle(Time now) {
+  if (unsettled_) Advance(now);
+  return std::exchange(actions_, {});
+}
+
+void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
+  if (!worker.ready) worker.ready_since = now;
+  worker.ready = ready;
+  worker.filling.reset();
+  worker.address = ready.address;
+  worker.ssh_port = ready.ssh_port;
+  if (!ready.faults.empty() && !fault_seen_) fault_seen_ = now;
+}
+
+void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {
+  if (progress.bytes_done < 0 || progress.bytes_done > progress.bytes_total) return;
+  if (!worker.filling || worker.filling->bytes_done != progress.bytes_done) worker.filled_at = now;
+  worker.filling = progress;
+}
+
+// What an agent repeats goes out with its answer to the welcome, so before any heartbeat.
+void Job::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
+  if (!worker.repeated) unsettled_ = true;
+  worker.repeated = true;
+}
+
+void Job::On(Time now, Worker& worker, const control::SlotAttached& attached) {
+  if (phase_ != LauncherPhase::kStarting || attached.cohort != startup_.cohort()) return;
+  startup_.Attach(now, worker.hello.pod_uid, attached);
+}
+
+void Job::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
+  worker.leaving = true;
+  if (world_.Contains(worker.hello.pod_uid) && !released_at_ && !Elastic()) {
+    Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason, "Left", &worker);
+  }
+}
+
+void Job::On(Time /*now*/, Worker& worker, const control::StoreSet& set) {
+  if (phase_ != LauncherPhase::kRunning || !world_.Contains(worker.hello.pod_uid)) return;
+  const auto answers = store_.Set(set);
+  if (!answers.ok()) {
+    LogWarn("Dropped a rendezvous value",
+            {{"pod", worker.hello.pod}, {"reason", answers.error().message}});
+    return;
+  }
+  Answer(*answers);
+}
+
+void Job::On(Time /*now*/, Worker& worker, const control::StoreGet& get) {
+  if (phase_ != LauncherPhase::kRunning || !world_.Contains(worker.hello.pod_uid)) return;
+  const auto answers = store_.Get(worker.hello.pod_uid, get);
+  if (!answers.ok()) {
+    LogWarn("Dropped a rendezvous question",
+            {{"pod", worker.hello.pod}, {"reason", answers.error().message}});
+    return;
+  }
+  Answer(*answers);
+}
+
+void Job::Answer(const std::vector<RendezvousStore::Answer>& answers) {
+  for (const auto& answer : answers) Send(workers_.At(answer.pod_uid), answer.values);
+}
+
+void Job::On(Time now, Worker& worker, const control::RankProgress& progress) {
+  if (progress.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning ||
+      !world_.Contains(worker.hello.pod_uid)) {
+    return;
+  }
+  progress_ = progress.progress;
+  NoteCommitted(progress.progress.step);
+  recovery_.Progressed(now, world_.epoch(), progress.progress.step);
+}
+
+void Job::On(Time now, Worker& worker, const control::RankDone& done) {
+  if (done.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning || released_at_) return;
+  if (!world_.RunsIn(worker.hello.pod_uid, done.rank)) return;
+  NoteCommitted(progress_ ? progress_->step : 0);
+  done_.insert(done.rank);
+  if (done.rank == 0) nothing_trained_ = !done.trained;
+  if (static_cast<int>(done_.size()) < world_.size()) return;
+  if (SomebodyIsMissing()) return;  // the next world asks them again
+  released_at_ = now;
+  SendToPods(world_.pods(), control::Release{world_.epoch()});
+}
+
+void Job::On(Time /*now*/, Worker& /*worker*/, const control::WorldReport& report) {
+  highest_number_ = std::max(highest_number_, report.epoch.number);
+}
+
+void Job::On(Time /*now*/, Worker& worker, const control::SlotOutput& output) {
+  const std::string whose = output.rank >= 0 ? "1," + std::to_string(output.rank)
+                                             : worker.hello.pod + "/" + std::to_string(output.slot);
+  actions_.push_back(Print{whose, output.is_stderr, output.data});
+}
+
+void Job::On(Time /*now*/, Worker& worker, const control::RankProtection& protection) {
+  if (protection.slot < 0 || protection.slot >= options_.slots || protection.what.size() > 32) {
+    return;
+  }
+  checkpoints_.Protection(worker.hello.pod_uid, worker.hello.pod, protection);
+}
+
+Actions Job::OnClosed(Time now, ConnectionId connection) {
+  Worker* found = workers_.ByConnection(connection);
+  if (found == nullptr) return {};
+  Worker& worker = *found;
+  workers_.Disconnect(now, worker);
+  const bool asks = phase_ == LauncherPhase::kStarting || Elastic();
+  if (asks && world_.Contains(worker.hello.pod_uid) && worker.ssh_port > 0) {
+    actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
+  }
+  unsettled_ = true;
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnProbe(Time now, const std::string& pod_uid, bool refused) {
+  Worker* worker = workers_.Find(pod_uid);
+  if (worker == nullptr || !refused || worker->connection) return {};
+  MarkDead(now, *worker, "AgentLost", "its connection broke and its port refuses");
+  unsettled_ = true;
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
+  if (cohort != startup_.cohort()) return {};
+  startup_.MpirunExited(now, exit);
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnTick(Time now) {
+  if (phase_ == LauncherPhase::kFinished) return {};
+  if (last_tick_ != Time{} && now - last_tick_ > options_.late_tick) {
+    // We slept, not they: what they sent meanwhile is still unread.
+    for (auto& [uid, worker] : workers_) {
+      worker.last_heard = now;
+      worker.disconnected_at = now;
+    }
+    WeWereLate(now);
+  }
+  last_tick_ = now;
+  SendHeartbeats();
+  JudgeSilence(now);
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+// Of the agents, and ours to each of them.
+std::chrono::milliseconds Job::Heartbeat() const {
+  const auto agents = static_cast<int64_t>(workers_.connections().size());
+  const std::chrono::milliseconds shared(agents * 1000 / kBeatsASecond);
+  return std::clamp(shared, options_.heartbeat,
+                    std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
+}
+
+// A part of the agents with every tick, each of them once a beat.
+void Job::SendHeartbeats() {
+  const std::chrono::milliseconds beat = Heartbeat();
+  const int64_t ticks = std::max<int64_t>(1, beat / options_.heartbeat);
+  NoteBeat(beat);
+  ++tick_;
+  SendToAll all{{}, control::Heartbeat{static_cast<int>(beat.count())}};
+  for (const auto& [connection, pod_uid] : workers_.connections()) {
+    if ((connection + tick_) % ticks == 0) all.connections.push_back(connection);
+  }
+  if (!all.connections.empty()) actions_.push_back(std::move(all));
+}
+
+Actions Job::OnTerminate(Time now) {
+  if (phase_ == LauncherPhase::kFinished) return {};
+  if (released_at_) {  // nothing is left that a next launcher could do better
+    Succeed(now);
+    return std::exchange(actions_, {});
+  }
+  const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
+  if (!ranks_wait) {
+    SendToPods(world_.pods(), StopWorld());
+  }
+  if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
+  phase_ = LauncherPhase::kFinished;
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
+  if (phase_ != LauncherPhase::kFinished) Fail(now, {reason, message});
+  return std::exchange(actions_, {});
+}
+
+void Job::NoteCommitted(int64_t step) { failures_.Committed(step); }
+
+void Job::Send(const Worker& worker, const control::Message& message) {
+  if (worker.connection) actions_.push_back(SendTo{*worker.connection, message});
+}
+
+void Job::SendToPods(const std::set<std::string>& pod_uids, const control::Message& message) {
+  SendToAll all{{}, message};
+  for (const std::string& pod_uid : pod_uids) {
+    const Worker& worker = workers_.At(pod_uid);
+    if (worker.connection) all.connections.push_back(*worker.connection);
+  }
+  if (!all.connections.empty()) actions_.push_back(std::move(all));
+}
+
+// The newest world to all of its Pods: those that have the one before are told the difference.
+void Job::SendWorld(const std::optional<control::ChangeEpoch>& difference) {
+  std::set<std::string> behind;
+  std::set<std::string> others;
+  for (const std::string& pod_uid : world_.pods()) {
+    Worker& worker = workers_.At(pod_uid);
+    (difference && worker.told == difference->base ? behind : others).insert(pod_uid);
+    worker.told = world_.epoch();
+  }
+  if (!behind.empty()) SendToPods(behind, *difference);
+  if (!others.empty()) {
+    SendToPods(others, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
+  }
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,226 @@
+#pragma once
+
+// A job on its way, as far as it does not matter what it runs: who its workers are, the first world
+// and its start by mpirun, what agents say, and how the job ends.
+//
+//   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running
+//                          ▲                  │                           │
+//                          └───────────── Stopping ◄──────────────────────┘        → Finished
+//
+// What follows from it for a program of the user's own is in DirectJob, for our own trainer, whose
+// ranks outlive changes of the world, in ElasticJob. They alone derive from it; Coordinator holds
+// one of the two. All state is values, so a job can be copied whole.
+//
+// Sources: job.cc (events), job_loss.cc (lost workers), job_world.cc (the first world, and ending
+// one), job_status.cc (words for people).
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "common/control/messages.h"
+#include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/checkpoint_tracker.h"
+#include "worker/launcher/model/current_world.h"
+#include "worker/launcher/model/failure_policy.h"
+#include "worker/launcher/model/rank_metrics.h"
+#include "worker/launcher/model/recovery_watch.h"
+#include "worker/launcher/model/rendezvous_store.h"
+#include "worker/launcher/model/startup.h"
+#include "worker/launcher/model/worker_table.h"
+
+namespace ringmaster::launcher {
+
+class Job {
+ public:
+  using Time = Clock::Time;
+
+  // The events, as Coordinator describes them.
+  Result<Actions> OnOrder(Time now, const control::Order& order);
+  Actions OnMpiVersion(Time now, const std::string& version);
+  Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello);
+  Actions OnMessage(Time now, ConnectionId connection, const control::Message& message);
+  Actions OnClosed(Time now, ConnectionId connection);
+  Actions OnProbe(Time now, const std::string& pod_uid, bool refused);
+  Actions Settle(Time now);
+  Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit);
+  Actions OnTick(Time now);
+  Actions OnTerminate(Time now);
+  Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message);
+
+  control::LauncherStatus Status(Time now) const;
+  std::string WaitingText(Time now) const;
+  virtual JobTimes Times(Time now) const = 0;
+  control::LauncherPhase phase() const { return phase_; }
+  const CurrentWorld& world() const { return world_; }
+
+ protected:
+  using Slot = StartGate::Slot;
+  static constexpr char kCauseLeft[] = "Left";  // of a loss: it leaves at the end of a step
+
+  explicit Job(const CoordinatorOptions& options);
+  Job(const Job&) = default;
+  ~Job() = default;
+
+  // What the two kinds of job do differently.
+  //
+  // One line of an agent; false: an agent never says that.
+  virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
+  // What it has changed is judged with the next tick.
+  virtual bool CanWait(const control::Message& message) const;
+  // Whatever has become possible or necessary.
+  virtual void Advance(Time now) = 0;
+  // To an agent that dials again: what it may have missed.
+  virtual void Welcome(Worker& worker) = 0;
+  // A member is lost by silence.
+  virtual void LoseWorker(Time now, Worker& worker, const std::string& cause,
+                          const std::string& reason);
+  // Never again: its place goes to another Pod.
+  virtual void Fence(Worker& worker);
+  // A world exists whose ranks outlive changes.
+  virtual bool Elastic() const { return false; }
+  // A step of the newest world is committed.
+  virtual void NoteCommitted(int64_t step);
+  // A member's process went with its agent.
+  virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
+  virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
+  // We slept, not they: nobody is judged by what was before.
+  virtual void WeWereLate(Time /*now*/) {}
+  // How often agents speak.
+  virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
+  // The first world: mpirun starts; every process is ready; the gate opens.
+  virtual void NoteStart() {}
+  virtual bool EveryoneLoaded() { return true; }
+  virtual void NoteOpenGate(Time now) = 0;
+  // A world stops; its ranks may have run. Then it is over.
+  virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
+  virtual void ForgetChange(bool /*ranks_ran*/) {}
+  virtual void NoteWorldOver() {}
+  // All are done, and yet somebody has to take part again.
+  virtual bool SomebodyIsMissing() const { return false; }
+  // A world of an earlier launcher may run: of those Pods; or it is about to be reported.
+  virtual std::set<std::string> Unaccounted() const { return {}; }
+  virtual bool ReportsMayCome(Time /*now*/) const { return false; }
+  virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
+  // For the status.
+  virtual std::string WorldText() const = 0;
+  virtual std::string PausedBecause() const { return ""; }
+  virtual bool IsProposed(const std::string& /*pod_uid*/) const { return false; }
+  // Pods that stand for all builds in the world: one of each.
+  virtual std::vector<std::string> Builds() const { return {}; }
+  virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
+
+  // What agents of any job say.
+  void On(Time now, Worker& worker, const control::AgentReady& ready);
+  void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
+  void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
+  void On(Time now, Worker& worker, const control::SlotAttached& attached);
+  void On(Time now, Worker& worker, const control::AgentLeaving& leaving);
+  void On(Time now, Worker& worker, const control::StoreSet& set);
+  void On(Time now, Worker& worker, const control::StoreGet& get);
+  void On(Time now, Worker& worker, const control::RankProgress& progress);
+  void On(Time now, Worker& worker, const control::RankDone& done);
+  void On(Time now, Worker& worker, const control::WorldReport& report);
+  void On(Time now, Worker& worker, const control::SlotOutput& output);
+  void On(Time now, Worker& worker, const control::RankProtection& protection);
+  void OnRestartedAgent(Time now, Worker& worker);
+  void Answer(const std::vector<RendezvousStore::Answer>& answers);
+
+  void Send(const Worker& worker, const control::Message& message);
+  void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
+  void SendWorld(const std::optional<control::ChangeEpoch>& difference);
+  // Tells agents to end their ranks of the newest world.
+  control::StopEpoch StopWorld() const {
+    return {world_.epoch(), static_cast<int>(options_.stop_grace.count())};
+  }
+  void SendHeartbeats();
+  std::chrono::milliseconds Heartbeat() const;
+
+  // Lost workers (job_loss.cc).
+  void JudgeSilence(Time now);
+  void MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason);
+  void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
+
+  // The first world, and ending one (job_world.cc).
+  bool InOrder(const std::string& pod_uid) const;
+  std::vector<std::string> ReadyInRankOrder() const;
+  bool EveryoneReady(const std::vector<std::string>& ready) const;
+  bool EnoughAfterAWhile(Time now, int ready) const;
+  Time LastFilled() const;
+  bool HeldByAnOlderWorld(Time now) const;
+  void JudgeFaults(Time now);
+  std::string MixedText(const std::vector<std::string>& pod_uids) const;
+  void AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const;
+  bool SameBuild(const std::string& pod_uid, const std::string& other) const;
+  std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
+  void TryStart(Time now);
+  void Start(Time now, const std::vector<std::string>& pod_uids);
+  void TryOpenGate(Time now);
+  void OpenGate(Time now);
+  void JudgeMpirun(Time now);
+  bool StopWithoutTheUnwanted(Time now);
+  // `cause` in words and, for a program that has to begin anew, in one, and by whom.
+  void Stop(Time now, const std::string& cause, const char* word = "WorldChanged",
+            const Worker* whose = nullptr);
+  void FinishStopping(Time now);
+  bool EveryMemberHeardSince(Time since) const;
+  void FailBy(Time now, const control::RankExit& exit);
+  void FinishIfReleased(Time now);
+  void Succeed(Time now);
+  void Fail(Time now, const Failure& failure);
+  void End(Time now, const control::Verdict& verdict, int exit_code);
+
+  // Words (job_status.cc).
+  control::WorkerReport ReportOf(const std::string& pod_uid,
+                                 const std::vector<std::string>& builds) const;
+  std::string WaitingForAgentsText(Time now) const;
+  std::string MissingText() const;
+  std::string FillingText() const;
+  std::string RankText(const control::RankExit& exit) const;
+  std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
+  std::string SlotText(const Slot& slot) const;
+
+  const CoordinatorOptions options_;
+  std::string openmpi_version_;  // of this launcher's mpirun; empty: not known yet
+  Actions actions_;              // collected during one event
+
+  control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
+  bool unsettled_ = false;  // something has happened since Advance
+  std::optional<control::Order> order_;
+  std::set<std::string> ordered_;               // Pods that it names
+  std::map<std::string, Time> unwanted_since_;  // Pods that a former order named, for a while
+  WorkerTable workers_;
+  std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
+  std::string last_change_;                       // why the last epoch ended
+  int64_t epochs_run_ = 0;                        // gates opened
+  int64_t highest_number_ = 0;                    // of any epoch heard of
+  Time waiting_since_{};
+  Time last_tick_{};
+  int64_t tick_ = 0;
+  std::optional<Time> first_hello_at_;
+  std::optional<Time> fault_seen_;
+
+  // The newest world: from Start, or from its StartEpoch, until the next one's StartEpoch or the
+  // end of Stop.
+  CurrentWorld world_;
+  Startup startup_;
+  Time started_at_{};
+  std::map<Slot, ReportedExit> exits_;
+  std::set<int> done_;            // ranks past their last step
+  bool nothing_trained_ = false;  // rank 0 said so when it was done
+  std::optional<Time> released_at_;
+  Time stop_deadline_{};
+  RendezvousStore store_;
+  std::optional<control::Progress> progress_;
+
+  RecoveryWatch recovery_;
+  CheckpointTracker checkpoints_;
+  FailurePolicy failures_;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,217 @@
+// The launcher's state in words, for the operator's conditions and for people.
+
+#include <algorithm>
+
+#include "common/base/byte_text.h"
+#include "worker/launcher/coordinator/job.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+
+namespace {
+
+// How long the operator is still told of a Pod that it no longer orders.
+constexpr std::chrono::seconds kRemembered{60};
+
+std::string FillText(const control::DataCacheProgress& progress) {
+  return "fills its data cache: " + BytesOfText(progress.bytes_done, progress.bytes_total);
+}
+
+}  // namespace
+
+control::LauncherStatus Job::Status(Time now) const {
+  control::LauncherStatus status;
+  status.term = options_.term;
+  status.epoch = world_.epoch();
+  status.phase = phase_;
+  status.progress = progress_;
+  status.last_recovery = recovery_.last();
+  status.checkpoint = checkpoints_.Newest(now);
+  status.beginning = checkpoints_.beginning();
+  status.unprotected = checkpoints_.Faults();
+  status.pause_reason = PausedBecause();
+  if (HeldByAnOlderWorld(now)) {
+    status.phase = LauncherPhase::kPaused;
+    status.pause_reason = control::kPauseNoQuorum;
+  }
+  status.failures.assign(failures_.recorded().begin(), failures_.recorded().end());
+  status.message = WaitingText(now);
+  if (failures_.crashes() > 0)
+    status.message += (status.message.empty() ? "" : "; ") + failures_.CrashText();
+  status.crashes = failures_.crashes();
+  status.stragglers = Stragglers(now);
+  const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
+  if (runs) status.world_size = world_.size();
+  if (!order_) return status;
+  status.last_order = order_->stamp;
+  status.ordered = static_cast<int>(order_->workers.size());
+  std::set<std::string> told;
+  const std::vector<std::string> builds = Builds();
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    status.workers.push_back(ReportOf(wanted.pod_uid, builds));
+    told.insert(wanted.pod_uid);
+  }
+  // Whoever is to go, or has gone: "drained" and "lost" are news of them.
+  std::set<std::string> others = world_.pods();
+  for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
+  for (const auto& [pod_uid, since] : unwanted_since_) {
+    if (now - since < kRemembered) others.insert(pod_uid);
+  }
+  for (const std::string& pod_uid : others) {
+    if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid, builds));
+  }
+  return status;
+}
+
+control::WorkerReport Job::ReportOf(const std::string& pod_uid,
+                                    const std::vector<std::string>& builds) const {
+  control::WorkerReport report;
+  report.pod_uid = pod_uid;
+  report.member = world_.Contains(pod_uid);
+  const bool proposed = IsProposed(pod_uid);
+  const Worker* found = workers_.Find(pod_uid);
+  if (found == nullptr) {
+    report.drained = !InOrder(pod_uid) && !report.member;
+    return report;
+  }
+  const Worker& worker = *found;
+  report.ready = worker.IsReady();
+  report.lost = worker.Fenced();
+  const bool unwanted = worker.leaving || !InOrder(pod_uid);
+  report.drained =
+      unwanted && !report.member && !proposed && (worker.stopping.empty() || !worker.connection);
+  if (worker.ready) report.faults = worker.ready->faults;
+  if (Elastic() && report.ready && !report.member) {
+    const std::string unfit = UnfitText(pod_uid, builds);
+    if (!unfit.empty()) report.faults.push_back({"versions", unfit});
+  }
+  return report;
+}
+
+std::string Job::WaitingText(Time now) const {
+  switch (phase_) {
+    case LauncherPhase::kWaitingForOrder:
+      return "waits for the operator to say who the workers are";
+    case LauncherPhase::kStarting:
+      if (startup_.gate().Complete()) return "waits for the ranks to load their data and model";
+      return "waits for mpirun: " + std::to_string(startup_.gate().attached()) + " of " +
+             std::to_string(world_.members().size()) + " processes have attached";
+    case LauncherPhase::kStopping:
+      return "ends epoch " + std::to_string(world_.epoch().number) + ": " + last_change_;
+    case LauncherPhase::kAdopting:
+    case LauncherPhase::kForming:
+    case LauncherPhase::kPaused:
+    case LauncherPhase::kRunning:
+      return WorldText();
+    case LauncherPhase::kFinished:
+      return "";
+    case LauncherPhase::kWaitingForAgents:
+      return WaitingForAgentsText(now);
+  }
+  return "";
+}
+
+// The first worker ordered that is not ready, and why; empty when all are.
+std::string Job::MissingText() const {
+  int ready = 0;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    std::string why;
+    if (worker == nullptr) {
+      why = "has not dialled";
+    } else if (worker->Fenced()) {
+      why = "was lost";
+    } else if (worker->leaving) {
+      why = "is leaving";
+    } else if (!worker->connection) {
+      why = "has lost its connection";
+    } else if (!worker->ready) {
+      why = worker->filling ? FillText(*worker->filling) : "is not ready yet";
+    } else if (!worker->ready->faults.empty()) {
+      why = "failed the check '" + worker->ready->faults.front().check + "'";
+    } else {
+      ++ready;
+    }
+    if (!why.empty()) return NameOf(wanted.pod_uid) + " " + why;
+  }
+  return ready < order_->replicas ? "the others have no Pod yet" : "all others are loading";
+}
+
+// The first joiner whose data cache is being filled; empty where there is none.
+std::string Job::FillingText() const {
+  if (!order_) return "";
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker == nullptr || !worker->IsFilling()) continue;
+    return NameOf(wanted.pod_uid) + " " + FillText(*worker->filling);
+  }
+  return "";
+}
+
+std::string Job::WaitingForAgentsText(Time now) const {
+  if (ReportsMayCome(now)) {
+    return "waits for workers to report whether a world runs already";
+  }
+  const std::set<std::string> unaccounted = Unaccounted();
+  if (HeldByAnOlderWorld(now)) {
+    std::string names;
+    for (const std::string& pod_uid : unaccounted) {
+      names += (names.empty() ? "" : ", ") + NameOf(pod_uid);
+      if (names.size() > 300) break;
+    }
+    return "does not start a world while another one of this job may train: waits for " + names +
+           " to dial or to be certainly gone";
+  }
+  int ready = 0;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker != nullptr && worker->IsReady()) ++ready;
+  }
+  const int missing = std::max(0, order_->replicas - ready);
+  const bool partial = unaccounted.empty() && order_->min_replicas < order_->replicas &&
+                       now - std::max(waiting_since_, LastFilled()) < options_.partial_after;
+  std::string text = "waits for " + std::to_string(missing) + " of " +
+                     std::to_string(order_->replicas) + " workers";
+  const bool all_ready =
+      std::all_of(order_->workers.begin(), order_->workers.end(), [&](const auto& wanted) {
+        const Worker* worker = workers_.Find(wanted.pod_uid);
+        return worker != nullptr && worker->IsReady();
+      });
+  if (!all_ready || missing > 0) text += ": " + MissingText();
+  if (partial) {
+    text += "; with " + std::to_string(order_->min_replicas) + " it starts after 30 s" +
+            (LastFilled() == Time{} ? "" : " without news of it");
+  }
+  if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
+  return text;
+}
+
+std::string Job::RankText(const control::RankExit& exit) const {
+  return (exit.rank < 0 ? "the rank of slot " + std::to_string(exit.slot)
+                        : "rank " + std::to_string(exit.rank)) +
+         " on " + NameOf(exit.pod_uid);
+}
+
+std::string Job::NameOf(const std::string& pod_uid) const {
+  std::string pod;
+  std::string node;
+  if (const Worker* worker = workers_.Find(pod_uid)) {
+    pod = worker->hello.pod;
+    node = worker->hello.node;
+  } else if (order_) {
+    for (const control::DesiredWorker& wanted : order_->workers) {
+      if (wanted.pod_uid != pod_uid) continue;
+      pod = wanted.pod;
+      node = wanted.node;
+    }
+  }
+  if (pod.empty()) return "Pod " + pod_uid;
+  return node.empty() ? pod : pod + " (" + node + ")";
+}
+
+std::string Job::SlotText(const Slot& slot) const {
+  return NameOf(slot.first) + " slot " + std::to_string(slot.second);
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,348 @@
+// The first world, which mpirun starts; ending a world, and the job.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/launcher/coordinator/job.h"
+
+namespace ringmaster::launcher {
+
+using control::LauncherPhase;
+using control::RankExit;
+
+namespace {
+
+constexpr std::array kProgramsToMatch = {"openmpi", "ringmaster"};
+
+}  // namespace
+
+bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
+
+// Oldest first: who was in the last epoch keeps its place, the others follow by index.
+std::vector<std::string> Job::ReadyInRankOrder() const {
+  std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker == nullptr || !worker->IsReady()) continue;
+    const auto senior = seniority_.find(wanted.pod_uid);
+    const std::size_t place = senior == seniority_.end() ? seniority_.size() : senior->second;
+    ready.push_back({{place, wanted.index}, wanted.pod_uid});
+  }
+  std::sort(ready.begin(), ready.end());
+  // An order that names a Pod twice still means one worker.
+  ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
+  std::vector<std::string> pod_uids;
+  for (auto& [place, pod_uid] : ready) pod_uids.push_back(std::move(pod_uid));
+  return pod_uids;
+}
+
+bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
+  // Each of them is ordered.
+  return static_cast<int>(ready.size()) >= order_->replicas && ready.size() == ordered_.size();
+}
+
+bool Job::EnoughAfterAWhile(Time now, int ready) const {
+  return ready >= std::max(1, order_->min_replicas) &&
+         now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
+}
+
+// When the data cache of an ordered worker moved last, of those still being filled: who comes
+// nearer is worth waiting for, who stands still is not.
+Job::Time Job::LastFilled() const {
+  Time last{};
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker == nullptr || !worker->IsFilling()) continue;
+    last = std::max(last, worker->filled_at);
+  }
+  return last;
+}
+
+// It would start with fewer, were there nobody who may train already.
+bool Job::HeldByAnOlderWorld(Time now) const {
+  return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
+         EnoughAfterAWhile(now, static_cast<int>(ReadyInRankOrder().size())) &&
+         !Unaccounted().empty();
+}
+
+void Job::JudgeFaults(Time now) {
+  std::vector<const Worker*> faulty;
+  int ready = 0;
+  for (const control::DesiredWorker& wanted : order_->workers) {
+    const Worker* worker = workers_.Find(wanted.pod_uid);
+    if (worker == nullptr || !worker->ready || worker->leaving) continue;
+    if (worker->ready->faults.empty()) {
+      ++ready;
+    } else {
+      faulty.push_back(worker);
+    }
+  }
+  if (faulty.empty()) return fault_seen_.reset();
+  if (!fault_seen_) fault_seen_ = now;
+  const int unreported = order_->replicas - ready - static_cast<int>(faulty.size());
+  const bool complete = unreported <= 0 || now - *fault_seen_ >= options_.fault_settle;
+  // A replacement with a fault costs a place, not the job, as long as enough others can train.
+  const bool hopeless = ready + std::max(0, unreported) < std::max(1, order_->min_replicas);
+  if (!complete || (epochs_run_ > 0 && !hopeless)) return;
+
+  std::string text;
+  for (const Worker* worker : faulty) {
+    const control::PreflightFault& fault = worker->ready->faults.front();
+    if (text.size() > 1500) {
+      text += "; and more";
+      break;
+    }
+    text += (text.empty() ? "" : "; ") + NameOf(worker->hello.pod_uid) + " failed the check '" +
+            fault.check + "': " + fault.message;
+  }
+  Fail(now, {control::kReasonPreflightFailed, text});
+}
+
+// Workers that cannot form a world together, in a sentence; empty where they can. Different builds
+// of Open MPI fail with words that lead nobody to the cause.
+std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
+  const Worker& first = workers_.At(pod_uids.front());
+  for (const std::string& pod_uid : pod_uids) {
+    const control::AgentReady& ready = *workers_.At(pod_uid).ready;
+    for (const char* program : kProgramsToMatch) {
+      const auto mine = ready.versions.find(program);
+      const auto theirs = first.ready->versions.find(program);
+      if (mine == ready.versions.end() || theirs == first.ready->versions.end()) continue;
+      if (mine->second != theirs->second) {
+        return NameOf(pod_uid) + " has " + program + " " + mine->second + ", " +
+               NameOf(first.hello.pod_uid) + " has " + theirs->second + ": use one image";
+      }
+    }
+    const auto openmpi = ready.versions.find("openmpi");
+    if (openmpi != ready.versions.end() && !openmpi->second.empty() &&
+        openmpi->second.find(openmpi_version_) == std::string::npos) {
+      return NameOf(pod_uid) + " has Open MPI " + openmpi->second + ", the launcher has " +
+             openmpi_version_ + ": use one image";
+    }
+  }
+  return "";
+}
+
+void Job::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const {
+  if (!workers_.At(pod_uid).ready) return;
+  const bool known = std::any_of(builds.begin(), builds.end(), [&](const std::string& other) {
+    return SameBuild(pod_uid, other);
+  });
+  if (!known) builds.push_back(pod_uid);
+}
+
+// As far as MixedText() looks.
+bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const {
+  const auto& mine = workers_.At(pod_uid).ready->versions;
+  const auto& theirs = workers_.At(other).ready->versions;
+  return std::all_of(kProgramsToMatch.begin(), kProgramsToMatch.end(), [&](const char* program) {
+    const auto one = mine.find(program);
+    const auto two = theirs.find(program);
+    return one == mine.end() || two == theirs.end() ? (one == mine.end()) == (two == theirs.end())
+                                                    : one->second == two->second;
+  });
+}
+
+// Why this worker cannot be in one world with members of these builds; empty when it can.
+std::string Job::UnfitText(const std::string& pod_uid,
+                           const std::vector<std::string>& builds) const {
+  std::vector<std::string> pods = {pod_uid};
+  pods.insert(pods.end(), builds.begin(), builds.end());
+  return MixedText(pods);
+}
+
+void Job::TryStart(Time now) {
+  const std::vector<std::string> ready = ReadyInRankOrder();
+  const int count = static_cast<int>(ready.size());
+  if (count == 0 || openmpi_version_.empty()) return;
+  if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
+  if (AnotherWorldMayRun(now)) return;
+  if (const std::string mixed = MixedText(ready); !mixed.empty()) {
+    return Fail(now, {control::kReasonPreflightFailed, mixed});
+  }
+  Start(now, ready);
+}
+
+void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
+  // An agent may remember an epoch that a former start of this launcher's container formed.
+  const control::Epoch epoch{options_.term, ++highest_number_};
+  // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
+  // too.
+  const int64_t cohort = epoch.number;
+  seniority_.clear();
+  for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());
+  exits_.clear();
+  done_.clear();
+  failures_.Reset();
+  released_at_.reset();
+  store_.Reset(epoch);
+
+  StartMpirun start{cohort, {}, 0};
+  std::vector<control::Member> members;
+  for (const std::string& pod_uid : pod_uids) {
+    const Worker& worker = workers_.At(pod_uid);
+    const auto user = worker.ready->versions.find("user");
+    start.hosts.push_back({pod_uid, worker.hello.pod, worker.ready->address, worker.ready->ssh_port,
+                           options_.slots,
+                           user == worker.ready->versions.end() ? "" : user->second});
+    for (int slot = 0; slot < options_.slots; ++slot) {
+      members.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
+                         "", static_cast<int>(members.size())});
+    }
+  }
+  std::set<Slot> expected;
+  for (const control::Member& member : members) expected.insert({member.pod_uid, member.slot});
+  world_ = CurrentWorld(epoch, std::move(members));
+  NoteStart();
+  startup_.Begin(now, cohort, std::move(expected));
+  start.world_size = world_.size();
+  phase_ = LauncherPhase::kStarting;
+  started_at_ = now;
+  LogInfo(
+      "Started an epoch",
+      {{"epoch", world_.epoch().number}, {"workers", pod_uids.size()}, {"ranks", world_.size()}});
+  actions_.push_back(std::move(start));
+}
+
+void Job::TryOpenGate(Time now) {
+  if (!startup_.gate().Complete() || !EveryoneLoaded()) return;
+  OpenGate(now);
+}
+
+void Job::OpenGate(Time now) {
+  phase_ = LauncherPhase::kRunning;
+  NoteOpenGate(now);
+  ++epochs_run_;
+  startup_.GateOpened();
+  LogInfo("Opened the start gate", {{"epoch", world_.epoch().number}, {"ranks", world_.size()}});
+  SendWorld(std::nullopt);
+}
+
+// While the gate is shut.
+void Job::JudgeMpirun(Time now) {
+  const Startup::Judgement judgement =
+      startup_.Judge(now, options_,
+                     {[this](Time since) { return EveryMemberHeardSince(since); },
+                      [this](const Slot& slot) { return SlotText(slot); }, world_.members()});
+  if (judgement.failure) return Fail(now, *judgement.failure);
+  if (judgement.start_again) Stop(now, *judgement.start_again);
+}
+
+// A member that is no longer wanted ends the world that mpirun starts, or that cannot change in
+// place. True: it did.
+bool Job::StopWithoutTheUnwanted(Time now) {
+  for (const std::string& pod_uid : world_.pods()) {
+    if (InOrder(pod_uid)) continue;
+    const bool one_too_many = order_->replicas < static_cast<int>(world_.pods().size());
+    Stop(now, NameOf(pod_uid) + " is no longer wanted", one_too_many ? "ScaledDown" : "Left",
+         &workers_.At(pod_uid));
+    return true;
+  }
+  return false;
+}
+
+void Job::Stop(Time now, const std::string& cause, const char* word, const Worker* whose) {
+  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning && !Elastic()) return;
+  LogInfo("Ended an epoch", {{"epoch", world_.epoch().number}, {"cause", cause}});
+  const bool ranks_ran = phase_ != LauncherPhase::kStarting;
+  if (ranks_ran) NoteStop(now, word, whose);
+  phase_ = LauncherPhase::kStopping;
+  last_change_ = cause;
+  stop_deadline_ = now + options_.stop_within;
+  SendToPods(world_.pods(), StopWorld());
+  if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
+  for (const control::Member& member : world_.members()) {
+    // No rank was told of this epoch, so no agent will report one.
+    if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
+    // Given up with this world.
+    Worker& worker = workers_.At(member.pod_uid);
+    if (worker.Silent() && !worker.Fenced()) Fence(worker);
+  }
+  ForgetChange(ranks_ran);
+  FinishStopping(now);
+}
+
+// The next world forms when mpirun has ended and the survivors have reported their ranks' ends, or
+// time is up.
+void Job::FinishStopping(Time now) {
+  bool reported = true;
+  for (const control::Member& member : world_.members()) {
+    const Worker& worker = workers_.At(member.pod_uid);
+    if (worker.connection && !worker.Fenced() && !EndIsKnown(member) &&
+        !exits_.contains({member.pod_uid, member.slot})) {
+      reported = false;
+    }
+  }
+  if ((startup_.mpirun_runs() || !reported) && now < stop_deadline_) return;
+  // mpirun that outlives the deadline is killed by who runs it, before the next one starts.
+  world_ = CurrentWorld(world_.epoch(), {});
+  NoteWorldOver();
+  exits_.clear();
+  done_.clear();
+  progress_.reset();
+  phase_ = LauncherPhase::kWaitingForAgents;
+  waiting_since_ = now;
+  fault_seen_.reset();
+  Advance(now);
+}
+
+bool Job::EveryMemberHeardSince(Time since) const {
+  return std::all_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {
+    const Worker& worker = workers_.At(pod_uid);
+    return worker.connection && worker.last_heard > since;
+  });
+}
+
+void Job::FailBy(Time now, const RankExit& exit) {
+  Fail(now, failures_.FailureBy(exit, RankText(exit)));
+}
+
+// A finished job cannot fail any more: what is still open is only waited for.
+void Job::FinishIfReleased(Time now) {
+  const bool all_ended =
+      static_cast<int>(exits_.size()) == world_.size() && !startup_.mpirun_runs();
+  if (all_ended || now - *released_at_ >= options_.release_within) Succeed(now);
+}
+
+void Job::Succeed(Time now) {
+  control::Verdict verdict;
+  verdict.succeeded = true;
+  verdict.message = "all " + std::to_string(world_.size()) + " ranks completed";
+  if (nothing_trained_) {
+    verdict.reason = control::kReasonAlreadyComplete;
+    verdict.message =
+        "this job trained no step: the state that it began with had all its steps already";
+  }
+  End(now, verdict, 0);
+}
+
+void Job::Fail(Time now, const Failure& failure) {
+  control::Verdict verdict;
+  verdict.reason = failure.reason;
+  verdict.message = failure.message;
+  verdict.first_failure = failure.first;
+  End(now, verdict, failure.exit_code);
+}
+
+void Job::End(Time now, const control::Verdict& verdict, int exit_code) {
+  control::Verdict whole = verdict;
+  whole.epoch = world_.epoch();
+  whole.world_size = world_.size();
+  whole.progress = progress_;
+  whole.checkpoint = checkpoints_.Newest(now);
+  whole.beginning = checkpoints_.beginning();
+  whole.clean_exits = static_cast<int>(std::count_if(
+      exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));
+  phase_ = LauncherPhase::kFinished;
+  actions_.push_back(Record{whole});
+  for (const auto& [connection, pod_uid] : workers_.connections()) {
+    actions_.push_back(SendTo{connection, control::Shutdown{}});
+  }
+  if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
+  actions_.push_back(launcher::Finish{std::move(whole), exit_code});
+}
+
+}  // namespace ringmaster::launcher

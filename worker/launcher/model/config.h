@@ -1,0 +1,47 @@
+#pragma once
+
+// What the launcher is told: the environment that the operator writes into its Pod
+// (pod_contract.h), checked once at start.
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/control/launch_spec.h"
+#include "worker/launcher/model/restart_limit.h"
+
+namespace ringmaster::launcher {
+
+using Environment = std::map<std::string, std::string>;
+
+Environment ProcessEnvironment();
+
+struct Config {
+  std::string job;  // namespace/name, for logs
+  std::string job_uid;
+  int64_t term = 0;
+  control::LaunchSpec spec;
+
+  std::string credentials_dir;
+  std::string item_hashes;
+  std::string runtime_dir;
+  std::string termination_log;
+  int control_port = 0;
+  int api_port = 0;
+  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds lost_after{2000};   // silence of a worker
+  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
+  int restart_limit = 10;                       // ranks that end by themselves within the window
+  std::chrono::seconds restart_window{3600};
+  int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit
+  ExitCodeRules exit_codes;
+
+  std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
+  Environment environment;  // the whole of it, for mpirun's allow-list
+};
+
+// kInvalid names the variable.
+Result<Config> ReadConfig(const Environment& environment);
+
+}  // namespace ringmaster::launcher

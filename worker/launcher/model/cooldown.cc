@@ -1,0 +1,43 @@
+#include "worker/launcher/model/cooldown.h"
+
+#include <algorithm>
+
+namespace ringmaster::launcher {
+
+std::chrono::milliseconds Cooldown::Delay(int ends) {
+  if (ends < 2) return std::chrono::milliseconds(0);
+  const int doublings = std::min(ends - 2, 6);  // 2^6 s is more than the longest
+  return std::min<std::chrono::milliseconds>(kLongest, std::chrono::seconds(1 << doublings));
+}
+
+void Cooldown::Ended(Time now, const std::string& pod_uid, int slot) {
+  Slot& state = pods_[pod_uid][slot];
+  if (state.ends == 0) state.halved_at = now;
+  while (state.ends > 0 && now - state.halved_at >= kHalving) {
+    state.ends /= 2;
+    state.halved_at += kHalving;
+  }
+  if (state.ends == 0) state.halved_at = now;
+  ++state.ends;
+  state.until = now + Delay(state.ends);
+}
+
+Cooldown::Time Cooldown::Until(Time now, const std::string& pod_uid, int slot) const {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) return now;
+  // The two that wait longest decide for the Pod: it is free when fewer than two wait.
+  Time longest = now;
+  Time second = now;
+  for (const auto& [number, state] : pod->second) {
+    if (state.until > longest) {
+      second = longest;
+      longest = state.until;
+    } else {
+      second = std::max(second, state.until);
+    }
+  }
+  const auto own = pod->second.find(slot);
+  return std::max(second, own == pod->second.end() ? now : own->second.until);
+}
+
+}  // namespace ringmaster::launcher

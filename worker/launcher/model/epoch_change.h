@@ -1,0 +1,46 @@
+#pragma once
+
+// How far one world of our own trainer is on its way to the next: the switch that its ranks were
+// asked for, what they said about it, and the proposal that workers are accepting. A value; each
+// change begins with a fresh one.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/control/messages.h"
+#include "worker/launcher/model/world_change.h"
+
+namespace ringmaster::launcher {
+
+struct EpochChange {
+  using Time = Clock::Time;
+
+  std::optional<Proposal> proposal;  // while kForming, and while kPaused below min_replicas
+  Time prepared_at{};                // the proposal
+  std::string pause_reason;          // why the next world cannot start
+  bool switching = false;            // SwitchEpoch was sent
+  bool orderly = false;              // every rank of this world has stopped after the same step
+  std::set<int> at_boundary;         // ranks
+  std::optional<Time> first_at_boundary;
+  std::map<int, control::RankBroken> broken;  // by rank
+  std::optional<Time> first_broken_at;
+
+  void ReachBoundary(Time now, int rank);
+  // A rank says that it cannot go on; its newest word counts.
+  void Break(Time now, const control::RankBroken& word);
+  // The same, told by what others see; what the rank itself has said counts more.
+  void BreakUnlessSaid(Time now, const control::RankBroken& word);
+  // Each rank has said that it stopped after the step, or is in `done`: past its last one.
+  bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
+  // The same, or nearly: one of them proves that all will, so a report that was lost with a
+  // connection holds nobody up for longer than `patience`.
+  bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
+                     std::chrono::milliseconds patience) const;
+  // The ranks that said that they cannot go on, and the peer that each could not reach.
+  std::map<int, int> BrokenPeers() const;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,99 @@
+#pragma once
+
+// When ends of ranks fail the job, and which of them is to blame. Nobody is blamed before what
+// belongs to the same event has arrived: a rank that ends because a worker vanished looks like a
+// failure until that worker's silence is noticed. A value; knows no workers and no world.
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/messages.h"
+#include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/crash_limit.h"
+#include "worker/launcher/model/restart_limit.h"
+
+namespace ringmaster::launcher {
+
+// "it printed last: ..." of the last of these lines that says something.
+std::string PrintedText(const std::vector<std::string>& lines);
+
+struct ReportedExit {
+  control::RankExit exit;
+  std::size_t arrival = 0;  // its place among the reports of this epoch
+};
+
+class FailurePolicy {
+ public:
+  using Time = Clock::Time;
+
+  explicit FailurePolicy(const CoordinatorOptions& options);
+
+  // A new world starts from nothing: what failed before it is not its failure.
+  void Reset();
+
+  // A rank ended while the job goes on: for the status, and for the limit. That it was killed does
+  // not count there, but may be what the others' ends come from.
+  void Fail(Time now, const control::RankExit& exit);
+  // It ended before the first world, and no other start can help: the job fails.
+  void FailStart(Time now, const control::RankExit& exit);
+  bool Lists(const std::string& pod_uid, int slot) const;
+  // For the status alone. What is known of an end may be heard again by a launcher that takes over.
+  void Record(control::RankExit exit);
+  // A rank was killed, or ended while it loaded; `text` says which and how. `since`: see
+  // CrashLimit.
+  void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
+  // See CrashLimit.
+  void Committed(int64_t step) { crashes_.Committed(step); }
+
+  // By a failure that ends the job; by a row of crashes, unless training got further after all.
+  bool MustFail() const { return must_fail_ || crashes_.Reached(); }
+  // Our own trainer: the end to blame, once what belongs to the same event has arrived. Ends that
+  // cost the job nothing are forgotten then.
+  std::optional<control::RankExit> Judge(Time now);
+
+  struct Blame {
+    control::RankExit exit;
+    Time heard_since{};  // when every member has been heard after this, nobody else can be to blame
+  };
+  // A program of the user's own: the same for these ends of its ranks, none of them clean.
+  // REQUIRES: not empty.
+  std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
+
+  // The job fails because of this end, of `whose` rank.
+  Failure FailureBy(const control::RankExit& exit, const std::string& whose) const;
+
+  // The newest, for the status.
+  const std::deque<control::RankExit>& recorded() const { return recorded_; }
+  int crashes() const { return crashes_.count(); }
+  bool CrashLimitReached() const { return crashes_.Reached(); }
+  // REQUIRES: crashes() > 0.
+  std::string CrashText() const;
+  // Its agent starts another process in its place, which may well end like this one.
+  bool LoadsAgain(const control::RankExit& exit) const;
+  // It may be the program's own end, not the machine's doing, and counts against the limit.
+  bool Counts(const control::RankExit& exit) const;
+
+ private:
+  // No other start of the rank can mend it.
+  bool FailsAtOnce(const control::RankExit& exit) const;
+  // Lower ranks are blamed first.
+  int BlameRank(const control::RankExit& exit) const;
+
+  ExitCodeRules exit_codes_;
+  bool managed_;
+  std::chrono::milliseconds settle_;
+  std::chrono::milliseconds peer_lost_settle_;
+  RestartLimit restarts_;
+  CrashLimit crashes_;
+  std::string newest_crash_;  // in words
+  std::deque<control::RankExit> recorded_;
+  std::vector<control::RankExit> failing_;  // of the last moments: candidates for the blame
+  std::optional<Time> first_failure_at_;
+  bool must_fail_ = false;
+};
+
+}  // namespace ringmaster::launcher

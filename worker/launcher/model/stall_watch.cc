@@ -1,0 +1,174 @@
+#include "worker/launcher/model/stall_watch.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::RankPhase;
+using control::RankPosition;
+
+constexpr std::size_t kFewSteps = 5;
+constexpr std::size_t kSteps = 64;  // that the median is taken of
+constexpr int kOfMedian = 10;
+constexpr int kWhileEntering = 5;
+constexpr int kWhileUnknown = 30;
+constexpr int kForACrowd = 3;
+constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
+
+// How far a rank is on its way through a world.
+enum Stage { kBefore, kConnecting, kAdopting, kStepping, kLeft };
+
+Stage StageOf(const RankPosition& position) {
+  if (!position.entered) return kBefore;
+  switch (position.phase) {
+    case RankPhase::kConnect:
+      return kConnecting;
+    case RankPhase::kAdopt:
+      return kAdopting;
+    case RankPhase::kWait:
+      return kLeft;
+    default:
+      return kStepping;
+  }
+}
+
+auto PlaceKey(const RankPosition& position) {
+  return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
+}
+
+// For other ranks, or for the launcher.
+bool Waits(const RankPosition& position) {
+  if (position.stopped || !position.entered) return false;
+  switch (position.phase) {
+    case RankPhase::kWait:
+    case RankPhase::kConnect:
+    case RankPhase::kAdopt:
+    case RankPhase::kReduce:
+    case RankPhase::kDone:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void StallWatch::Begin(Time now, int ranks) {
+  positions_.assign(static_cast<std::size_t>(ranks), std::nullopt);
+  heard_at_.assign(static_cast<std::size_t>(ranks), Time{});
+  moved_at_ = now;
+}
+
+void StallWatch::Report(Time now, const RankPosition& position) {
+  const auto rank = static_cast<std::size_t>(position.rank);
+  std::optional<RankPosition>& known = positions_[rank];
+  if (!known || PlaceKey(*known) != PlaceKey(position)) moved_at_ = now;
+  const bool new_step = !known || known->step != position.step;
+  if (new_step && position.entered && position.step_micros > 0) {
+    step_micros_.push_back(std::min(position.step_micros, kMaxStepMicros));
+    if (step_micros_.size() > kSteps) step_micros_.pop_front();
+  }
+  known = position;
+  heard_at_[rank] = now;
+}
+
+std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
+  if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
+  const Millis limit = Limit();
+  const auto still = now - moved_at_;
+  if (still < limit) return std::nullopt;
+  std::vector<int> all;
+  std::vector<int> idle;  // they do not wait, and yet do not move
+  bool stopped = true;    // all of those
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    all.push_back(static_cast<int>(i));
+    if (Waits(*positions_[i])) continue;
+    idle.push_back(static_cast<int>(i));
+    stopped = stopped && positions_[i]->stopped;
+  }
+  if (idle.size() == all.size()) return std::nullopt;  // nobody waits for anybody
+  if (idle.empty()) {
+    const std::vector<int> last = Hindmost(all);
+    if (last.size() > 1) return std::nullopt;
+    return Judgement{last, moved_at_};
+  }
+  if (stopped) return Judgement{idle, moved_at_};
+  std::vector<int> last = Hindmost(idle);
+  if (last.size() > 1 && 2 * last.size() >= all.size()) {
+    if (still < kForACrowd * limit) return std::nullopt;
+    last = {last.back()};
+  }
+  return Judgement{last, moved_at_};
+}
+
+std::map<int, int> StallWatch::CannotConnect(Time now) const {
+  std::map<int, int> peers;
+  if (floor_.count() == 0 || positions_.empty() || !AllFresh(now)) return peers;
+  if (now - moved_at_ < Limit()) return peers;
+  for (const auto& position : positions_) {
+    if (StageOf(*position) != kConnecting || position->stopped) return {};
+    if (position->peer >= 0) peers[position->rank] = position->peer;
+  }
+  return peers;
+}
+
+std::string StallWatch::PlaceOf(int rank) const {
+  const std::optional<RankPosition>& position = positions_[static_cast<std::size_t>(rank)];
+  if (!position) return "where nobody knows";
+  std::string text = "at step " + std::to_string(position->step) + ", in phase '" +
+                     control::kRankPhaseNames[static_cast<std::size_t>(position->phase)] + "'";
+  if (position->phase == RankPhase::kReduce)
+    text += " of bucket " + std::to_string(position->bucket);
+  if (!position->entered) text += " of an earlier world";
+  if (position->stopped) text += ", stopped by a signal";
+  if (position->peer >= 0) text += ", waiting for rank " + std::to_string(position->peer);
+  return text;
+}
+
+std::optional<StallWatch::Millis> StallWatch::MedianStep() const {
+  if (step_micros_.size() < kFewSteps) return std::nullopt;
+  std::vector<int64_t> sorted(step_micros_.begin(), step_micros_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::chrono::ceil<Millis>(std::chrono::microseconds(*middle));
+}
+
+bool StallWatch::AllFresh(Time now) const {
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    if (!positions_[i] || now - heard_at_[i] > fresh_) return false;
+  }
+  return true;
+}
+
+// REQUIRES: every rank has spoken.
+StallWatch::Millis StallWatch::Limit() const {
+  const std::optional<Millis> median = MedianStep();
+  bool entering = false;
+  bool evaluating = false;
+  for (const auto& position : positions_) {
+    entering = entering || StageOf(*position) < kStepping;
+    // One that is stopped evaluates nothing, wherever it was.
+    evaluating = evaluating || (position->phase == RankPhase::kEvaluate && !position->stopped);
+  }
+  if (!median || evaluating) return kWhileUnknown * floor_;
+  return std::max(kOfMedian * *median, entering ? kWhileEntering * floor_ : floor_);
+}
+
+// Those of `ranks` that have come least far.
+std::vector<int> StallWatch::Hindmost(const std::vector<int>& ranks) const {
+  std::vector<int> last;
+  for (const int rank : ranks) {
+    const auto place = PlaceKey(*positions_[static_cast<std::size_t>(rank)]);
+    if (!last.empty()) {
+      const auto lowest = PlaceKey(*positions_[static_cast<std::size_t>(last.front())]);
+      if (place > lowest) continue;
+      if (place < lowest) last.clear();
+    }
+    last.push_back(rank);
+  }
+  return last;
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,66 @@
+#pragma once
+
+// One start of mpirun: which of its processes have attached, how it ended, and what that means
+// while the start gate is shut. A value; tries are counted from the last gate that opened.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/start_gate.h"
+
+namespace ringmaster::launcher {
+
+class Startup {
+ public:
+  using Time = Clock::Time;
+  using Slot = StartGate::Slot;
+
+  // mpirun starts one process in each of these slots.
+  void Begin(Time now, int64_t cohort, std::set<Slot> expected);
+  void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
+  void MpirunExited(Time now, const MpirunExit& exit);
+  void GateOpened() { failed_starts_ = 0; }
+
+  // Of the newest start; 0: none.
+  int64_t cohort() const { return cohort_; }
+  bool mpirun_runs() const { return mpirun_runs_; }
+  // Since the newest start.
+  const std::optional<MpirunExit>& mpirun_exit() const { return mpirun_exit_; }
+  Time mpirun_exited_at() const { return mpirun_exited_at_; }
+  const StartGate& gate() const { return gate_; }
+
+  // What Judge() asks about the others.
+  struct Others {
+    std::function<bool(Time)> every_member_heard_since;
+    std::function<std::string(const Slot&)> name;
+    const std::vector<control::Member>& members;
+  };
+  // What is to be done about this start; neither: wait.
+  struct Judgement {
+    std::optional<Failure> failure{};
+    std::optional<std::string> start_again{};  // the cause
+  };
+  // While the gate is shut.
+  Judgement Judge(Time now, const CoordinatorOptions& options, const Others& others);
+
+ private:
+  std::string GateText(const Others& others) const;
+  std::string MismatchText(const Others& others) const;
+
+  int64_t cohort_ = 0;
+  StartGate gate_;
+  std::optional<Time> mismatch_at_;
+  Time attached_at_{};  // the newest process
+  bool mpirun_runs_ = false;
+  std::optional<MpirunExit> mpirun_exit_;
+  Time mpirun_exited_at_{};
+  int failed_starts_ = 0;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,61 @@
+#pragma once
+
+// Which ranks are much slower than their peers, by the time of their own part of a step: data,
+// computing and update, without waiting for others. A rank is a straggler when that has been above
+// 1.5 times the median of its world for 10 s (and a millisecond above it: shorter steps are noise),
+// until it is below 1.25 times the median. Pure; held by a job.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "worker/launcher/model/world_change.h"
+
+namespace ringmaster::launcher {
+
+class StragglerWatch {
+ public:
+  using Time = Clock::Time;
+
+  static constexpr double kSlow = 1.5;
+  static constexpr double kRecovered = 1.25;
+  static constexpr double kNoiseMicros = 1000;
+  static constexpr std::chrono::seconds kFor{10};
+
+  // A new world; who was in the one before is still known.
+  void Begin(const std::vector<control::Member>& members);
+  // REQUIRES: a member of the world. `step` and what its own part of it took.
+  void Report(Time now, const control::Member& member, int64_t step, int64_t own_micros);
+
+  struct Slow {
+    MemberId id;
+    double own_micros = 0;
+    double median_micros = 0;
+    Time since{};
+  };
+  // Slowest first.
+  std::vector<Slow> Stragglers(Time now) const;
+  // Of a member, smoothed; nothing before its first step.
+  std::optional<double> OwnMicros(const control::Member& member) const;
+
+ private:
+  struct State {
+    int64_t step = -1;
+    std::optional<double> own_micros;  // smoothed
+    std::optional<Time> slow_since;
+  };
+
+  // Of all that are known; the lower one of two. Nothing for fewer than two.
+  std::optional<double> Median() const;
+  std::optional<double> RecentMedian(Time now);
+
+  std::map<MemberId, State, std::less<>> ranks_;
+  std::optional<double> median_;
+  Time median_at_{};
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,77 @@
+#pragma once
+
+// What a launcher that was started anew is told of the world that runs: the agents' WorldReports,
+// newest per Pod. The highest epoch among them wins; a Pod that reports a lower one still tells
+// who of the winner's members runs there. Who its members are, one of them is asked. What ranks say
+// before that is known is kept until it is. A value.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/messages.h"
+#include "worker/launcher/model/actions.h"
+
+namespace ringmaster::launcher {
+
+class Takeover {
+ public:
+  using Time = Clock::Time;
+  using Connections = std::map<ConnectionId, std::string>;  // → Pod UID
+  // The newest of each kind, by Pod UID, rank and type. Rank -1: of all of the Pod's ranks at once.
+  using EarlyMessages = std::map<std::tuple<std::string, int, std::size_t>, control::Message>;
+
+  void Report(const std::string& pod_uid, const control::WorldReport& report);
+  void ForgetReports();
+
+  // The highest epoch reported; {0, 0}: none.
+  const control::Epoch& newest() const { return newest_; }
+  // The highest epoch of which somebody has said who its members are, and they; {0, 0}: none.
+  const control::Epoch& epoch() const { return epoch_; }
+  const std::vector<control::Member>& members() const { return members_; }
+  // Its report was of the newest epoch: it can say who the members are.
+  bool Knows(const std::string& pod_uid) const;
+
+  // What its Pod said of this member; nothing where the Pod has not reported.
+  std::optional<bool> Runs(const control::Member& member) const;
+
+  // More than half of the members' Pods have reported.
+  bool HeardFromMost() const;
+
+  // Every member's Pod names epoch(): it has started everywhere.
+  bool StartedEverywhere() const;
+
+  // Somebody who is connected has told of a world newer than `known`, and not yet who is in it.
+  bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
+  // Who is to be asked for the members now: one of those who know, another one where that has not
+  // answered within `again`. Nobody while an answer may come. REQUIRES: AwaitsMembers().
+  std::optional<ConnectionId> AskNow(Time now, const Connections& connections,
+                                     std::chrono::milliseconds again);
+
+  void Begin(Time now) { began_at_ = now; }
+  Time began_at() const { return began_at_; }
+
+  void Keep(const std::string& pod_uid, int rank, control::Message message);
+  void ForgetEarly() { early_.clear(); }
+  EarlyMessages TakeEarly() { return std::exchange(early_, {}); }
+
+ private:
+  struct Reported {
+    control::Epoch epoch;
+    std::vector<std::string> running;
+  };
+  std::map<std::string, Reported> reports_;  // by Pod UID
+  control::Epoch newest_;
+  control::Epoch epoch_;
+  std::vector<control::Member> members_;
+  ConnectionId asked_ = 0;
+  Time asked_at_{};
+  Time began_at_{};
+  EarlyMessages early_;
+};
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,45 @@
+#include "worker/launcher/model/worker_table.h"
+
+namespace ringmaster::launcher {
+
+void Worker::Fence() {
+  if (Fenced()) return;
+  standing = Silent() ? Standing::kFencedInSilence : Standing::kFenced;
+}
+
+bool Worker::IsReady() const {
+  return connection && ready && ready->faults.empty() && !leaving && !Fenced();
+}
+
+bool Worker::IsFilling() const { return connection && filling && !ready && !leaving && !Fenced(); }
+
+const Worker* WorkerTable::Find(const std::string& pod_uid) const {
+  const auto found = workers_.find(pod_uid);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+Worker* WorkerTable::Find(const std::string& pod_uid) {
+  const auto found = workers_.find(pod_uid);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+Worker* WorkerTable::ByConnection(ConnectionId connection) {
+  const auto found = connections_.find(connection);
+  return found == connections_.end() ? nullptr : &workers_.at(found->second);
+}
+
+void WorkerTable::Connect(Worker& worker, ConnectionId connection) {
+  // An agent that dials again replaces its former connection.
+  if (worker.connection) connections_.erase(*worker.connection);
+  worker.connection = connection;
+  connections_[connection] = worker.hello.pod_uid;
+}
+
+void WorkerTable::Disconnect(Clock::Time now, Worker& worker) {
+  connections_.erase(*worker.connection);
+  worker.connection.reset();
+  worker.ready.reset();
+  worker.disconnected_at = now;
+}
+
+}  // namespace ringmaster::launcher

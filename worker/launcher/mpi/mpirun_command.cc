@@ -1,0 +1,126 @@
+#include "worker/launcher/mpi/mpirun_command.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace ringmaster::launcher {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// At once: each of them takes some MiB of the launcher's memory.
+constexpr int kMostSshs = 64;
+
+void Add(Words& words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+bool AllowedName(const std::string& name, const MpirunPlan& plan) {
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SHELL"};
+  static constexpr std::array<std::string_view, 6> kPrefixes = {
+      "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "OPAL_", "LC_", "NCCL_"};
+  const auto starts = [&](std::string_view prefix) { return name.rfind(prefix, 0) == 0; };
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kPrefixes.begin(), kPrefixes.end(), starts) ||
+         std::find(plan.export_env.begin(), plan.export_env.end(), name) != plan.export_env.end();
+}
+
+std::string SshArguments(const MpirunPlan& plan) { return "-F " + plan.ssh_config; }
+
+}  // namespace
+
+Result<MpiVersion> ParseMpiVersion(std::string_view output) {
+  const auto fail = [&] {
+    return Error{ErrorKind::kInvalid,
+                 "this mpirun is neither Open MPI 4 nor 5; it says: " +
+                     std::string(output.substr(0, std::min<std::size_t>(output.find('\n'), 120)))};
+  };
+  constexpr std::string_view kName = "(Open MPI) ";
+  const std::size_t at = output.find(kName);
+  if (at == std::string_view::npos) return fail();
+  std::string_view rest = output.substr(at + kName.size());
+  const auto end =
+      std::find_if(rest.begin(), rest.end(), [](unsigned char c) { return std::isspace(c); });
+  const std::string version(rest.begin(), end);
+  if (version.rfind("4.", 0) == 0) return MpiVersion{MpiFlavour::kOpenMpi4, version};
+  if (version.rfind("5.", 0) == 0) return MpiVersion{MpiFlavour::kOpenMpi5, version};
+  return fail();
+}
+
+std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
+  const bool five = plan.flavour == MpiFlavour::kOpenMpi5;
+  const std::string runtime = five ? "--prtemca" : "--mca";
+  const std::string ssh = five ? "plm_ssh_" : "plm_rsh_";
+  Words words = {plan.mpirun};
+  if (plan.as_root) Add(words, {"--allow-run-as-root"});
+  if (five) {
+    Add(words, {"--output", "tag"});
+  } else {
+    Add(words, {"--tag-output"});
+  }
+  Add(words, {"-np", std::to_string(plan.world_size), "--hostfile", plan.hostfile});
+  Add(words, {"--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1"});
+  // Version 5 has no such component any more.
+  if (!five) Add(words, {"--mca", "btl", "^openib"});
+  // One private key exists, in the launcher's Pod: workers never ssh to each other.
+  Add(words, {runtime, ssh + "no_tree_spawn", "1"});
+  Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
+  Add(words, {runtime, ssh + "args", SshArguments(plan)});
+  if (!plan.interface.empty()) {
+    Add(words, {"--mca", "btl_tcp_if_include", plan.interface});
+    if (plan.interface_here) {
+      Add(words, {runtime, five ? "prte_if_include" : "oob_tcp_if_include", plan.interface});
+    }
+    Add(words, {"-x", "NCCL_SOCKET_IFNAME=" + plan.interface});
+  }
+  for (const std::string& name : plan.export_env) Add(words, {"-x", name});
+  words.insert(words.end(), plan.extra_args.begin(), plan.extra_args.end());
+  words.insert(words.end(), plan.program.begin(), plan.program.end());
+  return words;
+}
+
+std::map<std::string, std::string> MpirunEnvironment(
+    const MpirunPlan& plan, const std::map<std::string, std::string>& own) {
+  std::map<std::string, std::string> environment;
+  for (const auto& [name, value] : own) {
+    if (AllowedName(name, plan)) environment[name] = value;
+  }
+  // The same as on the line, under both generations' names: whichever mpirun this is, the keys stay
+  // here and the ssh options hold.
+  environment["OMPI_MCA_plm_rsh_no_tree_spawn"] = "1";
+  environment["OMPI_MCA_plm_rsh_args"] = SshArguments(plan);
+  environment["PRTE_MCA_plm_ssh_no_tree_spawn"] = "1";
+  environment["PRTE_MCA_plm_ssh_args"] = SshArguments(plan);
+  return environment;
+}
+
+bool ChoosesDirectory(const std::vector<std::string>& extra_args) {
+  static constexpr std::array<std::string_view, 4> kFlags = {"--wdir", "-wdir", "--wd", "-wd"};
+  return std::any_of(extra_args.begin(), extra_args.end(), [](const std::string& argument) {
+    const std::string_view flag = std::string_view(argument).substr(0, argument.find('='));
+    return std::find(kFlags.begin(), kFlags.end(), flag) != kFlags.end();
+  });
+}
+
+std::string QuoteCommand(const std::vector<std::string>& words) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./=:,^@%+").find(c) != std::string_view::npos;
+  };
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace ringmaster::launcher

@@ -1,0 +1,138 @@
+#include "worker/launcher/mpi/mpirun_runner.h"
+
+#include <csignal>
+#include <net/if.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kStopGrace{2000};
+
+// Where a login over ssh finds programs without being told.
+bool OnDefaultPath(const std::string& file) {
+  const std::string directory = file.substr(0, file.rfind('/'));
+  return directory == "/usr/bin" || directory == "/bin" || directory == "/usr/local/bin";
+}
+
+std::string PathOf(const Environment& environment) {
+  const auto path = environment.find("PATH");
+  return path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second;
+}
+
+}  // namespace
+
+MpirunRunner::MpirunRunner(ChildReaper& reaper, const Config& config, std::string identity_file,
+                           std::string host_public_key, OnExit on_exit)
+    : reaper_(reaper),
+      config_(config),
+      identity_file_(std::move(identity_file)),
+      host_public_key_(std::move(host_public_key)),
+      on_exit_(std::move(on_exit)),
+      files_(HostFilePaths(config.runtime_dir)) {}
+
+MpirunRunner::~MpirunRunner() { Abandon(); }
+
+void MpirunRunner::Probe(OnVersion on_version) {
+  mpirun_ = FindProgram("mpirun", PathOf(config_.environment));
+  if (mpirun_.empty()) {
+    return on_version(
+        Error{ErrorKind::kNotFound,
+              "the launcher's image has no mpirun in its PATH: use an image with Open "
+              "MPI 4 or 5"});
+  }
+  const auto output = std::make_shared<std::string>();
+  const Result<void> started =
+      Run({mpirun_, "--version"}, {},
+          {.on_output =
+               [output](bool /*is_stderr*/, std::string_view data) {
+                 if (output->size() < 4096) *output += data;
+               },
+           .on_end =
+               [this, output, on_version](ProcessEnd /*end*/, const LastLines& /*lines*/) {
+                 process_.reset();
+                 Result<MpiVersion> version = ParseMpiVersion(*output);
+                 if (version.ok()) version_ = *version;
+                 on_version(std::move(version));
+               }});
+  if (!started.ok()) on_version(started.error());
+}
+
+void MpirunRunner::Start(const StartMpirun& start) {
+  Abandon();  // one that outlived its stop
+  if (Result<void> started = TryStart(start); !started.ok()) {
+    MpirunExit exit;
+    exit.start_error = started.error().message;
+    on_exit_(start.cohort, exit);
+  }
+}
+
+Result<void> MpirunRunner::TryStart(const StartMpirun& start) {
+  Result<void> written = WriteHostFiles(files_, start.hosts, identity_file_, host_public_key_);
+  if (!written.ok()) return written;
+  const MpirunPlan plan = PlanFor(start);
+  const std::vector<std::string> argv = MpirunArguments(plan);
+  LogInfo("Running mpirun", {{"command", QuoteCommand(argv)}});
+  return Run(argv, plan,
+             {.on_output = PassThrough,
+              .on_end = [this, cohort = start.cohort](ProcessEnd end, const LastLines& lines) {
+                process_.reset();
+                on_exit_(cohort, {end.exit_code, end.signal, "", lines.Lines()});
+              }});
+}
+
+Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& plan,
+                               CapturedProcess::Handlers handlers) {
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
+    spec.environment.push_back(name + '=' + value);
+  }
+  spec.death_signal = SIGTERM;  // it tells the workers
+  auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
+  if (!process.ok()) return process.error();
+  process_ = *std::move(process);
+  return {};
+}
+
+MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
+  MpirunPlan plan;
+  plan.flavour = version_.flavour;
+  plan.mpirun = OnDefaultPath(mpirun_) ? "mpirun" : mpirun_;
+  plan.as_root = ::geteuid() == 0;
+  plan.world_size = start.world_size;
+  plan.hosts = static_cast<int>(start.hosts.size());
+  plan.hostfile = files_.hostfile;
+  plan.ssh_config = files_.ssh_config;
+  plan.interface = config_.spec.network_interface;
+  plan.interface_here = !plan.interface.empty() && ::if_nametoindex(plan.interface.c_str()) != 0;
+  // A name that is not set here would make mpirun complain for every process.
+  for (const std::string& name : config_.spec.mpi_env) {
+    if (config_.environment.contains(name)) plan.export_env.push_back(name);
+  }
+  plan.extra_args = config_.spec.mpi_extra_args;
+  plan.program = {config_.attach, "--cohort=" + std::to_string(start.cohort)};
+  if (ChoosesDirectory(plan.extra_args)) plan.program.emplace_back("--stay");
+  if (!config_.spec.IsManagedTrainer()) {
+    plan.program.push_back("--");
+    plan.program.insert(plan.program.end(), config_.spec.command.begin(),
+                        config_.spec.command.end());
+  }
+  return plan;
+}
+
+void MpirunRunner::Stop() {
+  if (process_) process_->Stop(kStopGrace);
+}
+
+void MpirunRunner::Abandon() {
+  if (process_ == nullptr) return;
+  process_->Forget();
+  process_->Signal(SIGKILL);
+  process_.reset();
+}
+
+}  // namespace ringmaster::launcher

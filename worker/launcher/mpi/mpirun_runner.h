@@ -1,0 +1,62 @@
+#pragma once
+
+// Runs mpirun for one cohort after the other: writes the files it reads, prints the line it runs,
+// passes its output through to ours, keeps the last lines, reports its end. One at a time. Used by
+// Launcher, on its thread.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/config.h"
+#include "worker/launcher/mpi/host_files.h"
+#include "worker/launcher/mpi/mpirun_command.h"
+
+namespace ringmaster::launcher {
+
+class MpirunRunner {
+ public:
+  using OnExit = std::function<void(int64_t cohort, const MpirunExit&)>;
+  using OnVersion = std::function<void(Result<MpiVersion>)>;
+
+  // `reaper` and `config` outlive this. `identity_file` and `host_public_key`: of the job's ssh
+  // keys.
+  MpirunRunner(ChildReaper& reaper, const Config& config, std::string identity_file,
+               std::string host_public_key, OnExit on_exit);
+  ~MpirunRunner();  // kills the running one
+
+  // Asks mpirun which one it is; the rest works once `on_version` has been called with one.
+  void Probe(OnVersion on_version);
+
+  // REQUIRES: probed. A start that fails is reported like an exit, from within the call.
+  void Start(const StartMpirun& start);
+
+  // Ends the running one, if any: SIGTERM, SIGKILL after two seconds.
+  void Stop();
+
+  bool running() const { return process_ != nullptr; }
+
+ private:
+  Result<void> TryStart(const StartMpirun& start);
+  Result<void> Run(std::vector<std::string> argv, const MpirunPlan& plan,
+                   CapturedProcess::Handlers handlers);
+  MpirunPlan PlanFor(const StartMpirun& start) const;
+  void Abandon();
+
+  ChildReaper& reaper_;
+  const Config& config_;
+  const std::string identity_file_;
+  const std::string host_public_key_;
+  const OnExit on_exit_;
+  const HostFiles files_;
+  std::string mpirun_;  // absolute path
+  MpiVersion version_;
+  std::shared_ptr<CapturedProcess> process_;
+};
+
+}  // namespace ringmaster::launcher
