@@ -6,7 +6,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -16,7 +15,6 @@
 
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
-#include "common/control/line_connection.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "common/process/child_reaper.h"
@@ -24,6 +22,7 @@
 #include "worker/launcher/coordinator/coordinator.h"
 #include "worker/launcher/mpi/mpirun_runner.h"
 #include "worker/launcher/mpi/tagged_output.h"
+#include "worker/launcher/server/agent_connections.h"
 #include "worker/launcher/server/api_server.h"
 
 namespace ringmaster::launcher {
@@ -32,18 +31,8 @@ namespace {
 using boost::system::error_code;
 using Items = std::map<std::string, std::string>;
 
-constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::seconds kEndLimit{4};
-constexpr std::size_t kMaxStrangers = 1024;  // connections that have not said hello
-constexpr std::size_t kMaxHelloBytes = 16 << 10;
 constexpr int kExitTerminated = 143;
-
-// One connection of an agent, or of somebody who has not said yet who it is.
-struct Peer {
-  std::shared_ptr<control::LineConnection> connection;
-  Clock::Time since;
-  bool greeted = false;
-};
 
 class Launcher {
  public:
@@ -63,6 +52,9 @@ class Launcher {
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
                   });
                 }),
+        agents_(clock, {[this](ConnectionId id, const auto& hello) { OnHello(id, hello); },
+                        [this](ConnectionId id, const auto& message) { OnMessage(id, message); },
+                        [this](ConnectionId id, bool greeted) { OnClosed(id, greeted); }}),
         probe_(io_),
         signals_(io_, SIGTERM, SIGINT),
         ticker_(io_),
@@ -105,19 +97,9 @@ class Launcher {
   }
 
   Result<void> Listen() {
-    control::ListenOptions strangers;
-    strangers.limits.max_line_bytes = kMaxHelloBytes;
-    auto agents = control::ListenTls(
-        io_, "::", config_.control_port, *tls_, strangers,
-        [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
-    if (!agents.ok()) {  // a host without IPv6
-      agents = control::ListenTls(
-          io_, "0.0.0.0", config_.control_port, *tls_, strangers,
-          [this](std::shared_ptr<control::LineConnection> peer) { Accept(std::move(peer)); });
+    if (Result<void> agents = agents_.Listen(io_, config_.control_port, *tls_); !agents.ok()) {
+      return agents;
     }
-    if (!agents.ok()) return agents.error();
-    listener_ = std::move(*agents);
-
     ApiOptions options;
     options.operator_token = operator_token_;
     ApiHandlers handlers;
@@ -134,7 +116,7 @@ class Launcher {
     api_ = std::move(*api);
     LogInfo("Started the launcher", {{"job", config_.job},
                                      {"term", config_.term},
-                                     {"control_port", listener_->port()},
+                                     {"control_port", agents_.port()},
                                      {"api_port", api_->port()}});
     return {};
   }
@@ -157,37 +139,15 @@ class Launcher {
     return {};
   }
 
-  void Accept(std::shared_ptr<control::LineConnection> connection) {
-    if (ending_) return connection->Close("the job is over");
-    // An agent says hello at once: whoever has been silent for longest makes room.
-    if (strangers_.size() >= kMaxStrangers) {
-      const ConnectionId oldest = *strangers_.begin();
-      strangers_.erase(oldest);
-      peers_.at(oldest).connection->Close("too many connections that say nothing");
-    }
-    const ConnectionId id = next_id_++;
-    peers_[id] = {connection, clock_.Now(), false};
-    strangers_.insert(id);
-    control::LineConnection::Handlers handlers;
-    handlers.on_message = [this, id](const control::Message& message) { OnMessage(id, message); };
-    handlers.on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); };
-    connection->Start(std::move(handlers));
+  void OnHello(ConnectionId id, const control::AgentHello& hello) {
+    Actions actions = coordinator_.OnHello(clock_.Now(), id, hello);
+    if (Accepts(actions, id)) agents_.Admit(id);
+    Apply(std::move(actions));
+    SettleSoon();
   }
 
   void OnMessage(ConnectionId id, const control::Message& message) {
-    Peer& peer = peers_.at(id);
-    if (peer.greeted) {
-      Apply(coordinator_.OnMessage(clock_.Now(), id, message));
-      return SettleSoon();
-    }
-    const auto* hello = std::get_if<control::AgentHello>(&message);
-    if (hello == nullptr) return Apply({Refuse{id, "the first message is no AgentHello"}});
-    peer.greeted = true;
-    strangers_.erase(id);
-    LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
-    Actions actions = coordinator_.OnHello(clock_.Now(), id, *hello);
-    if (Accepts(actions, id)) peer.connection->SetMaxLineBytes(control::kMaxLineBytes);
-    Apply(std::move(actions));
+    Apply(coordinator_.OnMessage(clock_.Now(), id, message));
     SettleSoon();
   }
 
@@ -208,13 +168,8 @@ class Launcher {
     });
   }
 
-  void OnClosed(ConnectionId id, const std::string& reason) {
-    const auto node = peers_.extract(id);
-    if (node.empty()) return;
-    LogDebug("Closed a connection",
-             {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
-    strangers_.erase(id);
-    if (node.mapped().greeted) {
+  void OnClosed(ConnectionId id, bool greeted) {
+    if (greeted) {
       Apply(coordinator_.OnClosed(clock_.Now(), id));
       SettleSoon();
     }
@@ -224,11 +179,7 @@ class Launcher {
   void Tick() {
     if (ending_) return;
     const Clock::Time now = clock_.Now();
-    for (const ConnectionId id : strangers_) {
-      const Peer& peer = peers_.at(id);
-      if (now - peer.since <= kHelloLimit) break;  // nor do the others, which came later
-      peer.connection->Close("said nothing");
-    }
+    agents_.CloseSilent(now);
     Apply(coordinator_.OnTick(now));
     LogPhase();
     ticker_.expires_after(config_.heartbeat);
@@ -251,24 +202,10 @@ class Launcher {
     }
   }
 
-  void Do(const SendTo& send) {
-    if (auto connection = Find(send.connection)) connection->Send(send.message);
-  }
-  void Do(const SendToAll& send) {
-    const control::SharedLine line(send.message);
-    for (const ConnectionId id : send.connections) {
-      if (auto connection = Find(id)) connection->SendShared(line);
-    }
-  }
-  void Do(const Refuse& refuse) {
-    const auto connection = Find(refuse.connection);
-    if (!connection) return;
-    connection->Send(control::Refused{refuse.reason});
-    connection->Finish(refuse.reason);
-  }
-  void Do(const Drop& drop) {
-    if (auto connection = Find(drop.connection)) connection->Close(drop.reason);
-  }
+  void Do(const SendTo& send) { agents_.Send(send.connection, send.message); }
+  void Do(const SendToAll& send) { agents_.SendToAll(send.connections, send.message); }
+  void Do(const Refuse& refuse) { agents_.Refuse(refuse.connection, refuse.reason); }
+  void Do(const Drop& drop) { agents_.Close(drop.connection, drop.reason); }
   void Do(const StartMpirun& start) { mpirun_.Start(start); }
   void Do(const StopMpirun& /*stop*/) { mpirun_.Stop(); }
   void Do(const Probe& probe) {
@@ -292,11 +229,6 @@ class Launcher {
     BeginEnd(finish.exit_code);
   }
 
-  std::shared_ptr<control::LineConnection> Find(ConnectionId id) const {
-    const auto found = peers_.find(id);
-    return found == peers_.end() ? nullptr : found->second.connection;
-  }
-
   void Terminate() {
     LogInfo("Asked to end by a signal");
     if (ending_) return;
@@ -309,14 +241,14 @@ class Launcher {
     ending_ = true;
     exit_code_ = exit_code;
     ticker_.cancel();
-    for (const auto& [id, peer] : peers_) peer.connection->Finish("the job is over");
+    agents_.End("the job is over");
     end_timer_.expires_after(kEndLimit);
     end_timer_.async_wait([this](const error_code&) { io_.stop(); });
     boost::asio::post(io_, [this] { EndIfQuiet(); });
   }
 
   void EndIfQuiet() {
-    if (!peers_.empty()) return;
+    if (!agents_.empty()) return;
     if (!mpirun_.running()) return io_.stop();
     // Its end is not told to anybody any more: look again.
     ticker_.expires_after(std::chrono::milliseconds(20));
@@ -336,12 +268,9 @@ class Launcher {
   const std::string operator_token_;
   ChildReaper reaper_;
   MpirunRunner mpirun_;
-  std::unique_ptr<control::LineListener> listener_;
+  AgentConnections agents_;
   std::unique_ptr<net::HttpServer> api_;
-  std::map<ConnectionId, Peer> peers_;
-  std::set<ConnectionId> strangers_;  // that have not said hello, oldest first
   bool settling_ = false;
-  ConnectionId next_id_ = 1;
   PortProbe probe_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer ticker_;

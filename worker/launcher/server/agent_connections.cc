@@ -1,0 +1,112 @@
+#include "worker/launcher/server/agent_connections.h"
+
+#include <utility>
+#include <variant>
+
+#include "common/base/log.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+constexpr std::size_t kMaxHelloBytes = 16 << 10;
+
+}  // namespace
+
+Result<void> AgentConnections::Listen(boost::asio::io_context& io, int port,
+                                      control::TlsContext& tls) {
+  control::ListenOptions strangers;
+  strangers.limits.max_line_bytes = kMaxHelloBytes;
+  const auto accept = [this](std::shared_ptr<control::LineConnection> peer) {
+    Add(std::move(peer));
+  };
+  auto listener = control::ListenTls(io, "::", port, tls, strangers, accept);
+  if (!listener.ok()) {  // a host without IPv6
+    listener = control::ListenTls(io, "0.0.0.0", port, tls, strangers, accept);
+  }
+  if (!listener.ok()) return listener.error();
+  listener_ = std::move(*listener);
+  return {};
+}
+
+void AgentConnections::Add(std::shared_ptr<control::LineConnection> connection) {
+  if (!end_reason_.empty()) return connection->Close(end_reason_);
+  // An agent says hello at once: whoever has been silent for longest makes room.
+  if (strangers_.size() >= kMaxStrangers) {
+    const ConnectionId oldest = *strangers_.begin();
+    strangers_.erase(oldest);
+    peers_.at(oldest).connection->Close("too many connections that say nothing");
+  }
+  const ConnectionId id = next_id_++;
+  peers_[id] = {connection, clock_.Now(), false};
+  strangers_.insert(id);
+  control::LineConnection::Handlers handlers;
+  handlers.on_message = [this, id](const control::Message& message) { OnMessage(id, message); };
+  handlers.on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); };
+  connection->Start(std::move(handlers));
+}
+
+void AgentConnections::OnMessage(ConnectionId id, const control::Message& message) {
+  Peer& peer = peers_.at(id);
+  if (peer.greeted) return handlers_.on_message(id, message);
+  const auto* hello = std::get_if<control::AgentHello>(&message);
+  if (hello == nullptr) return Refuse(id, "the first message is no AgentHello");
+  peer.greeted = true;
+  strangers_.erase(id);
+  LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
+  handlers_.on_hello(id, *hello);
+}
+
+void AgentConnections::OnClosed(ConnectionId id, const std::string& reason) {
+  const auto node = peers_.extract(id);
+  if (node.empty()) return;
+  LogDebug("Closed a connection", {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
+  strangers_.erase(id);
+  handlers_.on_closed(id, node.mapped().greeted);
+}
+
+void AgentConnections::CloseSilent(Clock::Time now) {
+  for (const ConnectionId id : strangers_) {
+    const Peer& peer = peers_.at(id);
+    if (now - peer.since <= kHelloLimit) break;  // nor do the others, which came later
+    peer.connection->Close("said nothing");
+  }
+}
+
+void AgentConnections::Admit(ConnectionId id) {
+  if (auto connection = Find(id)) connection->SetMaxLineBytes(control::kMaxLineBytes);
+}
+
+void AgentConnections::Send(ConnectionId id, const control::Message& message) {
+  if (auto connection = Find(id)) connection->Send(message);
+}
+
+void AgentConnections::SendToAll(const std::vector<ConnectionId>& ids,
+                                 const control::Message& message) {
+  const control::SharedLine line(message);
+  for (const ConnectionId id : ids) {
+    if (auto connection = Find(id)) connection->SendShared(line);
+  }
+}
+
+void AgentConnections::Refuse(ConnectionId id, const std::string& reason) {
+  const auto connection = Find(id);
+  if (!connection) return;
+  connection->Send(control::Refused{reason});
+  connection->Finish(reason);
+}
+
+void AgentConnections::Close(ConnectionId id, const std::string& reason) {
+  if (auto connection = Find(id)) connection->Close(reason);
+}
+
+void AgentConnections::End(const std::string& reason) {
+  end_reason_ = reason;
+  for (const auto& [id, peer] : peers_) peer.connection->Finish(reason);
+}
+
+std::shared_ptr<control::LineConnection> AgentConnections::Find(ConnectionId id) const {
+  const auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.connection;
+}
+
+}  // namespace ringmaster::launcher

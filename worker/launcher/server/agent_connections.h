@@ -1,0 +1,84 @@
+#pragma once
+
+// The port that agents dial: who is connected, and who has not said yet who it is. A new connection
+// has kHelloLimit to say hello in a short line, and of too many that have not, the oldest is
+// closed. What agents say is for the handlers to decide. Used by Launcher, on its thread.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "common/control/line_connection.h"
+#include "worker/launcher/model/actions.h"
+
+namespace ringmaster::launcher {
+
+class AgentConnections {
+ public:
+  static constexpr std::chrono::seconds kHelloLimit{5};
+  static constexpr std::size_t kMaxStrangers = 1024;  // connections that have not said hello
+
+  struct Handlers {
+    std::function<void(ConnectionId, const control::AgentHello&)> on_hello;
+    // Any later line.
+    std::function<void(ConnectionId, const control::Message&)> on_message;
+    // `greeted`: it had said hello.
+    std::function<void(ConnectionId, bool greeted)> on_closed;
+  };
+
+  // `clock` outlives this object.
+  AgentConnections(const Clock& clock, Handlers handlers)
+      : clock_(clock), handlers_(std::move(handlers)) {}
+
+  // kUnavailable: the port is taken. `io` and `tls` outlive this object.
+  Result<void> Listen(boost::asio::io_context& io, int port, control::TlsContext& tls);
+  // REQUIRES: Listen() succeeded.
+  int port() const { return listener_->port(); }
+
+  void Add(std::shared_ptr<control::LineConnection> connection);
+  // Closes whoever should have said hello by now.
+  void CloseSilent(Clock::Time now);
+
+  // These do nothing for a connection that is closed.
+  //
+  // It is an agent of this job: its lines may be long.
+  void Admit(ConnectionId id);
+  void Send(ConnectionId id, const control::Message& message);
+  void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);
+  // Tells it why, then closes.
+  void Refuse(ConnectionId id, const std::string& reason);
+  void Close(ConnectionId id, const std::string& reason);
+
+  // Closes all when what was sent has gone out; whoever comes later is closed at once.
+  void End(const std::string& reason);
+  bool empty() const { return peers_.empty(); }
+
+ private:
+  struct Peer {
+    std::shared_ptr<control::LineConnection> connection;
+    Clock::Time since;
+    bool greeted = false;
+  };
+
+  void OnMessage(ConnectionId id, const control::Message& message);
+  void OnClosed(ConnectionId id, const std::string& reason);
+  std::shared_ptr<control::LineConnection> Find(ConnectionId id) const;
+
+  const Clock& clock_;
+  const Handlers handlers_;
+  std::unique_ptr<control::LineListener> listener_;
+  std::map<ConnectionId, Peer> peers_;
+  std::set<ConnectionId> strangers_;  // that have not said hello, oldest first
+  ConnectionId next_id_ = 1;
+  std::string end_reason_;  // empty: it goes on
+};
+
+}  // namespace ringmaster::launcher
