@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "worker/launcher/coordinator/job.h"
+#include "worker/launcher/model/change_progress.h"
 #include "worker/launcher/model/cooldown.h"
-#include "worker/launcher/model/epoch_change.h"
+#include "worker/launcher/model/next_world.h"
 #include "worker/launcher/model/stall_watch.h"
 #include "worker/launcher/model/straggler_watch.h"
 #include "worker/launcher/model/takeover.h"
-#include "worker/launcher/model/world_change.h"
 
 namespace ringmaster::launcher {
 
@@ -150,7 +150,7 @@ class ElasticJob final : public Job {
   MemberIds stateful_;          // members that hold the training's state, or may
   bool all_stateful_ = false;   // all of them
   MemberIds ended_;             // members whose end is certain
-  EpochChange change_;
+  ChangeProgress change_;
   int same_world_attempts_ = 0;  // in a row without a committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;

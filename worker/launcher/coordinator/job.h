@@ -11,8 +11,8 @@
 // ranks outlive changes of the world, in ElasticJob. They alone derive from it; Coordinator holds
 // one of the two. All state is values, so a job can be copied whole.
 //
-// Sources: job.cc (events), job_loss.cc (lost workers), job_world.cc (the first world, and ending
-// one), job_status.cc (words for people).
+// Sources: job.cc (events), worker_loss.cc (lost workers), job_world.cc (the first world, and
+// ending one), job_status.cc (words for people).
 
 #include <cstdint>
 #include <map>
@@ -141,7 +141,7 @@ class Job {
   void SendHeartbeats();
   std::chrono::milliseconds Heartbeat() const;
 
-  // Lost workers (job_loss.cc).
+  // Lost workers (worker_loss.cc).
   void JudgeSilence(Time now);
   void MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);

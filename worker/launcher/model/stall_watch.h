@@ -15,7 +15,7 @@
 // the same place are blamed together where they are fewer than half of the world, or stopped by a
 // signal; else, as their neighbours may be slow for the same reason, the youngest alone and after
 // three times as long. Where nobody is behind, nobody is blamed: what the ranks themselves say of
-// peers they cannot reach decides (world_change.h, FindCulprits).
+// peers they cannot reach decides (next_world.h, FindCulprits).
 //
 // A world of which any rank has not said lately where it stands is not judged at all.
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 namespace ringmaster::launcher {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/control/membership.h"
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 namespace ringmaster::launcher {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/control/messages.h"
 #include "worker/launcher/model/actions.h"
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 namespace ringmaster::launcher {
 

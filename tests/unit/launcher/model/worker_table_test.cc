@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worker/launcher/model/change_progress.h"
 #include "worker/launcher/model/current_world.h"
-#include "worker/launcher/model/epoch_change.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -134,8 +134,8 @@ TEST(CurrentWorld, KnowsWhoRunsWhere) {
   EXPECT_EQ(world.At("a", 1)->start, "t");
 }
 
-TEST(EpochChange, AllAreAtTheBoundaryWhenAllSaySoOrOneHasForLong) {
-  EpochChange change;
+TEST(ChangeProgress, AllAreAtTheBoundaryWhenAllSaySoOrOneHasForLong) {
+  ChangeProgress change;
   EXPECT_FALSE(change.AllAtBoundary(kNow + 1h, {0, 1, 2}, 3, 100ms)) << "nobody was asked to stop";
 
   change.ReachBoundary(kNow, 0);
@@ -148,8 +148,8 @@ TEST(EpochChange, AllAreAtTheBoundaryWhenAllSaySoOrOneHasForLong) {
   EXPECT_TRUE(change.AllAtBoundary(kNow + 101ms, {}, 3, 100ms)) << "since the first";
 }
 
-TEST(EpochChange, ARanksOwnWordCountsAboveWhatOthersSee) {
-  EpochChange change;
+TEST(ChangeProgress, ARanksOwnWordCountsAboveWhatOthersSee) {
+  ChangeProgress change;
 
   change.BreakUnlessSaid(kNow, {{1, 1}, 0, 1, "seen"});
   change.Break(kNow + 1s, {{1, 1}, 0, 2, "said"});

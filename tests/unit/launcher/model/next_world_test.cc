@@ -1,6 +1,6 @@
 // Who is in the next world, whether it may form, who cannot reach whom; and how a recovery counts.
 
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,24 +1,24 @@
-#include "worker/launcher/model/epoch_change.h"
+#include "worker/launcher/model/change_progress.h"
 
 #include <cstddef>
 
 namespace ringmaster::launcher {
 
-void EpochChange::ReachBoundary(Time now, int rank) {
+void ChangeProgress::ReachBoundary(Time now, int rank) {
   at_boundary.insert(rank);
   if (!first_at_boundary) first_at_boundary = now;
 }
 
-void EpochChange::Break(Time now, const control::RankBroken& word) {
+void ChangeProgress::Break(Time now, const control::RankBroken& word) {
   if (!first_broken_at) first_broken_at = now;
   broken[word.rank] = word;
 }
 
-void EpochChange::BreakUnlessSaid(Time now, const control::RankBroken& word) {
+void ChangeProgress::BreakUnlessSaid(Time now, const control::RankBroken& word) {
   if (!broken.contains(word.rank)) Break(now, word);
 }
 
-bool EpochChange::EveryoneAtBoundary(const std::set<int>& done, int world_size) const {
+bool ChangeProgress::EveryoneAtBoundary(const std::set<int>& done, int world_size) const {
   const auto size = static_cast<std::size_t>(world_size);
   if (at_boundary.size() + done.size() < size) return false;
   std::set<int> arrived = at_boundary;
@@ -26,13 +26,13 @@ bool EpochChange::EveryoneAtBoundary(const std::set<int>& done, int world_size) 
   return arrived.size() == size;
 }
 
-bool EpochChange::AllAtBoundary(Time now, const std::set<int>& done, int world_size,
-                                std::chrono::milliseconds patience) const {
+bool ChangeProgress::AllAtBoundary(Time now, const std::set<int>& done, int world_size,
+                                   std::chrono::milliseconds patience) const {
   if (at_boundary.empty()) return false;
   return EveryoneAtBoundary(done, world_size) || now - *first_at_boundary > patience;
 }
 
-std::map<int, int> EpochChange::BrokenPeers() const {
+std::map<int, int> ChangeProgress::BrokenPeers() const {
   std::map<int, int> peers;
   for (const auto& [rank, word] : broken) peers[rank] = word.peer;
   return peers;

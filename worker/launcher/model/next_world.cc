@@ -1,4 +1,4 @@
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 #include <algorithm>
 #include <functional>

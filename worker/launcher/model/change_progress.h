@@ -11,11 +11,11 @@
 
 #include "common/base/clock.h"
 #include "common/control/messages.h"
-#include "worker/launcher/model/world_change.h"
+#include "worker/launcher/model/next_world.h"
 
 namespace ringmaster::launcher {
 
-struct EpochChange {
+struct ChangeProgress {
   using Time = Clock::Time;
 
   std::optional<Proposal> proposal;  // while kForming, and while kPaused below min_replicas
