@@ -20,6 +20,7 @@
 #include "common/process/child_reaper.h"
 #include "worker/launcher/app/port_probe.h"
 #include "worker/launcher/coordinator/coordinator.h"
+#include "worker/launcher/model/coordinator_options.h"
 #include "worker/launcher/mpi/mpirun_runner.h"
 #include "worker/launcher/mpi/tagged_output.h"
 #include "worker/launcher/server/agent_connections.h"

@@ -17,6 +17,7 @@
 
 #include "worker/launcher/coordinator/direct_job.h"
 #include "worker/launcher/coordinator/elastic_job.h"
+#include "worker/launcher/model/coordinator_options.h"
 
 namespace ringmaster::launcher {
 

@@ -26,6 +26,7 @@
 #include "common/control/messages.h"
 #include "worker/launcher/model/actions.h"
 #include "worker/launcher/model/checkpoint_tracker.h"
+#include "worker/launcher/model/coordinator_options.h"
 #include "worker/launcher/model/current_world.h"
 #include "worker/launcher/model/failure_policy.h"
 #include "worker/launcher/model/rank_metrics.h"

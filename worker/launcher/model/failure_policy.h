@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/control/messages.h"
 #include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/coordinator_options.h"
 #include "worker/launcher/model/crash_limit.h"
 #include "worker/launcher/model/restart_limit.h"
 

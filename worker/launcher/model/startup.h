@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "worker/launcher/model/actions.h"
+#include "worker/launcher/model/coordinator_options.h"
 #include "worker/launcher/model/start_gate.h"
 
 namespace ringmaster::launcher {
