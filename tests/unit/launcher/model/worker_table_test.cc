@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/launcher/model/change_progress.h"
-#include "worker/launcher/model/current_world.h"
-
 namespace ringmaster::launcher {
 namespace {
 
@@ -111,52 +108,6 @@ TEST(Worker, FillsUntilItIsReady) {
   gone.connection.reset();
 
   for (const Worker* worker : {&ready, &leaving, &fenced, &gone}) EXPECT_FALSE(worker->IsFilling());
-}
-
-TEST(CurrentWorld, KnowsWhoRunsWhere) {
-  CurrentWorld world({1, 2}, {{"a", "pod-a", "", "", 0, "s", 0},
-                              {"a", "pod-a", "", "", 1, "", 1},
-                              {"b", "pod-b", "", "", 0, "s", 2}});
-
-  EXPECT_EQ(world.size(), 3);
-  EXPECT_EQ(world.epoch(), (control::Epoch{1, 2}));
-  EXPECT_EQ(world.pods(), (std::set<std::string>{"a", "b"}));
-  EXPECT_EQ(world.RanksOf("a"), (std::vector<int>{0, 1}));
-  EXPECT_TRUE(world.RanksOf("c").empty());
-  EXPECT_TRUE(world.Contains("b"));
-  EXPECT_FALSE(world.Contains("c"));
-  EXPECT_EQ(world.At("a", 1)->rank, 1);
-  EXPECT_EQ(world.At("b", 1), nullptr);
-  EXPECT_TRUE(world.RunsIn("a", 0));
-  EXPECT_TRUE(world.RunsIn("b", 2));
-  for (const int rank : {-1, 0, 3}) EXPECT_FALSE(world.RunsIn("b", rank)) << rank;
-  world.Load(1, "t");
-  EXPECT_EQ(world.At("a", 1)->start, "t");
-}
-
-TEST(ChangeProgress, AllAreAtTheBoundaryWhenAllSaySoOrOneHasForLong) {
-  ChangeProgress change;
-  EXPECT_FALSE(change.AllAtBoundary(kNow + 1h, {0, 1, 2}, 3, 100ms)) << "nobody was asked to stop";
-
-  change.ReachBoundary(kNow, 0);
-  EXPECT_FALSE(change.AllAtBoundary(kNow, {}, 3, 100ms));
-  EXPECT_FALSE(change.AllAtBoundary(kNow + 100ms, {}, 3, 100ms));
-  EXPECT_TRUE(change.AllAtBoundary(kNow + 101ms, {}, 3, 100ms));
-  EXPECT_FALSE(change.EveryoneAtBoundary({0, 1}, 3)) << "rank 0 counts once";
-  EXPECT_TRUE(change.AllAtBoundary(kNow, {1, 2}, 3, 100ms)) << "the others are done";
-  change.ReachBoundary(kNow + 50ms, 1);
-  EXPECT_TRUE(change.AllAtBoundary(kNow + 101ms, {}, 3, 100ms)) << "since the first";
-}
-
-TEST(ChangeProgress, ARanksOwnWordCountsAboveWhatOthersSee) {
-  ChangeProgress change;
-
-  change.BreakUnlessSaid(kNow, {{1, 1}, 0, 1, "seen"});
-  change.Break(kNow + 1s, {{1, 1}, 0, 2, "said"});
-  change.BreakUnlessSaid(kNow + 2s, {{1, 1}, 0, 3, "seen"});
-
-  EXPECT_EQ(change.BrokenPeers(), (std::map<int, int>{{0, 2}}));
-  EXPECT_EQ(*change.first_broken_at, kNow);
 }
 
 }  // namespace
