@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -10,8 +9,8 @@
 #include "common/base/cut_text.h"
 #include "common/json/fields.h"
 #include "common/json/forms.h"
-#include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/api/spec_texts.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
@@ -237,76 +236,6 @@ Result<TrainingJobSpec> ReadSpec(const json& value) {
   WorkerSpec& worker = spec->worker;
   if (worker.max_replicas) worker.replicas = std::min(worker.replicas, *worker.max_replicas);
   return spec;
-}
-
-std::size_t BytesOf(const std::vector<std::string>& texts) {
-  std::size_t bytes = 0;
-  for (const std::string& text : texts) bytes += text.size() + sizeof text;
-  return bytes;
-}
-
-constexpr std::size_t kShortCommandBytes = 4096;
-
-void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
-  TrainingJobSpec rest;
-  if (spec.image.size() <= kMaxTextBytes) rest.image = std::move(spec.image);
-  // What a suspended job goes on from depends on its program.
-  if (BytesOf(spec.command) <= kShortCommandBytes) {
-    rest.command = std::move(spec.command);
-  } else if (!spec.command.empty()) {
-    rest.command = {CutText(std::move(spec.command.front()), kShortCommandBytes)};
-  }
-  rest.slots_per_worker = spec.slots_per_worker;
-  rest.worker.replicas = spec.worker.replicas;
-  rest.worker.min_replicas = spec.worker.min_replicas;
-  rest.worker.max_replicas = spec.worker.max_replicas;
-  if (spec.checkpoint) {
-    rest.checkpoint = CheckpointSpec{.every_steps = spec.checkpoint->every_steps,
-                                     .keep = spec.checkpoint->keep,
-                                     .delete_with_job = spec.checkpoint->delete_with_job};
-  }
-  rest.run_policy = std::move(spec.run_policy);
-  rest.texts = why;
-  rest.longest_text = std::move(spec.longest_text);
-  // A plain assignment would keep the long strings' memory for the short ones.
-  std::exchange(spec, std::move(rest));
-}
-
-void BoundTexts(TrainingJobSpec& spec) {
-  std::size_t names = spec.network_interface.size();
-  for (const auto& [name, count] : spec.rdma_devices) names += name.size();
-  const std::pair<const char*, std::size_t> fields[] = {
-      {"spec.image", spec.image.size()},
-      {"spec.command", BytesOf(spec.command)},
-      {"spec.network", names},
-      {"spec.checkpoint.restoreFrom",
-       spec.checkpoint ? spec.checkpoint->restore_job.size() + spec.checkpoint->restore_path.size()
-                       : 0},
-      {"spec.dataCache",
-       spec.data_cache ? spec.data_cache->sub_path.size() + spec.data_cache->size_limit.size() : 0},
-      {"spec.worker.template", spec.worker.template_json.size()},
-      {"spec.launcher.template", spec.launcher_template_json.size()},
-      {"spec.checkpoint.volume", spec.checkpoint ? spec.checkpoint->volume_json.size() : 0},
-      {"spec.dataCache.from", spec.data_cache ? spec.data_cache->from_json.size() : 0},
-      {"spec.mpi.extraArgs", BytesOf(spec.mpi_extra_args)},
-      {"spec.mpi.env", BytesOf(spec.mpi_env)}};
-  std::size_t bytes = 0;
-  for (const auto& field : fields) bytes += field.second;
-  if (bytes <= kMaxTextBytes) return;
-  const auto* longest = std::max_element(
-      std::begin(fields), std::end(fields),
-      [](const auto& one, const auto& other) { return one.second < other.second; });
-  spec.longest_text = longest->first;
-  LeaveTextsOut(TrainingJobSpec::Texts::kTooLong, spec);
-}
-
-bool NeedsTexts(const TrainingJob& job) {
-  const std::string& manager = job.spec.run_policy.managed_by;
-  // A suspended job comes whole again with the change that resumes it.
-  const bool suspended = job.spec.run_policy.suspend && IsTrue(job.status.conditions, kSuspended);
-  const bool ended = IsTerminal(job.status);
-  const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);
-  return makes_pods && (manager.empty() || manager == kManagedByOperator);
 }
 
 bool HasFinalizer(const json& object) {

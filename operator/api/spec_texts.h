@@ -1,0 +1,19 @@
+#pragma once
+
+// The long texts of a spec: whether a job's Pods need them, and what stays of the spec without
+// them.
+
+#include "operator/api/types.h"
+
+namespace ringmaster::api {
+
+// Whether the operator makes Pods of the job from its spec.
+bool NeedsTexts(const TrainingJob& job);
+
+// Keeps what is read of a job that makes no Pods.
+void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec);
+
+// Leaves the texts out when they are longer than kMaxTextBytes together, and names the longest.
+void BoundTexts(TrainingJobSpec& spec);
+
+}  // namespace ringmaster::api
