@@ -9,6 +9,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
+#include "operator/job/planner/isolation_plan.h"
 #include "operator/job/planner/suspend_plan.h"
 #include "operator/job/policy/crash_policy.h"
 #include "operator/job/policy/event_policy.h"
@@ -68,7 +69,6 @@ class LivePlanner {
   void TellOtherLosses();
   void ShrinkOrGrow();
   void PlanServices();
-  void PlanIsolation();
   void PlanOrder();
   // Workers that finished under the present launcher: it told them to end, and its verdict is on
   // the way.
@@ -351,33 +351,6 @@ void LivePlanner::PlanServices() {
   }
 }
 
-// Workers on their nodes' network reach the launcher from there, once it is known where they are:
-// their own address is one of the node's, and where nodes may not be read the only one known.
-void LivePlanner::PlanIsolation() {
-  if (!in_.network_policies) return;
-  // New Pods bring them along; this is for what a job has already. No status counts for it.
-  const auto due = IsolationCheckDue(in_.memory, in_.now);
-  plan_.isolate =
-      due.count() == 0 && seen_.launcher_service != nullptr && !plan_.CreatesPods() && MayCreate();
-  if (due.count() > 0) plan_.RequeueWithin(due);
-  // The job comes from another installation, whose operator may be in another namespace.
-  const std::string& before = job_.status.installation;
-  const bool adopted = !before.empty() && before != in_.installation;
-  if (!job_.spec.host_network) {
-    if (adopted) plan_.admit_nodes.emplace();
-    return;
-  }
-  std::set<std::string> addresses;
-  for (const PodPtr& worker : seen_.live) {
-    if (!worker->ip.empty()) addresses.insert(worker->ip);
-    const auto node = seen_.nodes.of_job.find(worker->node);
-    if (node == seen_.nodes.of_job.end()) continue;
-    addresses.insert(node->second->addresses.begin(), node->second->addresses.end());
-  }
-  std::vector<std::string> admitted(addresses.begin(), addresses.end());
-  if (adopted || admitted != in_.memory.admitted) plan_.admit_nodes = std::move(admitted);
-}
-
 void LivePlanner::PlanOrder() {
   if (!launcher_ok_ || seen_.launcher->ip.empty()) return;
   control::Order order;
@@ -406,7 +379,7 @@ Plan LivePlanner::Make() {
   TellOtherLosses();
   ShrinkOrGrow();
   PlanServices();
-  PlanIsolation();
+  PlanIsolation(in_, MayCreate(), plan_);
   PlanOrder();
   plan_.status.launcher_term = term_;
   NextQuestion question = PodToAskAbout(seen_, in_.memory, in_.now);
