@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 
 #include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
@@ -22,154 +21,11 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Shorter silence is a restart, a full queue or a slow node.
-constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
-
-std::string Count(int number, const char* thing) {
-  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-}
-
-std::string ReadyOf(int ready, int wanted) {
-  return std::to_string(ready) + " of " + Count(wanted, "worker") +
-         (wanted == 1 ? " is ready" : " are ready");
-}
-
 // One JSON number for people; six digits are more than a loss is worth.
 std::string ShortNumber(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
-}
-
-// A Pod that cannot go on by itself: the reason is Kubernetes' own.
-std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
-  if (!pod.unschedulable.empty()) {
-    return Condition{.type = api::kReady,
-                     .status = ConditionStatus::kFalse,
-                     .reason = api::kReasonUnschedulable,
-                     .message = pod.name + " finds no node: " + pod.unschedulable};
-  }
-  if (IsNormalWait(pod.container.waiting_reason)) {
-    if (slow.asked != pod.uid || slow.said.empty()) return std::nullopt;
-    return Condition{
-        .type = api::kReady,
-        .status = ConditionStatus::kFalse,
-        .reason = api::kReasonPodNotStarting,
-        .message = pod.name + " on node " + pod.node + " does not start: " + slow.said};
-  }
-  return Condition{.type = api::kReady,
-                   .status = ConditionStatus::kFalse,
-                   .reason = pod.container.waiting_reason,
-                   .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) +
-                              " does not start: " + pod.container.waiting_message};
-}
-
-std::optional<Condition> TroubleWithPods(const Observed& observed, const SlowStart& slow) {
-  if (observed.launcher != nullptr && !observed.launcher->deleting) {
-    if (auto trouble = TroubleOf(*observed.launcher, slow)) return trouble;
-  }
-  for (const PodPtr& worker : observed.live) {
-    if (auto trouble = TroubleOf(*worker, slow)) return trouble;
-  }
-  return std::nullopt;
-}
-
-std::optional<Condition> TroubleWithPreflight(const Observed& observed,
-                                              const control::LauncherStatus& answer) {
-  std::unordered_map<std::string_view, const control::PreflightFault*> faults;
-  for (const control::WorkerReport& worker : answer.workers) {
-    if (!worker.faults.empty()) faults.emplace(worker.pod_uid, &worker.faults.front());
-  }
-  if (faults.empty()) return std::nullopt;
-  for (const PodPtr& pod : observed.live) {
-    const auto fault = faults.find(pod->uid);
-    if (fault == faults.end()) continue;
-    return Condition{.type = api::kReady,
-                     .status = ConditionStatus::kFalse,
-                     .reason = api::kReasonPreflightFailed,
-                     .message = pod->name + (pod->node.empty() ? "" : " on node " + pod->node) +
-                                " failed its " + fault->second->check +
-                                " check: " + fault->second->message};
-  }
-  return std::nullopt;
-}
-
-Condition NotReady(const char* reason, std::string message) {
-  return {.type = api::kReady,
-          .status = ConditionStatus::kFalse,
-          .reason = reason,
-          .message = std::move(message)};
-}
-
-// Why nothing is heard from the launcher. Nothing to say in the first moments after an operator's
-// start: the old condition stands until the launcher was asked.
-std::optional<Condition> Silence(const PlanInput& input, const std::string& held) {
-  const PodPtr& launcher = input.observed.launcher;
-  if (launcher == nullptr || launcher->phase != PodPhase::kRunning) {
-    return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
-  }
-  const bool asked = input.launcher && input.launcher->pod_uid == launcher->uid;
-  if (asked && input.launcher->silent_since &&
-      input.now - *input.launcher->silent_since > kTellSilenceAfter) {
-    return NotReady(api::kReasonLauncherUnreachable,
-                    launcher->name + " at " + launcher->ip +
-                        " does not answer the operator; look at its log, and at NetworkPolicies "
-                        "between the operator and port 8471 of the Pod" +
-                        (held.empty() ? std::string() : ". " + held));
-  }
-  const Condition* old = api::FindCondition(input.job.status.conditions, api::kReady);
-  const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
-                                  old->reason != api::kReasonWaitingForPods;
-  if (!asked && speaks_of_launcher) return std::nullopt;
-  return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
-}
-
-// Why training gets no further, where that is because of crashes. Of a program whose steps nobody
-// sees, that it runs is enough.
-std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& status) {
-  const control::LauncherStatus* answer = AnswerOf(input);
-  const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
-  if (runs && !control::IsManagedTrainer(input.job.spec.command)) return "";
-  return CrashText(input.job, status);
-}
-
-std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
-                                       const api::TrainingJobStatus& status) {
-  const api::WorkerCounts& workers = status.workers;
-  if (input.memory.refusal) {
-    return NotReady(input.memory.refusal->reason.c_str(), input.memory.refusal->message);
-  }
-  if (auto trouble = TroubleWithPods(input.observed, input.memory.slow_start)) return trouble;
-  if (std::string crashes = CrashesText(input, status); !crashes.empty()) {
-    return NotReady(CrashReason(status).c_str(), std::move(crashes));
-  }
-  if (outlook.back_off.count() > 0) {
-    return NotReady(api::kReasonBackOff,
-                    "Pods of this job failed repeatedly (status.failures); the next try waits");
-  }
-  if (!outlook.complete) {
-    return NotReady(api::kReasonCreating, "Pods are being created");
-  }
-  const control::LauncherStatus* answer = AnswerOf(input);
-  if (answer == nullptr || input.launcher->silent_since) {
-    auto silence = Silence(input, outlook.launcher_held);
-    if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
-      return silence;
-    }
-  }
-  if (auto trouble = TroubleWithPreflight(input.observed, *answer)) return trouble;
-  const std::string counted = ReadyOf(workers.ready, workers.desired);
-  if (workers.ready < workers.desired && !outlook.unreachable.empty()) {
-    return NotReady(api::kReasonNodesUnreachable, counted + "; " + outlook.unreachable);
-  }
-  if (workers.ready < workers.desired) {
-    return NotReady(api::kReasonWaitingForPods,
-                    answer->message.empty() ? counted : counted + "; " + answer->message);
-  }
-  return Condition{.type = api::kReady,
-                   .status = ConditionStatus::kTrue,
-                   .reason = api::kReasonWorkersReady,
-                   .message = counted};
 }
 
 Condition DescribeRunning(const control::LauncherStatus& answer, int members, bool had_world) {
