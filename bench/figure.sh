@@ -55,7 +55,7 @@ measure() { # options of the figure...
 figure=$1
 shift
 options=("$@")
-for variable in RUNS COUNT ROUNDS NETWORKS PODS; do [ -z "${!variable:-}" ] || options+=("$variable=${!variable}"); done
+for variable in RUNS STEPS COUNT ROUNDS NETWORKS PODS; do [ -z "${!variable:-}" ] || options+=("$variable=${!variable}"); done
 LOAD_BEFORE=$(cut -d' ' -f1 /proc/loadavg)
 export LOAD_BEFORE
 said=$(mktemp)

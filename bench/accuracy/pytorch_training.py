@@ -18,7 +18,6 @@ from torch import nn
 from torch.nn import functional as F
 
 MARGIN = 0.5  # of ArcFace, in radians
-SCALE = 64
 
 
 def parse():
@@ -36,6 +35,7 @@ def parse():
     parser.add_argument("--embedding", type=int)
     parser.add_argument("--sample-rate", type=float)
     parser.add_argument("--image-side", type=int)
+    parser.add_argument("--scale", type=float)
     parser.add_argument("--checkpoint", type=pathlib.Path)
     return parser.parse_known_args()[0]  # others say what is the same here anyway
 
@@ -111,7 +111,7 @@ def partial_fc(options):
         sampled = sampled.nonzero().flatten()
         target = torch.searchsorted(sampled, labels)
         cosines = F.normalize(backbone(images)) @ F.normalize(centres[sampled]).T
-        return F.cross_entropy(SCALE * with_margin(cosines, target), target)
+        return F.cross_entropy(options.scale * with_margin(cosines, target), target)
 
     if options.checkpoint:
         losses = []
