@@ -84,7 +84,7 @@ class Ringmaster:
 
 
 def measures(result):
-    """Of a seed. Where images are identified, all triplets are right on both sides: their accuracy compares nothing."""
+    """Of a seed. partial-fc's own accuracy, of triplets, is full even where no image is identified, and compares nothing."""
     learnt = "identified" if "identified" in result else "accuracy"
     return {"loss": statistics.mean(result["losses"][-LAST:]), learnt: 100 * result[learnt]}
 
