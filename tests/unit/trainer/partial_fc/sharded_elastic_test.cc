@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <condition_variable>
 #include <filesystem>
@@ -446,7 +447,9 @@ class DeathAfterACheckpoint {
   bool Complete() const {
     std::error_code none_yet;
     for (const auto& entry : fs::directory_iterator(checkpoints_, none_yet)) {
-      if (fs::exists(entry.path() / "DONE")) return true;
+      // What is still written aside has DONE, too, but not a checkpoint's name.
+      const bool named = std::isdigit(entry.path().filename().native().front()) != 0;
+      if (named && fs::exists(entry.path() / "DONE")) return true;
     }
     return false;
   }
