@@ -36,7 +36,7 @@ bool NeedsTexts(const TrainingJob& job) {
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   TrainingJobSpec rest;
   if (spec.image.size() <= kMaxTextBytes) rest.image = std::move(spec.image);
-  // What a suspended job goes on from depends on its program.
+  // A suspended job resumes from a checkpoint only if its program writes them.
   if (BytesOf(spec.command) <= kShortCommandBytes) {
     rest.command = std::move(spec.command);
   } else if (!spec.command.empty()) {

@@ -78,7 +78,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [grpc]
   address = "$1"
-# Layers that an image takes over from the one that it replaces belong to neither for a moment: nothing is collected then.
+# While one image replaces another, nothing refers to the layers that they share. They must not be collected then.
 [plugins."io.containerd.gc.v1.scheduler"]
   startup_delay = "24h"
   deletion_threshold = 0
@@ -88,7 +88,7 @@ C
   wait_until 20 unpacker "containerd, to unpack the image" ctr --address "$1" version
 }
 
-# The layers that a replaced image alone had. containerd collects at once when an image's removal asks it to wait for that.
+# Removes the layers that only a replaced image had: with --sync containerd collects garbage before it answers. The tag is there to be removed.
 remove_garbage() { # socket name
   ctr --address "$1" --namespace k8s.io image tag --force "$2" "$2-collect" >/dev/null
   ctr --address "$1" --namespace k8s.io image rm --sync "$2-collect" >/dev/null

@@ -6,6 +6,7 @@
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/count_text.h"
 
 namespace ringmaster::job {
 
@@ -55,8 +56,6 @@ int64_t StepNow(const api::TrainingJob& job, const control::LauncherStatus* answ
 void ForgetOldCrashes(int64_t step, api::TrainingJobStatus& status) {
   if (status.crashes && step > status.crashes->step) status.crashes.reset();
 }
-
-std::string Times(int count) { return std::to_string(count) + (count == 1 ? " time" : " times"); }
 
 }  // namespace
 
@@ -154,7 +153,7 @@ std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus&
   if (newest == nullptr) return "";
   if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
   const int limit = LimitOf(job);
-  return FailureText(*newest) + ". This is " + Times(status.crashes->count) +
+  return FailureText(*newest) + ". This is " + CountText(status.crashes->count, "time") +
          " in a row without a further step" +
          (limit > 0
               ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
@@ -177,7 +176,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
   Outcome outcome{.succeeded = false,
                   .reason = CrashReason(status),
                   .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
-                             ". This was " + Times(status.crashes->count) +
+                             ". This was " + CountText(status.crashes->count, "time") +
                              " in a row without a further step, which is the limit "
                              "(runPolicy.restart.crashLimit)",
                   .verdict = std::nullopt,

@@ -8,6 +8,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
+#include "operator/job/policy/count_text.h"
 #include "operator/job/policy/crash_policy.h"
 
 namespace ringmaster::job {
@@ -21,7 +22,7 @@ using api::ConditionStatus;
 constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
 
 std::string ReadyOf(int ready, int wanted) {
-  return std::to_string(ready) + " of " + Count(wanted, "worker") +
+  return std::to_string(ready) + " of " + CountText(wanted, "worker") +
          (wanted == 1 ? " is ready" : " are ready");
 }
 
@@ -108,8 +109,8 @@ std::optional<Condition> Silence(const PlanInput& input, const std::string& held
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
-// Why training gets no further, where that is because of crashes. Of a program whose steps nobody
-// sees, that it runs is enough.
+// How often the job has crashed without a further step; empty if that does not hold it up. A
+// program other than our own trainer reports no steps: if it runs, it counts as going on.
 std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& status) {
   const control::LauncherStatus* answer = AnswerOf(input);
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
@@ -118,10 +119,6 @@ std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& st
 }
 
 }  // namespace
-
-std::string Count(int number, const char* thing) {
-  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-}
 
 std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
                                        const api::TrainingJobStatus& status) {

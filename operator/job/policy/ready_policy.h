@@ -25,7 +25,4 @@ struct PodsOutlook {
 std::optional<api::Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
                                             const api::TrainingJobStatus& status);
 
-// For example "3 workers".
-std::string Count(int number, const char* thing);
-
 }  // namespace ringmaster::job

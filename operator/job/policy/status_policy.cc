@@ -11,7 +11,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
-#include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/count_text.h"
 #include "operator/job/policy/resizing_policy.h"
 
 namespace ringmaster::job {
@@ -38,7 +38,7 @@ Condition DescribeRunning(const control::LauncherStatus& answer, int members, bo
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
     running.message =
-        Count(answer.world_size, "rank") + " on " + Count(members, "worker") + " train";
+        CountText(answer.world_size, "rank") + " on " + CountText(members, "worker") + " train";
   } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonStopping;
@@ -368,9 +368,10 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
         {.type = api::kCreated,
          .status = outlook.complete ? ConditionStatus::kTrue : ConditionStatus::kFalse,
          .reason = outlook.complete ? api::kReasonCreated : api::kReasonCreating,
-         .message = outlook.complete ? "the launcher's Pod and " +
-                                           Count(status.workers.desired, "worker Pod") + " exist"
-                                     : "Pods are being created",
+         .message = outlook.complete
+                        ? "the launcher's Pod and " +
+                              CountText(status.workers.desired, "worker Pod") + " exist"
+                        : "Pods are being created",
          .observed_generation = input.job.generation},
         now);
   }

@@ -192,8 +192,8 @@ bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
                      [&](const std::string& pod_uid) { return KnownDead(pod_uid); });
 }
 
-// Leavers go only after every rank has stopped: where a loss forces the change, whoever stays may
-// hang, and a leaver's state may be the only one that goes on.
+// Leavers are dropped only after every rank has stopped at the same step. In a change that a loss
+// forces they stay: the remaining ranks may hang, and a leaver may hold the only good state.
 void ElasticJob::Form(Time now) {
   const bool orderly = change_.orderly || change_.EveryoneAtBoundary(done_, world_.size());
   change_ = {};

@@ -30,7 +30,7 @@ Result<void> AgentConnections::Listen(boost::asio::io_context& io, int port,
 
 void AgentConnections::Add(std::shared_ptr<control::LineConnection> connection) {
   if (!end_reason_.empty()) return connection->Close(end_reason_);
-  // An agent says hello at once: whoever has been silent for longest makes room.
+  // Agents send their hello at once, so the connection that has waited longest is closed.
   if (strangers_.size() >= kMaxStrangers) {
     const ConnectionId oldest = *strangers_.begin();
     strangers_.erase(oldest);
@@ -49,7 +49,7 @@ void AgentConnections::OnMessage(ConnectionId id, const control::Message& messag
   Peer& peer = peers_.at(id);
   if (peer.greeted) return handlers_.on_message(id, message);
   const auto* hello = std::get_if<control::AgentHello>(&message);
-  if (hello == nullptr) return Refuse(id, "the first message is no AgentHello");
+  if (hello == nullptr) return Refuse(id, "the first message is not an AgentHello");
   peer.greeted = true;
   strangers_.erase(id);
   LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});

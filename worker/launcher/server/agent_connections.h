@@ -43,13 +43,14 @@ class AgentConnections {
   // REQUIRES: Listen() succeeded.
   int port() const { return listener_->port(); }
 
+  // Takes a connection that Listen() accepted; tests bring their own.
   void Add(std::shared_ptr<control::LineConnection> connection);
-  // Closes whoever should have said hello by now.
+  // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);
 
   // These do nothing for a connection that is closed.
   //
-  // It is an agent of this job: its lines may be long.
+  // Raises the limit of a line: the connection is an agent of this job.
   void Admit(ConnectionId id);
   void Send(ConnectionId id, const control::Message& message);
   void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);
@@ -57,7 +58,7 @@ class AgentConnections {
   void Refuse(ConnectionId id, const std::string& reason);
   void Close(ConnectionId id, const std::string& reason);
 
-  // Closes all when what was sent has gone out; whoever comes later is closed at once.
+  // Closes every connection once its queued messages are sent, and new ones at once.
   void End(const std::string& reason);
   bool empty() const { return peers_.empty(); }
 
@@ -78,7 +79,7 @@ class AgentConnections {
   std::map<ConnectionId, Peer> peers_;
   std::set<ConnectionId> strangers_;  // that have not said hello, oldest first
   ConnectionId next_id_ = 1;
-  std::string end_reason_;  // empty: it goes on
+  std::string end_reason_;  // empty until End()
 };
 
 }  // namespace ringmaster::launcher

@@ -81,7 +81,7 @@ TEST_F(Agents, AreRefusedWhenTheySayAnythingElseFirst) {
 
   EXPECT_THAT(heard, IsEmpty());
   EXPECT_THAT(connection->sent, ElementsAre("Refused"));
-  EXPECT_EQ(connection->finished, "the first message is no AgentHello");
+  EXPECT_EQ(connection->finished, "the first message is not an AgentHello");
 }
 
 TEST_F(Agents, HaveFiveSecondsToSayHello) {
