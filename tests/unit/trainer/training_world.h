@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "tests/unit/trainer/memory_store.h"
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/elastic_torch/session.h"

@@ -12,7 +12,7 @@
 #include "worker/bench/harness/handover.h"
 #include "worker/bench/harness/ranks.h"
 #include "worker/trainer/comm/abandoned_connects.h"
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/gpu/gpu.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "worker/bench/harness/ranks.h"
 #include "worker/trainer/comm/abandoned_connects.h"
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/telemetry/audit_log.h"

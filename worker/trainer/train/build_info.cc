@@ -2,7 +2,7 @@
 
 #include <torch/version.h>
 
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/nccl/nccl_api.h"
 
 namespace ringmaster::trainer {
@@ -29,7 +29,7 @@ std::string NcclLine(const GpuFacts& facts) {
 }
 
 std::string GlooLine() {
-  const std::string version = HostCommunicatorVersion();
+  const std::string version = GlooVersion();
   return version.empty() ? Line(false, "Gloo (not in this build)") : Line(true, "Gloo " + version);
 }
 

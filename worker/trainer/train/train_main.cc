@@ -25,7 +25,7 @@
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/gpu/gpu.h"

@@ -1,11 +1,11 @@
 #include <gloo/config.h>
 
 #include "worker/trainer/comm/gloo/gloo_communicator.h"
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 
 namespace ringmaster::trainer {
 
-std::string HostCommunicatorVersion() {
+std::string GlooVersion() {
   return std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." +
          std::to_string(GLOO_VERSION_PATCH);
 }

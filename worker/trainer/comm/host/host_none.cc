@@ -1,8 +1,8 @@
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 
 namespace ringmaster::trainer {
 
-std::string HostCommunicatorVersion() { return ""; }
+std::string GlooVersion() { return ""; }
 
 std::shared_ptr<CollectiveTransport> MakeHostGloo() { return nullptr; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What carries collectives of ranks on CPUs (host_communicator.h), as a flag says it.
+// What carries collectives of ranks on CPUs (transport_choice.h), as a flag says it.
 
 #include <array>
 #include <optional>

@@ -1,7 +1,8 @@
 #pragma once
 
-// The communicator of ranks on CPUs, in worlds of more than one: through memory where they can
-// share it, else over Gloo. Builds without Gloo (host_none.cc) have the first alone.
+// Chooses what carries the collectives of ranks on CPUs, in worlds of more than one: memory where
+// all of them can share it, else Gloo, or what a flag asks for (host_transport.h). Builds without
+// Gloo (host_none.cc) have the first alone. Used by train_main.cc and by benches.
 
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@
 namespace ringmaster::trainer {
 
 // Gloo's version; empty where it is not built in.
-std::string HostCommunicatorVersion();
+std::string GlooVersion();
 // Null where it is not built in.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();
 

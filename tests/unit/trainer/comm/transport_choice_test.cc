@@ -1,4 +1,4 @@
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 
 #include <cstring>
 #include <latch>
@@ -50,7 +50,7 @@ std::vector<std::vector<float>> Reduced(int size, std::size_t count, HostTranspo
 }
 
 // So a job is the same whether or not its ranks share memory, and can be replayed either way.
-TEST(HostCommunicator, SumsHaveTheSameBitsInMemoryAndOverGloo) {
+TEST(TransportChoice, SumsHaveTheSameBitsInMemoryAndOverGloo) {
   for (const int size : {2, 3, 4}) {
     for (const std::size_t count : {1000U, 131'072U, 131'073U, 200'003U, 1'300'001U}) {
       const auto gloo = Reduced(size, count, HostTransport::kGloo);
@@ -64,7 +64,7 @@ TEST(HostCommunicator, SumsHaveTheSameBitsInMemoryAndOverGloo) {
   }
 }
 
-TEST(HostCommunicator, GoesOverGlooWhereOneRankWantsTo) {
+TEST(TransportChoice, GoesOverGlooWhereOneRankWantsTo) {
   RunOnOneMachine(
       3, [](int rank) { return rank == 1 ? HostTransport::kGloo : HostTransport::kAuto; },
       [](const World& world, Communicator& communicator) {
@@ -77,7 +77,7 @@ TEST(HostCommunicator, GoesOverGlooWhereOneRankWantsTo) {
       });
 }
 
-TEST(HostCommunicator, SharesMemoryByItself) {
+TEST(TransportChoice, SharesMemoryByItself) {
   RunOnOneMachine(
       2, [](int) { return HostTransport::kAuto; },
       [](const World& world, Communicator& communicator) {
@@ -90,7 +90,7 @@ TEST(HostCommunicator, SharesMemoryByItself) {
       });
 }
 
-TEST(HostCommunicator, WhoInsistsOnMemoryIsRefusedWhereItCannotBe) {
+TEST(TransportChoice, WhoInsistsOnMemoryIsRefusedWhereItCannotBe) {
   RunOnOneMachine(
       2, [](int rank) { return rank == 1 ? HostTransport::kGloo : HostTransport::kSharedMemory; },
       [](const World& world, Communicator& communicator) {

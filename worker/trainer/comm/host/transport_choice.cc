@@ -1,4 +1,4 @@
-#include "worker/trainer/comm/host/host_communicator.h"
+#include "worker/trainer/comm/host/transport_choice.h"
 
 #include <atomic>
 #include <utility>
