@@ -9,35 +9,21 @@
 #include "common/base/clock.h"
 #include "worker/bench/harness/ranks.h"
 #include "worker/trainer/comm/abandoned_connects.h"
-#include "worker/trainer/comm/host/transport_choice.h"
-#include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/train/heap.h"
+#include "worker/trainer/train/make_communicators.h"
 #include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
 namespace ringmaster::bench {
 namespace {
 
-using trainer::Communicator;
-using trainer::Deadline;
 using trainer::RunSummary;
 using trainer::World;
 
 constexpr std::chrono::seconds kStepTimeout{120};
 constexpr std::chrono::hours kLongestRun{2};
-
-trainer::CommunicatorFactory Communicators(trainer::AbandonedConnects& abandoned_connects,
-                                           trainer::HostTransport transport) {
-  return [&abandoned_connects, transport](
-             const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-    if (world.size == 1) {
-      return std::unique_ptr<Communicator>(new trainer::LoopbackCommunicator());
-    }
-    return trainer::MakeHostCommunicator(world, deadline, abandoned_connects, transport);
-  };
-}
 
 }  // namespace
 
@@ -105,8 +91,8 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   const auto membership = trainer::MakeStaticMembership(std::move(world), store);
   const auto reducer = trainer::MakeCompressedGradients(codec.get(), buckets.gradient_counts());
   trainer::Session session(
-      *membership, Communicators(abandoned_connects, training.transport), buckets,
-      optimizer.state(), audit, clock,
+      *membership, trainer::MakeCommunicators(nullptr, abandoned_connects, training.transport),
+      buckets, optimizer.state(), audit, clock,
       {.global_batch = training.global_batch, .timeout = kStepTimeout, .reducer = reducer.get()});
   if (Result<void> joined = session.Join(); !joined.ok()) return joined.error();
   Result<trainer::StepLog> log = trainer::StepLog::Open("none");

@@ -25,8 +25,6 @@
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
-#include "worker/trainer/comm/host/transport_choice.h"
-#include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/telemetry/audit_log.h"
@@ -34,6 +32,7 @@
 #include "worker/trainer/telemetry/timeline.h"
 #include "worker/trainer/train/build_info.h"
 #include "worker/trainer/train/heap.h"
+#include "worker/trainer/train/make_communicators.h"
 #include "worker/trainer/train/out_of_memory.h"
 #include "worker/trainer/train/prepare.h"
 #include "worker/trainer/train/train_loop.h"
@@ -149,17 +148,6 @@ std::shared_ptr<Position> MakePosition() {
     LogWarn("Position reporting is off", {{"reason", opened.error().message}});
   }
   return position;
-}
-
-CommunicatorFactory MakeCommunicators(Gpu* gpu, AbandonedConnects& abandoned_connects,
-                                      HostTransport transport) {
-  if (gpu != nullptr) return gpu->communicators(abandoned_connects);
-  return [&abandoned_connects, transport](
-             const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-    if (Result<void> room = abandoned_connects.Room(); !room.ok()) return room.error();
-    if (world.size == 1) return std::unique_ptr<Communicator>(new LoopbackCommunicator());
-    return MakeHostCommunicator(world, deadline, abandoned_connects, transport);
-  };
 }
 
 // What travels as codes instead has memory of its own.
