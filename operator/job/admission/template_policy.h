@@ -3,7 +3,8 @@
 // Which Pod templates the operator accepts: who may create TrainingJobs must gain nothing through
 // the operator's rights that they could not do themselves (docs/decisions.md, D9), and nothing is
 // accepted and then ignored. Pure; used by the reconciler before anything of a job is made. It
-// judges what a template says, not what admission would say later.
+// judges what a template says, not what admission would say later. What the Pod says is judged
+// here, its parts by volume_policy.h, container_policy.h and security_context_policy.h.
 
 #include <string>
 #include <vector>
@@ -17,9 +18,8 @@
 
 namespace ringmaster::job {
 
-// Every violation in one Pod template, in the order of the list in the source. `path` is that of
-// the template, `managed` the container that Ringmaster runs; `rules` are the namespace's, which
-// may allow some of it.
+// Every violation in one Pod template. `path` is that of the template, `managed` the container that
+// Ringmaster runs; `rules` are the namespace's, which may allow some of it.
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
                                      const std::string& managed, const NamespaceRules& rules);
 
