@@ -15,6 +15,7 @@
 #include "operator/job/controller/run_pin.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/job/planner/make_plan.h"
+#include "operator/job/policy/change_policy.h"
 #include "operator/job/policy/pod_events.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/object_meta.h"

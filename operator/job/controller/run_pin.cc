@@ -19,26 +19,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
-constexpr std::size_t kMostFieldsNamed = 5;
-constexpr int kDepthNamed = 4;
-
-const json& MemberOf(const json& object, const std::string& key) {
-  static const json kAbsent;
-  const auto found = object.find(key);
-  return found == object.end() ? kAbsent : *found;
-}
-
-void Compare(const json& before, const json& after, const std::string& path, int depth,
-             std::vector<std::string>& fields) {
-  if (before == after || fields.size() >= kMostFieldsNamed) return;
-  if (depth == 0 || !before.is_object() || !after.is_object()) return fields.push_back(path);
-  for (const auto& [key, value] : before.items()) {
-    Compare(value, MemberOf(after, key), path + "." + key, depth - 1, fields);
-  }
-  for (const auto& [key, value] : after.items()) {
-    if (!before.contains(key)) Compare(json(), value, path + "." + key, depth - 1, fields);
-  }
-}
 
 }  // namespace
 
@@ -78,14 +58,6 @@ api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
   spec.run_policy.restart = pinned.run_policy.restart;
   if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();
   return spec;
-}
-
-std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
-                                       const api::TrainingJobSpec& today) {
-  if (today.texts == api::TrainingJobSpec::Texts::kTooLong) return {today.longest_text};
-  std::vector<std::string> fields;
-  Compare(api::EncodeRunSpec(pinned), api::EncodeRunSpec(today), "spec", kDepthNamed, fields);
-  return fields;
 }
 
 }  // namespace ringmaster::job

@@ -7,7 +7,6 @@
 // and pure functions; the actor writes the object, the reconciler reads it.
 
 #include <string>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -29,10 +28,5 @@ Result<RunPin> ReadRunPin(const nlohmann::json& object);
 // becomes of checkpoints are today's.
 api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
                                const api::TrainingJobSpec& today);
-
-// Where two specs differ in what a run keeps, as paths of fields ("spec.worker.template.spec");
-// at most a handful. Empty: nowhere.
-std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
-                                       const api::TrainingJobSpec& today);
 
 }  // namespace ringmaster::job

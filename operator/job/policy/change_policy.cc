@@ -1,12 +1,51 @@
 #include "operator/job/policy/change_policy.h"
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 
 namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kMostFieldsNamed = 5;
+constexpr int kDepthNamed = 4;
+
+const json& MemberOf(const json& object, const std::string& key) {
+  static const json kAbsent;
+  const auto found = object.find(key);
+  return found == object.end() ? kAbsent : *found;
+}
+
+void Compare(const json& before, const json& after, const std::string& path, int depth,
+             std::vector<std::string>& fields) {
+  if (before == after || fields.size() >= kMostFieldsNamed) return;
+  if (depth == 0 || !before.is_object() || !after.is_object()) return fields.push_back(path);
+  for (const auto& [key, value] : before.items()) {
+    Compare(value, MemberOf(after, key), path + "." + key, depth - 1, fields);
+  }
+  for (const auto& [key, value] : after.items()) {
+    if (!before.contains(key)) Compare(json(), value, path + "." + key, depth - 1, fields);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
+                                       const api::TrainingJobSpec& today) {
+  if (today.texts == api::TrainingJobSpec::Texts::kTooLong) return {today.longest_text};
+  std::vector<std::string> fields;
+  Compare(api::EncodeRunSpec(pinned), api::EncodeRunSpec(today), "spec", kDepthNamed, fields);
+  return fields;
+}
 
 void DescribeChange(const std::vector<std::string>& changed, const api::TrainingJob& job,
                     Clock::WallTime now, Plan& plan) {

@@ -8,6 +8,7 @@
 
 #include "common/json/json.h"
 #include "operator/api/codec.h"
+#include "operator/job/policy/change_policy.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
