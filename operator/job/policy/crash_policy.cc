@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "common/base/count_text.h"
 #include "common/control/launch_spec.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
-#include "operator/job/policy/count_text.h"
 
 namespace ringmaster::job {
 

@@ -4,11 +4,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
-#include "operator/job/policy/count_text.h"
 #include "operator/job/policy/crash_policy.h"
 
 namespace ringmaster::job {

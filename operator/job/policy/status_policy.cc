@@ -7,11 +7,11 @@
 #include <set>
 #include <string_view>
 
+#include "common/base/count_text.h"
 #include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
-#include "operator/job/policy/count_text.h"
 #include "operator/job/policy/resizing_policy.h"
 
 namespace ringmaster::job {

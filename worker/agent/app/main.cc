@@ -19,6 +19,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "common/base/byte_text.h"
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
 #include "common/control/pod_contract.h"
@@ -116,7 +117,7 @@ std::string Variable(const char* name) {
 
 std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
   if (!removed.existed) return "there was nothing to remove";
-  return "removed " + std::to_string(removed.files) + " files of " + BytesText(removed.bytes);
+  return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
 // What is removed stays removed, so each try goes on where the one before failed.

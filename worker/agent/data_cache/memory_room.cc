@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 
 #include "common/base/byte_text.h"
+#include "common/base/count_text.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -58,7 +59,7 @@ Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
 std::optional<std::string> WhyItDoesNotFit(const SourceSize& data, const MemoryRoom& room) {
   const std::int64_t in_memory = data.bytes_in_pages + data.entries * kBytesPerEntry;
   const std::string text = "the data is " + BytesText(data.bytes_in_pages, Rounding::kUp) + " in " +
-                           std::to_string(data.files) + (data.files == 1 ? " file" : " files");
+                           CountText(data.files, "file");
   if (data.bytes_in_pages > room.volume_bytes) {
     return text + " and the memory volume holds " + BytesText(room.volume_bytes) +
            " (the lower of spec.dataCache.sizeLimit and the container's memory limit); raise "

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/control/exit_text.h"
 #include "common/control/pod_contract.h"
 
@@ -166,9 +167,9 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
 }
 
 std::string FailurePolicy::CrashText() const {
-  const std::string times = std::to_string(crashes_.count());
-  return newest_crash_ + "; ranks were killed or did not load " + times +
-         (crashes_.count() == 1 ? " time" : " times in a row") + " without a further step" +
+  return newest_crash_ + "; ranks were killed or did not load " +
+         CountText(crashes_.count(), "time") + (crashes_.count() == 1 ? "" : " in a row") +
+         " without a further step" +
          (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
                                      " (runPolicy.restart.crashLimit)"
                                : "");

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/base/byte_text.h"
+#include "common/base/count_text.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -42,7 +43,6 @@ std::string CentresText(const RunFacts& facts) {
 }  // namespace
 
 std::string DryRunText(const RunFacts& facts) {
-  const std::string ranks = std::to_string(facts.ranks) + (facts.ranks == 1 ? " rank" : " ranks");
   return "Data and model load; nothing was trained.\n" + Line("workload", facts.workload) +
          Line("parameters", std::to_string(facts.parameters) + " (" + BytesText(facts.state_bytes) +
                                 " with the optimizer's state)") +
@@ -52,8 +52,8 @@ std::string DryRunText(const RunFacts& facts) {
                           std::to_string(facts.held_out_samples) + " held out") +
          Line("steps", std::to_string(facts.steps) + " of " + std::to_string(facts.global_batch) +
                            " samples") +
-         Line("a rank's share",
-              ShareText(facts.global_batch, facts.ranks) + " samples of a step, on " + ranks) +
+         Line("a rank's share", ShareText(facts.global_batch, facts.ranks) +
+                                    " samples of a step, on " + CountText(facts.ranks, "rank")) +
          Line("buckets", BucketText(facts.bucket_bytes)) + Line("precision", facts.precision) +
          Line("compression", facts.compression) +
          Line("checkpoints", facts.checkpoint_dir.empty()
