@@ -46,6 +46,15 @@ struct JobChange {
   std::optional<JobEnd> end;
 };
 
+// Takes note of what was done; job_metrics.h implements it. Called on workers and on the request
+// pool's threads, concurrently.
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+  virtual void OnChange(const JobChange&) {}
+  virtual void OnDrained(FloatSeconds /*took*/) {}
+};
+
 // From job.status to `after`. `phase_since` is when the phase that may be left began, where the
 // process knows; else the status is asked.
 JobChange ObserveChange(const api::TrainingJob& job, const api::TrainingJobStatus& after,

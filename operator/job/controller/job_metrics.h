@@ -13,7 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "operator/job/controller/actor.h"
+#include "operator/job/controller/job_changes.h"
 #include "operator/job/controller/job_gauges.h"
 #include "operator/job/controller/observe.h"
 #include "operator/job/policy/ownership.h"

@@ -10,6 +10,8 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/admission/judgement.h"
+#include "operator/job/controller/act_result.h"
+#include "operator/job/controller/actor.h"
 #include "operator/job/controller/refusal.h"
 #include "operator/job/controller/removal_actor.h"
 #include "operator/job/controller/run_pin.h"
@@ -100,9 +102,14 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
   TalkToLauncher(*job, observed, plan, *credentials);
-  const auto again = Actor(parts_.tools, *run->job, run->revision, parts_.policy.Of(job->ns),
-                           observed, *credentials, known.memory)
-                         .Act(plan);
+  const ActResult result = Actor(parts_.tools, {.job = *run->job,
+                                                .revision = run->revision,
+                                                .rules = parts_.policy.Of(job->ns),
+                                                .observed = observed,
+                                                .credentials = *credentials,
+                                                .memory = known.memory})
+                               .Act(plan);
+  const auto again = TakeIn(result, *run->job, plan, clock.Now(), known.memory);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
   if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
   const auto latest = AskAbout(*job, *plan.ask_about, known.memory);
@@ -132,8 +139,9 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
                        kube::ObjectKey(stored->ns, api::CleanUpPodName(stored->name, stored->uid))),
                    .memory = memory,
                    .now = now});
-  const auto again =
-      RemovalActor(parts_.tools, *stored, judgement.allowed, rules, memory).Act(plan);
+  RemovalActor actor(parts_.tools, *stored, judgement.allowed, rules, memory);
+  const auto again = actor.Act(plan);
+  memory = actor.memory();
   if (again.ok()) return runtime::ReconcileResult{.requeue_after = *again};
   return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
 }

@@ -16,7 +16,7 @@
 #include "common/base/result.h"
 #include "operator/api/types.h"
 #include "operator/job/admission/namespace_policy.h"
-#include "operator/job/controller/actor.h"
+#include "operator/job/controller/job_requests.h"
 #include "operator/job/controller/observe.h"
 #include "operator/job/controller/question_turns.h"
 #include "operator/job/credentials/credentials.h"

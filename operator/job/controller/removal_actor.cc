@@ -9,6 +9,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/admission/pod_policy.h"
+#include "operator/job/controller/deletion.h"
 #include "operator/job/controller/finalizer.h"
 #include "operator/job/controller/refusal.h"
 #include "operator/job/manifests/removal_pod.h"
@@ -22,8 +23,8 @@ using nlohmann::json;
 
 RemovalActor::RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
                            const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
-                           RemovalMemory& memory)
-    : tools_(tools), job_(job), judged_(judged), rules_(rules), memory_(memory) {}
+                           RemovalMemory memory)
+    : tools_(tools), job_(job), judged_(judged), rules_(rules), memory_(std::move(memory)) {}
 
 Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const RemovalPlan& plan) {
   // Whom it cannot delete must not hold the job.
@@ -52,12 +53,9 @@ Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
   std::vector<std::function<void()>> requests;
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
     requests.emplace_back([this, &pod = plan.deletes[i], &result = results[i]] {
-      const auto deleted = tools_.client.Delete(kube::kPods, job_.ns, pod.name, {.uid = pod.uid});
-      if (deleted.ok()) tools_.freshness.Wrote(job_.Key(), kube::kPods, *deleted);
-      // It is gone, or another one has its name.
-      const bool gone = deleted.ok() || deleted.error().kind == ErrorKind::kNotFound ||
-                        deleted.error().kind == ErrorKind::kConflict;
-      result = gone ? Result<void>() : deleted.error();
+      result = DeletePod(tools_, job_, pod);
+      // Another Pod has its name: it is gone.
+      if (!result.ok() && result.error().kind == ErrorKind::kConflict) result = {};
     });
   }
   if (!requests.empty()) tools_.pool.RunAll(job_.Key(), std::move(requests));

@@ -9,7 +9,8 @@
 
 #include "common/base/result.h"
 #include "operator/job/admission/judgement.h"
-#include "operator/job/controller/actor.h"
+#include "operator/job/controller/job_requests.h"
+#include "operator/job/model/job_memory.h"
 #include "operator/job/planner/removal_plan.h"
 
 namespace ringmaster::job {
@@ -17,13 +18,15 @@ namespace ringmaster::job {
 class RemovalActor {
  public:
   // `job` is the one in the store; `judged` has the text of its run, and may be empty unless the
-  // plan makes a Pod. All outlive it; `memory` is written.
+  // plan makes a Pod. All but `memory` outlive it.
   RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
                const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
-               RemovalMemory& memory);
+               RemovalMemory memory);
 
   // When to look again; unset once the job is released. An error is for the queue's back-off.
   Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
+  // What is to be remembered after that.
+  const RemovalMemory& memory() const { return memory_; }
 
  private:
   Result<void> DeletePods(const RemovalPlan& plan);
@@ -35,7 +38,7 @@ class RemovalActor {
   const api::TrainingJob& job_;
   const std::optional<JudgedJob>& judged_;
   const NamespaceRules& rules_;
-  RemovalMemory& memory_;
+  RemovalMemory memory_;
 };
 
 }  // namespace ringmaster::job

@@ -2,7 +2,7 @@
 
 // What the process remembers of a job between reconciles. All of it may be lost at any time: a
 // restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
-// replaces by its own. Kept by the reconciler, read by the plan.
+// replaces by its own. Written by the reconciler alone; read by the plan and the actor.
 
 #include <chrono>
 #include <cstdint>

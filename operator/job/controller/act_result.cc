@@ -1,0 +1,72 @@
+#include "operator/job/controller/act_result.h"
+
+#include <algorithm>
+
+namespace ringmaster::job {
+
+namespace {
+
+// After a refusal, or when somebody else changed an object first.
+constexpr std::chrono::milliseconds kLookAgain{10};
+
+void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
+                JobMemory& memory) {
+  if (result.unpinned) memory.pin.reset();
+  if (result.pin_changed) memory.pin_sought = false;
+  if (result.pin) memory.pin = result.pin;
+  if (result.unused_term) memory.unused_term = *result.unused_term;
+  memory.taken_names.insert(result.taken_names.begin(), result.taken_names.end());
+  if (result.admitted) memory.admitted = *result.admitted;
+  if (result.isolation) {
+    memory.isolated = result.isolation->isolated;
+    memory.not_isolated = result.isolation->why_not;
+    memory.isolation_checked = result.isolation->at;
+  }
+  if (result.phase_since) memory.phase_since = result.phase_since;
+  if (!result.status_written) return;
+  if (plan.of_reports) memory.reports.Spend(*result.status_written);
+  if (plan.status.progress != job.status.progress ||
+      plan.status.checkpoint != job.status.checkpoint ||
+      plan.status.stragglers != job.status.stragglers) {
+    memory.progress_written = result.status_written;
+  }
+}
+
+// The stores show more in a moment; a store that does not get on is not asked ever so often.
+std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
+  constexpr int kMostDoublings = 9;
+  const int times = std::min(memory.looked_again++, kMostDoublings);
+  return kLookAgain * (1 << times);
+}
+
+// At once only where the condition does not speak of it yet.
+std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Clock::Time now,
+                                                      JobMemory& memory) {
+  const std::optional<Refusal>& known = memory.refusal;
+  const bool told = known && known->reason == refusal.reason && known->message == refusal.message;
+  memory.refusal = refusal;
+  if (!told) return LookAgain(memory);
+  return std::max(kLookAgain, std::chrono::ceil<std::chrono::milliseconds>(refusal.retry_at - now));
+}
+
+}  // namespace
+
+Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
+                                                        const api::TrainingJob& job,
+                                                        const Plan& plan, Clock::Time now,
+                                                        JobMemory& memory) {
+  TakeInDone(result, job, plan, memory);
+  if (result.job_gone) return plan.requeue_after;
+  if (result.refusal) return AfterRefusal(*result.refusal, now, memory);
+  if (result.error) return *result.error;
+  if (result.again) return LookAgain(memory);
+  memory.looked_again = 0;
+  const bool tried = plan.CreatesPods() || plan.create_services;
+  if (memory.refusal && (tried || memory.refusal->retry_at <= now)) {
+    memory.refusal.reset();
+    return LookAgain(memory);  // the condition still speaks of it
+  }
+  return plan.requeue_after;
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,55 @@
+#pragma once
+
+// What carrying out one plan came to, as a value. The actor returns it, and the reconciler, which
+// alone writes a job's memory, takes it in. Pure.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+// The job's NetworkPolicies, looked at.
+struct IsolationSeen {
+  bool isolated = false;
+  std::string why_not;  // empty: it is
+  Clock::Time at{};
+};
+
+struct ActResult {
+  // What was met on the way.
+  std::optional<Refusal> refusal;
+  std::optional<Error> error;  // for the queue's back-off
+  bool again = false;          // the stores are behind, or somebody else changed an object first
+  bool job_gone = false;
+  std::set<std::string> taken_names;  // of Pods: an object that is going has the name
+  bool pin_changed = false;           // another object has the pin's name
+
+  // What was done. Unset: it was not.
+  std::optional<RunPin> pin;  // made, or found to be there
+  bool unpinned = false;
+  std::optional<int64_t> unused_term;  // the launcher Pod's that was certainly not created; or 0
+  std::optional<IsolationSeen> isolation;
+  std::optional<std::vector<std::string>> admitted;
+  std::optional<Clock::Time> status_written;
+  std::optional<Clock::WallTime> phase_since;  // when a status with another state was written
+};
+
+// Takes the result of `plan` for `job` into `memory`. When to look at the job again: when the plan
+// says so, where everything was done; sooner or later than that where something was refused, or
+// somebody else changed an object first. An error is for the queue's back-off.
+Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
+                                                        const api::TrainingJob& job,
+                                                        const Plan& plan, Clock::Time now,
+                                                        JobMemory& memory);
+
+}  // namespace ringmaster::job

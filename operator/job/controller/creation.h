@@ -1,0 +1,64 @@
+#pragma once
+
+// Makes what a plan finds missing: first the pin, the Secret and the Services, then the Pods, which
+// carry the term and the launcher Service's address. A part of the actor, called on the job's
+// worker. Its requests run side by side on the request pool's threads, and each writes a member of
+// its own here, which is read once all have ended: so it has no lock, and JobRequests has what it
+// notes.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/job/admission/judgement.h"
+#include "operator/job/controller/job_isolation.h"
+#include "operator/job/controller/job_requests.h"
+#include "operator/job/controller/status_writer.h"
+#include "operator/job/manifests/pods.h"
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+class Creation {
+ public:
+  // All outlive it.
+  Creation(JobRequests& requests, StatusWriter& status, JobIsolation& isolation,
+           const ActorInput& input);
+
+  // Term, pin, Secret, Services, and the launcher Pod of a job's first term, at once, where the
+  // plan's Pods may be made from what they are about to be made from. That launcher is deleted
+  // again where its credentials, its Service or its text cannot be had: the next try begins anew.
+  void Prepare(const Plan& plan);
+  // The NetworkPolicies, and then the other Pods.
+  void CreatePods(const Plan& plan);
+
+ private:
+  // False where no Pod may be made, and why is noted.
+  bool JudgeText();
+  PodContext Context() const;
+  void PostSecret();
+  void PostPin();
+  void PostLauncherService(int64_t term);
+  void PatchServiceTerm(int64_t term);
+  void PostLauncher(int64_t term);
+  void PostWorker(const nlohmann::json& common, int index);
+  // Notes why not, where the finished manifest has a right that it must not have.
+  bool MayPost(const nlohmann::json& pod);
+
+  JobRequests& requests_;
+  StatusWriter& status_;
+  JobIsolation& isolation_;
+  const ActorInput& input_;
+
+  std::optional<JudgedJob> judged_;  // before any request
+  // Each is of one request.
+  std::string launcher_address_;
+  std::string launcher_uid_;  // of the launcher Pod that was made
+  bool pinned_;
+  bool other_text_ = false;   // the run is pinned to another text than ours
+  bool other_owner_ = false;  // the job has another seed, or another installation has the job
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,44 @@
+#pragma once
+
+// Makes a job's two NetworkPolicies, and puts right what somebody changed or deleted of them. A
+// part of the actor, called on the job's worker, or on a thread of the request pool while the
+// worker waits. So never twice at once: it has no lock, and JobRequests has what it notes.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/job/controller/job_requests.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+class JobIsolation {
+ public:
+  // Both outlive it.
+  JobIsolation(JobRequests& requests, const JobMemory& memory);
+
+  // Those of a job that should have them, as the plan says.
+  void Keep(const Plan& plan);
+  // Before Pods are made: most jobs have none yet.
+  void Post();
+
+ private:
+  void Check();
+  // False where the API server did not take them, and why is noted.
+  bool AdmitNodes();
+  // As made, whoever changed or deleted it. False where it is not, and why is noted.
+  bool Mend(const nlohmann::json& manifest);
+  // True where that is news.
+  bool NoteIsolation(bool isolated);
+  std::array<nlohmann::json, 2> Policies() const;
+
+  JobRequests& requests_;
+  const JobMemory& memory_;
+  std::vector<std::string> admitted_;  // addresses of nodes
+};
+
+}  // namespace ringmaster::job

@@ -1,0 +1,37 @@
+#pragma once
+
+// Writes a job's status, in one write, and holds the job by its finalizer. A part of the actor,
+// called on the job's worker; where a term is raised, on a thread of the request pool while the
+// worker waits. So never twice at once: it has no lock, and JobRequests has what it notes.
+
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "operator/api/types.h"
+#include "operator/job/controller/job_requests.h"
+#include "operator/job/model/plan.h"
+
+namespace ringmaster::job {
+
+class StatusWriter {
+ public:
+  // `phase_since`: when this process wrote the job's present state.
+  StatusWriter(JobRequests& requests, std::optional<Clock::WallTime> phase_since);
+
+  // Puts the finalizer on the job, or takes it off.
+  void WriteHold(bool held);
+  // By compare-and-set: what somebody else has written meanwhile is not written over.
+  void WriteStatus(const Plan& plan);
+
+ private:
+  // False where another installation has the job by its launcher's Service, or that is not known.
+  bool IsStillOurs();
+  void NoteWritten(const api::TrainingJobStatus& written);
+
+  JobRequests& requests_;
+  const std::optional<Clock::WallTime> phase_since_;
+  std::string job_version_;  // that the status is written upon
+};
+
+}  // namespace ringmaster::job

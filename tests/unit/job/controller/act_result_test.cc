@@ -1,0 +1,103 @@
+#include "operator/job/controller/act_result.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::job {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A job that is looked at, and what its acts came to.
+struct Scene {
+  std::optional<milliseconds> TakeIn() {
+    const auto again = job::TakeIn(result, job, plan, now, memory);
+    EXPECT_TRUE(again.ok());
+    return again.ok() ? *again : std::nullopt;
+  }
+
+  api::TrainingJob job;
+  Plan plan{.requeue_after = seconds(30)};
+  Clock::Time now = Clock::Time(std::chrono::hours(1));
+  JobMemory memory;
+  ActResult result;
+};
+
+Refusal Quota(Clock::Time retry_at) {
+  return {.reason = "QuotaExceeded", .message = "too many", .failures = 1, .retry_at = retry_at};
+}
+
+TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) {
+  Scene scene;
+  scene.memory.pin = RunPin{.uid = "pin", .revision = "r"};
+  scene.memory.pin_sought = true;
+  scene.memory.unused_term = 3;
+  scene.memory.admitted = {"10.0.0.1"};
+  scene.memory.isolated = true;
+
+  EXPECT_EQ(scene.TakeIn(), seconds(30));
+
+  EXPECT_EQ(scene.memory.pin->uid, "pin");
+  EXPECT_TRUE(scene.memory.pin_sought);
+  EXPECT_EQ(scene.memory.unused_term, 3);
+  EXPECT_EQ(scene.memory.admitted, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_TRUE(scene.memory.isolated);
+  EXPECT_FALSE(scene.memory.progress_written);
+}
+
+TEST(ActResult, ARefusalIsLookedAtOnceForItsConditionAndThenAtItsTime) {
+  Scene scene;
+  scene.result.refusal = Quota(scene.now + seconds(5));
+
+  EXPECT_EQ(scene.TakeIn(), milliseconds(10));
+  EXPECT_EQ(scene.memory.refusal->reason, "QuotaExceeded");
+  EXPECT_EQ(scene.TakeIn(), seconds(5));
+}
+
+TEST(ActResult, ARefusalComesBeforeAnErrorAndAJobThatIsGoneBeforeBoth) {
+  Scene scene;
+  scene.result.refusal = Quota(scene.now);
+  scene.result.error = Error{ErrorKind::kUnavailable, "busy"};
+  EXPECT_EQ(scene.TakeIn(), milliseconds(10));
+
+  Scene gone = scene;
+  gone.memory = {};
+  gone.result.job_gone = true;
+  EXPECT_EQ(gone.TakeIn(), seconds(30));
+  EXPECT_FALSE(gone.memory.refusal);
+
+  scene.result.refusal.reset();
+  EXPECT_EQ(TakeIn(scene.result, scene.job, scene.plan, scene.now, scene.memory).error().kind,
+            ErrorKind::kUnavailable);
+}
+
+TEST(ActResult, AWriteThatOnlyBringsReportsSpendsOfTheirBudgetAndProgressHasItsTime) {
+  Scene scene;
+  scene.plan.of_reports = true;
+  scene.plan.status.progress.emplace();
+  scene.result.status_written = scene.now;
+
+  for (int i = 0; i < ReportBudget::kAtOnce; ++i) (void)scene.TakeIn();
+
+  EXPECT_GT(scene.memory.reports.Wait(scene.now), milliseconds(0));
+  EXPECT_EQ(scene.memory.progress_written, scene.now);
+}
+
+TEST(ActResult, APinWhoseNameAnotherObjectHasIsSoughtAgain) {
+  Scene scene;
+  scene.memory.pin = RunPin{.uid = "pin", .revision = "r"};
+  scene.memory.pin_sought = true;
+
+  scene.result.pin_changed = true;
+  (void)scene.TakeIn();
+  EXPECT_TRUE(scene.memory.pin);
+  EXPECT_FALSE(scene.memory.pin_sought);
+
+  scene.result = {};
+  scene.result.unpinned = true;
+  (void)scene.TakeIn();
+  EXPECT_FALSE(scene.memory.pin);
+}
+
+}  // namespace
+}  // namespace ringmaster::job
