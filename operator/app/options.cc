@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/parse_arguments.h"
 #include "operator/runtime/leader_elector.h"
 
 namespace ringmaster {
@@ -132,7 +133,7 @@ CommandLine ParseCommandLine(int argc, char** argv) {
   app.set_version_flag("--version", std::string("ringmaster-operator " RINGMASTER_VERSION));
   AddFlags(app, parsed.options);
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     parsed.done = true;
     parsed.exit_code = app.exit(error) == 0 ? 0 : 2;

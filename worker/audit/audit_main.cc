@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/parse_arguments.h"
 #include "worker/audit/compare.h"
 #include "worker/audit/read_logs.h"
 #include "worker/audit/report.h"
@@ -79,7 +80,7 @@ int Main(int argc, const char* const* argv) {
                  "logs of another run, for example a replay: are the parameters the same after "
                  "every step?");
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? kExitClean : kExitBadInput;

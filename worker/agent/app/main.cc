@@ -22,6 +22,7 @@
 #include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
+#include "common/command_line/parse_arguments.h"
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "worker/agent/app/agent.h"
@@ -162,7 +163,11 @@ int main(int argc, char** argv) {
   bool remove_checkpoints = false;
   app.add_flag(ringmaster::control::kRemoveCheckpointsFlag, remove_checkpoints,
                "remove the job's own folder on its checkpoint volume, and end");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    ringmaster::ParseArguments(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   ringmaster::InitLog(
       "agent", level,
       format == "json" ? ringmaster::LogFormat::kJson : ringmaster::LogFormat::kText);

@@ -5,6 +5,8 @@
 #include <exception>
 #include <fstream>
 
+#include "common/command_line/parse_arguments.h"
+
 namespace ringmaster::bench {
 namespace {
 
@@ -18,7 +20,7 @@ int Run(const std::string& description, const std::vector<AddCommand>& subcomman
   std::vector<Command> commands;
   for (const AddCommand& add : subcommands) commands.push_back(add(app));
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/parse_arguments.h"
 #include "common/control/pod_contract.h"
 #include "worker/trainer/partial_fc/margin_name.h"
 
@@ -387,7 +388,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
   AddFlags(app, parsed.options, given);
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::CallForHelp&) {
     parsed.command = TrainCommand::kPrint;
     parsed.text = app.help();

@@ -145,6 +145,20 @@ TEST(TrainOptions, TheLastOfAFlagCounts) {
   EXPECT_EQ(parsed->options.step_log, "none");
 }
 
+TEST(TrainOptions, AnEmptyValueIsNoneWhateverTheEnvironmentSays) {
+  ASSERT_EQ(setenv(control::kEnvCheckpointDir, "/checkpoints", 1), 0);
+  const auto parsed =
+      Parse({"--timeline=", "--audit-log=", "--checkpoint-dir=", "--snapshot-dir=", "--dry-run"});
+  unsetenv(control::kEnvCheckpointDir);
+
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->command, TrainCommand::kDryRun);
+  EXPECT_EQ(parsed->options.timeline, "");
+  EXPECT_EQ(parsed->options.audit_log, "");
+  EXPECT_EQ(parsed->options.checkpoint_dir, "");
+  EXPECT_EQ(parsed->options.snapshot_dir, "");
+}
+
 TEST(TrainOptions, DataOfAJobIsItsCacheUnlessTheFlagSaysOtherwise) {
   ASSERT_EQ(setenv(control::kEnvDataDir, control::kDataDir, 1), 0);
   const auto in_a_job = Parse({});
@@ -188,6 +202,7 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--precision=fp16", "--compression=fp8-e4m3"}, "use --precision=bf16"},
       {{"--epochs=-1"}, "--epochs"},
       {{"--epochs=1", "--steps=5"}, "--steps"},
+      {{"--seed=", "5"}, "--seed"},
       {{"--momentum=1"}, "--momentum"},
       {{"--bucket-mib=0"}, "--bucket-mib"},
       {{"--bucket-mib=large"}, "--bucket-mib"},
