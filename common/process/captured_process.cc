@@ -1,7 +1,9 @@
 #include "common/process/captured_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <span>
 #include <unistd.h>
 #include <utility>
 
@@ -13,6 +15,14 @@ namespace {
 // A descendant that left the process group may keep the pipes open for ever; its output counts this
 // long.
 constexpr std::chrono::milliseconds kDrainLimit{500};
+
+// The first `count` bytes of `buffer`, without NULs: they turn a log into a binary file for grep
+// and others, and Open MPI 5 ends some of its messages with one.
+std::string_view WithoutNul(std::span<char> buffer, std::size_t count) {
+  const auto begin = buffer.begin();
+  const auto end = std::remove(begin, begin + static_cast<std::ptrdiff_t>(count), '\0');
+  return {begin, end};
+}
 
 }  // namespace
 
@@ -70,12 +80,15 @@ void CapturedProcess::Read(bool is_stderr) {
                                         source.ended = true;
                                         return self->ReportWhenDrained();
                                       }
-                                      const std::string_view data(source.buffer.data(), count);
-                                      self->last_lines_.Append(is_stderr, data);
-                                      if (const auto on_output = self->handlers_.on_output)
-                                        on_output(is_stderr, data);
+                                      self->Take(is_stderr, WithoutNul(source.buffer, count));
                                       self->Read(is_stderr);
                                     });
+}
+
+void CapturedProcess::Take(bool is_stderr, std::string_view data) {
+  if (data.empty()) return;
+  last_lines_.Append(is_stderr, data);
+  if (const auto on_output = handlers_.on_output) on_output(is_stderr, data);
 }
 
 void CapturedProcess::OnEnd(ProcessEnd end) {

@@ -24,6 +24,7 @@ namespace ringmaster {
 class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
  public:
   struct Handlers {
+    // What was printed, without its NUL bytes.
     std::function<void(bool is_stderr, std::string_view data)> on_output;
     // Once; nothing comes after it.
     std::function<void(ProcessEnd end, const LastLines& last_lines)> on_end;
@@ -59,6 +60,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   };
 
   void Read(bool is_stderr);
+  void Take(bool is_stderr, std::string_view data);
   void OnEnd(ProcessEnd end);
   void ReportWhenDrained();
 

@@ -59,6 +59,15 @@ TEST(CapturedProcess, ReadsBothStreamsToTheEnd) {
   EXPECT_EQ(shell.ends, 1);
 }
 
+// Open MPI 5 ends some of its messages with one (prrte issue 1905).
+TEST(CapturedProcess, LeavesOutNulBytes) {
+  const Shell shell("printf 'one\\0 two\\0\\n\\0'; printf '\\0' >&2");
+
+  EXPECT_EQ(shell.output, "one two\n");
+  EXPECT_EQ(shell.errors, "");
+  EXPECT_THAT(shell.last_lines, ElementsAre("one two"));
+}
+
 TEST(CapturedProcess, GetsOnlyTheEnvironmentItWasGiven) {
   EXPECT_EQ(Shell("env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort").output,
             "PATH=/usr/bin:/bin\nWISH=granted\n");
