@@ -57,7 +57,8 @@ class Training : public testing::Test {
 };
 
 TEST_F(Training, ThreeWorkersTrainAndSayHowWell) {
-  Job job(4, Mnist({"--global-batch=64", "--generated-samples=4096", "--epochs=1"}));
+  Job job(4, Mnist({"--global-batch=64", "--generated-samples=4096", "--epochs=1",
+                    "--learning-rate=0.03"}));
 
   const control::Verdict verdict = Run(&job, 3);
 

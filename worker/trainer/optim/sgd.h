@@ -17,7 +17,7 @@ namespace ringmaster::trainer {
 enum class RateSchedule { kConstant, kCosine, kPolynomial };
 
 struct SgdOptions {
-  double learning_rate = 0.03;
+  double learning_rate = 0.01;
   double momentum = 0.9;
   RateSchedule schedule = RateSchedule::kCosine;
   int64_t total_steps = 1;   // over which the rate falls to zero

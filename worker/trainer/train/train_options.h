@@ -44,7 +44,7 @@ struct TrainOptions {
   int64_t global_batch = 64;
   int64_t epochs = 5;
   int64_t steps = 0;  // 0: as many as the epochs need
-  double learning_rate = 0.03;
+  double learning_rate = 0.01;
   std::string schedule = "cosine";
   double momentum = 0.9;
   int64_t warmup_steps = 0;
