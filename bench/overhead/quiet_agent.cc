@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/control/messages.h"
+
 namespace ringmaster::overhead {
 
 QuietAgent::QuietAgent(const std::string& path, const control::RankEpoch& world) {

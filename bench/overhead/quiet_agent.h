@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
 
 namespace ringmaster::overhead {
 

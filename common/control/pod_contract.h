@@ -94,7 +94,7 @@ inline constexpr char kTerminationLog[] = "/dev/termination-log";
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // What an agent tells its ranks alone: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
-// ... and which protocol it speaks (messages.h), for ranks of another release.
+// ... and which protocol it speaks (protocol_version.h), for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
 // ... and the file in which they say where they stand (position_page.h).
 inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";

@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/control/messages.h"
+#include "common/control/agent_launcher_messages.h"
+#include "common/control/membership.h"
 
 namespace ringmaster::control {
 

@@ -9,9 +9,12 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/base64.h"
 #include "common/json/json.h"
 
 namespace ringmaster {
@@ -82,6 +85,34 @@ struct AsPair {
     if (!json.is_array() || json.size() != 2) return "is not a pair of numbers";
     std::string wrong = AsNumber().Read(json[0], value.*first);
     return wrong.empty() ? AsNumber().Read(json[1], value.*second) : wrong;
+  }
+};
+
+// Bytes that need not be UTF-8.
+struct AsBase64 {
+  Json Write(const std::string& bytes) const { return EncodeBase64(bytes); }
+  std::string Read(const Json& json, std::string& bytes) const {
+    if (!json.is_string()) return "expected text";
+    auto decoded = DecodeBase64(json.get_ref<const std::string&>());
+    if (!decoded) return "is no base64";
+    bytes = std::move(*decoded);
+    return {};
+  }
+};
+
+struct AsBase64List {
+  Json Write(const std::vector<std::string>& values) const {
+    Json list = Json::array();
+    for (const std::string& value : values) list.push_back(AsBase64().Write(value));
+    return list;
+  }
+  std::string Read(const Json& json, std::vector<std::string>& values) const {
+    if (!json.is_array()) return "expected a list";
+    std::string wrong;
+    for (const Json& item : json) {
+      if (wrong.empty()) wrong = AsBase64().Read(item, values.emplace_back());
+    }
+    return wrong;
   }
 };
 

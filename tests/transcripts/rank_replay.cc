@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/control/messages.h"
+#include "common/control/membership.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 

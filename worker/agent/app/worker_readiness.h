@@ -14,7 +14,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/control/messages.h"
+#include "common/control/agent_launcher_messages.h"
 #include "common/process/child_reaper.h"
 #include "worker/agent/config/config.h"
 #include "worker/agent/config/credentials.h"

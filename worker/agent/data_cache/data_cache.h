@@ -16,7 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/result.h"
-#include "common/control/messages.h"
+#include "common/control/agent_launcher_messages.h"
 #include "worker/agent/config/config.h"
 #include "worker/agent/data_cache/memory_room.h"
 

@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <sstream>
 
-#include "common/control/messages.h"
 #include "common/control/pod_contract.h"
+#include "common/control/protocol_version.h"
 
 namespace ringmaster::agent {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
 #include "worker/launcher/model/next_world.h"
 
 namespace ringmaster::launcher {

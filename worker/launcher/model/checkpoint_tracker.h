@@ -14,7 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/control/launcher_api.h"
-#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
 
 namespace ringmaster::launcher {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/control/messages.h"
+#include "common/control/membership.h"
 #include "worker/launcher/model/actions.h"
 #include "worker/launcher/model/coordinator_options.h"
 #include "worker/launcher/model/crash_limit.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
 
 namespace ringmaster::launcher {
 

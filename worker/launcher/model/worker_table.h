@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/control/messages.h"
+#include "common/control/agent_launcher_messages.h"
 #include "worker/launcher/model/actions.h"
 #include "worker/launcher/model/next_world.h"
 

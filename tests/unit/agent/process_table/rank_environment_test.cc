@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/control/messages.h"
+#include "common/control/protocol_version.h"
 
 namespace ringmaster::agent {
 namespace {

@@ -1,0 +1,194 @@
+#pragma once
+
+// What agent and launcher say to each other, over TLS; the framing is in messages.h. The agent
+// passes on what its ranks say, and what they are told, too: rank_agent_messages.h.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/control/membership.h"
+#include "common/control/protocol_version.h"
+
+namespace ringmaster::control {
+
+// --- agent -> launcher
+
+// First line of every connection. A wrong token or job ends the connection with Refused.
+struct AgentHello {
+  int protocol = kProtocolVersion;
+  std::string token;
+  std::string job_uid;
+  std::string pod_uid;
+  std::string pod;
+  std::string node;
+  int worker_index = 0;
+  int slots = 1;
+  std::string nonce;    // new for every start of the agent process
+  Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
+};
+
+// sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,
+// again on change.
+struct AgentReady {
+  std::string address;  // of this worker, as other workers and the launcher reach it
+  int ssh_port = 0;
+  std::vector<PreflightFault> faults;  // empty: ready
+  std::map<std::string, std::string>
+      versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
+};
+
+// Both ways.
+struct Heartbeat {
+  // From the launcher: how often the agent is to say it from here on; 0: as it does. The more
+  // workers there are, the more seldom each of them.
+  int every_millis = 0;
+};
+
+// How far the worker's memory volume is filled, while it is (spec.dataCache): once its data was
+// measured, then every few seconds while it grows. Again after every Welcome. AgentReady ends
+// it.
+struct DataCacheProgress {
+  int64_t bytes_done = 0;
+  int64_t bytes_total = 0;
+};
+
+// The trainer in this slot has loaded its data and model and can join a world. Again after every
+// Welcome while it runs.
+struct RankReady {
+  int slot = 0;
+  std::string start;  // Member::start
+};
+
+// Answers PrepareEpoch: this worker accepts no lower epoch any more, and its ranks have been told
+// to leave them.
+struct EpochAccepted {
+  Epoch epoch;
+};
+
+// After every Welcome, where ranks of our own trainer are in a world: the newest one they were
+// started in, and who of this worker's members still runs. A launcher that was started anew learns
+// from these what it has to take over, and asks one of them for the members (TellWorld).
+struct WorldReport {
+  Epoch epoch;
+  std::vector<Member> members;       // of all ranks, as it was told them; empty unless asked for
+  std::vector<std::string> running;  // Member::start of this worker's living members
+};
+
+// A process that mpirun started has attached to its slot.
+struct SlotAttached {
+  int64_t cohort = 0;
+  int slot = 0;  // local rank on this host
+  int mpi_rank = 0;
+  int mpi_world_size = 0;
+};
+
+// What a rank printed that no attach carries (its mpirun is gone, or it joined later); the launcher
+// prints it with the rank's tag. Whole lines.
+struct SlotOutput {
+  int slot = 0;
+  int rank = -1;
+  bool is_stderr = false;
+  std::string data;  // bytes; base64 on the wire
+};
+
+// A rank ended, or a slot's program could not be started (exit_code 127 and the reason in
+// last_lines).
+struct RankExited {
+  Epoch epoch;
+  RankExit exit;
+};
+
+// Where this worker's ranks of the epoch stand; with every heartbeat while there are any. Only
+// ranks that say so (position_page.h), each once.
+struct RankPositions {
+  Epoch epoch;
+  std::vector<RankPosition> ranks;
+};
+
+// Where the threads of a rank were that did not go on, before its end is reported.
+struct RankStack {
+  int slot = 0;
+  std::string start;  // Member::start
+  std::string reason;
+  std::string text;  // at most kMaxStackBytes
+};
+
+// The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no
+// failures.
+struct AgentLeaving {
+  std::string reason;
+};
+
+// --- launcher -> agent
+
+struct Welcome {
+  int64_t term = 0;
+  int heartbeat_millis = 100;
+  int protocol = kProtocolVersion;
+};
+
+// Why the launcher closes the connection: people read it in the agent's log.
+struct Refused {
+  std::string reason;
+};
+
+// An epoch is about to form (our own trainer): accept no lower one from here on, tell ranks of
+// lower ones to leave them with their state, answer EpochAccepted. Ignored below the highest epoch
+// accepted; the same one again is answered again.
+struct PrepareEpoch {
+  Epoch epoch;
+};
+
+// Members shall leave this epoch together after the next step that all of them complete, with
+// RankAtBoundary. `leaving`: this Pod's will not be in the next one, and hand over before what only
+// they hold.
+struct SwitchEpoch {
+  Epoch epoch;
+  bool leaving = false;
+};
+
+// The start gate is open: ranks of this epoch run. Sent to every member's agent. Ranks of an
+// earlier epoch that are members go on in this one with their state; processes in slots that are no
+// members are left alone.
+struct StartEpoch {
+  Epoch epoch;
+  int64_t cohort = 0;
+  std::vector<Member> members;  // of all ranks, by rank
+};
+
+// StartEpoch, as the difference from a world that this connection was told before
+// (world_difference.h). An agent that does not have that one dials again, and is told all of it.
+struct ChangeEpoch {
+  Epoch epoch;
+  int64_t cohort = 0;
+  Epoch base;                   // that world
+  std::vector<RankRange> left;  // its ranks that are not in this one, rising
+  std::vector<Member> joined;   // by rank, after those that stay
+};
+
+// Send the WorldReport of this epoch with its members, if that is the newest one.
+struct TellWorld {
+  Epoch epoch;
+};
+
+// End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and
+// report their exits.
+struct StopEpoch {
+  Epoch epoch;
+  int grace_millis = 1000;
+};
+
+// This rank holds the others up: note where its threads are (RankStack), end it at once and report
+// its exit. Nothing happens to another process than the one with this start.
+struct EndStalledRank {
+  int slot = 0;
+  std::string start;  // Member::start
+  std::string reason;
+};
+
+// The job is over: end what still runs and exit 0.
+struct Shutdown {};
+
+}  // namespace ringmaster::control

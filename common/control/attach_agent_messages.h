@@ -1,0 +1,41 @@
+#pragma once
+
+// What attach and the agent say to each other, over the same unix socket as ranks
+// (rank_agent_messages.h); the framing is in messages.h.
+
+#include <cstdint>
+#include <string>
+
+#include "common/control/membership.h"
+#include "common/control/protocol_version.h"
+
+namespace ringmaster::control {
+
+// First line of attach.
+struct AttachHello {
+  int64_t cohort = 0;
+  int slot = 0;
+  int mpi_rank = 0;
+  int mpi_world_size = 0;
+  bool direct = false;  // attach runs the program itself (LaunchSpec::IsManagedTrainer is false)
+  int protocol = kProtocolVersion;
+};
+
+// agent -> attach: the gate is open; for direct programs, start it now.
+struct AttachGo {
+  Epoch epoch;
+  int rank = 0;
+};
+
+// agent -> attach: what the rank printed; attach writes it to its own stream of that name.
+struct RankOutput {
+  bool is_stderr = false;
+  std::string data;  // bytes; base64 on the wire
+};
+
+// agent -> attach: the rank ended, exit likewise. attach -> agent for direct programs.
+struct AttachExit {
+  RankExit exit;
+};
+
+}  // namespace ringmaster::control

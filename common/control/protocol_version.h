@@ -1,0 +1,13 @@
+#pragma once
+
+// What a peer speaks, as its first line says, and RINGMASTER_PROTOCOL to a rank: README.md,
+// "Versions".
+
+namespace ringmaster::control {
+
+// Raised with each addition that the other side has to know of.
+inline constexpr int kProtocolVersion = 3;
+// Below it a peer is refused; a peer that says none speaks this one.
+inline constexpr int kFirstProtocol = 3;
+
+}  // namespace ringmaster::control
