@@ -1,7 +1,7 @@
 #pragma once
 
 // Membership from the agent that started this rank, over its unix socket
-// (common/control/messages.h, "rank <-> agent"): RankHello, RankEpoch, RankLeave, RankSwitch, the
+// (common/control/rank_agent_messages.h): RankHello, RankEpoch, RankLeave, RankSwitch, the
 // rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
 // checkpoints, their grants and TakeCheckpoint.
 //
@@ -16,9 +16,13 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/control/blocking_line_client.h"
+#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
 #include "worker/trainer/elastic/membership_source.h"
 
 namespace ringmaster::trainer {
+
+class AgentChannel;
 
 // Thread-safety: as MembershipSource; the worlds' stores by any thread, also after this object.
 class AgentMembership final : public MembershipSource {
@@ -45,9 +49,6 @@ class AgentMembership final : public MembershipSource {
   void Unprotected(const std::string& what, const std::string& reason) override;
 
  private:
-  class Channel;     // the connection and what came over it
-  class EpochStore;  // one world's store
-
   AgentMembership(std::unique_ptr<control::BlockingLineClient> client, int slot,
                   const Clock& clock);
 
@@ -56,7 +57,7 @@ class AgentMembership final : public MembershipSource {
   void Say(const control::Message& message);
 
   // Constant. The stores share the channel: an abandoned connection may still wait in one.
-  const std::shared_ptr<Channel> channel_;
+  const std::shared_ptr<AgentChannel> channel_;
   const int slot_;
   const Clock& clock_;
 

@@ -1,0 +1,94 @@
+#pragma once
+
+// A rank's connection to its agent, and what came over it: worlds, their ends, the store's answers,
+// grants. One thread receives and hands over what it got (Take, Lose); others wait for it. Used by
+// AgentMembership and its worlds' stores, which may outlive it.
+//
+// Thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "common/control/blocking_line_client.h"
+#include "common/control/membership.h"
+#include "common/control/messages.h"
+#include "common/control/rank_agent_messages.h"
+#include "worker/trainer/comm/store.h"
+
+namespace ringmaster::trainer {
+
+class AgentChannel {
+ public:
+  explicit AgentChannel(std::unique_ptr<control::BlockingLineClient> client)
+      : client_(std::move(client)) {}
+
+  Result<void> Send(const control::Message& message);
+  // kTimeout: none came for an hour.
+  Result<control::Message> Receive();
+  void Shutdown() { client_->Shutdown(); }
+
+  void Take(control::Message message);
+  void Lose(Error error);
+
+  // Why ranks of `epoch` must leave it; nothing while it holds.
+  std::optional<std::string> WhyOver(control::Epoch epoch) {
+    const MutexLock lock(mutex_);
+    return WhyOverLocked(epoch);
+  }
+  bool Leaving(control::Epoch epoch) {
+    const MutexLock lock(mutex_);
+    return switch_ == epoch && leaving_;
+  }
+  bool SwitchWanted(control::Epoch epoch) {
+    const MutexLock lock(mutex_);
+    return switch_ == epoch;
+  }
+  bool TakeCheckpointWanted(control::Epoch epoch) {
+    const MutexLock lock(mutex_);
+    return std::exchange(take_checkpoint_, std::nullopt) == epoch;
+  }
+
+  Result<control::RankEpoch> AwaitEpoch(control::Epoch after);
+  enum class Event { kReleased, kOver, kSwitch };
+  Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
+  Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
+  // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
+  Result<control::RankEpoch> AwaitPresent(control::Epoch after, const std::stop_token& stop);
+  // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
+  Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);
+
+ private:
+  void Wake();
+  std::optional<std::string> WhyOverLocked(control::Epoch epoch) const RINGMASTER_REQUIRES(mutex_);
+
+  const std::unique_ptr<control::BlockingLineClient> client_;  // thread-safe
+
+  Mutex mutex_;
+  CondVar changed_;
+  // The highest the agent sent.
+  std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
+  control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
+  // The newest that shall be left at a boundary.
+  control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
+  // This rank will not be in the epoch after switch_.
+  bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
+  control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest
+  // In this world; until it is asked about.
+  std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
+  std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended
+  // Store questions under way, by id, with their answers.
+  std::map<int64_t, std::optional<std::vector<std::string>>> questions_
+      RINGMASTER_GUARDED_BY(mutex_);
+  int64_t next_id_ RINGMASTER_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace ringmaster::trainer
