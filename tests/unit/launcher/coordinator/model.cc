@@ -300,6 +300,7 @@ void Model::Hear(int worker, const control::Message& message) {
       Rank& rank = At(worker, member.slot);
       if (start->epoch == rank.given) continue;
       if (job_.managed && member.start != StartOf(worker, member.slot)) continue;
+      if (!job_.managed && (!rank.attached || rank.attached->cohort != start->cohort)) continue;
       rank.given = start->epoch;
       rank.members = start->members;
       rank.left = rank.adopted = rank.switching = rank.at_boundary = false;
@@ -370,6 +371,21 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   if (!At(worker).welcomed) return;
   Say(worker, exited);
   if (job_.managed) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
+}
+
+// A program goes with its mpirun, whether its agent is connected or not: mpirun's daemons end its
+// ranks, also when mpirun was killed and they lost it. SIGKILL follows within 4 s; without a member
+// whose connection is broken the next world starts 30 s (partial_after) later at the earliest, so
+// here, where that is three ticks, ranks end at once.
+void Model::EndProgram(int64_t cohort) {
+  for (int worker = 0; worker < workers_; ++worker) {
+    for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
+      Rank& rank = At(worker, slot);
+      if (!rank.attached || rank.attached->cohort != cohort) continue;
+      rank.attached.reset();
+      if (rank.given.number != 0) EndRank(worker, slot, 15, true);
+    }
+  }
 }
 
 void Model::EndPod(int worker) {
@@ -542,6 +558,7 @@ void Model::Tick() {
     if (one->mpirun_stopping && one->mpirun != 0) {
       const int64_t cohort = std::exchange(one->mpirun, 0);
       one->mpirun_stopping = false;
+      if (!job_.managed) EndProgram(cohort);
       Apply(launcher, one->membership.OnMpirunExited(now_, cohort, {143, 0, "", {}}));
     }
     Apply(launcher, one->membership.OnTick(now_));

@@ -4,7 +4,8 @@
 // common/control/README.md, up to two launchers of terms 1 and 2, a network that reorders between
 // channels, breaks, and is cut, and an operator that knows who is dead. Nothing happens by itself:
 // a test chooses what comes next, and may copy the world to try something else. With a program that
-// is not our trainer there is one launcher, no cut, and no rank ends by itself.
+// is not our trainer there is one launcher, no cut, and no rank ends by itself; its ranks end with
+// mpirun.
 //
 // A broken promise ends up in `broken`, in words:
 //   - two epochs that could both commit a step at the same time,
@@ -170,6 +171,7 @@ class Model {
   void DeliverToLauncher(int worker);
   void DeliverToAgent(int worker);
   void EndRank(int worker, int slot, int signal, bool again);
+  void EndProgram(int64_t cohort);
   void Note(int launcher, const control::Message& message);
   void WriteCheckpoint(int worker, int slot);
   void EndPod(int worker);
