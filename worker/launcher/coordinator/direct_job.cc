@@ -131,7 +131,15 @@ void DirectJob::ReformIfNeeded(Time now) {
 // An agent that redials may have missed what was sent into the old connection; it ignores what it
 // knows already.
 void DirectJob::Welcome(Worker& worker) {
-  if (!world_.Contains(worker.hello.pod_uid)) return;
+  const bool member = world_.Contains(worker.hello.pod_uid);
+  const control::Epoch& last = worker.hello.highest_epoch;
+  if (last.number > 0 && (!member || last < world_.epoch())) {
+    // That world is over, and where the worker was cut off meanwhile, its program may still run.
+    control::StopEpoch stop = StopWorld();
+    stop.epoch = last;
+    Send(worker, stop);
+  }
+  if (!member) return;
   if (phase_ == LauncherPhase::kRunning) {
     Send(worker, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
     worker.told = world_.epoch();

@@ -210,6 +210,14 @@ class RunningWorld : public testing::Test {
     world.AttachAll();
   }
 
+  // Its agent has accepted the first world.
+  void Redial(int worker) {
+    control::AgentHello hello = world.MakeHello(worker);
+    hello.highest_epoch = {3, 1};
+    world.connections[worker] = 501;
+    world.Take(world.membership.OnHello(world.now, 501, hello));
+  }
+
   // The survivors report their stopped ranks, mpirun ends.
   void Stopped(const std::vector<int>& survivors) {
     for (const int worker : survivors) world.Exit(worker, 0, 15);
@@ -222,10 +230,23 @@ class RunningWorld : public testing::Test {
 TEST_F(RunningWorld, TellsARedialledMemberWhatItMayHaveMissed) {
   world.Close(1);
   world.Pass(100ms, {0, 2});
-  world.Dial(1, 501);
+  Redial(1);
 
   EXPECT_EQ(world.Sent<control::StartEpoch>(1), 1);
+  EXPECT_EQ(world.Sent<control::StopEpoch>(1), 0);
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(RunningWorld, EndsTheProgramOfAWorkerThatWasSilentWhileItsWorldEnded) {
+  world.Order({0, 1}, 2, 1);
+  ASSERT_EQ(world.phase(), LauncherPhase::kStopping);
+  Stopped({1, 2});
+  world.Pass(2200ms, {1, 2});
+  ASSERT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
+
+  Redial(0);
+
+  EXPECT_EQ(world.Sent<control::StopEpoch>(0), 1);
 }
 
 TEST_F(RunningWorld, LosesAMemberThatDoesNotRedial) {
