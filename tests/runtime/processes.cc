@@ -1,5 +1,6 @@
 #include "tests/runtime/processes.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -90,6 +91,11 @@ void Process::Kill() {
 }
 
 std::string Process::Log() const { return ReadFile(log_file_); }
+
+int Patience() {
+  const char* const text = std::getenv("RINGMASTER_PATIENCE");
+  return text == nullptr ? 1 : std::max(1, std::atoi(text));
+}
 
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + limit;

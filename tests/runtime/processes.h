@@ -49,6 +49,10 @@ class Process {
   std::optional<Outcome> outcome_;
 };
 
+// RINGMASTER_PATIENCE, 1 unless it is set: how many times as long things may take on a machine that
+// others keep busy.
+int Patience();
+
 // Whether `condition` became true within the limit; asked every 20 ms.
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition);
 
