@@ -182,12 +182,12 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
   // An agent starts a killed rank again by itself, and a hanging one after its end.
   if (fault.kind == FaultKind::kKillRank || fault.kind == FaultKind::kHangRank) return outcome;
 
-  // A ghost comes back before its place is taken: nobody may let it in.
+  // A fenced Pod comes back before its place is taken: nobody may let it in.
   if (fault.kind == FaultKind::kStop) SignalWorker(fault.worker, SIGCONT);
   if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutIn) {
     job_.hosts().SetCut(1 + fault.worker, false);
   }
-  if (!job_.agent(fault.worker).Wait(options_.limit)) return Late("the ghost's end");
+  if (!job_.agent(fault.worker).Wait(options_.limit)) return Late("the fenced Pod's end");
   Replace(fault.worker);
   Order(wanted_);
   return outcome;

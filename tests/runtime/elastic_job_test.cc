@@ -275,7 +275,7 @@ TEST_F(ElasticJob, GoesOnWithoutTheHostOfRankZero) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsItsGhostIn) {
+TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsTheFencedPodIn) {
   Job job(5, Trainer());
   job.launcher_extra = {{control::kEnvLostAfterMillis, "1000"}};
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
@@ -289,9 +289,9 @@ TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsItsGhostIn) {
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 3, before));
   job.hosts().SetCut(2, false);
 
-  const auto ghost = job.agent(1).Wait(Seconds(30));
-  ASSERT_TRUE(ghost.has_value()) << "the ghost was not refused";
-  EXPECT_EQ(ghost->exit_code, 1);
+  const auto fenced = job.agent(1).Wait(Seconds(30));
+  ASSERT_TRUE(fenced.has_value()) << "the fenced Pod was not refused";
+  EXPECT_EQ(fenced->exit_code, 1);
   ExpectEndsWell(job);
 }
 

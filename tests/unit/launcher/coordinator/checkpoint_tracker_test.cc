@@ -77,7 +77,7 @@ TEST_F(CheckpointTrackerTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfte
   EXPECT_EQ(world.Sent<CheckpointGrant>(0), 1);
 }
 
-TEST_F(CheckpointTrackerTest, AGhostIsNeverGranted) {
+TEST_F(CheckpointTrackerTest, AFencedPodIsNeverGranted) {
   const CheckpointWritten written = Written(1);
   Lose(1);
   world.Accept({0, 2});

@@ -277,7 +277,7 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) 
 
   fs::create_directory(temporary_.path() + "/1.1-3");  // that was emptied
 
-  folder_.Retain(VersionAt(1, 1, 4), 3);  // a ghost's: 1.2-6 is not its own
+  folder_.Retain(VersionAt(1, 1, 4), 3);  // a fenced Pod's: 1.2-6 is not its own
   EXPECT_THAT(Names(),
               ElementsAre(StartsWith(".writing-1.1-7~"), StartsWith(".writing-1.3-8~"),
                           ".writing-2.1-9~77", "1.1-4", "1.1-5", "1.2-6", "the-users-own"));

@@ -175,13 +175,13 @@ TEST_F(StateKeeperTest, OtherRanksWriteNone) {
 
 TEST_F(StateKeeperTest, WithoutAGrantNothingIsCompleteAndTrainingDoesNotWait) {
   {
-    Process ghost(checkpoints_, "");
-    ghost.judge().Open(false);
-    for (int step = 0; step < 11; ++step) ghost.Step(kWorld);
-    ghost.judge().AwaitAsked(10);
-    for (int step = 0; step < 30; ++step) ghost.Step(kWorld);
-    EXPECT_EQ(ghost.held().version.step, 41);
-    EXPECT_THAT(ghost.judge().complete(), IsEmpty());
+    Process fenced(checkpoints_, "");
+    fenced.judge().Open(false);
+    for (int step = 0; step < 11; ++step) fenced.Step(kWorld);
+    fenced.judge().AwaitAsked(10);
+    for (int step = 0; step < 30; ++step) fenced.Step(kWorld);
+    EXPECT_EQ(fenced.held().version.step, 41);
+    EXPECT_THAT(fenced.judge().complete(), IsEmpty());
   }
 
   Process next(checkpoints_, "");

@@ -56,13 +56,13 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
 }
 
 TEST_F(GlooCommunicatorTest, NamesThePeerThatPublishedItsAddressAndCannotBeReached) {
-  const BlackHole ghost;
+  const BlackHole hole;
   RunRanks(3, [&](const World& world) {
     if (world.rank == 2) {
       for (const char* rank : {"0", "1"}) {
         const auto theirs = world.store->Get({std::string("gloo/") + rank + "/2"}, In(kLong));
         ASSERT_TRUE(theirs.ok());
-        const std::string address = ghost.AddressLike(theirs->front());
+        const std::string address = hole.AddressLike(theirs->front());
         ASSERT_TRUE(world.store->Set(std::string("gloo/2/") + rank, address).ok());
       }
       return;

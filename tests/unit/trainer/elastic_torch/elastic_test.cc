@@ -212,15 +212,15 @@ TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
   Start("b", {.timeout = kShort});
   launcher_.Form({"a", "b"});
   gate.AwaitReached();
-  const BlackHole ghost;
+  const BlackHole hole;
   launcher_.SetOneMachine(false);
-  const auto store = launcher_.Form({"a", "b", "ghost"});
+  const auto store = launcher_.Form({"a", "b", "vanished"});
   gate.Open();
   for (const char* rank : {"0", "1"}) {
     const auto theirs =
         store->Get({std::string("gloo/") + rank + "/2"}, steady_clock::now() + kTimeout);
     ASSERT_TRUE(theirs.ok());
-    ASSERT_TRUE(store->Set(std::string("gloo/2/") + rank, ghost.AddressLike(theirs->front())).ok());
+    ASSERT_TRUE(store->Set(std::string("gloo/2/") + rank, hole.AddressLike(theirs->front())).ok());
   }
 
   const auto start = steady_clock::now();
