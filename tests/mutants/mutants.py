@@ -4,26 +4,26 @@
     tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH]
 
 SIDE is `operator` or `worker`; areas.json says which sources and which tests are its. A fault is one operator or one constant
-of one line. A fault that does not compile is drawn again. Works on copies of the tree below build/mutants; prints the faults
-that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten were noticed.
+of one line. A fault that does not compile is drawn again. The tree stays as it is and is built below build/mutants; do not edit
+the product meanwhile. Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten
+were noticed.
 """
 
 import argparse
 import concurrent.futures
-import filecmp
 import json
 import pathlib
-import queue
 import random
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 0.9
-TEST_SECONDS = 120  # a test that runs longer has noticed an endless loop
+MEMORY_BYTES = 4 << 30  # of a test program
 
 # What is replaced by what. Formatted code has spaces around binary operators and none around a template's brackets.
 FAULTS = [
@@ -35,6 +35,8 @@ FAULTS = [
 ]  # fmt: skip
 # Lines without decisions: comments, includes, declarations of templates, messages.
 SKIPPED = re.compile(r"^\s*(//|#|\*|template\b|using\b|static_assert\b|namespace\b|\")")
+
+OUTPUT = re.compile(r" -o (\S+)")  # of a command line
 
 
 def text_and_strings(line):
@@ -59,61 +61,68 @@ def faults_of(path):
                     yield number, line[: match.start()] + changed + line[match.end() :]
 
 
-class Tree:
-    """A copy of the tree and its build, in which one fault at a time is tried."""
+class Build:
+    """The tree without a fault, built once. The file with a fault is compiled beside it, and linked instead of the library's own."""
 
-    def __init__(self, folder, area):
-        self.source = folder / "tree"
-        self.build = folder / "build"
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-        for name in listed.rstrip("\0").split("\0"):
-            file, copy = ROOT / name, self.source / name
-            # Only what differs, with a new time: what was compiled from an earlier copy is compiled again.
-            if file.is_file() and not (copy.exists() and filecmp.cmp(file, copy, shallow=False)):
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, copy)
-                shutil.copymode(file, copy)
-        self.run("cmake", "-S", self.source, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                 "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DRINGMASTER_TESTS=ON", *area["configure"])  # fmt: skip
-        known = json.loads(self.run("ctest", "--test-dir", self.build, "--show-only=json-v1").stdout)["tests"]
-        self.tests = [test["name"] for test in known if re.fullmatch(area["tests"], test["name"])]
-        if not self.tests:
+    def __init__(self, folder, area, jobs):
+        self.folder = folder
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+            "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -D_GLIBCXX_ASSERTIONS", "-DRINGMASTER_TESTS=ON", *area["configure"])  # fmt: skip
+        known = json.loads(run("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
+        tests = [test["name"] for test in known if re.fullmatch(area["tests"], test["name"])]
+        if not tests:
             raise SystemExit(f"areas.json: no test is called {area['tests']}")
-        self.check_builds("the tree without a fault")
-        if self.notice():
-            raise SystemExit("the tests fail without any fault; nothing was tried")
+        run("cmake", "--build", folder, "--target", *tests, "--", "-j", jobs)
+        compiles = json.loads((folder / "compile_commands.json").read_text())
+        self.compiles = {entry["file"]: entry["command"] for entry in compiles}
+        self.links = {name: run("ninja", "-C", folder, "-t", "commands", name).splitlines()[-1] for name in tests}
+        self.seconds = {}
+        for name, link in self.links.items():
+            started = time.monotonic()
+            if fails(folder / OUTPUT.search(link)[1], 600, folder):
+                raise SystemExit(f"{name} fails without any fault; nothing was tried")
+            self.seconds[name] = time.monotonic() - started
 
-    def run(self, *command):
-        ran = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-        if ran.returncode != 0:
-            raise SystemExit(f"{' '.join(map(str, command))} failed:\n{(ran.stdout + ran.stderr)[-3000:]}")
-        return ran
+    def tests_of(self, path, library):
+        """The programs that link the library: that of the file's own room first, then the quickest."""
+        own = "_".join(path.parts[1:3]) + "_test"
+        programs = [name for name, link in self.links.items() if f"/lib{library}.a " in link]
+        return sorted(programs, key=lambda name: (name != own, self.seconds[name]))
 
-    def builds(self):
-        command = ["cmake", "--build", self.build, "--target", *self.tests, "--", "-j1"]
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-
-    def check_builds(self, what):
-        if not self.builds():
-            raise SystemExit(f"{what} does not compile: cmake --build {self.build} --target {' '.join(self.tests)}")
-
-    def notice(self):
-        """Whether a test fails."""
-        names = "^(" + "|".join(self.tests) + ")$"
-        command = ["ctest", "--test-dir", self.build, "-R", names, "--stop-on-failure", "--timeout", str(TEST_SECONDS)]
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0
-
-    def try_fault(self, path, number, changed):
+    def try_fault(self, path, number, changed, scratch):
         """None if it does not compile, otherwise whether a test noticed."""
-        file = self.source / path
-        original = file.read_text()
-        lines = original.splitlines(keepends=True)
+        lines = (ROOT / path).read_text().splitlines(keepends=True)
         lines[number - 1] = changed + "\n"
-        file.write_text("".join(lines))
-        try:
-            return self.notice() if self.builds() else None
-        finally:
-            file.write_text(original)
+        source, faulty = scratch / "fault.cc", scratch / "fault.o"
+        source.write_text("".join(lines))
+        original = self.compiles[str(ROOT / path)]
+        command = OUTPUT.sub(f" -o {faulty}", original).replace(str(ROOT / path), str(source))
+        if subprocess.run(command, shell=True, cwd=self.folder, stderr=subprocess.DEVNULL).returncode != 0:
+            return None
+        for name in self.tests_of(path, re.search(r"CMakeFiles/(\w+)\.dir", original)[1]):
+            program = scratch / name
+            link = OUTPUT.sub(f" {faulty} -o {program}", self.links[name])
+            subprocess.run(link, shell=True, cwd=self.folder, check=True)
+            if fails(program, 5 + 10 * self.seconds[name], scratch):
+                return True
+        return False
+
+
+def run(*command):
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{(ran.stdout + ran.stderr)[-3000:]}")
+    return ran.stdout
+
+
+def fails(program, seconds, folder):
+    """Whether the test program fails. One that never ends, or takes too much memory, does."""
+    command = ["prlimit", f"--as={MEMORY_BYTES}", "--core=0", program, "--gtest_fail_fast"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        return subprocess.run(command, cwd=folder, timeout=seconds, **quiet).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
 
 
 def main():
@@ -138,21 +147,16 @@ def main():
     random.Random(options.seed).shuffle(faults)
     faults = iter(faults)
 
-    trees = queue.Queue()
-    for number in range(options.jobs):
-        trees.put(Tree(ROOT / "build/mutants" / f"{options.side}-{number}", area))
+    build = Build(ROOT / "build/mutants" / options.side, area, options.jobs)
     tried, survivors = 0, []
 
     def try_next(_):
-        tree = trees.get()
-        try:
+        with tempfile.TemporaryDirectory() as scratch:
             for path, number, changed in faults:
-                noticed = tree.try_fault(path, number, changed)
+                noticed = build.try_fault(path, number, changed, pathlib.Path(scratch))
                 if noticed is not None:
                     return path, number, changed, noticed
             return None
-        finally:
-            trees.put(tree)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for result in pool.map(try_next, range(options.count)):
