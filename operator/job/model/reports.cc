@@ -6,12 +6,17 @@
 
 namespace ringmaster::job {
 
-const control::LauncherStatus* AnswerOf(const PlanInput& input) {
-  if (!input.launcher || !input.launcher->status || input.observed.launcher == nullptr ||
-      input.launcher->pod_uid != input.observed.launcher->uid) {
+const LauncherView* PresentLauncher(const PlanInput& input) {
+  const PodPtr& launcher = input.observed.launcher;
+  if (launcher == nullptr || !input.launcher || input.launcher->pod_uid != launcher->uid) {
     return nullptr;
   }
-  return &*input.launcher->status;
+  return &*input.launcher;
+}
+
+const control::LauncherStatus* AnswerOf(const PlanInput& input) {
+  const LauncherView* launcher = PresentLauncher(input);
+  return launcher != nullptr && launcher->status ? &*launcher->status : nullptr;
 }
 
 bool NotAskedYet(const PlanInput& input) {
@@ -21,11 +26,12 @@ bool NotAskedYet(const PlanInput& input) {
   }
   const auto& refusal = input.memory.refusal;
   if (refusal && refusal->reason == api::kReasonCredentialsUnavailable) return false;  // none can
-  return !input.launcher || input.launcher->pod_uid != launcher->uid;
+  return PresentLauncher(input) == nullptr;
 }
 
 Reports::Reports(const PlanInput& input) : answer_(AnswerOf(input)) {
   if (answer_ == nullptr) return;
+  answered_since_ = input.launcher->answered_since;
   current_ = !input.launcher->silent_since;
   by_uid_.reserve(answer_->workers.size());
   for (const control::WorkerReport& worker : answer_->workers) by_uid_[worker.pod_uid] = &worker;

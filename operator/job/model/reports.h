@@ -4,16 +4,23 @@
 // launcher's Pod count for nothing. Made for one plan; points into its input.
 
 #include <chrono>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/base/clock.h"
 #include "common/control/launcher_api.h"
+#include "operator/job/model/launcher_view.h"
 #include "operator/job/model/plan.h"
 
 namespace ringmaster::job {
 
-// Null when the present launcher has not answered yet. Lives as long as `input`.
+// What the poller knows of the present launcher; null when nobody has asked it yet. Lives as long
+// as `input`, like the next one.
+const LauncherView* PresentLauncher(const PlanInput& input);
+
+// Null when the present launcher has not answered yet.
 const control::LauncherStatus* AnswerOf(const PlanInput& input);
 
 // There is a launcher, and this operator has not heard yet whether it answers. Within two seconds
@@ -27,6 +34,8 @@ class Reports {
 
   // AnswerOf the input.
   const control::LauncherStatus* answer() const { return answer_; }
+  // When the launcher gave its first answer; unset when nobody has asked it yet.
+  std::optional<Clock::Time> answered_since() const { return answered_since_; }
   // Null when the launcher says nothing about the Pod.
   const control::WorkerReport* Find(std::string_view pod_uid) const;
   // How much slower than its peers the Pod's slowest straggler is, as a factor; 0: it has none.
@@ -44,6 +53,7 @@ class Reports {
 
  private:
   const control::LauncherStatus* answer_;
+  std::optional<Clock::Time> answered_since_;
   std::unordered_map<std::string_view, const control::WorkerReport*> by_uid_;
   std::unordered_map<std::string_view, double> slowness_;
   std::unordered_set<std::string_view> ordered_;

@@ -106,10 +106,9 @@ bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
 }
 
 bool LivePlanner::LeftEarly(const PodView& worker) const {
-  const control::LauncherStatus* answer = AnswerOf(in_);
   const control::WorkerReport* report = reports_.Find(worker.uid);
   return report != nullptr && (report->drained || report->lost) &&
-         answer->phase != control::LauncherPhase::kFinished;
+         reports_.answer()->phase != control::LauncherPhase::kFinished;
 }
 
 void LivePlanner::RecordEndedPods() {
@@ -148,7 +147,7 @@ void LivePlanner::RecordEndedPods() {
 
 // What memory has to do with is told at once; other ends where nothing goes on.
 void LivePlanner::RecordRankFailures() {
-  const auto* answer = AnswerOf(in_);
+  const auto* answer = reports_.answer();
   if (answer == nullptr) return;
   std::vector<api::Failure>& failures = plan_.status.failures;
   const auto added =
@@ -221,7 +220,7 @@ void LivePlanner::ReplaceLauncher() {
 }
 
 void LivePlanner::SortWorkers() {
-  const std::vector<LostWorker> lost = FindLost(in_, reports_);
+  const std::vector<LostWorker> lost = FindLost(seen_, in_.memory, reports_, in_.now);
   auto next_lost = lost.begin();
   for (const PodPtr& worker : seen_.live) {
     if (next_lost != lost.end() && next_lost->pod == worker) {
@@ -239,7 +238,9 @@ void LivePlanner::SortWorkers() {
       plan_.Delete(*worker);
     }
   }
-  if (const auto again = JudgeNodesAgainIn(in_)) plan_.RequeueWithin(*again);
+  if (const auto again = JudgeNodesAgainIn(seen_.nodes, reports_, in_.now)) {
+    plan_.RequeueWithin(*again);
+  }
   outlook_.unreachable = ManyUnreachable(seen_);
   plan_.nodes_unreachable = !outlook_.unreachable.empty();
   // The nodes of other jobs count too, and their news do not reach this one.
@@ -362,7 +363,7 @@ void LivePlanner::PlanOrder() {
                              .node = worker->node,
                              .index = worker->index});
   }
-  order.dead = CertainlyDead(in_, kept_);
+  order.dead = CertainlyDead(seen_, in_.memory, reports_.answer(), kept_);
   plan_.order = std::move(order);
 }
 

@@ -1,8 +1,7 @@
 #include "operator/job/policy/loss_policy.h"
 
-#include <optional>
 #include <set>
-#include <utility>
+#include <string_view>
 
 #include "operator/api/names.h"
 #include "operator/job/policy/node_policy.h"
@@ -15,63 +14,25 @@ namespace {
 constexpr std::chrono::seconds kTimeToDial{5};
 
 // Of a launcher that has only just begun, nobody can be said to be missing there.
-std::chrono::milliseconds TimeToDialLeft(const PlanInput& input) {
-  const Clock::Time since = input.launcher->answered_since.value_or(input.now);
-  return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - input.now);
+std::chrono::milliseconds TimeToDialLeft(const Reports& reports, Clock::Time now) {
+  const Clock::Time since = reports.answered_since().value_or(now);
+  return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - now);
 }
 
-bool KnowsItsWorkers(const PlanInput& input) {
+bool KnowsItsWorkers(const Reports& reports, Clock::Time now) {
   using Phase = control::LauncherPhase;
-  const control::LauncherStatus* answer = AnswerOf(input);
+  const control::LauncherStatus* answer = reports.answer();
   return answer != nullptr && answer->phase != Phase::kWaitingForOrder &&
          answer->phase != Phase::kWaitingForAgents && answer->phase != Phase::kAdopting &&
-         TimeToDialLeft(input).count() <= 0;
+         TimeToDialLeft(reports, now).count() <= 0;
 }
 
-std::optional<LostWorker> JudgeWorker(const PlanInput& input, const PodPtr& pod,
-                                      const Reports& reports, bool hold) {
-  const NodesSeen& nodes = input.observed.nodes;
-  const std::string who = pod->name + " " + WherePodRuns(*pod, nodes);
-  const NodeFate fate = FateOfNode(*pod, nodes, input.memory);
-  if (fate == NodeFate::kGone) {
-    return LostWorker{pod, api::kReasonNodeLost,
-                      pod->name + " is lost with its node " + pod->node +
-                          ", which was deleted or taken out of service"};
-  }
-  if (hold && fate == NodeFate::kNotReady) return std::nullopt;
-  const control::WorkerReport* report = reports.Find(pod->uid);
-  if (report != nullptr && report->lost) {
-    return LostWorker{pod, api::kReasonWorkerLost, who + " is not heard any more"};
-  }
-  const bool heard = report != nullptr && report->ready;
-  if (fate == NodeFate::kNotReady && reports.current() && !heard && KnowsItsWorkers(input)) {
-    return LostWorker{pod, api::kReasonNodeNotReady, who + ", is not connected"};
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::vector<LostWorker> FindLost(const PlanInput& input, const Reports& reports) {
-  const bool hold = !ManyUnreachable(input.observed).empty();
-  std::vector<LostWorker> lost;
-  for (const PodPtr& pod : input.observed.live) {
-    if (auto found = JudgeWorker(input, pod, reports, hold)) lost.push_back(*std::move(found));
-  }
-  return lost;
-}
-
-std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const PlanInput& input) {
-  if (input.observed.nodes.not_ready == 0 || AnswerOf(input) == nullptr) return std::nullopt;
-  const auto left = TimeToDialLeft(input);
-  return left.count() > 0 ? std::optional(left) : std::nullopt;
-}
-
-std::vector<std::string> MissingMembers(const PlanInput& input) {
-  const control::LauncherStatus* answer = AnswerOf(input);
+// Members that the launcher names and that no Pod of the job is.
+std::vector<std::string> MissingMembers(const Observed& observed,
+                                        const control::LauncherStatus* answer) {
   if (answer == nullptr) return {};
   std::set<std::string_view> exist;
-  input.observed.ForEachWorker([&](const PodPtr& pod) { exist.insert(pod->uid); });
+  observed.ForEachWorker([&](const PodPtr& pod) { exist.insert(pod->uid); });
   std::vector<std::string> missing;
   for (const control::WorkerReport& worker : answer->workers) {
     if (worker.member && !exist.contains(worker.pod_uid)) missing.push_back(worker.pod_uid);
@@ -79,16 +40,53 @@ std::vector<std::string> MissingMembers(const PlanInput& input) {
   return missing;
 }
 
-std::vector<std::string> CertainlyDead(const PlanInput& input, const std::vector<PodPtr>& kept) {
-  const NodesSeen& nodes = input.observed.nodes;
+}  // namespace
+
+std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
+                                 const Reports& reports, Clock::Time now) {
+  const NodesSeen& nodes = observed.nodes;
+  const bool hold = !ManyUnreachable(observed).empty();
+  const bool knows_workers = reports.current() && KnowsItsWorkers(reports, now);
+  std::vector<LostWorker> lost;
+  for (const PodPtr& pod : observed.live) {
+    const NodeFate fate = FateOfNode(*pod, nodes, memory);
+    const control::WorkerReport* report = reports.Find(pod->uid);
+    const bool heard = report != nullptr && report->ready;
+    const auto who = [&] { return pod->name + " " + WherePodRuns(*pod, nodes); };
+    if (fate == NodeFate::kGone) {
+      lost.push_back({pod, api::kReasonNodeLost,
+                      pod->name + " is lost with its node " + pod->node +
+                          ", which was deleted or taken out of service"});
+    } else if (hold && fate == NodeFate::kNotReady) {
+      continue;
+    } else if (report != nullptr && report->lost) {
+      lost.push_back({pod, api::kReasonWorkerLost, who() + " is not heard any more"});
+    } else if (fate == NodeFate::kNotReady && knows_workers && !heard) {
+      lost.push_back({pod, api::kReasonNodeNotReady, who() + ", is not connected"});
+    }
+  }
+  return lost;
+}
+
+std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& nodes,
+                                                           const Reports& reports,
+                                                           Clock::Time now) {
+  if (nodes.not_ready == 0 || reports.answer() == nullptr) return std::nullopt;
+  const auto left = TimeToDialLeft(reports, now);
+  return left.count() > 0 ? std::optional(left) : std::nullopt;
+}
+
+std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
+                                       const control::LauncherStatus* answer,
+                                       const std::vector<PodPtr>& kept) {
   std::set<std::string> dead;
-  input.observed.ForEachWorker([&](const PodPtr& pod) {
-    const bool node_gone = FateOfNode(*pod, nodes, input.memory) == NodeFate::kGone;
+  observed.ForEachWorker([&](const PodPtr& pod) {
+    const bool node_gone = FateOfNode(*pod, observed.nodes, memory) == NodeFate::kGone;
     if (pod->container.terminated || node_gone) dead.insert(pod->uid);
   });
   for (const PodPtr& pod : kept) dead.erase(pod->uid);
-  for (const std::string& uid : MissingMembers(input)) dead.insert(uid);
-  for (const GoneWorker& worker : input.memory.gone) dead.insert(worker.pod_uid);
+  for (const std::string& uid : MissingMembers(observed, answer)) dead.insert(uid);
+  for (const GoneWorker& worker : memory.gone) dead.insert(worker.pod_uid);
   return {dead.begin(), dead.end()};
 }
 

@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "operator/job/model/plan.h"
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/observed.h"
 #include "operator/job/model/reports.h"
 
 namespace ringmaster::job {
@@ -21,18 +24,19 @@ struct LostWorker {
 };
 
 // Of observed.live, in its order.
-std::vector<LostWorker> FindLost(const PlanInput& input, const Reports& reports);
+std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
+                                 const Reports& reports, Clock::Time now);
 
 // A launcher that has only just answered is given time before workers on nodes that are not ready
 // are missed there: how long still. Nothing when no such node waits for it.
-std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const PlanInput& input);
+std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& nodes,
+                                                           const Reports& reports, Clock::Time now);
 
-// UIDs that the launcher calls members and that no Pod of the job has: whoever watched them go may
-// have been another operator.
-std::vector<std::string> MissingMembers(const PlanInput& input);
-
-// UIDs of worker Pods that certainly ended, sorted. Workers that finished their job are none:
-// `kept` are those that still count.
-std::vector<std::string> CertainlyDead(const PlanInput& input, const std::vector<PodPtr>& kept);
+// UIDs of worker Pods that certainly ended, sorted; also of members that the launcher's answer
+// names and that no Pod of the job has: whoever watched them go may have been another operator.
+// Workers that finished their job are none: `kept` are those that still count.
+std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
+                                       const control::LauncherStatus* answer,
+                                       const std::vector<PodPtr>& kept);
 
 }  // namespace ringmaster::job

@@ -1,5 +1,6 @@
 #include "operator/job/policy/node_policy.h"
 
+#include <algorithm>
 #include <set>
 
 namespace ringmaster::job {
@@ -32,6 +33,8 @@ std::string ManyUnreachable(const Observed& observed) {
   if (TooMany(nodes.not_ready, nodes.total)) {
     return NotReadyOf(nodes.not_ready, nodes.total, "nodes of the cluster");
   }
+  const auto is_ready = [](const auto& node) { return node.second->ready; };
+  if (std::ranges::all_of(nodes.of_job, is_ready)) return {};
   std::set<std::string> of_workers;
   int not_ready = 0;
   for (const PodPtr& worker : observed.live) {
