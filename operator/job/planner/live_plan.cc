@@ -173,7 +173,10 @@ void LivePlanner::PlanLauncher() {
   for (const PodPtr& old : seen_.old_launchers) {
     if (!old->deleting && !old->Over()) plan_.Delete(*old);
   }
-  const LauncherCheck check = CheckLauncher(in_);
+  const LauncherHearing hearing{.own = PresentLauncher(in_),
+                                .answered_earlier = job_.status.world_size > 0,
+                                .all = in_.launchers};
+  const LauncherCheck check = CheckLauncher(seen_, in_.memory, hearing, in_.now);
   if (check.again) plan_.RequeueWithin(*check.again);
   plan_.launcher_held = outlook_.launcher_held = check.held;
   if (launcher_ok_ && check.lost.empty()) return;

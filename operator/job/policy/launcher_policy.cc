@@ -9,11 +9,6 @@ namespace {
 // One exchange that failed may have been our own being late.
 constexpr int kLeastUnanswered = 2;
 
-// Whether it ever answered an operator: this one, or an earlier one that wrote down a world.
-bool HasAnswered(const PlanInput& input) {
-  return input.launcher->status.has_value() || input.job.status.world_size > 0;
-}
-
 bool MoreLikelyOurNetwork(const LaunchersHeard& all) {
   const bool own = all.unheard >= 2 && Most(all.unheard, all.watched);
   if (all.other_namespaces == 0) return own;
@@ -33,21 +28,27 @@ std::string WhyHeld(const LaunchersHeard& all) {
          std::to_string((kLauncherSilenceLimit + kLauncherHoldLimit).count()) + " s";
 }
 
-LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool node_not_ready) {
-  const auto silence = input.now - *input.launcher->unheard_since;
-  const LaunchersHeard& all = input.launchers;
+std::chrono::milliseconds Left(Clock::Time::duration time) {
+  return std::chrono::ceil<std::chrono::milliseconds>(time);
+}
+
+// "NAME on node X, which is not ready (REASON)".
+std::string Who(const PodView& launcher, const NodesSeen& nodes) {
+  return launcher.name + " " + WherePodRuns(launcher, nodes);
+}
+
+// REQUIRES: it has answered an operator, and does not answer this one.
+LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hearing,
+                           Clock::Time::duration silence, bool node_not_ready) {
   if (silence < kLauncherSilenceLimit) {
-    const auto left = kLauncherSilenceLimit - silence;
-    return {.lost = {}, .held = {}, .again = std::chrono::ceil<std::chrono::milliseconds>(left)};
+    return {.lost = {}, .held = {}, .again = Left(kLauncherSilenceLimit - silence)};
   }
   const auto hold_left = kLauncherSilenceLimit + kLauncherHoldLimit - silence;
-  if (hold_left.count() > 0 && MoreLikelyOurNetwork(all) && !node_not_ready) {
-    return {.lost = {},
-            .held = WhyHeld(all),
-            .again = std::chrono::ceil<std::chrono::milliseconds>(hold_left)};
+  if (hold_left.count() > 0 && MoreLikelyOurNetwork(hearing.all) && !node_not_ready) {
+    return {.lost = {}, .held = WhyHeld(hearing.all), .again = Left(hold_left)};
   }
-  if (input.launcher->unheard_times < kLeastUnanswered) return {};  // the next failure is news
-  return {.lost = who + " has not answered the operator for " +
+  if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure is news
+  return {.lost = Who(*observed.launcher, observed.nodes) + " has not answered the operator for " +
                   std::to_string(kLauncherSilenceLimit.count()) + " s",
           .held = {},
           .again = {}};
@@ -55,26 +56,29 @@ LauncherCheck JudgeSilence(const PlanInput& input, const std::string& who, bool 
 
 }  // namespace
 
-LauncherCheck CheckLauncher(const PlanInput& input) {
-  const PodPtr& launcher = input.observed.launcher;
+LauncherCheck CheckLauncher(const Observed& observed, const JobMemory& memory,
+                            const LauncherHearing& hearing, Clock::Time now) {
+  const PodPtr& launcher = observed.launcher;
   if (launcher == nullptr || launcher->deleting || launcher->Ended()) return {};
-  const NodeFate fate = FateOfNode(*launcher, input.observed.nodes, input.memory);
-  const std::string who = launcher->name + " " + WherePodRuns(*launcher, input.observed.nodes);
+  const NodeFate fate = FateOfNode(*launcher, observed.nodes, memory);
   if (fate == NodeFate::kGone) {
     return {.lost = launcher->name + " is lost with its node " + launcher->node,
             .held = {},
             .again = {}};
   }
-  if (fate == NodeFate::kNotReady && !ManyUnreachable(input.observed).empty()) return {};
-  const bool asked = input.launcher && input.launcher->pod_uid == launcher->uid;
-  if (asked && HasAnswered(input)) {
-    if (!input.launcher->unheard_since) return {};
-    return JudgeSilence(input, who, fate == NodeFate::kNotReady);
+  const bool node_not_ready = fate == NodeFate::kNotReady;
+  if (node_not_ready && !ManyUnreachable(observed).empty()) return {};
+  const LauncherView* own = hearing.own;
+  if (own != nullptr && (own->status || hearing.answered_earlier)) {
+    if (!own->unheard_since) return {};
+    return JudgeSilence(observed, hearing, now - *own->unheard_since, node_not_ready);
   }
   const bool silent =
-      asked ? input.launcher->unheard_times >= kLeastUnanswered : launcher->ip.empty();
-  if (fate == NodeFate::kNotReady && silent) {
-    return {.lost = who + ", has never answered the operator", .held = {}, .again = {}};
+      own != nullptr ? own->unheard_times >= kLeastUnanswered : launcher->ip.empty();
+  if (node_not_ready && silent) {
+    return {.lost = Who(*launcher, observed.nodes) + ", has never answered the operator",
+            .held = {},
+            .again = {}};
   }
   return {};
 }

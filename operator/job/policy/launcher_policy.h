@@ -14,7 +14,10 @@
 #include <optional>
 #include <string>
 
-#include "operator/job/model/plan.h"
+#include "common/base/clock.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/launcher_view.h"
+#include "operator/job/model/observed.h"
 
 namespace ringmaster::job {
 
@@ -22,12 +25,20 @@ inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
 // For so long the silence of others keeps a launcher that is silent, too.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
+// What is heard of the launchers.
+struct LauncherHearing {
+  const LauncherView* own = nullptr;  // the job's present one; null: nobody has asked it yet
+  bool answered_earlier = false;      // an earlier operator, which wrote down a world
+  LaunchersHeard all{};
+};
+
 struct LauncherCheck {
   std::string lost;  // why it is lost, as a sentence; empty: it is not
   std::string held;  // why it is not replaced although it is silent, as a sentence; empty: no
   std::optional<std::chrono::milliseconds> again;  // when to judge again; unset: on news
 };
 
-LauncherCheck CheckLauncher(const PlanInput& input);
+LauncherCheck CheckLauncher(const Observed& observed, const JobMemory& memory,
+                            const LauncherHearing& hearing, Clock::Time now);
 
 }  // namespace ringmaster::job

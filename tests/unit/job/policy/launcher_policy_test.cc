@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/job/model/reports.h"
 #include "tests/builders/job_builder.h"
 #include "tests/builders/plan_scene.h"
 
@@ -24,6 +25,14 @@ Scene Running() {
   scene.memory.nodes = {"node-1"};
   scene.Answers(RunningWorld(3));
   return scene;
+}
+
+LauncherCheck Check(const Scene& scene) {
+  return CheckLauncher(scene.observed, scene.memory,
+                       {.own = PresentLauncher(scene.Input()),
+                        .answered_earlier = scene.job.status.world_size > 0,
+                        .all = scene.launchers},
+                       scene.now);
 }
 
 SceneBuilder& NodeNotReady(SceneBuilder&& builder) {
@@ -187,7 +196,7 @@ TEST(LauncherPolicy, WhoIsReplaced) {
     Scene scene = Running();
     row.change(scene);
 
-    const LauncherCheck check = CheckLauncher(scene.Input());
+    const LauncherCheck check = Check(scene);
 
     EXPECT_EQ(!check.lost.empty(), row.lost) << row.why << ": " << check.lost;
     EXPECT_EQ(check.again, row.again) << row.why;
