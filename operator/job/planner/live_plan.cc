@@ -32,19 +32,6 @@ constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
 // Until the launcher says again who is needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
 
-std::string HowItEnded(const PodView& pod) {
-  const ContainerView& container = pod.container;
-  std::string text = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) + " ended";
-  if (container.terminated) {
-    text += container.signal > 0 ? " by signal " + std::to_string(container.signal)
-                                 : " with exit code " + std::to_string(container.exit_code);
-    if (!container.ended_reason.empty()) text += " (" + container.ended_reason + ")";
-  } else if (!pod.reason.empty()) {
-    text += " (" + pod.reason + (pod.message.empty() ? "" : ": " + pod.message) + ")";
-  }
-  return text;
-}
-
 // One concern after the other.
 class LivePlanner {
  public:

@@ -197,6 +197,19 @@ std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
   return std::nullopt;
 }
 
+std::string HowItEnded(const PodView& pod) {
+  const ContainerView& container = pod.container;
+  std::string text = WhereIs(pod) + " ended";
+  if (container.terminated) {
+    text += container.signal > 0 ? " by signal " + std::to_string(container.signal)
+                                 : " with exit code " + std::to_string(container.exit_code);
+    if (!container.ended_reason.empty()) text += " (" + container.ended_reason + ")";
+  } else if (!pod.reason.empty()) {
+    text += " (" + pod.reason + (pod.message.empty() ? "" : ": " + pod.message) + ")";
+  }
+  return text;
+}
+
 api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
   const ContainerView& container = pod.container;
   api::Failure failure{.worker = pod.name,

@@ -36,6 +36,9 @@ std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
                                     const Observed& observed, bool begun,
                                     const std::string& wall_now);
 
+// Which Pod ended, and how, in words.
+std::string HowItEnded(const PodView& pod);
+
 // An entry for status.failures about a Pod that ended.
 api::Failure FailureOf(const PodView& pod, const std::string& wall_now);
 // The same about a rank that ended.
