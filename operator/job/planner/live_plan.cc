@@ -365,7 +365,9 @@ Plan LivePlanner::Make() {
   RecordRankFailures();
   CountCrashesOfLauncher(job_, reports_.answer(), in_.wall_now, plan_.status);
   PlanLauncher();
-  TellRestartByLauncher(in_, outlook_, plan_);
+  if (outlook_.launcher_lost) {
+    TellRestartByLauncher(job_, seen_.launcher, in_.wall_now, plan_);
+  }
   SortWorkers();
   TellOtherLosses();
   ShrinkOrGrow();
@@ -377,8 +379,8 @@ Plan LivePlanner::Make() {
   plan_.ask_about = std::move(question.ask);
   if (question.left) plan_.RequeueWithin(*question.left);
   DescribeLive(in_, outlook_, plan_.status);
-  TellRestartInNewWorld(in_, plan_);
-  AddEvents(in_, outlook_, plan_);
+  TellRestartInNewWorld(job_.status, in_.wall_now, plan_);
+  AddEvents(job_, seen_, in_.memory, outlook_.unreachable, plan_);
   return std::move(plan_);
 }
 

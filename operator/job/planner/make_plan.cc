@@ -25,6 +25,11 @@ namespace ringmaster::job {
 
 namespace {
 
+void CleanUp(const PlanInput& input, Plan& plan) {
+  PlanPodCleanUp(input.job.spec.run_policy.clean_pods, input.observed, input.memory.ended_since,
+                 input.now, plan);
+}
+
 Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   Plan plan;
   plan.status = input.job.status;
@@ -33,7 +38,7 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   TellBeginning(input.job.status, plan);
   plan.Tell(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
             api::kActionFinish, outcome.message);
-  PlanPodCleanUp(input, plan);
+  CleanUp(input, plan);
   return plan;
 }
 
@@ -59,7 +64,7 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   Plan plan;
   plan.status = input.job.status;
   DescribeCounts(input, plan.status);
-  PlanPodCleanUp(input, plan);
+  CleanUp(input, plan);
   PlanEndOfLife(input.job, input.wall_now, plan);
   return plan;
 }
@@ -175,7 +180,7 @@ Plan MakePlan(const PlanInput& input) {
   }
   DescribeManaged(input, plan.status);
   PlanHold(input.job, plan);
-  DecideStatusWrite(input, plan);
+  DecideStatusWrite(input.job.status, input.memory, input.progress_period, input.now, plan);
   if (unclaimed && plan.write_status && !plan.create_services) {
     plan.status.installation = input.installation;
   }

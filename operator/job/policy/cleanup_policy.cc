@@ -24,13 +24,12 @@ bool Goes(const PodView& pod, api::CleanPodPolicy policy) {
 
 }  // namespace
 
-void PlanPodCleanUp(const PlanInput& input, Plan& plan) {
-  std::vector<PodPtr> pods = input.observed.PodsToDelete();
-  std::erase_if(
-      pods, [&](const PodPtr& pod) { return !Goes(*pod, input.job.spec.run_policy.clean_pods); });
+void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
+                    std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan) {
+  std::vector<PodPtr> pods = observed.PodsToDelete();
+  std::erase_if(pods, [&](const PodPtr& pod) { return !Goes(*pod, policy); });
   if (pods.empty()) return;
-  const auto waited = input.memory.ended_since ? input.now - *input.memory.ended_since
-                                               : Clock::Time::duration::zero();
+  const auto waited = now - ended_since.value_or(now);
   if (waited < kSelfEndGrace) {
     return plan.RequeueWithin(std::chrono::ceil<std::chrono::milliseconds>(kSelfEndGrace - waited));
   }

@@ -3,15 +3,19 @@
 // What becomes of a job that has ended: its Pods by spec.runPolicy.cleanPodPolicy, and the job
 // itself once its time to live is over. Pure; make_plan.h calls it.
 
+#include <optional>
+
 #include "common/base/clock.h"
 #include "operator/api/types.h"
+#include "operator/job/model/observed.h"
 #include "operator/job/model/plan.h"
 
 namespace ringmaster::job {
 
 // Workers of a finished job end by themselves when the launcher says so: nothing is deleted for the
-// first three seconds.
-void PlanPodCleanUp(const PlanInput& input, Plan& plan);
+// first three seconds. `ended_since`: since when the job is known to be over; unset: just now.
+void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
+                    std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan);
 
 // REQUIRES: the job's status is terminal.
 void PlanEndOfLife(const api::TrainingJob& job, Clock::WallTime now, Plan& plan);

@@ -41,18 +41,18 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
 }
 
 // Workers that somebody else takes away, and how.
-std::string WhoWasTakenAway(const PlanInput& input) {
+std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   constexpr std::size_t kMostNamed = 5;
   std::vector<std::string> texts;
   const auto add = [&](const std::string& pod, const std::string& node, const std::string& how) {
     texts.push_back(pod + (node.empty() ? "" : " on node " + node) + how);
   };
-  for (const PodPtr& pod : input.observed.deleting) {
+  for (const PodPtr& pod : observed.deleting) {
     if (!pod->leaving.empty()) continue;
     add(pod->name, pod->node,
         pod->disruption.empty() ? " is being deleted" : " is taken away (" + pod->disruption + ")");
   }
-  for (const GoneWorker& worker : input.memory.gone) {
+  for (const GoneWorker& worker : memory.gone) {
     if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
   }
   std::string all;
@@ -65,18 +65,19 @@ std::string WhoWasTakenAway(const PlanInput& input) {
   return all;
 }
 
-void TellWorkers(const PlanInput& input, Plan& plan) {
-  const api::TrainingJobStatus& old = input.job.status;
+void TellWorkers(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
+                 Plan& plan) {
+  const api::TrainingJobStatus& old = job.status;
   if (!api::IsTrue(old.conditions, api::kCreated)) return;
-  const int wanted = input.job.spec.worker.replicas;
+  const int wanted = job.spec.worker.replicas;
   if (old.workers.desired > 0 && old.workers.desired != wanted) {
     plan.Tell(false, api::kEventResized, api::kActionCreate,
               "from " + std::to_string(old.workers.desired) + " to " + std::to_string(wanted) +
                   " workers");
   } else if (!plan.create_workers.empty() && plan.deletes.empty() &&
-             old.workers.replicas > static_cast<int>(input.observed.live.size())) {
+             old.workers.replicas > static_cast<int>(observed.live.size())) {
     const std::size_t count = plan.create_workers.size();
-    const std::string who = WhoWasTakenAway(input);
+    const std::string who = WhoWasTakenAway(observed, memory);
     plan.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
               (who.empty() ? std::to_string(count) + " worker Pods are gone" : who) +
                   (count == 1 ? "; another worker takes its place"
@@ -105,8 +106,9 @@ void TellBeginning(const api::TrainingJobStatus& old, Plan& plan) {
                now->message, plan);
 }
 
-void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
-  const api::TrainingJobStatus& old = input.job.status;
+void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
+               const std::string& unreachable, Plan& plan) {
+  const api::TrainingJobStatus& old = job.status;
   const auto became = [&](const char* type) {
     return api::IsTrue(plan.status.conditions, type) && !api::IsTrue(old.conditions, type);
   };
@@ -114,15 +116,15 @@ void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
     plan.Tell(false, api::kEventCreated, api::kActionCreate,
               api::FindCondition(plan.status.conditions, api::kCreated)->message);
   }
-  TellWorkers(input, plan);
+  TellWorkers(job, observed, memory, plan);
   if (became(api::kRunning)) {
     TellOfStatus(false, api::kEventRunning, api::kActionTrain,
                  api::FindCondition(plan.status.conditions, api::kRunning)->message, plan);
   }
   TellRecovery(old, plan);
   TellBeginning(old, plan);
-  if (!outlook.unreachable.empty() && !input.memory.told_of_nodes) {
-    plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, outlook.unreachable);
+  if (!unreachable.empty() && !memory.told_of_nodes) {
+    plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, unreachable);
   }
   // Refusals, Pods that cannot go on, pauses: what a person may have to do something about.
   TellReason(old, api::kReady,

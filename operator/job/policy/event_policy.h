@@ -3,13 +3,19 @@
 // What of a plan people are told as events, beyond what its other policies tell themselves: changes
 // from the old status to the new one. Pure.
 
+#include <string>
+
+#include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/observed.h"
 #include "operator/job/model/plan.h"
-#include "operator/job/policy/status_policy.h"
 
 namespace ringmaster::job {
 
-// To plan.events. REQUIRES: plan.status is final.
-void AddEvents(const PlanInput& input, const PodsOutlook& outlook, Plan& plan);
+// To plan.events. `unreachable`: why nothing is done about nodes that are not ready; empty:
+// nothing. REQUIRES: plan.status is final.
+void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
+               const std::string& unreachable, Plan& plan);
 
 // Of these, with what training began: also of a job that ended before anybody asked.
 void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);

@@ -31,26 +31,25 @@ std::string WithNode(const std::string& pod, const std::string& node) {
   return pod + (node.empty() ? "" : " on node " + node);
 }
 
-void TellRestart(const PlanInput& input, api::Failure where, const std::string& cause,
+void TellRestart(Clock::WallTime now, api::Failure where, const std::string& cause,
                  std::optional<std::chrono::milliseconds> ran, Plan& plan) {
   const std::string text = "the program is started anew from its beginning" +
                            (ran ? " after it had run for " + TimeText(*ran) : std::string()) +
                            ": " + cause;
   where.reason = api::kReasonProgramRestarted;
   where.last_lines = {text};
-  where.time = FormatTime(input.wall_now);
+  where.time = FormatTime(now);
   AddFailure(plan.status.failures, std::move(where));
   plan.Tell(true, api::kReasonProgramRestarted, api::kActionReplace, text);
 }
 
 }  // namespace
 
-void TellRestartByLauncher(const PlanInput& input, const PodsOutlook& outlook, Plan& plan) {
-  const api::TrainingJob& job = input.job;
+void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
+                           Plan& plan) {
   const api::Condition* running = api::FindCondition(job.status.conditions, api::kRunning);
   const bool ran = running != nullptr && running->status == api::ConditionStatus::kTrue;
-  if (!outlook.launcher_lost || !ran || control::IsManagedTrainer(job.spec.command)) return;
-  const PodPtr& launcher = input.observed.launcher;
+  if (!ran || control::IsManagedTrainer(job.spec.command)) return;
   api::Failure where;
   where.worker = launcher != nullptr ? launcher->name
                                      : api::LauncherPodName(job.name, job.status.launcher_term);
@@ -59,14 +58,14 @@ void TellRestartByLauncher(const PlanInput& input, const PodsOutlook& outlook, P
   const std::string cause = "its launcher " + WithNode(where.worker, where.node) + " was lost";
   std::optional<std::chrono::milliseconds> time;
   if (const auto since = ParseTime(running->last_transition_time)) {
-    time = std::chrono::ceil<std::chrono::milliseconds>(input.wall_now - *since);
+    time = std::chrono::ceil<std::chrono::milliseconds>(now - *since);
   }
-  TellRestart(input, std::move(where), cause, time, plan);
+  TellRestart(now, std::move(where), cause, time, plan);
 }
 
-void TellRestartInNewWorld(const PlanInput& input, Plan& plan) {
+void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
-  if (!recovery || recovery == input.job.status.last_recovery || !recovery->from_start) return;
+  if (!recovery || recovery == old.last_recovery || !recovery->from_start) return;
   if (recovery->cause == api::kReasonLauncherLost) return;  // told when it was seen
   api::Failure where;
   where.worker = recovery->worker;
@@ -76,7 +75,7 @@ void TellRestartInNewWorld(const PlanInput& input, Plan& plan) {
   if (!where.worker.empty()) cause += " (" + WithNode(where.worker, where.node) + ")";
   std::optional<std::chrono::milliseconds> ran;
   if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);
-  TellRestart(input, std::move(where), cause, ran, plan);
+  TellRestart(now, std::move(where), cause, ran, plan);
   plan.events.back().of_status = true;
 }
 

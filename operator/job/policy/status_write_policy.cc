@@ -72,16 +72,15 @@ void Hold(std::chrono::milliseconds wait, Plan& plan) {
 
 }  // namespace
 
-void DecideStatusWrite(const PlanInput& input, Plan& plan) {
-  const api::TrainingJobStatus& old = input.job.status;
+void DecideStatusWrite(const api::TrainingJobStatus& old, const JobMemory& memory,
+                       std::chrono::milliseconds period, Clock::Time now, Plan& plan) {
   if (plan.status == old) return;
-  const auto& written = input.memory.progress_written;
-  const auto period = input.progress_period;
-  if (ChangesProgressAlone(old, plan.status) && written && input.now - *written < period) {
-    return Hold(std::chrono::ceil<std::chrono::milliseconds>(*written + period - input.now), plan);
+  const auto& written = memory.progress_written;
+  if (ChangesProgressAlone(old, plan.status) && written && now - *written < period) {
+    return Hold(std::chrono::ceil<std::chrono::milliseconds>(*written + period - now), plan);
   }
   plan.of_reports = ChangesReportsAlone(old, plan.status);
-  const auto wait = input.memory.reports.Wait(input.now);
+  const auto wait = memory.reports.Wait(now);
   if (plan.of_reports && wait.count() > 0) return Hold(wait, plan);
   plan.write_status = true;
 }
