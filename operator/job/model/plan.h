@@ -41,6 +41,16 @@ struct PlanInput {
   std::vector<std::string> changed{};
 };
 
+// What the plan decided about Pods, as far as the status speaks of it.
+struct PodsOutlook {
+  bool complete = false;       // the launcher and all wanted workers exist
+  bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
+  std::chrono::milliseconds back_off{0};  // creates wait this long after failures
+  bool worker_lost = false;               // at least one was found lost or ended just now
+  std::string launcher_held;  // why a silent launcher is not replaced; empty: it is none, or it is
+  std::string unreachable;    // why nothing is done about nodes that are not ready; empty: nothing
+};
+
 struct PodDelete {
   std::string name;
   std::string uid;

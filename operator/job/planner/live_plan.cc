@@ -9,6 +9,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
+#include "operator/job/planner/describe_status.h"
 #include "operator/job/planner/isolation_plan.h"
 #include "operator/job/planner/suspend_plan.h"
 #include "operator/job/policy/crash_policy.h"
@@ -20,7 +21,6 @@
 #include "operator/job/policy/pod_events.h"
 #include "operator/job/policy/replacement_policy.h"
 #include "operator/job/policy/restart_policy.h"
-#include "operator/job/policy/status_policy.h"
 #include "operator/job/policy/verdict_policy.h"
 
 namespace ringmaster::job {

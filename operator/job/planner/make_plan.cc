@@ -7,6 +7,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
+#include "operator/job/planner/describe_status.h"
 #include "operator/job/planner/live_plan.h"
 #include "operator/job/planner/suspend_plan.h"
 #include "operator/job/policy/change_policy.h"
@@ -17,7 +18,6 @@
 #include "operator/job/policy/image_policy.h"
 #include "operator/job/policy/ownership.h"
 #include "operator/job/policy/replacement_policy.h"
-#include "operator/job/policy/status_policy.h"
 #include "operator/job/policy/status_write_policy.h"
 #include "operator/job/policy/verdict_policy.h"
 
@@ -131,15 +131,13 @@ Plan PlanWithinTime(const PlanInput& input) {
 void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
   const api::Condition* managed = api::FindCondition(status.conditions, api::kManaged);
   if (managed == nullptr || managed->status == api::ConditionStatus::kTrue) return;
-  api::SetCondition(
-      status.conditions,
+  SetCondition(
+      input,
       {.type = api::kManaged,
        .status = api::ConditionStatus::kTrue,
        .reason = api::kReasonAdopted,
-       .message = "the operator of the installation " + input.installation + " runs this job",
-       .last_transition_time = "",
-       .observed_generation = input.job.generation},
-      FormatTime(input.wall_now));
+       .message = "the operator of the installation " + input.installation + " runs this job"},
+      status);
 }
 
 // Only workers write checkpoints. A job of before, or one that has ended, may want it later.

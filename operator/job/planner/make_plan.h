@@ -9,8 +9,8 @@
 // Policies it is made of: verdict_policy.h (has the job ended?), deadline_policy.h (is its time
 // over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),
 // launcher_policy.h and loss_policy.h (who is lost?), leave_policy.h (who goes, and when?),
-// image_policy.h (can its image be had?), replacement_policy.h (how soon again?), status_policy.h,
-// resizing_policy.h, change_policy.h and event_policy.h (what to tell people).
+// image_policy.h (can its image be had?), replacement_policy.h (how soon again?), event_policy.h
+// and those of describe_status.h (what to tell people).
 
 #include <chrono>
 #include <cstddef>

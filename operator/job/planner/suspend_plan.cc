@@ -8,7 +8,8 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
-#include "operator/job/policy/status_policy.h"
+#include "operator/job/planner/describe_status.h"
+#include "operator/job/policy/progress_policy.h"
 
 namespace ringmaster::job {
 
@@ -100,14 +101,9 @@ std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus
 
 void Set(const PlanInput& input, const char* type, ConditionStatus value, const char* reason,
          std::string message, api::TrainingJobStatus& status) {
-  api::SetCondition(status.conditions,
-                    {.type = type,
-                     .status = value,
-                     .reason = reason,
-                     .message = std::move(message),
-                     .last_transition_time = "",
-                     .observed_generation = input.job.generation},
-                    FormatTime(input.wall_now));
+  SetCondition(input,
+               {.type = type, .status = value, .reason = reason, .message = std::move(message)},
+               status);
 }
 
 void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {

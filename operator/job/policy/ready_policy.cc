@@ -1,5 +1,9 @@
 #include "operator/job/policy/ready_policy.h"
 
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -8,7 +12,6 @@
 #include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
-#include "operator/job/model/reports.h"
 #include "operator/job/policy/crash_policy.h"
 
 namespace ringmaster::job {
@@ -87,47 +90,61 @@ Condition NotReady(const char* reason, std::string message) {
 }
 
 // Why nothing is heard from the launcher. Nothing to say in the first moments after an operator's
-// start: the old condition stands until the launcher was asked.
-std::optional<Condition> Silence(const PlanInput& input, const std::string& held) {
-  const PodPtr& launcher = input.observed.launcher;
-  if (launcher == nullptr || launcher->phase != PodPhase::kRunning) {
+// start: the `old` condition stands until the launcher was asked.
+std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher,
+                                 const std::string& held, const Condition* old, Clock::Time now) {
+  if (pod == nullptr || pod->phase != PodPhase::kRunning) {
     return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
   }
-  const bool asked = input.launcher && input.launcher->pod_uid == launcher->uid;
-  if (asked && input.launcher->silent_since &&
-      input.now - *input.launcher->silent_since > kTellSilenceAfter) {
+  if (launcher != nullptr && launcher->silent_since &&
+      now - *launcher->silent_since > kTellSilenceAfter) {
     return NotReady(api::kReasonLauncherUnreachable,
-                    launcher->name + " at " + launcher->ip +
+                    pod->name + " at " + pod->ip +
                         " does not answer the operator; look at its log, and at NetworkPolicies "
                         "between the operator and port 8471 of the Pod" +
                         (held.empty() ? std::string() : ". " + held));
   }
-  const Condition* old = api::FindCondition(input.job.status.conditions, api::kReady);
   const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
                                   old->reason != api::kReasonWaitingForPods;
-  if (!asked && speaks_of_launcher) return std::nullopt;
+  if (launcher == nullptr && speaks_of_launcher) return std::nullopt;
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
 // How often the job has crashed without a further step; empty if that does not hold it up. A
 // program other than our own trainer reports no steps: if it runs, it counts as going on.
-std::string CrashesText(const PlanInput& input, const api::TrainingJobStatus& status) {
-  const control::LauncherStatus* answer = AnswerOf(input);
+std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
+                        const api::TrainingJobStatus& status) {
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
-  if (runs && !control::IsManagedTrainer(input.job.spec.command)) return "";
-  return CrashText(input.job, status);
+  if (runs && !control::IsManagedTrainer(job.spec.command)) return "";
+  return CrashText(job, status);
 }
 
 }  // namespace
 
-std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
-                                       const api::TrainingJobStatus& status) {
-  const api::WorkerCounts& workers = status.workers;
-  if (input.memory.refusal) {
-    return NotReady(input.memory.refusal->reason.c_str(), input.memory.refusal->message);
+void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
+                  api::WorkerCounts& workers) {
+  std::set<std::string_view> leaving;
+  for (const PodPtr& pod : observed.live) {
+    if (!pod->leaving.empty()) leaving.insert(pod->uid);
   }
-  if (auto trouble = TroubleWithPods(input.observed, input.memory.slow_start)) return trouble;
-  if (std::string crashes = CrashesText(input, status); !crashes.empty()) {
+  workers.ready = workers.members = 0;
+  for (const control::WorkerReport& worker : answer.workers) {
+    workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;
+    workers.members += worker.member ? 1 : 0;
+  }
+  workers.ready = std::min(workers.ready, workers.desired);
+}
+
+std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
+                                    const JobMemory& memory, const LauncherView* launcher,
+                                    const PodsOutlook& outlook,
+                                    const api::TrainingJobStatus& status, Clock::Time now) {
+  const api::WorkerCounts& workers = status.workers;
+  if (memory.refusal) return NotReady(memory.refusal->reason.c_str(), memory.refusal->message);
+  if (auto trouble = TroubleWithPods(observed, memory.slow_start)) return trouble;
+  const control::LauncherStatus* answer =
+      launcher != nullptr && launcher->status ? &*launcher->status : nullptr;
+  if (std::string crashes = CrashesText(job, answer, status); !crashes.empty()) {
     return NotReady(CrashReason(status).c_str(), std::move(crashes));
   }
   if (outlook.back_off.count() > 0) {
@@ -137,14 +154,14 @@ std::optional<Condition> DescribeReady(const PlanInput& input, const PodsOutlook
   if (!outlook.complete) {
     return NotReady(api::kReasonCreating, "Pods are being created");
   }
-  const control::LauncherStatus* answer = AnswerOf(input);
-  if (answer == nullptr || input.launcher->silent_since) {
-    auto silence = Silence(input, outlook.launcher_held);
+  if (answer == nullptr || launcher->silent_since) {
+    auto silence = Silence(observed.launcher, launcher, outlook.launcher_held,
+                           api::FindCondition(status.conditions, api::kReady), now);
     if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
       return silence;
     }
   }
-  if (auto trouble = TroubleWithPreflight(input.observed, *answer)) return trouble;
+  if (auto trouble = TroubleWithPreflight(observed, *answer)) return trouble;
   const std::string counted = ReadyOf(workers.ready, workers.desired);
   if (workers.ready < workers.desired && !outlook.unreachable.empty()) {
     return NotReady(api::kReasonNodesUnreachable, counted + "; " + outlook.unreachable);

@@ -1,28 +1,29 @@
 #pragma once
 
-// Whether all workers of a job are ready, and if not, why: its condition Ready.
+// Whether all workers of a job are ready, and if not, why: its condition Ready. Pure.
 
-#include <chrono>
 #include <optional>
-#include <string>
 
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
 #include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+#include "operator/job/model/launcher_view.h"
+#include "operator/job/model/observed.h"
 #include "operator/job/model/plan.h"
 
 namespace ringmaster::job {
 
-// What the plan decided about Pods, as far as the status speaks of it.
-struct PodsOutlook {
-  bool complete = false;       // the launcher and all wanted workers exist
-  bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
-  std::chrono::milliseconds back_off{0};  // creates wait this long after failures
-  bool worker_lost = false;               // at least one was found lost or ended just now
-  std::string launcher_held;  // why a silent launcher is not replaced; empty: it is none, or it is
-  std::string unreachable;    // why nothing is done about nodes that are not ready; empty: nothing
-};
+// Of the workers that the launcher's answer names. Those on their way out are not counted as ready:
+// others are to be.
+void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
+                  api::WorkerCounts& workers);
 
-// None: the old condition stands.
-std::optional<api::Condition> DescribeReady(const PlanInput& input, const PodsOutlook& outlook,
-                                            const api::TrainingJobStatus& status);
+// The condition Ready. `launcher`: the present one; null: nobody has asked it yet. `status` has the
+// new counts, failures and crashes, and the old condition. None: that stands.
+std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
+                                         const JobMemory& memory, const LauncherView* launcher,
+                                         const PodsOutlook& outlook,
+                                         const api::TrainingJobStatus& status, Clock::Time now);
 
 }  // namespace ringmaster::job

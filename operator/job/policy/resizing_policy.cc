@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -13,15 +14,12 @@ namespace {
 using control::LauncherPhase;
 
 // A Pod that somebody else deletes: a node that is drained, a preemption, a person.
-bool SomebodyTakesOne(const PlanInput& input) {
-  const auto& failures = input.job.status.failures;
-  return std::any_of(
-      input.observed.deleting.begin(), input.observed.deleting.end(), [&](const PodPtr& pod) {
-        return pod->leaving.empty() &&
-               std::none_of(failures.begin(), failures.end(), [&](const api::Failure& failure) {
-                 return failure.pod_uid == pod->uid;
-               });
-      });
+bool SomebodyTakesOne(const Observed& observed, const std::vector<api::Failure>& failures) {
+  return std::any_of(observed.deleting.begin(), observed.deleting.end(), [&](const PodPtr& pod) {
+    return pod->leaving.empty() &&
+           std::none_of(failures.begin(), failures.end(),
+                        [&](const api::Failure& failure) { return failure.pod_uid == pod->uid; });
+  });
 }
 
 const char* LeavingReason(const Observed& observed) {
@@ -34,19 +32,20 @@ const char* LeavingReason(const Observed& observed) {
   return reason;
 }
 
-std::string ReasonOf(const PlanInput& input, const PodsOutlook& outlook,
-                     const control::LauncherStatus& answer, const api::TrainingJobStatus& status) {
+std::string ReasonOf(const Observed& observed, const control::LauncherStatus& answer,
+                     bool worker_lost, const api::TrainingJobStatus& old_status,
+                     const api::WorkerCounts& workers) {
   const bool paused = answer.phase == LauncherPhase::kPaused && !answer.pause_reason.empty();
   if (paused) return answer.pause_reason;
   if (answer.phase == LauncherPhase::kAdopting) return api::kReasonLauncherReplaced;
-  const int before = input.job.status.workers.desired;
-  const int desired = status.workers.desired;
+  const int before = old_status.workers.desired;
+  const int desired = workers.desired;
   if (before > 0 && before != desired) {
     return before < desired ? api::kReasonScalingUp : api::kReasonScalingDown;
   }
-  if (outlook.worker_lost) return api::kReasonWorkerLost;
-  if (const char* leaving = LeavingReason(input.observed)) return leaving;
-  const api::Condition* old = api::FindCondition(input.job.status.conditions, api::kResizing);
+  if (worker_lost) return api::kReasonWorkerLost;
+  if (const char* leaving = LeavingReason(observed)) return leaving;
+  const api::Condition* old = api::FindCondition(old_status.conditions, api::kResizing);
   // A job that is resumed grows from no workers.
   if (old != nullptr && old->reason == api::kReasonSuspended) return api::kReasonScalingUp;
   for (const char* lasting : {api::kReasonScalingUp, api::kReasonScalingDown, api::kReasonDraining,
@@ -55,28 +54,18 @@ std::string ReasonOf(const PlanInput& input, const PodsOutlook& outlook,
       return lasting;
     }
   }
-  if (SomebodyTakesOne(input)) return api::kReasonDraining;
-  return status.workers.members > desired ? api::kReasonScalingDown : api::kReasonWorkerLost;
-}
-
-api::Recovery RecoveryOf(const control::Recovery& recovery) {
-  return {.epoch = recovery.epoch.number,
-          .cause = recovery.cause,
-          .worker = recovery.pod,
-          .node = recovery.node,
-          .detected_millis = recovery.detected_millis,
-          .resumed_millis = recovery.resumed_millis,
-          .steps_lost = recovery.steps_lost,
-          .from_start = recovery.from_start,
-          .ran_millis = recovery.ran_millis};
+  if (SomebodyTakesOne(observed, old_status.failures)) return api::kReasonDraining;
+  return workers.members > desired ? api::kReasonScalingDown : api::kReasonWorkerLost;
 }
 
 }  // namespace
 
-void DescribeResizing(const PlanInput& input, const PodsOutlook& outlook,
-                      const control::LauncherStatus& answer, api::TrainingJobStatus& status) {
-  if (answer.last_recovery) status.last_recovery = RecoveryOf(*answer.last_recovery);
-  if (answer.epoch.number == 0 && input.job.status.epoch == 0) return;
+std::optional<api::Condition> JudgeResizing(const Observed& observed,
+                                            const control::LauncherStatus& answer,
+                                            const PodsOutlook& outlook,
+                                            const api::TrainingJobStatus& old,
+                                            const api::TrainingJobStatus& status) {
+  if (status.epoch == 0) return std::nullopt;
   const bool settled =
       answer.phase == LauncherPhase::kRunning || answer.phase == LauncherPhase::kFinished;
   const std::string counted = std::to_string(status.workers.members) + " of " +
@@ -84,16 +73,14 @@ void DescribeResizing(const PlanInput& input, const PodsOutlook& outlook,
   api::Condition resizing{.type = api::kResizing,
                           .status = api::ConditionStatus::kFalse,
                           .reason = api::kReasonStable,
-                          .message = counted,
-                          .last_transition_time = "",
-                          .observed_generation = input.job.generation};
+                          .message = counted};
   if (!settled || status.workers.members != status.workers.desired) {
     resizing.status = api::ConditionStatus::kTrue;
-    resizing.reason = ReasonOf(input, outlook, answer, status);
+    resizing.reason = ReasonOf(observed, answer, outlook.worker_lost, old, status.workers);
     if (!answer.message.empty()) resizing.message += "; " + answer.message;
     if (!outlook.unreachable.empty()) resizing.message += "; " + outlook.unreachable;
   }
-  api::SetCondition(status.conditions, std::move(resizing), FormatTime(input.wall_now));
+  return resizing;
 }
 
 }  // namespace ringmaster::job

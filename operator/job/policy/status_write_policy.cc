@@ -8,7 +8,7 @@
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
-#include "operator/job/policy/status_policy.h"
+#include "operator/job/policy/progress_policy.h"
 
 namespace ringmaster::job {
 

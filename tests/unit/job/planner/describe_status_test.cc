@@ -1,4 +1,4 @@
-#include "operator/job/policy/status_policy.h"
+#include "operator/job/planner/describe_status.h"
 
 #include <cmath>
 #include <functional>
@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
+#include "operator/job/policy/progress_policy.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
@@ -58,7 +59,7 @@ std::string ReasonOf(const api::TrainingJobStatus& status, const char* type) {
   return condition == nullptr ? "" : condition->reason;
 }
 
-TEST(StatusPolicy, ReadyNamesWhatIsInTheWay) {
+TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
   struct Row {
     const char* reason;
     std::function<void(Situation&)> change;
@@ -107,7 +108,7 @@ TEST(StatusPolicy, ReadyNamesWhatIsInTheWay) {
   }
 }
 
-TEST(StatusPolicy, MessagesNameTheWorker) {
+TEST(DescribeStatus, MessagesNameTheWorker) {
   Situation situation = Complete();
   situation.launcher->status->workers[1].faults = {{"gpu", "no GPU found"}};
 
@@ -117,7 +118,7 @@ TEST(StatusPolicy, MessagesNameTheWorker) {
             "digits-worker-1 on node node-1 failed its gpu check: no GPU found");
 }
 
-TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {
+TEST(DescribeStatus, RunningFollowsTheLaunchersPhase) {
   Situation situation = Complete();
   situation.launcher->status->phase = control::LauncherPhase::kRunning;
   situation.launcher->status->world_size = 6;
@@ -136,7 +137,7 @@ TEST(StatusPolicy, RunningFollowsTheLaunchersPhase) {
   EXPECT_EQ(stopping.state, api::kStateStarting);
 }
 
-TEST(StatusPolicy, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
+TEST(DescribeStatus, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
   using Phase = control::LauncherPhase;
   for (const Phase phase : {Phase::kWaitingForOrder, Phase::kWaitingForAgents, Phase::kAdopting}) {
     Situation situation = Complete();
@@ -148,14 +149,14 @@ TEST(StatusPolicy, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
   }
 }
 
-TEST(StatusPolicy, AnswersOfAnEarlierLauncherCountForNothing) {
+TEST(DescribeStatus, AnswersOfAnEarlierLauncherCountForNothing) {
   Situation situation = Complete();
   situation.launcher->pod_uid = "uid-of-an-earlier-one";
 
   EXPECT_EQ(situation.Describe().workers.ready, 0);
 }
 
-TEST(StatusPolicy, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
+TEST(DescribeStatus, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
   Situation situation = Complete();
   situation.launcher->status->phase = control::LauncherPhase::kRunning;
   situation.launcher->status->world_size = 3;
@@ -165,7 +166,7 @@ TEST(StatusPolicy, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
   EXPECT_EQ(situation.Describe(), situation.job.status);
 }
 
-TEST(StatusPolicy, ProgressHasPercentAndTimeOfCompletion) {
+TEST(DescribeStatus, ProgressHasPercentAndTimeOfCompletion) {
   Situation situation = Complete();
   situation.launcher->steps_per_second = 10;
   situation.launcher->status->progress = control::Progress{.step = 400,
@@ -194,7 +195,7 @@ control::Straggler SlowRank(int worker, double step_millis, int64_t for_seconds)
           .for_seconds = for_seconds};
 }
 
-TEST(StatusPolicy, StragglersAreListedWhileTheyAreSlow) {
+TEST(DescribeStatus, StragglersAreListedWhileTheyAreSlow) {
   Situation situation = Complete();
   situation.launcher->status->stragglers = {SlowRank(1, 90.6, 12)};
 
@@ -222,7 +223,7 @@ TEST(StatusPolicy, StragglersAreListedWhileTheyAreSlow) {
   EXPECT_TRUE(situation.Describe().stragglers.empty());
 }
 
-TEST(StatusPolicy, ALauncherMaySayAnythingOfStragglers) {
+TEST(DescribeStatus, ALauncherMaySayAnythingOfStragglers) {
   Situation situation = Complete();
   control::Straggler strange = SlowRank(1, std::nan(""), -5);
   strange.median_millis = 1e300;
@@ -234,7 +235,7 @@ TEST(StatusPolicy, ALauncherMaySayAnythingOfStragglers) {
   EXPECT_EQ(status.stragglers[0].step_millis, 0);
 }
 
-TEST(StatusPolicy, TheNewestCheckpointKeepsItsTimeWhileItsAgeGrows) {
+TEST(DescribeStatus, TheNewestCheckpointKeepsItsTimeWhileItsAgeGrows) {
   Situation situation = Complete();
   situation.launcher->status->checkpoint =
       control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 2000};
@@ -248,7 +249,7 @@ TEST(StatusPolicy, TheNewestCheckpointKeepsItsTimeWhileItsAgeGrows) {
   EXPECT_EQ(situation.Describe(), situation.job.status);
 }
 
-TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
+TEST(DescribeStatus, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
   Situation situation = Complete();
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kProtected), "");
 
@@ -276,7 +277,7 @@ TEST(StatusPolicy, ProtectedSpeaksOnlyOnceSomethingCouldNotBeKept) {
   EXPECT_TRUE(api::IsTrue(situation.Describe().conditions, api::kProtected));
 }
 
-TEST(StatusPolicy, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
+TEST(DescribeStatus, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
   Situation situation = Complete();
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), "");
 
@@ -291,7 +292,7 @@ TEST(StatusPolicy, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
 }
 
 // Every way to end, after every condition that a live job can have.
-TEST(StatusPolicy, AnEndedJobHasNoConditionThatStillWaits) {
+TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
   using Status = api::ConditionStatus;
   const std::vector<api::Condition> live = {
       {.type = api::kCreated,
@@ -380,7 +381,7 @@ TEST(StatusPolicy, AnEndedJobHasNoConditionThatStillWaits) {
   }
 }
 
-TEST(StatusPolicy, TheReasonIsThatOfTheConditionThatSaysMost) {
+TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
   struct Row {
     const char* name;
     std::function<void(Situation&)> change;

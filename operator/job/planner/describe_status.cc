@@ -1,0 +1,178 @@
+#include "operator/job/planner/describe_status.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/count_text.h"
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/job/model/reports.h"
+#include "operator/job/policy/isolation_policy.h"
+#include "operator/job/policy/progress_policy.h"
+#include "operator/job/policy/protection_policy.h"
+#include "operator/job/policy/ready_policy.h"
+#include "operator/job/policy/resizing_policy.h"
+#include "operator/job/policy/status_policy.h"
+
+namespace ringmaster::job {
+
+namespace {
+
+using api::Condition;
+using api::ConditionStatus;
+
+// Nothing to say: the old condition stands.
+void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
+              api::TrainingJobStatus& status) {
+  if (condition) SetCondition(input, *std::move(condition), status);
+}
+
+Condition CreatedOf(bool complete, int workers) {
+  return {.type = api::kCreated,
+          .status = complete ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+          .reason = complete ? api::kReasonCreated : api::kReasonCreating,
+          .message = complete
+                         ? "the launcher's Pod and " + CountText(workers, "worker Pod") + " exist"
+                         : "Pods are being created"};
+}
+
+// A launcher without a world says nothing about the one that its predecessor formed.
+void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer,
+                   api::TrainingJobStatus& status) {
+  CountWorkers(input.observed, answer, status.workers);
+  if (answer.epoch.number > 0) status.epoch = answer.epoch.number;
+  status.world_size = answer.world_size;
+  status.stragglers = StragglersOf(answer.stragglers, input.job.status.stragglers, input.wall_now);
+  if (answer.last_recovery) status.last_recovery = RecoveryOf(*answer.last_recovery);
+}
+
+void ForgetWorld(api::TrainingJobStatus& status) {
+  status.workers.ready = status.workers.members = 0;
+  status.world_size = 0;
+  status.stragglers.clear();
+}
+
+// Each kind once, in the order in which a status lists them. `answer`: null while the launcher is
+// not heard, or lost.
+void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
+                        const control::LauncherStatus* answer, api::TrainingJobStatus& status) {
+  if (!api::IsTrue(status.conditions, api::kCreated)) {
+    SetCondition(input, CreatedOf(outlook.complete, status.workers.desired), status);
+  }
+  SetIfAny(input, JudgeIsolation(input.job.spec, input.network_policies, input.memory), status);
+  SetIfAny(input,
+           JudgeReady(input.job, input.observed, input.memory, PresentLauncher(input), outlook,
+                      status, input.now),
+           status);
+  SetIfAny(input, JudgeRunning(answer, outlook.launcher_lost, status), status);
+  if (answer == nullptr) return;
+  SetIfAny(input, JudgeResizing(input.observed, *answer, outlook, input.job.status, status),
+           status);
+  const bool known = api::FindCondition(status.conditions, api::kProtected) != nullptr;
+  SetIfAny(input, JudgeProtection(answer->unprotected, known), status);
+  SetIfAny(input, JudgeBeginning(answer->beginning), status);
+}
+
+// What the conditions of a job that has ended said of the present is over, what they said of the
+// past stays.
+void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
+  const auto end = [&](const char* type, std::string message) {
+    SetCondition(input,
+                 {.type = type,
+                  .status = ConditionStatus::kFalse,
+                  .reason = api::kReasonFinished,
+                  .message = std::move(message)},
+                 status);
+  };
+  // Of the generation that it was said of.
+  const auto reword = [&](Condition condition, std::string message) {
+    condition.message = std::move(message);
+    api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));
+  };
+  for (const char* type : {api::kReady, api::kRunning}) end(type, "the job has ended");
+  for (const char* type : {api::kResizing, api::kSuspended}) {
+    if (api::FindCondition(status.conditions, type) != nullptr) end(type, "the job has ended");
+  }
+  const Condition* created = api::FindCondition(status.conditions, api::kCreated);
+  if (created != nullptr && created->status != ConditionStatus::kTrue) {
+    end(api::kCreated, "the job ended before all of its Pods existed");
+  } else if (created != nullptr) {
+    reword(*created, "all of its Pods were created");
+  }
+  const Condition* kept = api::FindCondition(status.conditions, api::kProtected);
+  if (kept != nullptr && kept->status == ConditionStatus::kFalse) {
+    reword(*kept, "the job has ended; until then it said: " + kept->message);
+  }
+}
+
+}  // namespace
+
+void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
+                  api::TrainingJobStatus& status) {
+  DescribeCounts(input, status);
+  const control::LauncherStatus* answer = outlook.launcher_lost ? nullptr : AnswerOf(input);
+  if (outlook.launcher_lost) ForgetWorld(status);
+  if (answer != nullptr) {
+    DescribeWorld(input, *answer, status);
+    DescribeKept(input, *answer, status);
+  }
+  DescribeConditions(input, outlook, answer, status);
+  const bool runs = api::IsTrue(status.conditions, api::kRunning);
+  if (answer != nullptr && status.first_step_time.empty() &&
+      HasStepped(input.job.spec, *answer, runs)) {
+    status.first_step_time = FormatTime(input.wall_now);
+  }
+  status.state = StateOf(status.conditions, input.observed.launcher);
+  status.reason = ReasonOfState(status);
+}
+
+void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
+                     api::TrainingJobStatus& status) {
+  DescribeCounts(input, status);
+  status.completion_time = FormatTime(input.wall_now);
+  status.workers.ready = status.workers.members = 0;
+  status.stragglers.clear();
+  SettleConditions(input, status);
+  SetCondition(input,
+               {.type = outcome.succeeded ? api::kSucceeded : api::kFailed,
+                .status = ConditionStatus::kTrue,
+                .reason = outcome.reason,
+                .message = outcome.message},
+               status);
+  status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
+  status.reason = ReasonOfState(status);
+  if (!outcome.verdict) return;
+  const control::Verdict& verdict = *outcome.verdict;
+  SetIfAny(input, JudgeBeginning(verdict.beginning), status);
+  status.epoch = verdict.epoch.number;
+  status.world_size = verdict.world_size;
+  if (verdict.progress) status.progress = ProgressOf(*verdict.progress, 0, input.wall_now);
+  status.checkpoint = CheckpointOf(verdict.checkpoint, status.checkpoint, input.wall_now);
+}
+
+void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
+                  api::TrainingJobStatus& status) {
+  if (answer.progress) {
+    status.progress =
+        ProgressOf(*answer.progress, input.launcher->steps_per_second, input.wall_now);
+  }
+  status.checkpoint = CheckpointOf(answer.checkpoint, status.checkpoint, input.wall_now);
+}
+
+void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
+  status.observed_generation = input.job.generation;
+  status.selector = api::WorkerSelector(input.job.uid);
+  if (input.observed.launcher_service != nullptr && !input.installation.empty()) {
+    status.installation = input.installation;
+  }
+  status.workers.desired = input.job.spec.worker.replicas;
+  status.workers.replicas = static_cast<int>(input.observed.live.size());
+}
+
+void SetCondition(const PlanInput& input, Condition condition, api::TrainingJobStatus& status) {
+  condition.observed_generation = input.job.generation;
+  api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,33 @@
+#pragma once
+
+// What to tell people about a job: counts, numbers, conditions and the one-word state, put together
+// from what exists, what the launcher reports and what the policies make of it. The plans call it
+// after they have decided what to do. Pure.
+
+#include "common/control/launcher_api.h"
+#include "operator/api/types.h"
+#include "operator/job/model/plan.h"
+#include "operator/job/policy/verdict_policy.h"
+
+namespace ringmaster::job {
+
+// Status of a job that goes on, on top of the old one in `status`.
+void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
+                  api::TrainingJobStatus& status);
+
+// Status of a job that has ended with `outcome`. Verdict's numbers replace the last known ones.
+void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
+                     api::TrainingJobStatus& status);
+
+// What the launcher says of the training's progress and of what is kept of it.
+void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
+                  api::TrainingJobStatus& status);
+
+// What every status has, and what may still change after the end: counts and the observed
+// generation.
+void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
+
+// Every condition that a plan sets gets its generation and its time here.
+void SetCondition(const PlanInput& input, api::Condition condition, api::TrainingJobStatus& status);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,17 @@
+#pragma once
+
+// Whether NetworkPolicies protect a job's Pods, and if not, why: its condition NetworkIsolated.
+// Pure.
+
+#include <optional>
+
+#include "operator/api/types.h"
+#include "operator/job/model/job_memory.h"
+
+namespace ringmaster::job {
+
+// `network_policies`: jobs get them. None: it is not known yet.
+std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
+                                             bool network_policies, const JobMemory& memory);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,44 @@
+#pragma once
+
+// How far a job's training is and how well it does, in the terms of its status, from what its
+// launcher reports. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/control/launcher_api.h"
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// `steps_per_second`: 0 when it is unknown.
+api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_second,
+                            Clock::WallTime now);
+
+// REQUIRES: 0 <= done <= total, 0 < total.
+int PercentDone(int64_t done, int64_t total);
+
+// The newest checkpoint; `known`: that of the status. Its time moves only with its step, as it is
+// computed from an age.
+std::optional<api::CheckpointStatus> CheckpointOf(
+    const std::optional<control::CheckpointReport>& newest,
+    const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);
+
+// One that was `known` keeps its time: a launcher counts seconds, of which every answer has others.
+std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& reported,
+                                         const std::vector<api::Straggler>& known,
+                                         Clock::WallTime now);
+
+// Whether both name the same ranks as stragglers: how slow those are changes all the time.
+bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
+
+api::Recovery RecoveryOf(const control::Recovery& recovery);
+
+// A step was done beyond those that training began with. Of a program other than our own trainer,
+// which reports no steps: its ranks run.
+bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
+                bool running);
+
+}  // namespace ringmaster::job
