@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -140,6 +141,17 @@ void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
       status);
 }
 
+// Refused changes are told as an event, too.
+void DescribeChange(const PlanInput& input, Plan& plan) {
+  auto notice = NoticeOfChange(input.changed, plan.status);
+  if (!notice) return;
+  const bool refused = notice->status == api::ConditionStatus::kTrue;
+  if (refused && !api::IsTrue(plan.status.conditions, api::kChangeRefused)) {
+    plan.Tell(true, api::kEventChangeRefused, api::kActionWait, notice->message);
+  }
+  SetCondition(input, *std::move(notice), plan.status);
+}
+
 // Only workers write checkpoints. A job of before, or one that has ended, may want it later.
 void PlanHold(const api::TrainingJob& job, Plan& plan) {
   const bool wanted = job.spec.DeletesCheckpoints();
@@ -173,9 +185,7 @@ Plan MakePlan(const PlanInput& input) {
   } else {
     plan = PlanWithinTime(input);
   }
-  if (!api::IsTerminal(input.job.status)) {
-    DescribeChange(input.changed, input.job, input.wall_now, plan);
-  }
+  if (!api::IsTerminal(input.job.status)) DescribeChange(input, plan);
   DescribeManaged(input, plan.status);
   PlanHold(input.job, plan);
   DecideStatusWrite(input.job.status, input.memory, input.progress_period, input.now, plan);

@@ -4,12 +4,11 @@
 // from one text until it is suspended (RunPin in model/job_memory.h). Pure; the reconciler asks
 // what has changed, and every plan tells it.
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "operator/api/types.h"
-#include "operator/job/model/plan.h"
 
 namespace ringmaster::job {
 
@@ -18,9 +17,9 @@ namespace ringmaster::job {
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 
-// Condition ChangeRefused, and an event when a change is refused. REQUIRES: the job had not ended
-// before this plan. `changed`: fields of its spec that differ from what its run is made from.
-void DescribeChange(const std::vector<std::string>& changed, const api::TrainingJob& job,
-                    Clock::WallTime now, Plan& plan);
+// Condition ChangeRefused. `changed`: fields of the job's spec that differ from what its run is
+// made from. None: there is nothing to say of a job whose spec never changed.
+std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& changed,
+                                             const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job
