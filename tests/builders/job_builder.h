@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -207,7 +206,6 @@ class SceneBuilder {
       }
       return *this;
     }
-    taken_.insert(pod->index);
     if (pod->deleting) {
       scene_.deleting.push_back(pod);
     } else if (pod->Completed()) {
@@ -243,18 +241,11 @@ class SceneBuilder {
     for (int index = 0; index < count; ++index) With(PodBuilder::Worker(index));
     return *this;
   }
-  job::Observed Build() {
-    const auto wanted = static_cast<std::size_t>(job_.spec.worker.replicas);
-    for (int index = 0; scene_.free_indices.size() < wanted; ++index) {
-      if (!taken_.contains(index)) scene_.free_indices.push_back(index);
-    }
-    return scene_;
-  }
+  job::Observed Build() { return scene_; }
 
  private:
   api::TrainingJob job_;
   job::Observed scene_;
-  std::set<int> taken_;
 };
 
 }  // namespace ringmaster::testing

@@ -1,7 +1,6 @@
 #include "operator/job/controller/observe.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -92,11 +91,14 @@ Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::s
   };
   observed.next_term = job.status.launcher_term + 1;
   while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
-  const auto replicas = static_cast<std::size_t>(std::max(0, job.spec.worker.replicas));
-  const std::size_t wanted = std::min(replicas, kMostPodsAtOnce);
-  for (int index = 0; observed.free_indices.size() < wanted; ++index) {
-    if (!taken(api::WorkerPodName(job.name, index))) observed.free_indices.push_back(index);
-  }
+  // A worker that the store shows only since is not taken for another's: its create finds it.
+  observed.name_taken = [&pods, taken_names, ns = job.ns, name = job.name,
+                         uid = job.uid](int index) {
+    const std::string pod_name = api::WorkerPodName(name, index);
+    const PodPtr pod = pods.Get(kube::ObjectKey(ns, pod_name));
+    const bool others = pod != nullptr && (pod->owner_uid != uid || pod->index != index);
+    return others || taken_names.contains(pod_name);
+  };
   observed.worker_service = OwnService(job, stores.services, api::WorkerServiceName(job.name));
   observed.launcher_service = OwnService(job, stores.services, api::LauncherServiceName(job.name));
   return observed;

@@ -1,6 +1,18 @@
 #include "operator/job/model/observed.h"
 
+#include <set>
+
 namespace ringmaster::job {
+
+std::vector<int> Observed::FreeIndices(std::size_t count) const {
+  std::set<int> own;
+  ForEachWorker([&](const PodPtr& worker) { own.insert(worker->index); });
+  std::vector<int> free;
+  for (int index = 0; free.size() < count; ++index) {
+    if (!own.contains(index) && !name_taken(index)) free.push_back(index);
+  }
+  return free;
+}
 
 std::vector<PodPtr> Observed::PodsToDelete() const {
   std::vector<PodPtr> pods = live;

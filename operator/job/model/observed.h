@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,12 +47,16 @@ struct Observed {
   // Made from another text than the run's (run_pin.h), not being deleted: none of them takes part.
   std::vector<PodPtr> of_other_text;
 
-  std::vector<int>
-      free_indices;  // the lowest whose Pod name nobody has, as many as may be needed at once
+  // Something else than a worker of this job has the Pod name of this index. Only a plan that
+  // creates workers asks, as the name is looked up in the store, which must still exist.
+  std::function<bool(int index)> name_taken = [](int) { return false; };
 
   ServicePtr worker_service;  // null when missing or not ours
   ServicePtr launcher_service;
   NodesSeen nodes;
+
+  // For new workers: the lowest indices whose Pod name nobody has.
+  std::vector<int> FreeIndices(std::size_t count) const;
 
   // All Pods of the job that nobody has deleted yet: workers, then launchers.
   std::vector<PodPtr> PodsToDelete() const;

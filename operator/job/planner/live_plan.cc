@@ -322,10 +322,8 @@ void LivePlanner::ShrinkOrGrow() {
   if (delay.count() > 0) return WaitForBackOff(delay);
   if (!MayCreate()) return;
   const auto missing = static_cast<std::size_t>(missing_);
-  const auto count = std::min({missing, seen_.free_indices.size(), kMostPodsAtOnce});
-  if (count < missing) plan_.GoOnAtOnce();
-  plan_.create_workers.assign(seen_.free_indices.begin(),
-                              seen_.free_indices.begin() + static_cast<std::ptrdiff_t>(count));
+  plan_.create_workers = seen_.FreeIndices(std::min(missing, kMostPodsAtOnce));
+  if (plan_.create_workers.size() < missing) plan_.GoOnAtOnce();
 }
 
 void LivePlanner::PlanServices() {

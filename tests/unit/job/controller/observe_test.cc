@@ -93,7 +93,7 @@ TEST(Observe, SortsChildrenIntoBuckets) {
   ASSERT_NE(seen.launcher, nullptr);
   EXPECT_EQ(seen.launcher->term, 2);
   EXPECT_EQ(seen.old_launchers.size(), 1u);
-  EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 6, 7}));
+  EXPECT_EQ(seen.FreeIndices(3), (std::vector<int>{1, 6, 7}));
 }
 
 json Terminated(json pod, int exit_code) {
@@ -138,8 +138,20 @@ TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
   EXPECT_TRUE(seen.live.empty());
   EXPECT_EQ(seen.launcher, nullptr);
   EXPECT_EQ(seen.next_term, 2);
-  EXPECT_EQ(seen.free_indices, (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(seen.FreeIndices(3), (std::vector<int>{1, 3, 4}));
   EXPECT_EQ(seen.worker_service, nullptr);
+}
+
+// The plan is made from what was observed, whatever the store shows by then: the create of a worker
+// that exists is answered with it.
+TEST(Observe, AWorkerThatShowsUpLaterLeavesItsIndexFree) {
+  Cluster cluster;
+  const Observed seen = cluster.See(JobBuilder().Build());
+
+  Cluster::Put(cluster.pods, Worker(0));
+  Cluster::Put(cluster.pods, Worker(1, "old-uid"));
+
+  EXPECT_EQ(seen.FreeIndices(2), (std::vector<int>{0, 2}));
 }
 
 json Node(const std::string& name, const char* ready) {

@@ -561,6 +561,21 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
+TEST(Plan, NamesOfWorkersAreLookedUpOnlyWhereSomeAreCreated) {
+  const api::TrainingJob job = RunningJob();
+  for (const int workers : {2, 3}) {
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(workers).Build()};
+    scene.Answers(RunningWorld(workers));
+    int asked = 0;
+    scene.observed.name_taken = [&](int) { return ++asked == 0; };
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(plan.create_workers.size(), static_cast<std::size_t>(3 - workers));
+    EXPECT_EQ(asked, 3 - workers);
+  }
+}
+
 // An uninstalled installation said that nobody runs it; whoever does says so.
 TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
   api::TrainingJob job =
