@@ -17,7 +17,7 @@ struct AttachHello {
   int slot = 0;
   int mpi_rank = 0;
   int mpi_world_size = 0;
-  bool direct = false;  // attach runs the program itself (LaunchSpec::IsManagedTrainer is false)
+  bool direct = false;  // attach runs the program itself (LaunchSpec::InPlace is false)
   int protocol = kProtocolVersion;
 };
 

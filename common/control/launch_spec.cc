@@ -21,9 +21,10 @@ void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Optional("mpiEnv", v.mpi_env);
   a.Optional("networkInterface", v.network_interface);
   a.Optional("sshPort", v.ssh_port);
+  a.Sparse("inPlace", v.in_place);
 }
 
-bool IsManagedTrainer(const std::vector<std::string>& command) {
+bool SpeaksRankProtocol(const std::vector<std::string>& command) {
   if (command.empty()) return false;
   const std::string& program = command.front();
   const auto slash = program.rfind('/');

@@ -3,6 +3,7 @@
 // What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
 // kEnvLaunchSpec); agent and launcher read it once at start. It cannot change while the job lives.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,10 +12,9 @@
 
 namespace ringmaster::control {
 
-// True where the command is our own trainer, or our bench where it measures the trainer's
-// communicators: the agent owns its ranks and they speak the rank protocol. Any other program is
-// run directly by attach, under mpirun.
-bool IsManagedTrainer(const std::vector<std::string>& command);
+// Whether the command is our own trainer, or our bench where it measures the trainer's
+// communicators: their ranks speak the rank protocol (messages.h).
+bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
 struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
@@ -23,8 +23,13 @@ struct LaunchSpec {
   std::vector<std::string> mpi_env;  // names of variables that mpirun hands on (-x), beyond our own
   std::string network_interface;     // empty: found by routing towards the launcher
   int ssh_port = 0;                  // 0: any free one
+  // What the operator decided (TrainingJobSpec::InPlace); an older one leaves it to the program's
+  // name.
+  std::optional<bool> in_place{};
 
-  bool IsManagedTrainer() const { return control::IsManagedTrainer(command); }
+  // True: the agent owns the ranks, which speak the rank protocol and go on when the world changes.
+  // False: attach runs them directly, under mpirun, and a changed world restarts them.
+  bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
 };
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);

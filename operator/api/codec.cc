@@ -23,12 +23,27 @@ namespace {
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
+// In the order of the enums.
+constexpr std::array kCleanPodPolicies = {"None", "Running", "All"};
+constexpr std::array kDeletions = {"Retain", "Delete"};
+constexpr std::array kElasticityModes = {"InPlace", "Restart"};
+constexpr std::array kConditionStatuses = {"True", "False", "Unknown"};
+
 struct AsMessage {
   json Write(const std::string& text) const { return text; }
   std::string Read(const json& value, std::string& text) const {
     if (!value.is_string()) return "expected text";
     text = CutText(value.get<std::string>(), kMaxStatusMessageBytes);
     return {};
+  }
+};
+
+struct AsElasticityMode {
+  json Write(std::optional<ElasticityMode> mode) const {
+    return AsWord(kElasticityModes).Write(*mode);
+  }
+  std::string Read(const json& value, std::optional<ElasticityMode>& mode) const {
+    return AsWord(kElasticityModes).Read(value, mode.emplace());
   }
 };
 
@@ -44,11 +59,6 @@ struct AsObject {
     return {};
   }
 };
-
-// In the order of the enums.
-constexpr std::array kCleanPodPolicies = {"None", "Running", "All"};
-constexpr std::array kDeletions = {"Retain", "Delete"};
-constexpr std::array kConditionStatuses = {"True", "False", "Unknown"};
 
 }  // namespace
 
@@ -106,6 +116,9 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Optional("image", v.image);
   a.Optional("command", v.command);
   a.Sparse("slotsPerWorker", v.slots_per_worker);
+  a.Inside(
+      "elasticity", [&v](auto& b) { b.Sparse("mode", v.elasticity_mode, {}, AsElasticityMode()); },
+      /*even_if_empty=*/false);
   a.Optional("worker", v.worker);
   a.Inside("launcher",
            [&v](auto& b) { b.Sparse("template", v.launcher_template_json, "", AsObject()); });

@@ -43,6 +43,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
     rest.command = {CutText(std::move(spec.command.front()), kShortCommandBytes)};
   }
   rest.slots_per_worker = spec.slots_per_worker;
+  rest.elasticity_mode = spec.elasticity_mode;
   rest.worker.replicas = spec.worker.replicas;
   rest.worker.min_replicas = spec.worker.min_replicas;
   rest.worker.max_replicas = spec.worker.max_replicas;

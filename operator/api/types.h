@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "common/control/launch_spec.h"
+
 namespace ringmaster::api {
 
 struct WorkerSpec {
@@ -77,10 +79,17 @@ struct RunPolicy {
 // Of all texts of a spec together: a store of such jobs has to fit into the operator's memory.
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
+// What a changed world does to a job's ranks.
+enum class ElasticityMode {
+  kInPlace,  // those that are left go on in their processes: they speak the rank protocol
+  kRestart   // mpirun starts all of them anew
+};
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
   std::optional<int> slots_per_worker;  // unset: the worker's nvidia.com/gpu limit, else 1
+  std::optional<ElasticityMode> elasticity_mode;  // unset: InPlace() goes by the program's name
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};
@@ -101,6 +110,10 @@ struct TrainingJobSpec {
   Texts texts = Texts::kAll;
   std::string longest_text{};  // kTooLong: the field that is the longest, for people
 
+  bool InPlace() const {
+    return elasticity_mode ? *elasticity_mode == ElasticityMode::kInPlace
+                           : control::SpeaksRankProtocol(command);
+  }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
   int MinReplicas() const {
     const int least = worker.min_replicas.value_or(worker.replicas);

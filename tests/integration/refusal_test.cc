@@ -40,6 +40,10 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr("greater than or equal to 1"));
   EXPECT_THAT(Refused(Changed("/spec/network", {{"sshPort", 22}})), HasSubstr("at least 1024"));
   EXPECT_THAT(Refused(Changed("/spec/command", json::array())), HasSubstr("spec.command"));
+  EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Elastic"}})),
+              HasSubstr(R"(supported values: "InPlace", "Restart")"));
+  EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
+              HasSubstr("ringmaster-train goes on in place"));
   // Not applied: kubectl would keep a copy in an annotation, which has no room for it.
   const json long_command =
       Changed("/spec/command", std::vector<std::string>(70, std::string(4000, 'x')));
@@ -92,6 +96,8 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   EXPECT_THAT(Refused(Changed("/spec/image", "other")), HasSubstr("spec.image cannot change"));
   EXPECT_THAT(Refused(Changed("/spec/slotsPerWorker", 2)),
               HasSubstr("spec.slotsPerWorker cannot change"));
+  EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "InPlace"}})),
+              HasSubstr("spec.elasticity cannot change"));
   EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", {{"emptyDir", json::object()}}}})),
               HasSubstr("spec.checkpoint cannot change"));
   EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");

@@ -369,6 +369,7 @@ control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   launch.mpi_env = spec.mpi_env;
   launch.network_interface = spec.network_interface;
   launch.ssh_port = spec.ssh_port;
+  launch.in_place = spec.InPlace();
   return launch;
 }
 

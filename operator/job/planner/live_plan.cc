@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "common/control/launch_spec.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -291,7 +290,7 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
 void LivePlanner::ShrinkOrGrow() {
   missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
   if (missing_ < 0) {
-    const bool drained = control::IsManagedTrainer(job_.spec.command);
+    const bool drained = job_.spec.InPlace();
     // Without the launcher's word a member could be chosen before one that does nothing yet.
     if (drained && job_.status.epoch > 0 && !reports_.current()) {
       missing_ = 0;

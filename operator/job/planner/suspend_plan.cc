@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
@@ -46,7 +45,7 @@ std::chrono::milliseconds TimeLeft(Clock::Time since, std::chrono::milliseconds 
 }
 
 bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
-  return spec.checkpoint && control::IsManagedTrainer(spec.command);
+  return spec.checkpoint && spec.InPlace();
 }
 
 // A world that lost a rank, or gets one, is followed by another, which is asked again.
@@ -87,7 +86,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
 // What the job goes on from.
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
-  if (!control::IsManagedTrainer(job.spec.command)) {
+  if (!job.spec.InPlace()) {
     return "what it goes on from is its own program's business";
   }
   if (status.checkpoint) {
@@ -113,7 +112,7 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
 
 // What was done after the state that it goes on from is done again: it is no progress of the job.
 void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
-  if (!status.progress || !control::IsManagedTrainer(spec.command)) return;
+  if (!status.progress || !spec.InPlace()) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;

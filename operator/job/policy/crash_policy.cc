@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/base/count_text.h"
-#include "common/control/launch_spec.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
@@ -111,7 +110,7 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
   const auto last = ParseTime(crashes.time);
   const auto age = last ? now - *last : Clock::WallTime::duration::max();
   // Nobody sees the steps of another program: that it ran for long is all that there is to know.
-  const bool managed = control::IsManagedTrainer(job.spec.command);
+  const bool managed = job.spec.InPlace();
   const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
   if (!managed && last && age > window) crashes.count = crashes.of_launcher = 0;
   if (crashes.count > 0 && last && age >= Clock::WallTime::duration::zero() && age <= kOneCrash) {

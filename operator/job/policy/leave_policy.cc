@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/control/launch_spec.h"
-
 namespace ringmaster::job {
 
 namespace {
@@ -33,7 +31,7 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now) {
   // Other programs cannot hand anything over: their world begins anew anyway.
-  if (!control::IsManagedTrainer(job.spec.command)) return Leave::kGo;
+  if (!job.spec.InPlace()) return Leave::kGo;
   const control::LauncherStatus* answer = reports.answer();
   const bool had_world = job.status.epoch > 0;
   const bool has_world = answer != nullptr && answer->epoch.number > 0 &&

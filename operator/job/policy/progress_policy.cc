@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "common/control/launch_spec.h"
 
 namespace ringmaster::job {
 
@@ -111,7 +110,7 @@ api::Recovery RecoveryOf(const control::Recovery& recovery) {
 
 bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
                 bool running) {
-  if (!control::IsManagedTrainer(spec.command)) return running;
+  if (!spec.InPlace()) return running;
   const int64_t begin = answer.beginning ? answer.beginning->step : 0;
   return answer.progress && answer.progress->step > begin;
 }

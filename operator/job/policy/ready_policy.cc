@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "common/base/count_text.h"
-#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/policy/crash_policy.h"
@@ -115,7 +114,7 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
 std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
                         const api::TrainingJobStatus& status) {
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
-  if (runs && !control::IsManagedTrainer(job.spec.command)) return "";
+  if (runs && !job.spec.InPlace()) return "";
   return CrashText(job, status);
 }
 

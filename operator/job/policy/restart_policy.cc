@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "common/control/launch_spec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
@@ -49,7 +48,7 @@ void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, 
                            Plan& plan) {
   const api::Condition* running = api::FindCondition(job.status.conditions, api::kRunning);
   const bool ran = running != nullptr && running->status == api::ConditionStatus::kTrue;
-  if (!ran || control::IsManagedTrainer(job.spec.command)) return;
+  if (!ran || job.spec.InPlace()) return;
   api::Failure where;
   where.worker = launcher != nullptr ? launcher->name
                                      : api::LauncherPodName(job.name, job.status.launcher_term);

@@ -24,6 +24,7 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   EXPECT_EQ(job->spec.worker.replicas, 1);
   EXPECT_EQ(job->spec.MinReplicas(), 1);
   EXPECT_FALSE(job->spec.slots_per_worker.has_value());
+  EXPECT_FALSE(job->spec.elasticity_mode.has_value());
   EXPECT_EQ(job->spec.ssh_port, 0);
   EXPECT_FALSE(job->deleting);
   EXPECT_FALSE(job->spec.run_policy.suspend);
@@ -35,7 +36,7 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
 TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const auto job = DecodeTrainingJob(Parse(R"({
     "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
-    "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8,
+    "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8, "elasticity": {"mode": "InPlace"},
       "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
@@ -51,6 +52,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->deleting);
   EXPECT_EQ(job->spec.slots_per_worker, 8);
+  EXPECT_EQ(job->spec.elasticity_mode, ElasticityMode::kInPlace);
   EXPECT_EQ(job->spec.worker.max_replicas, 9);
   EXPECT_EQ(job->spec.MinReplicas(), 2);
   EXPECT_EQ(job->spec.worker.template_json, R"({"spec":{"nodeSelector":{"a":"b"}}})");
@@ -87,6 +89,19 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(policy.managed_by, "ringmaster.dev/operator");
 }
 
+TEST(Codec, TheProgramsNameDecidesOnElasticityWhereTheModeDoesNot) {
+  TrainingJobSpec spec;
+  const auto in_place = [&spec](const char* program, std::optional<ElasticityMode> mode) {
+    spec.command = {program};
+    spec.elasticity_mode = mode;
+    return spec.InPlace();
+  };
+  EXPECT_TRUE(in_place("/usr/bin/ringmaster-train", std::nullopt));
+  EXPECT_FALSE(in_place("autoencoder", std::nullopt));
+  EXPECT_TRUE(in_place("autoencoder", ElasticityMode::kInPlace));
+  EXPECT_FALSE(in_place("ringmaster-train", ElasticityMode::kRestart));
+}
+
 TEST(Codec, TheNewestCheckpointIsReadBack) {
   TrainingJobStatus status;
   status.checkpoint = {.step = 500, .time = "2026-11-20T10:00:00Z", .bytes = int64_t{3} << 40};
@@ -105,6 +120,8 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"worker": {"replicas": "3"}})", "spec.worker.replicas"},
            {R"({"worker": {"replicas": 5000000000}})", "spec.worker.replicas"},
            {R"({"worker": {"template": []}})", "spec.worker.template"},
+           {R"({"elasticity": {"mode": "Elastic"}})",
+            "spec.elasticity.mode': expected one of InPlace, Restart"},
            {R"({"checkpoint": {}})", "spec.checkpoint.volume"},
            {R"({"checkpoint": {"volume": {}, "everySteps": "x"}})", "spec.checkpoint.everySteps"},
            {R"({"checkpoint": {"volume": {}, "restoreFrom": {}}})", "spec.checkpoint.restoreFrom"},
@@ -307,6 +324,7 @@ TEST(Codec, OfASuspendedJobOnlyWhatItsStatusSpeaksOfIsKept) {
   object["spec"]["command"] = {"ringmaster-train", std::string(3000, 'x'), std::string(3000, 'y')};
   object["spec"]["checkpoint"] = {{"volume", {{"persistentVolumeClaim", {{"claimName", "c"}}}}},
                                   {"onDelete", "Delete"}};
+  object["spec"]["elasticity"] = {{"mode", "InPlace"}};
   object["spec"]["runPolicy"] = {{"suspend", true}};
   EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
       << "its Pods may be there";
@@ -317,6 +335,7 @@ TEST(Codec, OfASuspendedJobOnlyWhatItsStatusSpeaksOfIsKept) {
   EXPECT_EQ(spec.texts, TrainingJobSpec::Texts::kNotNeeded);
   EXPECT_EQ(spec.worker.template_json, "");
   EXPECT_EQ(spec.command, std::vector<std::string>{"ringmaster-train"});
+  EXPECT_EQ(spec.elasticity_mode, ElasticityMode::kInPlace);
   ASSERT_TRUE(spec.checkpoint.has_value());
   EXPECT_EQ(spec.checkpoint->volume_json, "");
   EXPECT_TRUE(spec.DeletesCheckpoints());

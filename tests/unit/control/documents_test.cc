@@ -18,6 +18,7 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   spec.mpi_env = {"NCCL_DEBUG"};
   spec.network_interface = "eth0";
   spec.ssh_port = 2222;
+  spec.in_place = false;
 
   const auto decoded = DecodeLaunchSpec(EncodeLaunchSpec(spec));
 
@@ -25,6 +26,7 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   EXPECT_EQ(EncodeLaunchSpec(*decoded), EncodeLaunchSpec(spec));
   EXPECT_EQ(decoded->command, spec.command);
   EXPECT_EQ(decoded->ssh_port, 2222);
+  EXPECT_EQ(decoded->in_place, false);
 }
 
 TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
@@ -37,11 +39,11 @@ TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
   }
 }
 
-TEST(LaunchSpec, KnowsOurOwnTrainer) {
+TEST(LaunchSpec, GoesByTheProgramsNameWhereTheOperatorSaysNothing) {
   const auto managed = [](std::vector<std::string> command) {
     LaunchSpec spec;
     spec.command = std::move(command);
-    return spec.IsManagedTrainer();
+    return spec.InPlace();
   };
   EXPECT_TRUE(managed({"ringmaster-train"}));
   EXPECT_TRUE(managed({"/usr/bin/ringmaster-train", "--x"}));
@@ -50,6 +52,11 @@ TEST(LaunchSpec, KnowsOurOwnTrainer) {
   EXPECT_FALSE(managed({"python", "ringmaster-train"}));
   EXPECT_FALSE(managed({"not-ringmaster-train"}));
   EXPECT_FALSE(managed({}));
+}
+
+TEST(LaunchSpec, GoesByWhatTheOperatorDecided) {
+  EXPECT_TRUE(DecodeLaunchSpec(R"({"command":["autoencoder"],"inPlace":true})")->InPlace());
+  EXPECT_FALSE(DecodeLaunchSpec(R"({"command":["ringmaster-train"],"inPlace":false})")->InPlace());
 }
 
 TEST(Order, ComesBackAsItWent) {

@@ -74,7 +74,7 @@ int Fail(const Error& error) {
 
 // Outlives ranks, and with them this process only where it is killed. Without it ranks make none.
 void PrepareSnapshots(Config& config) {
-  if (!config.spec.IsManagedTrainer()) config.snapshot_dir.clear();
+  if (!config.spec.InPlace()) config.snapshot_dir.clear();
   if (config.snapshot_dir.empty()) return;
   const Result<void> made = control::MakePrivateDirectory(config.snapshot_dir);
   if (made.ok()) return;

@@ -16,7 +16,7 @@ struct CoordinatorOptions {
   std::string job_uid;
   std::string agent_token;
   int slots = 1;        // per worker
-  bool managed = true;  // LaunchSpec::IsManagedTrainer
+  bool managed = true;  // LaunchSpec::InPlace
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member

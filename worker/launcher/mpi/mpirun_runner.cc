@@ -116,7 +116,7 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.extra_args = config_.spec.mpi_extra_args;
   plan.program = {config_.attach, "--cohort=" + std::to_string(start.cohort)};
   if (ChoosesDirectory(plan.extra_args)) plan.program.emplace_back("--stay");
-  if (!config_.spec.IsManagedTrainer()) {
+  if (!config_.spec.InPlace()) {
     plan.program.push_back("--");
     plan.program.insert(plan.program.end(), config_.spec.command.begin(),
                         config_.spec.command.end());

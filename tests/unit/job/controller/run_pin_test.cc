@@ -20,6 +20,7 @@ using ringmaster::testing::JobBuilder;
 api::TrainingJobSpec FullSpec() {
   api::TrainingJobSpec spec = JobBuilder().Build().spec;
   spec.slots_per_worker = 2;
+  spec.elasticity_mode = api::ElasticityMode::kInPlace;
   spec.worker.template_json = R"({"metadata":null,"spec":{"nodeSelector":{"a":"b"}}})";
   spec.launcher_template_json = R"({"spec":{"priorityClassName":"low"}})";
   spec.checkpoint =
@@ -61,6 +62,9 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
       {"spec.image", [](auto& spec) { spec.image = "other"; }},
       {"spec.command", [](auto& spec) { spec.command = {"other"}; }},
       {"spec.slotsPerWorker", [](auto& spec) { spec.slots_per_worker.reset(); }},
+      {"spec.elasticity.mode",
+       [](auto& spec) { spec.elasticity_mode = api::ElasticityMode::kRestart; }},
+      {"spec.elasticity", [](auto& spec) { spec.elasticity_mode.reset(); }},
       {"spec.worker.template.spec.nodeSelector",
        [](auto& spec) {
          spec.worker.template_json = R"({"metadata":null,"spec":{"nodeSelector":{"a":"c"}}})";

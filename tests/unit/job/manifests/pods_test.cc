@@ -205,6 +205,19 @@ TEST(Pods, CarryTheContractInTheirEnvironment) {
   EXPECT_EQ(pod["spec"]["restartPolicy"], "Never");
 }
 
+TEST(Pods, KnowWhetherTheirRanksGoOnInPlace) {
+  const auto in_place = [](const api::TrainingJob& job) {
+    return control::DecodeLaunchSpec(Variable(Managed(Worker(job)), control::kEnvLaunchSpec))
+        ->in_place;
+  };
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_EQ(in_place(job), true);
+  job.spec.command = {"autoencoder"};
+  EXPECT_EQ(in_place(job), false);
+  job.spec.elasticity_mode = api::ElasticityMode::kInPlace;
+  EXPECT_EQ(in_place(job), true);
+}
+
 TEST(Pods, KeepDollarSignsOfTheCommandFromTheKubelet) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec.command = {"sh", "-c", "kill $$; echo $(HOME)"};
