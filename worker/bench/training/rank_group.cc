@@ -10,9 +10,9 @@
 #include "worker/bench/harness/ranks.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/compression/compressed_reducer.h"
+#include "worker/trainer/environment/make_communicators.h"
 #include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/train/heap.h"
-#include "worker/trainer/train/make_communicators.h"
 #include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 

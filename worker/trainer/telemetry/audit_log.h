@@ -32,6 +32,9 @@
 
 namespace ringmaster::trainer {
 
+// Where ranks write it whose command line says nothing else.
+inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
+
 // Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
 // goes on, and the audit finds the missing tail.
 class AuditLog final : public StepAudit {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "common/control/pod_contract.h"
+#include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/train/dry_run.h"
 
@@ -64,11 +64,6 @@ BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {
 }
 
 }  // namespace
-
-int NumberIn(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? 0 : std::atoi(text);
-}
 
 Result<Prepared> Prepare(const TrainOptions& options) {
   if (auto enough = CheckGlobalBatch(options); !enough.ok()) return enough.error();

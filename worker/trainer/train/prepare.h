@@ -26,7 +26,4 @@ Result<Prepared> Prepare(const TrainOptions& options);
 // For --dry-run: prepares, and says in some lines what training would be.
 Result<std::string> Describe(const TrainOptions& options);
 
-// Of an environment variable; 0 without it.
-int NumberIn(const char* variable);
-
 }  // namespace ringmaster::trainer

@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <fstream>
@@ -26,18 +25,18 @@
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
 #include "worker/trainer/compression/compressed_reducer.h"
+#include "worker/trainer/environment/make_communicators.h"
+#include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/telemetry/position.h"
 #include "worker/trainer/telemetry/timeline.h"
 #include "worker/trainer/train/build_info.h"
 #include "worker/trainer/train/heap.h"
-#include "worker/trainer/train/make_communicators.h"
 #include "worker/trainer/train/out_of_memory.h"
 #include "worker/trainer/train/prepare.h"
 #include "worker/trainer/train/train_loop.h"
 #include "worker/trainer/train/train_options.h"
-#include "worker/trainer/world_sources/agent/agent_membership.h"
 #include "worker/trainer/world_sources/static/replay_membership.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
@@ -131,23 +130,8 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
     world.address = options.address;
     return MakeStaticMembership(std::move(world), *std::move(store));
   }
-  const char* socket = std::getenv(control::kEnvAgentSocket);
-  if (options.world_size == 1 || socket == nullptr) return MakeSingleMembership();
-  Result<std::unique_ptr<AgentMembership>> agent =
-      AgentMembership::Connect(socket, NumberIn(control::kEnvSlot), clock);
-  if (!agent.ok()) return agent.error();
-  return std::unique_ptr<MembershipSource>(*std::move(agent));
-}
-
-// A rank that cannot say where it stands trains all the same; it is only never judged to hang.
-std::shared_ptr<Position> MakePosition() {
-  auto position = std::make_shared<Position>();
-  const char* page = std::getenv(control::kEnvPositionPage);
-  if (page == nullptr) return position;
-  if (Result<void> opened = position->Open(page); !opened.ok()) {
-    LogWarn("Position reporting is off", {{"reason", opened.error().message}});
-  }
-  return position;
+  if (options.world_size == 1) return MakeSingleMembership();
+  return JoinJob(clock);
 }
 
 // What travels as codes instead has memory of its own.
@@ -159,11 +143,6 @@ GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
 Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   if (gpu != nullptr) return gpu->codec(compression);
   return MakeHostRowCodec(compression);
-}
-
-std::string TextIn(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? "" : text;
 }
 
 // What the state on disk and in shared memory belongs to.
@@ -181,10 +160,7 @@ CheckpointPlace PlaceOf(const TrainOptions& options) {
   CheckpointPlace place{.volume = options.checkpoint_dir,
                         .from_job = options.restore_job,
                         .from_path = options.restore_path};
-  if (std::getenv(control::kEnvAgentSocket) == nullptr || options.world_size != 0) return place;
-  place.ns = TextIn(control::kEnvNamespace);
-  place.name = TextIn(control::kEnvJobName);
-  place.uid = TextIn(control::kEnvJobUid);
+  if (options.world_size == 0) NameJob(place);
   return place;
 }
 
@@ -213,15 +189,10 @@ void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
-void Print(const Error& error) {
+// Returns the exit code; `end` is that of a session which ended before its last step.
+int Fail(const Error& error, SessionEnd end = SessionEnd::kNone) {
   std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
-}
-
-// Of a rank whose session ended before its last step.
-Result<int> ExitCodeAfter(const Error& error, SessionEnd end) {
-  if (end != SessionEnd::kPeerLost) return error;
-  Print(error);
-  return control::kExitPeerLost;
+  return ExitCodeOf(error, end);
 }
 
 // Returns the exit code.
@@ -281,7 +252,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
                    .reducer = reducer.get(),
                    .mirror = optimizer.mirror()});
   if (Result<void> joined = session.Join(); !joined.ok()) {
-    return ExitCodeAfter(joined.error(), session.end());
+    return Fail(joined.error(), session.end());
   }
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
@@ -292,7 +263,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (timeline) timeline->Write();
   if (summary.ok() || session.end() == SessionEnd::kDone) return 0;
-  return ExitCodeAfter(summary.error(), session.end());
+  return Fail(summary.error(), session.end());
 }
 
 // A model or batch that does not fit the GPU is the user's to change.
@@ -312,11 +283,6 @@ Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& aban
                                      "smaller --embedding, or with more workers, which share the "
                                      "class centres")};
   }
-}
-
-int Fail(const Error& error) {
-  Print(error);
-  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
 }
 
 int Main(int argc, const char* const* argv) {

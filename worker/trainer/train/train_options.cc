@@ -8,6 +8,7 @@
 
 #include "common/command_line/parse_arguments.h"
 #include "common/control/pod_contract.h"
+#include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/train/check_together.h"
 
 namespace ringmaster::trainer {
@@ -85,7 +86,7 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
   app.add_option("--audit-log", options.audit_log,
                  "where every rank writes what ringmaster-audit checks: a folder, or a file "
                  "(*.jsonl); empty: nowhere")
-      ->envname("RINGMASTER_AUDIT_LOG");
+      ->envname(kEnvAuditLog);
   app.add_option("--timeline", options.timeline,
                  "a folder for this rank's trace, written at its end: what it did when, for "
                  "chrome://tracing or Perfetto; worker/trainer/telemetry/merge_timelines.py joins "

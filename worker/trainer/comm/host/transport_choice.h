@@ -2,7 +2,7 @@
 
 // Chooses what carries the collectives of ranks on CPUs, in worlds of more than one: memory where
 // all of them can share it, else Gloo, or what a flag asks for (host_transport.h). Builds without
-// Gloo (host_none.cc) have the first alone. Used by train/make_communicators.h and benches.
+// Gloo (host_none.cc) have the first alone. Used by environment/make_communicators.h and benches.
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "worker/trainer/train/make_communicators.h"
+#include "worker/trainer/environment/make_communicators.h"
 
 #include <memory>
 

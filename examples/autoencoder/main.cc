@@ -1,0 +1,69 @@
+// An autoencoder that learns waves, as a rank of a Ringmaster job: autoencoder [STEPS].
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ringmaster/elastic.h>
+#include <torch/torch.h>
+
+namespace {
+
+constexpr int64_t kGlobalBatch = 64;
+constexpr int64_t kPoints = 32;  // of a wave
+constexpr int64_t kCode = 4;     // what the network has to describe it with
+constexpr double kMomentum = 0.9;
+
+// Samples of a step are a function of its number: whoever computes them gets the same.
+torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
+  const auto sample = torch::arange(share.begin, share.end).add(step * kGlobalBatch).unsqueeze(1);
+  const auto phase = sample * 0.618;
+  const auto frequency = 1 + sample.remainder(5);
+  return torch::sin(phase + frequency * torch::arange(kPoints) * (2 * M_PI / kPoints));
+}
+
+// SGD makes its momentum in its first step, where a rank that joins would have none to fill.
+std::vector<torch::Tensor> MakeMomentum(torch::optim::SGD& optimizer) {
+  std::vector<torch::Tensor> made;
+  for (const torch::Tensor& parameter : optimizer.param_groups().front().params()) {
+    auto state = std::make_unique<torch::optim::SGDParamState>();
+    made.push_back(torch::zeros_like(parameter));
+    state->momentum_buffer(made.back());
+    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+  }
+  return made;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int64_t steps = argc > 1 ? std::atoll(argv[1]) : 2000;
+  torch::manual_seed(1);  // all ranks begin with the same parameters
+  torch::nn::Sequential model(torch::nn::Linear(kPoints, 16), torch::nn::Tanh(),
+                              torch::nn::Linear(16, kCode), torch::nn::Linear(kCode, 16),
+                              torch::nn::Tanh(), torch::nn::Linear(16, kPoints));
+  torch::optim::SGD optimizer(model->parameters(),
+                              torch::optim::SGDOptions(0.02).momentum(kMomentum));
+
+  auto trainer = ringmaster::Elastic::Start(model->parameters(),
+                                            {.global_batch = kGlobalBatch,
+                                             .steps = steps,
+                                             .state = MakeMomentum(optimizer),
+                                             .settings = "learning_rate=0.02\nmomentum=0.9\n"});
+  while (const auto share = trainer->Begin()) {
+    const auto waves = Waves(trainer->step(), *share);
+    const auto error = torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum);
+    if (!trainer->BackwardAndReduce(error / kPoints)) continue;
+    optimizer.step();
+    trainer->Applied();
+    if (trainer->rank() == 0 && trainer->step() % 100 == 0) {
+      std::printf("step %lld: loss %.4f on %d ranks\n", static_cast<long long>(trainer->step()),
+                  trainer->loss(), trainer->world_size());
+      std::fflush(stdout);
+    }
+  }
+  return trainer->Report();
+}

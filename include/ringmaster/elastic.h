@@ -1,0 +1,116 @@
+#pragma once
+
+// Elastic training of any LibTorch model: the program that calls this is a rank of a Ringmaster job
+// (a TrainingJob with spec.elasticity.mode: InPlace). Ranks may die, leave and join at any time;
+// the others go on in the same processes, from the same step, and no step is lost or repeated.
+//
+//   auto trainer = ringmaster::Elastic::Start(model->parameters(),
+//                                             {.global_batch = 256, .steps = 1000});
+//   while (const auto share = trainer->Begin()) {
+//     at::Tensor loss = SumOfLosses(model, SamplesOf(trainer->step(), share->begin, share->end));
+//     if (!trainer->BackwardAndReduce(loss)) continue;  // the step did not happen
+//     optimizer.step();
+//     trainer->Applied();
+//   }
+//   return trainer->Report();
+//
+// All ranks run the same program and train with the same global batch, whatever their number. Which
+// samples a step uses must follow from its number alone: a step that did not happen is begun again,
+// by other ranks, with other shares. All ranks begin with the same parameters if they draw them
+// with the same seed; a rank that joins later takes over the others' parameters and Options::state.
+//
+// The rest comes from the job: which ranks there are, over what they reduce, checkpoints
+// (spec.checkpoint), snapshots, progress. A program that no agent started trains alone.
+//
+// Errors end training: Begin() gives no further step, error() has the reason, and Report() returns
+// what main() should return. Nothing here throws.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace ringmaster {
+
+// One rank. Made once per process, by main(). Thread-safety: one thread.
+class [[gnu::visibility("default")]] Elastic {
+ public:
+  struct Options {
+    // Samples of a step, over all ranks; at least as many as the ranks that the job may grow to.
+    int64_t global_batch = 1;
+    // Of the whole run.
+    int64_t steps = 1;
+    // What the optimizer changes besides the parameters, such as momentum: a rank that joins takes
+    // it over, and it is in checkpoints. Like the parameters it must follow from the reduced
+    // gradients alone; all ranks have the same bits. Float32, contiguous, on the parameters'
+    // device.
+    std::vector<at::Tensor> state{};
+    // What else shapes training, "name=value" a line: learning rate, seed, data. Ranks that differ
+    // in it do not train together. A checkpoint of other settings is taken up, and the job says so.
+    std::string settings{};
+    // For connecting with the ranks of a world, and for the reductions of a step: ranks that take
+    // longer count as lost.
+    std::chrono::milliseconds timeout{30'000};
+  };
+
+  // Samples [begin, end) of a step's global batch.
+  struct Share {
+    int64_t begin = 0;
+    int64_t end = 0;
+
+    int64_t size() const { return end - begin; }
+  };
+
+  // Blocks, without a limit, until this rank is in a world whose ranks have the same state. Never
+  // null: after an error Begin() gives no step. `parameters` are float32, require gradients and are
+  // on one device: the CPU, or a CUDA device where this library is built with CUDA. Their storage
+  // moves, and they have gradients from here on: until the object is gone their data and gradients
+  // may be written, but not replaced (as Module::to() and zero_grad() do).
+  static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
+  // Leaves the job. Other ranks go on without this one, unless all steps are trained.
+  ~Elastic();
+  Elastic(const Elastic&) = delete;
+  Elastic& operator=(const Elastic&) = delete;
+
+  // Begins step() with gradients that are zero, and says which samples are this rank's. Nothing:
+  // all steps are trained and all ranks released, or error() says why not. In a world that changes
+  // it blocks, without a limit, for the next one.
+  std::optional<Share> Begin();
+
+  // After Begin(), once: runs backward from the sum of the losses of this rank's samples (one
+  // element, any device) and reduces the gradients of all ranks meanwhile. True: the parameters'
+  // gradients are means over the global batch; the optimizer's step and Applied() follow. False:
+  // the step did not happen, and the parameters are what they were or another rank's newer ones;
+  // call Begin() again. A loss or gradient that is not a finite number is an error.
+  bool BackwardAndReduce(const at::Tensor& loss_sum);
+
+  // After the optimizer's step. Leaves the world here when the job asks its ranks to, and blocks
+  // for the next one.
+  void Applied();
+
+  // How many steps are applied; the next one has this number.
+  int64_t step() const;
+  // Of the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
+  int rank() const;
+  int world_size() const;
+  // Mean over the global batch, of the newest step that was reduced.
+  double loss() const;
+
+  // Why training ended before its last step; empty otherwise. "while doing X: reason".
+  const std::string& error() const;
+  // Prints error(), where there is one, and returns the process's exit code: by it the launcher
+  // tells a rank that failed from one that lost a peer, and a mistake of the user's from a fault.
+  int Report() const;
+
+ private:
+  class Rank;
+  explicit Elastic(std::unique_ptr<Rank> rank);
+
+  std::unique_ptr<Rank> rank_;
+};
+
+}  // namespace ringmaster

@@ -1,0 +1,54 @@
+#include "worker/trainer/environment/rank_environment.h"
+
+#include <cstdlib>
+
+#include "common/base/log.h"
+#include "common/control/pod_contract.h"
+#include "worker/trainer/world_sources/agent/agent_membership.h"
+#include "worker/trainer/world_sources/static/static_membership.h"
+
+namespace ringmaster::trainer {
+
+std::string TextIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+
+int NumberIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+bool HasAgent() { return std::getenv(control::kEnvAgentSocket) != nullptr; }
+
+Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock) {
+  if (!HasAgent()) return MakeSingleMembership();
+  Result<std::unique_ptr<AgentMembership>> agent = AgentMembership::Connect(
+      TextIn(control::kEnvAgentSocket), NumberIn(control::kEnvSlot), clock);
+  if (!agent.ok()) return agent.error();
+  return std::unique_ptr<MembershipSource>(*std::move(agent));
+}
+
+std::shared_ptr<Position> MakePosition() {
+  auto position = std::make_shared<Position>();
+  const char* page = std::getenv(control::kEnvPositionPage);
+  if (page == nullptr) return position;
+  if (Result<void> opened = position->Open(page); !opened.ok()) {
+    LogWarn("Position reporting is off", {{"reason", opened.error().message}});
+  }
+  return position;
+}
+
+void NameJob(CheckpointPlace& place) {
+  if (!HasAgent()) return;
+  place.ns = TextIn(control::kEnvNamespace);
+  place.name = TextIn(control::kEnvJobName);
+  place.uid = TextIn(control::kEnvJobUid);
+}
+
+int ExitCodeOf(const Error& error, SessionEnd end) {
+  if (end == SessionEnd::kPeerLost) return control::kExitPeerLost;
+  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
+}
+
+}  // namespace ringmaster::trainer

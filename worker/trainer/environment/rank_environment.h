@@ -1,0 +1,40 @@
+#pragma once
+
+// What makes this process a rank of a job: the variables that the agent gives its ranks
+// (common/control/pod_contract.h), turned into what a session works with. ringmaster-train and the
+// library (worker/trainer/library) call it at their start. It decides nothing about training.
+
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "worker/trainer/checkpoint/other_checkpoints.h"
+#include "worker/trainer/elastic/membership_source.h"
+#include "worker/trainer/elastic/world_entry.h"
+#include "worker/trainer/telemetry/position.h"
+
+namespace ringmaster::trainer {
+
+// Of an environment variable; empty or 0 without it.
+std::string TextIn(const char* variable);
+int NumberIn(const char* variable);
+
+// Whether an agent started this process.
+bool HasAgent();
+
+// The worlds that the agent tells of; without an agent one world of this rank alone. `clock`
+// outlives the source. Errors as of AgentMembership::Connect().
+Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
+
+// Reports to the page that the agent reads. A rank that cannot report trains all the same; it is
+// only never judged to hang. One per process.
+std::shared_ptr<Position> MakePosition();
+
+// Fills in which job's checkpoints lie on the volume. Without an agent they belong to no job.
+void NameJob(CheckpointPlace& place);
+
+// With what a rank exits that `error` has ended, so that the launcher knows what to do about it.
+int ExitCodeOf(const Error& error, SessionEnd end);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,310 @@
+#include "include/ringmaster/elastic.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/control/pod_contract.h"
+#include "worker/trainer/checkpoint/state_keeper.h"
+#include "worker/trainer/comm/abandoned_connects.h"
+#include "worker/trainer/elastic_torch/buckets.h"
+#include "worker/trainer/elastic_torch/session.h"
+#include "worker/trainer/elastic_torch/tensor_state.h"
+#include "worker/trainer/environment/make_communicators.h"
+#include "worker/trainer/environment/rank_environment.h"
+#include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/numeric/fingerprint.h"
+#include "worker/trainer/telemetry/audit_log.h"
+
+namespace ringmaster {
+namespace {
+
+using control::RankPhase;
+using trainer::SessionEnd;
+
+Error Wrong(const std::string& text) { return {ErrorKind::kInvalid, text}; }
+
+Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std::string& name) {
+  if (!tensor.defined()) return Wrong(name + " is not defined");
+  if (tensor.scalar_type() != at::kFloat) return Wrong(name + " is not float32");
+  if (tensor.device() != device) return Wrong(name + " is not on " + device.str());
+  return {};
+}
+
+Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
+  const int ranks = trainer::NumberIn(control::kEnvMaxRanks);
+  if (parameters.empty()) return Wrong("there are no parameters");
+  if (options.steps < 1) return Wrong("steps is below 1");
+  if (options.global_batch < 1) return Wrong("global_batch is below 1");
+  if (options.global_batch < ranks) {
+    return Wrong("global_batch is below the " + std::to_string(ranks) +
+                 " ranks that this job may have (workers times slotsPerWorker), so some would have "
+                 "no sample; raise it, or lower maxReplicas or slotsPerWorker");
+  }
+  if (!parameters.front().defined()) return Wrong("parameter 0 is not defined");
+  const at::Device device = parameters.front().device();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string name = "parameter " + std::to_string(i);
+    if (auto fits = CheckTensor(parameters[i], device, name); !fits.ok()) return fits;
+    if (!parameters[i].requires_grad()) return Wrong(name + " requires no gradient");
+  }
+  for (std::size_t i = 0; i < options.state.size(); ++i) {
+    const std::string name = "state tensor " + std::to_string(i);
+    if (auto fits = CheckTensor(options.state[i], device, name); !fits.ok()) return fits;
+    if (!options.state[i].is_contiguous()) return Wrong(name + " is not contiguous");
+  }
+  return {};
+}
+
+// A line for each tensor: checkpoints of another model are refused by it.
+std::string ModelText(const std::vector<at::Tensor>& parameters,
+                      const std::vector<at::Tensor>& state) {
+  std::string lines;
+  const auto add = [&lines](const char* kind, const std::vector<at::Tensor>& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      lines += kind + std::to_string(i) + " float32 [";
+      for (int64_t axis = 0; axis < tensors[i].dim(); ++axis) {
+        lines += (axis == 0 ? "" : ",") + std::to_string(tensors[i].size(axis));
+      }
+      lines += "]\n";
+    }
+  };
+  add("parameter", parameters);
+  add("state", state);
+  return lines;
+}
+
+std::string ShapingText(const Elastic::Options& options) {
+  std::string lines = "global_batch=" + std::to_string(options.global_batch) +
+                      "\nsteps=" + std::to_string(options.steps) + "\n" + options.settings;
+  if (lines.back() != '\n') lines += '\n';
+  return lines;
+}
+
+// Null: the tensors are on the CPU.
+Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
+  if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
+  if (!device.is_cuda()) return Wrong("there is no way to reduce on " + device.str());
+  const Result<std::optional<int>> number =
+      trainer::ChooseGpu({.device = "cuda",
+                          .gpus = trainer::NumberIn(control::kEnvGpus),
+                          .local_rank = device.index(),
+                          .share = trainer::GpusAreShared(),
+                          .flag = "the parameters are on " + device.str()},
+                         trainer::FindGpus());
+  if (!number.ok()) return number.error();
+  return trainer::OpenGpu(number->value());
+}
+
+}  // namespace
+
+// What the session needs, in the order in which it is made, and what became of it.
+class [[gnu::visibility("hidden")]] Elastic::Rank {
+ public:
+  explicit Rank(Options options) : options_(std::move(options)) {}
+
+  Result<void> Join(const std::vector<at::Tensor>& parameters);
+  std::optional<Share> Begin();
+  bool BackwardAndReduce(const at::Tensor& loss_sum);
+  void Applied();
+  void Fail(const Error& error);
+
+  int64_t step() const { return session_ ? session_->applied_steps() : 0; }
+  int rank() const { return session_ ? session_->world().rank : 0; }
+  int world_size() const { return session_ ? session_->world().size : 1; }
+  double loss() const { return progress_.loss; }
+  const std::string& error() const { return error_; }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  Result<void> Compute(const at::Tensor& loss_sum);
+  Result<std::unique_ptr<trainer::StateKeeper>> OpenKeeper(std::string model, std::string shaping);
+
+  const Options options_;
+  const SystemClock clock_;
+  trainer::AbandonedConnects abandoned_connects_;
+  std::shared_ptr<trainer::Position> position_;
+  trainer::AuditLog audit_;
+  std::unique_ptr<trainer::Gpu> gpu_;
+  std::unique_ptr<trainer::MembershipSource> membership_;
+  std::unique_ptr<trainer::Buckets> buckets_;
+  std::unique_ptr<trainer::TensorState> state_;
+  std::unique_ptr<trainer::StateKeeper> keeper_;
+  std::unique_ptr<trainer::Session> session_;
+
+  Clock::Time begun_{};
+  std::chrono::nanoseconds waited_{0};  // for the other ranks' gradients, in this step
+  control::Progress progress_;
+  bool released_ = false;
+  std::string error_;
+  int exit_code_ = 0;
+};
+
+Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
+  position_ = trainer::MakePosition();
+  if (auto fits = Check(parameters, options_); !fits.ok()) return fits;
+  auto audit = trainer::AuditLog::Open(trainer::TextIn(trainer::kEnvAuditLog));
+  if (!audit.ok()) return audit.error();
+  audit_ = *std::move(audit);
+  auto gpu = GpuOf(parameters.front().device());
+  if (!gpu.ok()) return gpu.error();
+  gpu_ = *std::move(gpu);
+  auto membership = trainer::JoinJob(clock_);
+  if (!membership.ok()) return membership.error();
+  membership_ = *std::move(membership);
+
+  const std::string model = ModelText(parameters, options_.state);
+  const std::string shaping = ShapingText(options_);
+  trainer::Fingerprint fingerprint;
+  fingerprint.Add(model);
+  fingerprint.Add(shaping);
+  fingerprint.Add(RINGMASTER_VERSION);
+  trainer::GradientMemory memory;
+  if (gpu_) memory = [this](std::size_t bytes) { return gpu_->ReducedInPlace(bytes); };
+  buckets_ = std::make_unique<trainer::Buckets>(parameters, trainer::BucketOptions{}, memory);
+  std::vector<at::Tensor> state{buckets_->flat_parameters()};
+  for (const at::Tensor& tensor : options_.state) state.push_back(tensor.detach().view({-1}));
+  state_ = std::make_unique<trainer::TensorState>(std::move(state));
+  auto keeper = OpenKeeper(model, shaping);
+  if (!keeper.ok()) return keeper.error();
+  keeper_ = *std::move(keeper);
+  session_ = std::make_unique<trainer::Session>(
+      *membership_,
+      trainer::MakeCommunicators(gpu_.get(), abandoned_connects_, trainer::HostTransport::kAuto),
+      *buckets_, state_->view(), audit_, clock_,
+      trainer::SessionOptions{.global_batch = options_.global_batch,
+                              .timeout = options_.timeout,
+                              .fingerprint = fingerprint.value(),
+                              .position = position_,
+                              .checkpointer = keeper_.get(),
+                              .mirror = state_->mirror()});
+  return session_->Join();
+}
+
+Result<std::unique_ptr<trainer::StateKeeper>> Elastic::Rank::OpenKeeper(std::string model,
+                                                                        std::string shaping) {
+  trainer::KeeperOptions keep{
+      .checkpoints = {.volume = trainer::TextIn(control::kEnvCheckpointDir),
+                      .from_job = trainer::TextIn(control::kEnvRestoreJob),
+                      .from_path = trainer::TextIn(control::kEnvRestorePath)},
+      .snapshot_folder = trainer::TextIn(control::kEnvSnapshotDir),
+      .slot = trainer::NumberIn(control::kEnvSlot),
+      .identity = {.run = trainer::TextIn(control::kEnvJobUid),
+                   .model = std::move(model),
+                   .shaping = std::move(shaping)},
+      .mirror = state_->mirror()};
+  trainer::NameJob(keep.checkpoints);
+  const int every = trainer::NumberIn(control::kEnvCheckpointEvery);
+  const int kept = trainer::NumberIn(control::kEnvCheckpointKeep);
+  if (every > 0) keep.checkpoint_every = every;
+  if (kept > 0) keep.checkpoint_keep = kept;
+  return trainer::StateKeeper::Open(std::move(keep), state_->view(), *membership_, clock_);
+}
+
+std::optional<Elastic::Share> Elastic::Rank::Begin() {
+  if (!error_.empty() || released_) return std::nullopt;
+  // A world that breaks before all ranks are released is followed by another, whose ranks may have
+  // to repeat the last step.
+  while (step() >= options_.steps) {
+    progress_.step = step();
+    progress_.total_steps = options_.steps;
+    const trainer::Outcome<> finished = session_->Finish(progress_);
+    if (finished.failed()) Fail(finished.error());
+    released_ = finished.happened();
+    if (released_ || finished.failed()) return std::nullopt;
+  }
+  begun_ = clock_.Now();
+  position_->Enter(RankPhase::kCompute);
+  session_->Begin();
+  const trainer::Share share = session_->share();
+  return Share{share.begin, share.end};
+}
+
+// An error is LibTorch's.
+Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
+  try {
+    session_->SetLoss(loss_sum.detach());
+    loss_sum.backward();
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
+  }
+  return {};
+}
+
+bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
+  const Result<void> computed = Compute(loss_sum);
+  if (!computed.ok() && !session_->step_broken()) return Fail(computed.error()), false;
+  const trainer::Outcome<trainer::StepResult> reduced = session_->Reduce();
+  if (reduced.failed()) Fail(reduced.error());
+  if (!reduced.happened()) return false;
+  if (!reduced->finite) {
+    Fail(Wrong("step " + std::to_string(step() + 1) +
+               ": the loss or a gradient is not a finite number: training diverged; try a smaller "
+               "learning rate, or look at the data"));
+    return false;
+  }
+  waited_ = reduced->waited;
+  progress_.loss = reduced->loss;
+  return true;
+}
+
+void Elastic::Rank::Applied() {
+  const auto took = clock_.Now() - begun_;
+  const double seconds = std::chrono::duration<double>(took).count();
+  position_->Applied(step() + 1, took, took - waited_);
+  progress_.step = step() + 1;
+  progress_.total_steps = options_.steps;
+  progress_.samples_per_second = static_cast<double>(options_.global_batch) / seconds;
+  if (const Result<void> applied = session_->Applied(progress_); !applied.ok()) {
+    return Fail(applied.error());
+  }
+  position_->Enter(RankPhase::kEvaluate);  // the program's own time may be long
+}
+
+void Elastic::Rank::Fail(const Error& error) {
+  error_ = error.message;
+  exit_code_ = trainer::ExitCodeOf(error, session_ ? session_->end() : SessionEnd::kNone);
+}
+
+std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Options options) {
+  InitLog(program_invocation_short_name, "info", LogFormat::kText);
+  auto rank = std::make_unique<Rank>(std::move(options));
+  try {
+    if (const Result<void> joined = rank->Join(parameters); !joined.ok()) {
+      rank->Fail(joined.error());
+    }
+  } catch (const std::exception& error) {  // LibTorch's
+    rank->Fail({ErrorKind::kInternal, std::string("while starting: ") + error.what()});
+  }
+  return std::unique_ptr<Elastic>(new Elastic(std::move(rank)));
+}
+
+Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
+Elastic::~Elastic() = default;
+
+std::optional<Elastic::Share> Elastic::Begin() { return rank_->Begin(); }
+bool Elastic::BackwardAndReduce(const at::Tensor& loss_sum) {
+  return rank_->BackwardAndReduce(loss_sum);
+}
+void Elastic::Applied() { rank_->Applied(); }
+
+int64_t Elastic::step() const { return rank_->step(); }
+int Elastic::rank() const { return rank_->rank(); }
+int Elastic::world_size() const { return rank_->world_size(); }
+double Elastic::loss() const { return rank_->loss(); }
+const std::string& Elastic::error() const { return rank_->error(); }
+
+int Elastic::Report() const {
+  if (!error().empty()) {
+    std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, error().c_str());
+  }
+  return rank_->exit_code();
+}
+
+}  // namespace ringmaster
