@@ -53,6 +53,31 @@ TEST_F(DirectSlotsTest, ItsExitIsPassedOnWithPodAndRank) {
   EXPECT_EQ(exits[0].exit.pod, "worker-0");
 }
 
+TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
+  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist
+  for (const AttachId attach : {8, 9, 10}) slots.OnAttachExit(attach, {Code(4)});
+  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_TRUE(slots.AnyRankRunning());
+
+  for (const int code : {3, 4}) slots.OnAttachExit(7, {Code(code)});
+
+  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Told<RankExited>()[0].exit.exit_code, 3);
+  EXPECT_FALSE(slots.AnyRankRunning());
+}
+
+TEST_F(DirectSlotsTest, NoProgramRunsBeforeItsWorld) {
+  DirectSlots fresh{TestSlotsOptions(1, false), &actions};
+  fresh.OnAttach(8, TestAttach(0, 0, true));
+  EXPECT_FALSE(fresh.AnyRankRunning());
+  fresh.OnAttachExit(8, {Code(4)});
+  fresh.OnStopEpoch({{1, 1}, 500});
+
+  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_THAT(actions.stopped_attaches, IsEmpty());
+}
+
 TEST_F(DirectSlotsTest, ALackOfMemoryIsReportedAlsoWhereItTookTheAttach) {
   actions.out_of_memory = control::OutOfMemory{100, 99};
 
@@ -77,6 +102,49 @@ TEST_F(DirectSlotsTest, StopGoesToTheAttach) {
   slots.OnStopEpoch({{1, 1}, 500});
 
   EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
+}
+
+TEST_F(DirectSlotsTest, StopIsOfTheEpochsUpToTheOneThatItNames) {
+  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnStopEpoch({{1, 0}, 500});
+  EXPECT_THAT(actions.stopped_attaches, IsEmpty());
+
+  slots.OnStopEpoch({{1, 2}, 500});
+
+  EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
+}
+
+TEST_F(DirectSlotsTest, TheSameEpochAgainIsNoOtherRun) {
+  slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
+  slots.OnStartEpoch(TestStart({1, 0}, 1, {""}));
+
+  EXPECT_EQ(FakeSlotActions::Of<AttachGo>(actions.to_attach[7]).size(), 1U);
+}
+
+TEST_F(DirectSlotsTest, AWorldThatIsNotItsOwnStartsNothing) {
+  slots.OnAttach(8, TestAttach(2, 0, true));
+  slots.OnStartEpoch(TestStart({1, 2}, 2, {}));
+
+  EXPECT_THAT(FakeSlotActions::Of<AttachGo>(actions.to_attach[8]), IsEmpty());
+}
+
+TEST_F(DirectSlotsTest, NothingStartsOnceTheAgentEnds) {
+  slots.OnAttachExit(7, {Code(0)});
+  slots.End(std::chrono::milliseconds(10));
+  EXPECT_THAT(actions.stopped_attaches, IsEmpty()) << "it has ended";
+  slots.OnAttach(8, TestAttach(2, 0, true));
+  slots.OnStartEpoch(TestStart({1, 2}, 2, {""}));
+
+  EXPECT_THAT(FakeSlotActions::Of<AttachGo>(actions.to_attach[8]), IsEmpty());
+}
+
+TEST_F(DirectSlotsTest, ALateGoodbyeOfAnOldAttachEndsNothing) {
+  slots.OnAttach(8, TestAttach(2, 0, true));
+  slots.OnStartEpoch(TestStart({1, 2}, 2, {""}));
+  slots.OnAttachGone(7);
+
+  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_TRUE(slots.AnyRankRunning());
 }
 
 TEST_F(DirectSlotsTest, AnotherEpochIsAnotherRunOfAnotherAttach) {

@@ -32,11 +32,12 @@ TEST(StartGate, SaysWhatIsWrongWithTheSet) {
     const char* what;
     std::vector<Attach> attaches;
     Kind kind;
+    int world_size = 0;
   };
   const Case cases[] = {
       {"twice", {{{"a", 0}, 0, 2}, {{"a", 0}, 1, 2}}, Kind::kAttachedTwice},
       {"elsewhere", {{{"a", 0}, 0, 2}, {{"a", 1}, 1, 2}}, Kind::kNotExpected},
-      {"another world", {{{"a", 0}, 0, 1}}, Kind::kOtherWorldSize},
+      {"another world", {{{"a", 0}, 0, 1}}, Kind::kOtherWorldSize, 1},
       {"the same rank", {{{"a", 0}, 0, 2}, {{"b", 0}, 0, 2}}, Kind::kSameRank},
       {"twice after it was whole",
        {{{"a", 0}, 0, 2}, {{"b", 0}, 1, 2}, {{"b", 0}, 0, 2}},
@@ -50,6 +51,7 @@ TEST(StartGate, SaysWhatIsWrongWithTheSet) {
     }
     ASSERT_TRUE(gate.fault()) << c.what;
     EXPECT_EQ(gate.fault()->kind, c.kind) << c.what;
+    EXPECT_EQ(gate.fault()->world_size, c.world_size) << c.what;
     EXPECT_FALSE(gate.Complete()) << c.what;
   }
 }

@@ -61,6 +61,7 @@ TEST_F(StartupTest, WhenAllHaveAttachedMpirunMayEnd) {
   startup_.MpirunExited(kBegun, {1, 0, "", {}});
 
   EXPECT_EQ(ReasonAt(kBegun + 1h), "");
+  EXPECT_EQ(startup_.mpirun_exited_at(), kBegun);
 }
 
 TEST_F(StartupTest, AnotherSetOfProcessesFailsOnceMoreIsKnownOfIt) {
@@ -69,6 +70,54 @@ TEST_F(StartupTest, AnotherSetOfProcessesFailsOnceMoreIsKnownOfIt) {
 
   EXPECT_EQ(ReasonAt(kBegun + 299ms), "");
   EXPECT_EQ(ReasonAt(kBegun + 300ms), control::kReasonWorldMismatch);
+}
+
+TEST_F(StartupTest, SaysWhatIsWrongWithTheSetOfProcesses) {
+  struct {
+    std::vector<std::pair<std::string, control::SlotAttached>> attached;
+    const char* says;
+  } const cases[] = {
+      {{{"a", {5, 0, 0, 2}}, {"a", {5, 0, 1, 2}}},
+       "two processes attached to a; expected 2 (a, b), attached 1 (a)"},
+      {{{"c", {5, 0, 0, 2}}},
+       "a process attached to c, which is not in this world; expected 2 (a, b), attached 1 (c)"},
+      {{{"a", {5, 0, 0, 3}}}, "mpirun's world has 3 ranks; expected 2 (a, b), attached 1 (a)"},
+      {{{"a", {5, 0, 0, 2}}, {"b", {5, 0, 0, 2}}},
+       "two processes have the same rank of mpirun; expected 2 (a, b), attached 2 (a, b)"},
+  };
+  for (const auto& c : cases) {
+    startup_.Begin(kBegun, 5, {{"a", 0}, {"b", 0}});
+    for (const auto& [pod_uid, attached] : c.attached) startup_.Attach(kBegun, pod_uid, attached);
+
+    const auto failure = Judge(kBegun + 300ms).failure;
+
+    ASSERT_TRUE(failure) << c.says;
+    EXPECT_EQ(failure->reason, control::kReasonWorldMismatch);
+    EXPECT_EQ(failure->message, c.says);
+  }
+}
+
+TEST_F(StartupTest, NamesAsManyProcessesAsFitAFewLines) {
+  for (const std::size_t bytes : {std::size_t{600}, std::size_t{601}}) {  // of the first two names
+    const std::string names[] = {std::string(300, 'a'), std::string(bytes - 302, 'b'), "c"};
+    members_.clear();
+    std::set<Startup::Slot> expected;
+    for (const std::string& name : names) {
+      members_.push_back({name, "", "", "", 0, "", 0});
+      expected.insert({name, 0});
+    }
+    startup_.Begin(kBegun, 5, expected);
+    for (int i = 0; i < 3; ++i) {
+      startup_.Attach(kBegun, names[i], {5, 0, i == 0 ? 0 : 1, 3});
+    }
+
+    const std::string said = Judge(kBegun + 300ms).failure.value().message;
+
+    const std::string named =
+        " 3 (" + names[0] + ", " + names[1] + (bytes == 600 ? ", c)" : ", ...)");
+    EXPECT_NE(said.find("expected" + named), std::string::npos) << said;
+    EXPECT_NE(said.find("attached" + named), std::string::npos) << said;
+  }
 }
 
 TEST_F(StartupTest, MpirunIsTriedAgainOnceAllMembersHaveBeenHeardAfterItsEnd) {

@@ -25,5 +25,70 @@ TEST(TakeoverReports, TakesTheHighestEpochReported) {
   EXPECT_TRUE(takeover.StartedEverywhere());
 }
 
+TEST(TakeoverReports, HalfOfThePodsAreNotMost) {
+  Takeover takeover;
+  const std::vector<control::Member> members = {Reported("a"), Reported("b"), Reported("c"),
+                                                Reported("d")};
+  takeover.Report("a", {{1, 4}, members, {"1"}});
+  takeover.Report("b", {{1, 4}, {}, {"1"}});
+  takeover.Report("stranger", {{1, 4}, {}, {"1"}});
+  EXPECT_FALSE(takeover.HeardFromMost());
+
+  takeover.Report("c", {{1, 4}, {}, {"1"}});
+
+  EXPECT_TRUE(takeover.HeardFromMost());
+}
+
+TEST(TakeoverReports, WhoKnowsTheNewestWorldIsAskedForItsMembersInTurn) {
+  constexpr Clock::Time kNow{std::chrono::hours(1)};
+  constexpr std::chrono::milliseconds kAgain{1000};
+  Takeover takeover;
+  takeover.Report("a", {{1, 4}, {}, {"1"}});
+  takeover.Report("b", {{1, 4}, {}, {"1"}});
+  takeover.Report("old", {{1, 3}, {}, {"1"}});
+  const Takeover::Connections connections = {{5, "a"}, {6, "b"}, {7, "old"}};
+  EXPECT_TRUE(takeover.AwaitsMembers({1, 3}, connections));
+  EXPECT_FALSE(takeover.AwaitsMembers({1, 4}, connections)) << "that world is known";
+  EXPECT_FALSE(takeover.AwaitsMembers({1, 3}, {{7, "old"}})) << "nobody can be asked";
+
+  EXPECT_EQ(takeover.AskNow(kNow, connections, kAgain), 5);
+  EXPECT_EQ(takeover.AskNow(kNow + kAgain - kAgain / 10, connections, kAgain), std::nullopt);
+  EXPECT_EQ(takeover.AskNow(kNow + kAgain, connections, kAgain), 6);
+  EXPECT_EQ(takeover.AskNow(kNow + 2 * kAgain, connections, kAgain), 5);
+  EXPECT_EQ(takeover.AskNow(kNow + 2 * kAgain, {{6, "b"}}, kAgain), 6) << "that one has gone";
+  takeover.Report("a", {{1, 4}, {Reported("a")}, {"1"}});
+  EXPECT_FALSE(takeover.AwaitsMembers({1, 3}, connections)) << "they are known";
+}
+
+TEST(TakeoverReports, OfWhatIsSaidTooEarlyTheNewestOfEachKindIsKept) {
+  Takeover takeover;
+  takeover.Keep("a", 0, control::RankDone{{1, 4}, 0});
+  takeover.Keep("a", 0, control::RankDone{{1, 5}, 0});
+  takeover.Keep("a", 1, control::RankDone{{1, 4}, 1});
+  takeover.Keep("a", 0, control::RankAtBoundary{{1, 4}, 0, 7});
+
+  const Takeover::EarlyMessages early = takeover.TakeEarly();
+
+  ASSERT_EQ(early.size(), 3U);
+  const auto done = early.find({"a", 0, control::Message(control::RankDone{}).index()});
+  ASSERT_NE(done, early.end());
+  EXPECT_EQ(std::get<control::RankDone>(done->second).epoch, (control::Epoch{1, 5}));
+  EXPECT_TRUE(takeover.TakeEarly().empty());
+}
+
+TEST(TakeoverReports, WhatIsSaidTooEarlyIsBounded) {
+  constexpr int kMost = 4 * control::kMaxRanks;
+  Takeover takeover;
+  for (int rank = 0; rank <= kMost; ++rank) {
+    takeover.Keep("a", rank, control::RankDone{{1, 4}, rank});
+  }
+  takeover.Keep("a", 0, control::RankDone{{1, 5}, 0});  // known, so there is room for it
+
+  const Takeover::EarlyMessages early = takeover.TakeEarly();
+
+  EXPECT_EQ(static_cast<int>(early.size()), kMost);
+  EXPECT_EQ(std::get<control::RankDone>(early.begin()->second).epoch, (control::Epoch{1, 5}));
+}
+
 }  // namespace
 }  // namespace ringmaster::launcher
