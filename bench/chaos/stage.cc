@@ -182,7 +182,7 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
   // An agent starts a killed rank again by itself, and a hanging one after its end.
   if (fault.kind == FaultKind::kKillRank || fault.kind == FaultKind::kHangRank) return outcome;
 
-  // A fenced Pod comes back before its place is taken: nobody may let it in.
+  // A fenced Pod returns before it is replaced: no launcher may admit it.
   if (fault.kind == FaultKind::kStop) SignalWorker(fault.worker, SIGCONT);
   if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutIn) {
     job_.hosts().SetCut(1 + fault.worker, false);

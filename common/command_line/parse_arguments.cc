@@ -23,7 +23,7 @@ std::vector<std::string> Separated(const CLI::App& command, const std::string& a
   const std::string name = argument.substr(0, argument.size() - 1);
   const CLI::Option* const option = command.get_option_no_throw(name);
   if (option == nullptr || option->get_items_expected_max() == 0) return {argument};
-  if (!TakesText(*option)) throw CLI::ValidationError(name, "there is no value after the =");
+  if (!TakesText(*option)) throw CLI::ValidationError(name, "expected a value after '='");
   return {name, ""};
 }
 

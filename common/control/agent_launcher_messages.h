@@ -67,9 +67,9 @@ struct EpochAccepted {
   Epoch epoch;
 };
 
-// After every Welcome, where ranks of our own trainer are in a world: the newest one they were
-// started in, and who of this worker's members still runs. A launcher that was started anew learns
-// from these what it has to take over, and asks one of them for the members (TellWorld).
+// Sent after every Welcome where ranks in place are in a world: the newest one they were started
+// in, and which of this worker's members still run. A new launcher learns from these reports what
+// to take over, and asks one of their senders for the members (TellWorld).
 struct WorldReport {
   Epoch epoch;
   std::vector<Member> members;       // of all ranks, as it was told them; empty unless asked for
@@ -141,9 +141,9 @@ struct PrepareEpoch {
   Epoch epoch;
 };
 
-// Members shall leave this epoch together after the next step that all of them complete, with
-// RankAtBoundary. `leaving`: this Pod's will not be in the next one, and hand over before what only
-// they hold.
+// Tells members to leave this epoch together after the next step that all of them complete; they
+// answer RankAtBoundary. `leaving`: this Pod's ranks will not be in the next epoch, and first hand
+// over the state that only they hold.
 struct SwitchEpoch {
   Epoch epoch;
   bool leaving = false;

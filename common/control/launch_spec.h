@@ -23,8 +23,8 @@ struct LaunchSpec {
   std::vector<std::string> mpi_env;  // names of variables that mpirun hands on (-x), beyond our own
   std::string network_interface;     // empty: found by routing towards the launcher
   int ssh_port = 0;                  // 0: any free one
-  // What the operator decided (TrainingJobSpec::InPlace); an older one leaves it to the program's
-  // name.
+  // Set by the operator (TrainingJobSpec::InPlace). Unset by older operators: the program's name
+  // decides.
   std::optional<bool> in_place{};
 
   // True: the agent owns the ranks, which speak the rank protocol and go on when the world changes.

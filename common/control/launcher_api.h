@@ -94,8 +94,8 @@ struct WorkerReport {
   std::vector<PreflightFault> faults;
 };
 
-// The newest time that training went on without members that it had before, or that a program which
-// is not our trainer was started anew because its world changed.
+// The last time that training continued without members that it had before, or that a program in
+// mode Restart was restarted because its world changed.
 struct Recovery {
   Epoch epoch;        // the one that went on
   std::string cause;  // "RankKilled", "AgentLost", "Silence", "RankExited", "Left", ...

@@ -94,9 +94,9 @@ struct CheckpointDone {
   int64_t bytes = 0;  // held by all complete ones that are kept
 };
 
-// Sent by rank 0 of a world that nobody had trained for: what the world begins with (the beginning
-// has a message if people should know), and the job's own checkpoint that it resumes from, if any.
-// Sent again after every Welcome while the process runs.
+// Sent by rank 0 of the first world to train: what training starts from (with a message if users
+// should know), and the job's own checkpoint that it resumes from, if any. Sent again after every
+// Welcome while the process runs.
 struct RankBegan {
   Epoch epoch;
   int rank = 0;

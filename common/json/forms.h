@@ -31,6 +31,11 @@ class AsWord {
   Json Write(E value) const {
     return names_[static_cast<std::size_t>(value)];
   }
+  // REQUIRES: there is a value; Sparse leaves out a field without one.
+  template <typename E>
+  Json Write(const std::optional<E>& value) const {
+    return Write(*value);
+  }
   template <typename E>
   std::string Read(const Json& json, E& value) const {
     if (!json.is_string()) return "expected text";
@@ -47,6 +52,10 @@ class AsWord {
       value = unknown_;
       return {};
     }
+  }
+  template <typename E>
+  std::string Read(const Json& json, std::optional<E>& value) const {
+    return Read(json, value.emplace());
   }
 
  private:

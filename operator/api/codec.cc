@@ -38,15 +38,6 @@ struct AsMessage {
   }
 };
 
-struct AsElasticityMode {
-  json Write(std::optional<ElasticityMode> mode) const {
-    return AsWord(kElasticityModes).Write(*mode);
-  }
-  std::string Read(const json& value, std::optional<ElasticityMode>& mode) const {
-    return AsWord(kElasticityModes).Read(value, mode.emplace());
-  }
-};
-
 // An object that is kept as text, without a JSON tree.
 struct AsObject {
   json Write(const std::string& text) const {
@@ -117,7 +108,8 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Optional("command", v.command);
   a.Sparse("slotsPerWorker", v.slots_per_worker);
   a.Inside(
-      "elasticity", [&v](auto& b) { b.Sparse("mode", v.elasticity_mode, {}, AsElasticityMode()); },
+      "elasticity",
+      [&v](auto& b) { b.Sparse("mode", v.elasticity_mode, {}, AsWord(kElasticityModes)); },
       /*even_if_empty=*/false);
   a.Optional("worker", v.worker);
   a.Inside("launcher",

@@ -81,15 +81,16 @@ inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
 // What a changed world does to a job's ranks.
 enum class ElasticityMode {
-  kInPlace,  // those that are left go on in their processes: they speak the rank protocol
-  kRestart   // mpirun starts all of them anew
+  kInPlace,  // the remaining ranks keep running: they speak the rank protocol
+  kRestart   // mpirun restarts all of them
 };
 
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
   std::optional<int> slots_per_worker;  // unset: the worker's nvidia.com/gpu limit, else 1
-  std::optional<ElasticityMode> elasticity_mode;  // unset: InPlace() goes by the program's name
+  std::optional<ElasticityMode>
+      elasticity_mode;  // unset: the program's name decides, see InPlace()
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};
@@ -188,8 +189,8 @@ struct Straggler {
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 
-// The newest time that training went on after it had lost workers, or that a program which is not
-// our trainer was started anew because its world changed.
+// The last time that training continued after losing workers, or that a program in mode Restart was
+// restarted because its world changed.
 struct Recovery {
   int64_t epoch = 0;  // that went on
   std::string cause{};

@@ -30,7 +30,7 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
 
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now) {
-  // Other programs cannot hand anything over: their world begins anew anyway.
+  // In mode Restart ranks hand nothing over: all of them are restarted anyway.
   if (!job.spec.InPlace()) return Leave::kGo;
   const control::LauncherStatus* answer = reports.answer();
   const bool had_world = job.status.epoch > 0;

@@ -36,8 +36,8 @@ bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatu
 
 api::Recovery RecoveryOf(const control::Recovery& recovery);
 
-// A step was done beyond those that training began with. Of a program other than our own trainer,
-// which reports no steps: its ranks run.
+// Whether a step was done beyond those that training began with. In mode Restart, where a program
+// reports no steps: whether its ranks run.
 bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
                 bool running);
 

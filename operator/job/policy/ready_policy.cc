@@ -109,8 +109,8 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
-// How often the job has crashed without a further step; empty if that does not hold it up. A
-// program other than our own trainer reports no steps: if it runs, it counts as going on.
+// How often the job has crashed without a further step; empty if that does not hold it up. In mode
+// Restart a program reports no steps: if it runs, it counts as going on.
 std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
                         const api::TrainingJobStatus& status) {
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;

@@ -39,6 +39,15 @@ std::shared_ptr<Position> MakePosition() {
   return position;
 }
 
+Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks) {
+  if (global_batch >= ranks) return {};
+  return Error{ErrorKind::kInvalid,
+               name + "=" + std::to_string(global_batch) + " is less than the " +
+                   std::to_string(ranks) +
+                   " ranks that this job may have (workers times slotsPerWorker), so some would "
+                   "have no sample; raise it, or lower maxReplicas or slotsPerWorker"};
+}
+
 void NameJob(CheckpointPlace& place) {
   if (!HasAgent()) return;
   place.ns = TextIn(control::kEnvNamespace);

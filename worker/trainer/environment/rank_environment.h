@@ -4,6 +4,7 @@
 // (common/control/pod_contract.h), turned into what a session works with. ringmaster-train and the
 // library (worker/trainer/library) call it at their start. It decides nothing about training.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,10 @@ Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 // Reports to the page that the agent reads. A rank that cannot report trains all the same; it is
 // only never judged to hang. One per process.
 std::shared_ptr<Position> MakePosition();
+
+// kInvalid: the job may grow to `ranks` ranks, so many that some would have no sample of a step.
+// `name`: of the global batch, as the user wrote it.
+Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
 // Fills in which job's checkpoints lie on the volume. Without an agent they belong to no job.
 void NameJob(CheckpointPlace& place);

@@ -38,15 +38,12 @@ Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std:
 }
 
 Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
-  const int ranks = trainer::NumberIn(control::kEnvMaxRanks);
   if (parameters.empty()) return Wrong("there are no parameters");
   if (options.steps < 1) return Wrong("steps is below 1");
   if (options.global_batch < 1) return Wrong("global_batch is below 1");
-  if (options.global_batch < ranks) {
-    return Wrong("global_batch is below the " + std::to_string(ranks) +
-                 " ranks that this job may have (workers times slotsPerWorker), so some would have "
-                 "no sample; raise it, or lower maxReplicas or slotsPerWorker");
-  }
+  const int ranks = trainer::NumberIn(control::kEnvMaxRanks);
+  auto enough = trainer::CheckGlobalBatch("global_batch", options.global_batch, ranks);
+  if (!enough.ok()) return enough;
   if (!parameters.front().defined()) return Wrong("parameter 0 is not defined");
   const at::Device device = parameters.front().device();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -107,7 +104,9 @@ Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
 // What the session needs, in the order in which it is made, and what became of it.
 class [[gnu::visibility("hidden")]] Elastic::Rank {
  public:
-  explicit Rank(Options options) : options_(std::move(options)) {}
+  explicit Rank(Options options) : options_(std::move(options)) {
+    progress_.total_steps = options_.steps;
+  }
 
   Result<void> Join(const std::vector<at::Tensor>& parameters);
   std::optional<Share> Begin();
@@ -213,7 +212,6 @@ std::optional<Elastic::Share> Elastic::Rank::Begin() {
   // to repeat the last step.
   while (step() >= options_.steps) {
     progress_.step = step();
-    progress_.total_steps = options_.steps;
     const trainer::Outcome<> finished = session_->Finish(progress_);
     if (finished.failed()) Fail(finished.error());
     released_ = finished.happened();
@@ -259,7 +257,6 @@ void Elastic::Rank::Applied() {
   const double seconds = std::chrono::duration<double>(took).count();
   position_->Applied(step() + 1, took, took - waited_);
   progress_.step = step() + 1;
-  progress_.total_steps = options_.steps;
   progress_.samples_per_second = static_cast<double>(options_.global_batch) / seconds;
   if (const Result<void> applied = session_->Applied(progress_); !applied.ok()) {
     return Fail(applied.error());

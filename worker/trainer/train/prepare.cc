@@ -22,18 +22,7 @@ int MostRanks(const TrainOptions& options) {
   return most > 0 ? most : options.world_size;
 }
 
-// A job must not grow to ranks that have no sample of a step.
-Result<void> CheckGlobalBatch(const TrainOptions& options) {
-  const int ranks = MostRanks(options);
-  if (options.global_batch >= ranks) return {};
-  return Error{ErrorKind::kInvalid,
-               "--global-batch=" + std::to_string(options.global_batch) + " is less than the " +
-                   std::to_string(ranks) +
-                   " ranks that this job may have (workers times slotsPerWorker), so some would "
-                   "have no sample; raise it, or lower maxReplicas or slotsPerWorker"};
-}
-
-// Nor to ranks that have no row of the sharded state.
+// A job must not grow to ranks that have no row of the sharded state.
 Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
   const int ranks = MostRanks(options);
   if (workload.sharded() == nullptr || workload.sharded()->all_rows() >= ranks) return {};
@@ -66,7 +55,10 @@ BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {
 }  // namespace
 
 Result<Prepared> Prepare(const TrainOptions& options) {
-  if (auto enough = CheckGlobalBatch(options); !enough.ok()) return enough.error();
+  if (auto enough = CheckGlobalBatch("--global-batch", options.global_batch, MostRanks(options));
+      !enough.ok()) {
+    return enough.error();
+  }
   Result<std::unique_ptr<Gpu>> gpu = FindGpu(options);
   if (!gpu.ok()) return gpu.error();
   at::set_num_threads(std::max(1, options.threads));

@@ -73,12 +73,15 @@ std::optional<std::string> AgentChannel::WhyOverLocked(control::Epoch epoch) con
   return {};
 }
 
-Result<control::RankEpoch> AgentChannel::AwaitEpoch(control::Epoch after) {
+Result<control::RankEpoch> AgentChannel::AwaitEpoch(control::Epoch after,
+                                                    const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { Wake(); });
   MutexLock lock(mutex_);
-  const auto ready = [&]() RINGMASTER_REQUIRES(mutex_) {
-    return newest_ && after < newest_->epoch && !(newest_->epoch < below_);
-  };
-  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return lost_ || ready(); });
+  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
+    return stop.stop_requested() || lost_ ||
+           (newest_ && after < newest_->epoch && !(newest_->epoch < below_));
+  });
+  if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "asked to stop"};
   if (lost_) return *lost_;
   return *newest_;
 }
@@ -121,19 +124,6 @@ Result<std::vector<std::string>> AgentChannel::Ask(control::StoreGet request, De
                                            std::to_string(request.keys.size()) + " keys"};
   }
   return *values;
-}
-
-Result<control::RankEpoch> AgentChannel::AwaitPresent(control::Epoch after,
-                                                      const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [this] { Wake(); });
-  MutexLock lock(mutex_);
-  changed_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
-    return stop.stop_requested() || lost_ ||
-           (newest_ && after < newest_->epoch && !(newest_->epoch < below_));
-  });
-  if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "asked to stop"};
-  if (lost_) return *lost_;
-  return *newest_;
 }
 
 Result<bool> AgentChannel::AwaitGrant(const control::CheckpointWritten& written,

@@ -56,12 +56,11 @@ class AgentChannel {
     return std::exchange(take_checkpoint_, std::nullopt) == epoch;
   }
 
-  Result<control::RankEpoch> AwaitEpoch(control::Epoch after);
+  // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
+  Result<control::RankEpoch> AwaitEpoch(control::Epoch after, const std::stop_token& stop = {});
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
   Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
-  // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
-  Result<control::RankEpoch> AwaitPresent(control::Epoch after, const std::stop_token& stop);
   // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
   Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);
 

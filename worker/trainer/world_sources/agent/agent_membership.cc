@@ -170,7 +170,7 @@ Result<bool> AgentMembership::Finish(const World& world, const control::Progress
 Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) {
   control::Epoch asked;
   for (;;) {
-    const Result<control::RankEpoch> world = channel_->AwaitPresent(asked, stop);
+    const Result<control::RankEpoch> world = channel_->AwaitEpoch(asked, stop);
     if (!world.ok()) return world.error();
     asked = world->epoch;
     const control::CheckpointWritten written{.epoch = world->epoch,
