@@ -50,7 +50,7 @@ inline constexpr char kKeyringName[] = "ringmaster-keyring";
 
 // Condition types.
 inline constexpr char kCreated[] = "Created";
-inline constexpr char kReady[] = "Ready";
+inline constexpr char kWorkersReady[] = "WorkersReady";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kResizing[] = "Resizing";
 inline constexpr char kProtected[] = "Protected";  // only once something could not be kept

@@ -157,7 +157,7 @@ forged=$(as_user get trainingjob forged -o json | jq "{apiVersion: \"apps/v1\", 
   metadata: {name: \"forged-run-\(.metadata.uid[0:8])\", ownerReferences: [{apiVersion, kind, name: .metadata.name, uid: .metadata.uid, controller: true}]}}")
 kubectl -n "$namespace" create -f - <<<"$forged" >/dev/null
 as_user patch trainingjob forged --type=merge -p '{"spec":{"runPolicy":{"suspend":false}}}' >/dev/null
-is_refused() { condition forged Ready message | grep 'spec.worker.template.spec.hostPID' >/dev/null; }
+is_refused() { condition forged WorkersReady message | grep 'spec.worker.template.spec.hostPID' >/dev/null; }
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
 

@@ -249,7 +249,7 @@ TEST_F(ElasticTest, ManySilentNodesChangeNothingAndAreSaid) {
     for (control::WorkerReport& worker : status.workers) worker.ready = false;
   });
 
-  WaitCondition("digits", "Ready", "False", "NodesUnreachable");
+  WaitCondition("digits", "WorkersReady", "False", "NodesUnreachable");
   EXPECT_EQ(Names("pods"), before);
 }
 

@@ -92,7 +92,7 @@ TEST_F(LifecycleTest, TellsItsStateInStatusConditionsAndColumns) {
   EXPECT_EQ(TextAt(job, "/status/launcherTerm"), "1");
   EXPECT_EQ(TextAt(job, "/status/observedGeneration"), TextAt(job, "/metadata/generation"));
   EXPECT_EQ(TextAt(Condition("digits", "Created"), "/status"), "True");
-  EXPECT_EQ(TextAt(Condition("digits", "Ready"), "/status"), "True");
+  EXPECT_EQ(TextAt(Condition("digits", "WorkersReady"), "/status"), "True");
   for (const json& condition : At(job, "/status/conditions")) {
     EXPECT_NE(TextAt(condition, "/reason"), "") << condition;
     EXPECT_NE(TextAt(condition, "/lastTransitionTime"), "") << condition;

@@ -357,12 +357,12 @@ TEST_F(NamespacePolicyTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
 
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 4}}}}}}).ok());
-  WaitCondition("digits", "Ready", "False", "NamespacePolicy");
+  WaitCondition("digits", "WorkersReady", "False", "NamespacePolicy");
   EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
   EXPECT_EQ(Names("pods").size(), 3U);
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
-  WaitCondition("digits", "Ready", "True");
+  WaitCondition("digits", "WorkersReady", "True");
 }
 
 TEST_F(RefusalTest, AJobsNetworkPoliciesAreThoseTheServerTakes) {
@@ -472,9 +472,9 @@ TEST_F(RefusalTest, WhatKeepsAPodFromStartingIsNamedFromItsOwnEvents) {
                    "MountVolume.SetUp failed for volume \"d\" : configmap \"data\" not found")
                   .ok());
 
-  WaitCondition("digits", "Ready", "False", "PodNotStarting");
+  WaitCondition("digits", "WorkersReady", "False", "PodNotStarting");
   EXPECT_THAT(
-      TextAt(Condition("digits", "Ready"), "/message"),
+      TextAt(Condition("digits", "WorkersReady"), "/message"),
       HasSubstr("digits-worker-0 on node n1 does not start: FailedMount: "
                 "MountVolume.SetUp failed for volume \"d\" : configmap \"data\" not found"));
   const auto questions = [&] {
@@ -523,9 +523,9 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
                   .ok());
   StartKubelet();
   CreateJob("digits", 2);
-  WaitCondition("digits", "Ready", "False", "QuotaExceeded");
+  WaitCondition("digits", "WorkersReady", "False", "QuotaExceeded");
   EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
-  EXPECT_THAT(TextAt(Condition("digits", "Ready"), "/message"), HasSubstr("exceeded quota"));
+  EXPECT_THAT(TextAt(Condition("digits", "WorkersReady"), "/message"), HasSubstr("exceeded quota"));
   ASSERT_TRUE(
       admin()
           .MergePatch(Path("resourcequotas", "pods"), {{"spec", {{"hard", {{"pods", "9"}}}}}})

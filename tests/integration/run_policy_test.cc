@@ -210,7 +210,7 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
             {"reason", "Unschedulable"},
             {"message", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}}}}}}});
   ASSERT_TRUE(said.ok()) << said.Text();
-  WaitCondition("digits", "Ready", "False", "Unschedulable");
+  WaitCondition("digits", "WorkersReady", "False", "Unschedulable");
 
   Change("digits", {{"startTimeoutSeconds", 1}});
 

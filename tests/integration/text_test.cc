@@ -371,7 +371,7 @@ TEST_F(TextTest, AJobThatRanAndWasSuspendedGetsNoPodOfWhatIsRefusedAndIsNotEnded
   for (const auto& [verb, text] : kVerbs) Change(text, verb, Evil(kItems[1]), false);
 
   WaitFor("all to say why", [&] {
-    const auto ready = Conditions("Ready");
+    const auto ready = Conditions("WorkersReady");
     return std::all_of(jobs.begin(), jobs.end(), [&](const std::string& job) {
       return TextAt(ready.at(job), "/message").find("template.spec.hostPID") != std::string::npos;
     });
@@ -474,11 +474,12 @@ TEST_F(TextTest, AForgedPinIsJudgedAndStandsInNobodyElsesWay) {
   CreateJob("other", 1);
 
   WaitFor("the forged text to be refused", [&] {
-    return TextAt(Condition("digits", "Ready"), "/message").find("template.spec.hostPID") !=
+    return TextAt(Condition("digits", "WorkersReady"), "/message").find("template.spec.hostPID") !=
            std::string::npos;
   });
-  WaitCondition("taken", "Ready", "False", "NameConflict");
-  EXPECT_THAT(TextAt(Condition("taken", "Ready"), "/message"), HasSubstr("ControllerRevision"));
+  WaitCondition("taken", "WorkersReady", "False", "NameConflict");
+  EXPECT_THAT(TextAt(Condition("taken", "WorkersReady"), "/message"),
+              HasSubstr("ControllerRevision"));
   WaitFor("the other job's Pods", [&] {
     const auto pods = Names("pods");
     return std::count_if(pods.begin(), pods.end(),

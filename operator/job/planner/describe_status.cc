@@ -90,7 +90,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
     condition.message = std::move(message);
     api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));
   };
-  for (const char* type : {api::kReady, api::kRunning}) end(type, "the job has ended");
+  for (const char* type : {api::kWorkersReady, api::kRunning}) end(type, "the job has ended");
   for (const char* type : {api::kResizing, api::kSuspended}) {
     if (api::FindCondition(status.conditions, type) != nullptr) end(type, "the job has ended");
   }

@@ -136,7 +136,7 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   status.reason = api::kReasonSuspended;
   Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
       "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);
-  for (const char* type : {api::kCreated, api::kReady, api::kRunning}) {
+  for (const char* type : {api::kCreated, api::kWorkersReady, api::kRunning}) {
     Set(input, type, ConditionStatus::kFalse, api::kReasonSuspended, "the job is suspended",
         status);
   }

@@ -54,7 +54,7 @@ ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus&
 }
 
 Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
-  const api::Condition* ready = api::FindCondition(status.conditions, api::kReady);
+  const api::Condition* ready = api::FindCondition(status.conditions, api::kWorkersReady);
   const api::Condition* running = api::FindCondition(status.conditions, api::kRunning);
   const bool waits_for_pods = ready != nullptr && ready->status != api::ConditionStatus::kTrue;
   const api::Condition* missing = waits_for_pods || running == nullptr ? ready : running;

@@ -31,7 +31,7 @@ Outcome DeadlineExceeded(const api::TrainingJob& job);
 // runPolicy.startTimeoutSeconds, until the first step is committed. `status` is that of now.
 ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus& status,
                       Clock::WallTime now);
-// In the words of the condition Ready.
+// In the words of the condition WorkersReady.
 Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
 // runPolicy.ttlSecondsAfterSuccess or ttlSecondsAfterFailure. REQUIRES: the job's status is

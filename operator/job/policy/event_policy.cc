@@ -127,7 +127,7 @@ void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobM
     plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, unreachable);
   }
   // Refusals, Pods that cannot go on, pauses: what a person may have to do something about.
-  TellReason(old, api::kReady,
+  TellReason(old, api::kWorkersReady,
              {api::kReasonCreating, api::kReasonWaitingForPods, api::kReasonWaitingForLauncher,
               api::kReasonWorkersReady, api::kReasonNodesUnreachable, control::kReasonOOMKilled},
              plan);

@@ -31,7 +31,7 @@ std::string ReadyOf(int ready, int wanted) {
 // A Pod that cannot go on by itself: the reason is Kubernetes' own.
 std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
-    return Condition{.type = api::kReady,
+    return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonUnschedulable,
                      .message = pod.name + " finds no node: " + pod.unschedulable};
@@ -39,12 +39,12 @@ std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.said.empty()) return std::nullopt;
     return Condition{
-        .type = api::kReady,
+        .type = api::kWorkersReady,
         .status = ConditionStatus::kFalse,
         .reason = api::kReasonPodNotStarting,
         .message = pod.name + " on node " + pod.node + " does not start: " + slow.said};
   }
-  return Condition{.type = api::kReady,
+  return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kFalse,
                    .reason = pod.container.waiting_reason,
                    .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) +
@@ -71,7 +71,7 @@ std::optional<Condition> TroubleWithPreflight(const Observed& observed,
   for (const PodPtr& pod : observed.live) {
     const auto fault = faults.find(pod->uid);
     if (fault == faults.end()) continue;
-    return Condition{.type = api::kReady,
+    return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonPreflightFailed,
                      .message = pod->name + (pod->node.empty() ? "" : " on node " + pod->node) +
@@ -82,7 +82,7 @@ std::optional<Condition> TroubleWithPreflight(const Observed& observed,
 }
 
 Condition NotReady(const char* reason, std::string message) {
-  return {.type = api::kReady,
+  return {.type = api::kWorkersReady,
           .status = ConditionStatus::kFalse,
           .reason = reason,
           .message = std::move(message)};
@@ -155,7 +155,7 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
   }
   if (answer == nullptr || launcher->silent_since) {
     auto silence = Silence(observed.launcher, launcher, outlook.launcher_held,
-                           api::FindCondition(status.conditions, api::kReady), now);
+                           api::FindCondition(status.conditions, api::kWorkersReady), now);
     if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
       return silence;
     }
@@ -169,7 +169,7 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
     return NotReady(api::kReasonWaitingForPods,
                     answer->message.empty() ? counted : counted + "; " + answer->message);
   }
-  return Condition{.type = api::kReady,
+  return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kTrue,
                    .reason = api::kReasonWorkersReady,
                    .message = counted};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether all workers of a job are ready, and if not, why: its condition Ready. Pure.
+// Whether all workers of a job are ready, and if not, why: its condition WorkersReady. Pure.
 
 #include <optional>
 
@@ -19,8 +19,8 @@ namespace ringmaster::job {
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 
-// The condition Ready. `launcher`: the present one; null: nobody has asked it yet. `status` has the
-// new counts, failures and crashes, and the old condition. None: that stands.
+// The condition WorkersReady. `launcher`: the present one; null: nobody has asked it yet. `status`
+// has the new counts, failures and crashes, and the old condition. None: that stands.
 std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
                                          const JobMemory& memory, const LauncherView* launcher,
                                          const PodsOutlook& outlook,

@@ -69,7 +69,7 @@ std::string ReasonOfState(const api::TrainingJobStatus& status) {
   }
   const Condition* resizing = find(api::kResizing);
   const Condition* running = find(api::kRunning);
-  const Condition* ready = find(api::kReady);
+  const Condition* ready = find(api::kWorkersReady);
   const bool runs = running != nullptr && running->status == ConditionStatus::kTrue;
   if (runs && resizing != nullptr && resizing->status == ConditionStatus::kTrue) {
     return resizing->reason;

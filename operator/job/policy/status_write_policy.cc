@@ -17,7 +17,7 @@ namespace {
 // Conditions that follow what the launcher says.
 bool IsReported(const api::Condition& condition) {
   static constexpr std::array<std::string_view, 5> kTypes{
-      api::kReady, api::kRunning, api::kResizing, api::kProtected, api::kRestored};
+      api::kWorkersReady, api::kRunning, api::kResizing, api::kProtected, api::kRestored};
   return std::ranges::find(kTypes, condition.type) != kTypes.end();
 }
 

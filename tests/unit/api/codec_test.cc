@@ -184,7 +184,7 @@ TrainingJobStatus FullStatus() {
   status.start_time = "2026-01-01T00:00:00Z";
   status.completion_time = "2026-01-01T01:00:00Z";
   status.launcher_term = 2;
-  status.conditions = {{.type = "Ready",
+  status.conditions = {{.type = kWorkersReady,
                         .status = ConditionStatus::kTrue,
                         .reason = "WorkersReady",
                         .message = "3 of 3",
@@ -391,7 +391,7 @@ TEST(Codec, AStatusThatSomebodyFilledIsNotKeptWhole) {
   json object = JobWithTemplate(10);
   const std::string long_text(100'000, 'x');
   object["status"]["conditions"] = {
-      {{"type", "Ready"}, {"status", "True"}, {"message", long_text}}};
+      {{"type", kWorkersReady}, {"status", "True"}, {"message", long_text}}};
   object["status"]["failures"] = {{{"reason", long_text}, {"lastLines", {long_text}}}};
 
   const TrainingJobStatus status = DecodeTrainingJob(object)->status;

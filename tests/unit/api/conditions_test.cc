@@ -8,7 +8,7 @@ namespace ringmaster::api {
 namespace {
 
 Condition Make(ConditionStatus status, const char* reason) {
-  return {.type = kReady, .status = status, .reason = reason, .message = "m"};
+  return {.type = kWorkersReady, .status = status, .reason = reason, .message = "m"};
 }
 
 TEST(Conditions, KeepTransitionTimeWhileStatusIsTheSame) {
@@ -29,7 +29,7 @@ TEST(Conditions, MoveTransitionTimeWhenStatusChanges) {
   SetCondition(conditions, Make(ConditionStatus::kTrue, "B"), "2026-01-02T00:00:00Z");
 
   EXPECT_EQ(conditions[0].last_transition_time, "2026-01-02T00:00:00Z");
-  EXPECT_TRUE(IsTrue(conditions, kReady));
+  EXPECT_TRUE(IsTrue(conditions, kWorkersReady));
 }
 
 TEST(Conditions, AMessageOfAMegabyteIsCutAtACharacter) {

@@ -277,15 +277,15 @@ TEST(Reconciler, WhatAPodsEventsSayOfItsStartIsInTheConditionAndAskedSeldom) {
   EXPECT_NE(questions[0].find("regarding.uid%3D" + pod["metadata"]["uid"].get<std::string>()),
             std::string::npos)
       << questions[0];
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonPodNotStarting);
-  EXPECT_EQ(ConditionOf(api, api::kReady).message,
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonPodNotStarting);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).message,
             "digits-worker-0 on node n1 does not start: FailedMount: secret \"keys\" not found");
   api.http.on_stream = [](const http::Request&) {
     return http::FakeStream{.status = 403, .body = "{}"};
   };
   op.clock.Advance(std::chrono::seconds(60));
   op.Settle();
-  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonPodNotStarting)
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonPodNotStarting)
       << "a right that was taken away costs the words, and nothing else";
 }
 
@@ -300,13 +300,14 @@ TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
 
   EXPECT_EQ(api.Count(kPodsPath), 4U);
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
-  EXPECT_NE(ConditionOf(api, api::kReady).message.find("at most 3 workers"), std::string::npos);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 3 workers"),
+            std::string::npos);
 
   api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
   op.Settle();
 
-  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
 }
 
 TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
@@ -320,7 +321,7 @@ TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
 
   EXPECT_EQ(api.Count(kPodsPath), 3U);
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
 }
 
 // spec.worker.template of the job, as the API server has it.
@@ -475,7 +476,7 @@ TEST(Reconciler, ASuspendedJobWhoseTemplateIsNotAllowedGetsNoPodAndIsNotEnded) {
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_NE(ConditionOf(api, api::kReady).message.find("spec.worker.template.spec.hostPID"),
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("spec.worker.template.spec.hostPID"),
             std::string::npos);
 
   TemplateOf(api) = kHarmless;
@@ -513,8 +514,9 @@ TEST(Reconciler, AForgedPinWithWhatIsRefusedGetsNoPod) {
     op.Settle();
 
     EXPECT_FALSE(AnyPodIsEvil(api));
-    EXPECT_NE(ConditionOf(api, api::kReady).message.find("spec.worker.template.spec.hostPID"),
-              std::string::npos);
+    EXPECT_NE(
+        ConditionOf(api, api::kWorkersReady).message.find("spec.worker.template.spec.hostPID"),
+        std::string::npos);
   }
 }
 
@@ -547,9 +549,10 @@ TEST(Reconciler, WhatIsNoPinStandsInTheWayOfItsJobAloneAndIsNamed) {
     op.Settle();
 
     EXPECT_EQ(api.Count(kPodsPath), 0U);
-    EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNameConflict);
-    EXPECT_NE(ConditionOf(api, api::kReady).message.find("ControllerRevision digits-run-job-uid"),
-              std::string::npos);
+    EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNameConflict);
+    EXPECT_NE(
+        ConditionOf(api, api::kWorkersReady).message.find("ControllerRevision digits-run-job-uid"),
+        std::string::npos);
     EXPECT_EQ(api.objects[kPinPath], foreign);
   }
 }
@@ -698,7 +701,7 @@ TEST(Reconciler, WithoutItsNetworkPoliciesAJobGetsNoWorker) {
 
   EXPECT_EQ(api.Count(std::string(kPodsPath) + "/digits-worker-0"), 0U);
   EXPECT_FALSE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-0"));
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonForbidden);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonForbidden);
   EXPECT_EQ(ConditionOf(api, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
   EXPECT_NE(ConditionOf(api, api::kNetworkIsolated).message.find("networkpolicies is forbidden"),
             std::string::npos);
@@ -716,7 +719,7 @@ TEST(Reconciler, AForeignNetworkPolicyOfTheNameIsAConflict) {
   op.Settle();
 
   EXPECT_FALSE(api.objects.contains(std::string(kPodsPath) + "/digits-worker-0"));
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonNameConflict);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNameConflict);
 }
 
 TEST(Reconciler, AJobFromBeforeNetworkPoliciesGetsThemAndKeepsItsPods) {
@@ -1157,7 +1160,7 @@ TEST(Reconciler, ForeignObjectsAreNeverAdopted) {
     op.Settle();
 
     const auto status = StatusOf(api);
-    const api::Condition* ready = api::FindCondition(status.conditions, api::kReady);
+    const api::Condition* ready = api::FindCondition(status.conditions, api::kWorkersReady);
     ASSERT_NE(ready, nullptr);
     EXPECT_EQ(ready->reason, api::kReasonNameConflict);
     EXPECT_EQ(api.objects[path], foreign);
@@ -1177,12 +1180,12 @@ TEST(Reconciler, QuotaRefusalIsToldAndRetriedLater) {
   op.clock.Advance(std::chrono::seconds(61));
   op.Settle();
 
-  const api::Condition* ready = api::FindCondition(refused.conditions, api::kReady);
+  const api::Condition* ready = api::FindCondition(refused.conditions, api::kWorkersReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->reason, api::kReasonQuotaExceeded);
   EXPECT_EQ(api.Count(kPodsPath), 4u);
   EXPECT_EQ(StatusOf(api).launcher_term, 1);
-  EXPECT_NE(api::FindCondition(StatusOf(api).conditions, api::kReady)->reason,
+  EXPECT_NE(api::FindCondition(StatusOf(api).conditions, api::kWorkersReady)->reason,
             api::kReasonQuotaExceeded);
 }
 
@@ -1193,13 +1196,13 @@ TEST(Reconciler, ARefusalIsForgottenWhenWhatWasRefusedIsNotNeededAnyMore) {
   api.refuse_create[kPodsPath] = {403, "pods \"x\" is forbidden: exceeded quota: q"};
   api.objects[kJobPath]["spec"]["worker"]["replicas"] = 4;
   op.Settle();
-  ASSERT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonQuotaExceeded);
+  ASSERT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonQuotaExceeded);
 
   api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
   op.clock.Advance(std::chrono::seconds(61));
   op.Settle();
 
-  EXPECT_NE(ConditionOf(api, api::kReady).reason, api::kReasonQuotaExceeded);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonQuotaExceeded);
 }
 
 TEST(Reconciler, ARefusedDeleteIsToldAtOnceAndThenTriedWithABackOff) {
@@ -1218,7 +1221,7 @@ TEST(Reconciler, ARefusedDeleteIsToldAtOnceAndThenTriedWithABackOff) {
   }
 
   EXPECT_EQ(delays[0], std::chrono::milliseconds(10));
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonForbidden);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonForbidden);
   EXPECT_GE(delays[1], std::chrono::seconds(1));
   EXPECT_GT(delays[2], delays[1]);
 }
@@ -1250,7 +1253,7 @@ TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   api.refuse_create[kPodsPath] = {400, "admission webhook \"w\" denied the request"};
   op.Settle();
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_EQ(ConditionOf(api, api::kReady).reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonInvalidSpec);
 
   api.refuse_create.clear();
   op.clock.Advance(std::chrono::seconds(61));
@@ -1298,7 +1301,7 @@ TEST(Reconciler, LostKeyringIsToldAndNothingIsMade) {
   Operator(api).Settle();
 
   const auto status = StatusOf(api);
-  EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->reason,
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kWorkersReady)->reason,
             api::kReasonCredentialsUnavailable);
   EXPECT_EQ(api.Count(kPodsPath), 3u);
 }

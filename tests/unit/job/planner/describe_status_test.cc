@@ -102,8 +102,8 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
 
     const auto status = situation.Describe();
 
-    EXPECT_EQ(ReasonOf(status, api::kReady), row.reason);
-    EXPECT_EQ(api::IsTrue(status.conditions, api::kReady),
+    EXPECT_EQ(ReasonOf(status, api::kWorkersReady), row.reason);
+    EXPECT_EQ(api::IsTrue(status.conditions, api::kWorkersReady),
               std::string(row.reason) == api::kReasonWorkersReady);
   }
 }
@@ -114,7 +114,7 @@ TEST(DescribeStatus, MessagesNameTheWorker) {
 
   const auto status = situation.Describe();
 
-  EXPECT_EQ(api::FindCondition(status.conditions, api::kReady)->message,
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kWorkersReady)->message,
             "digits-worker-1 on node node-1 failed its gpu check: no GPU found");
 }
 
@@ -303,11 +303,11 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
        .status = Status::kTrue,
        .reason = api::kReasonCreated,
        .message = "the launcher's Pod and 3 worker Pods exist"},
-      {.type = api::kReady,
+      {.type = api::kWorkersReady,
        .status = Status::kFalse,
        .reason = api::kReasonWaitingForPods,
        .message = "2 of 3 workers are ready; digits-worker-2 is loading"},
-      {.type = api::kReady,
+      {.type = api::kWorkersReady,
        .status = Status::kTrue,
        .reason = api::kReasonWorkersReady,
        .message = "3 of 3 workers are ready"},

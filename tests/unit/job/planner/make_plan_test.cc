@@ -482,7 +482,7 @@ TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
 
   EXPECT_FALSE(refused.CreatesPods());
   EXPECT_EQ(refused.requeue_after, std::chrono::seconds(2));
-  const api::Condition* ready = api::FindCondition(refused.status.conditions, api::kReady);
+  const api::Condition* ready = api::FindCondition(refused.status.conditions, api::kWorkersReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->status, ConditionStatus::kFalse);
   EXPECT_EQ(ready->reason, api::kReasonQuotaExceeded);

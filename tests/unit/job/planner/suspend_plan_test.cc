@@ -435,7 +435,7 @@ TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
   EXPECT_THAT(plan.status.failures, IsEmpty());
   EXPECT_EQ(ConditionOf(plan, api::kSuspended).status, api::ConditionStatus::kFalse);
   EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonResumed);
-  EXPECT_EQ(ConditionOf(plan, api::kReady).reason, api::kReasonCreating);
+  EXPECT_EQ(ConditionOf(plan, api::kWorkersReady).reason, api::kReasonCreating);
   EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventResumed));
 }
 

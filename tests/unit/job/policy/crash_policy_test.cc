@@ -102,7 +102,7 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
                     HasSubstr("raise resources.limits.memory of container worker in "
                               "spec.worker.template")));
   EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
-  EXPECT_THAT(MessageOf(plan.status, api::kReady),
+  EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady),
               AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
                     HasSubstr("64Mi"), HasSubstr("1 time in a row"), HasSubstr("fails at 5")));
   EXPECT_EQ(Count(plan.status), 1);
@@ -279,7 +279,7 @@ TEST(CrashPolicy, ARankOutOfMemoryIsToldThoughTheOthersGoOn) {
   EXPECT_THAT(plan.status.failures[0].last_lines.at(0),
               HasSubstr("the memory limit is 64 MiB, and at most 63 MiB were in use"));
   EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
-  EXPECT_THAT(MessageOf(plan.status, api::kReady), Not(HasSubstr("OOMKilled")));
+  EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady), Not(HasSubstr("OOMKilled")));
   EXPECT_EQ(ReplacementDelay(plan.status.failures, FailedRole::kWorker, scene.wall_now).count(), 0);
 }
 

@@ -238,7 +238,7 @@ TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
   EXPECT_TRUE(plan.deletes.empty());
   EXPECT_NE(plan.launcher_held.find("3 of 4 launchers"), std::string::npos);
   const auto ready = std::find_if(plan.status.conditions.begin(), plan.status.conditions.end(),
-                                  [](const auto& c) { return c.type == api::kReady; });
+                                  [](const auto& c) { return c.type == api::kWorkersReady; });
   ASSERT_NE(ready, plan.status.conditions.end());
   EXPECT_EQ(ready->reason, api::kReasonLauncherUnreachable);
   EXPECT_NE(ready->message.find("3 of 4 launchers"), std::string::npos) << ready->message;

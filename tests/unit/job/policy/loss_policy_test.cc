@@ -181,7 +181,7 @@ TEST(LossPolicy, ManyUnreachableNodesAreSaidOnce) {
   EXPECT_TRUE(second.events.empty());
   const api::Condition* ready = nullptr;
   for (const api::Condition& condition : first.status.conditions) {
-    if (condition.type == api::kReady) ready = &condition;
+    if (condition.type == api::kWorkersReady) ready = &condition;
   }
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->reason, api::kReasonNodesUnreachable);

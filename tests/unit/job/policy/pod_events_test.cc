@@ -87,7 +87,7 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
   EXPECT_TRUE(job.Answer(asks, "FailedMount: configmap \"data\" not found"));
   const Plan plan = job.After(milliseconds(1));
 
-  const api::Condition* ready = api::FindCondition(plan.status.conditions, api::kReady);
+  const api::Condition* ready = api::FindCondition(plan.status.conditions, api::kWorkersReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->reason, api::kReasonPodNotStarting);
   EXPECT_EQ(ready->message,
@@ -134,7 +134,7 @@ TEST(PodEvents, WhatWasSaidIsForgottenOnceThePodStarts) {
 
   const Plan plan = job.After(seconds(1));
 
-  EXPECT_NE(api::FindCondition(plan.status.conditions, api::kReady)->reason,
+  EXPECT_NE(api::FindCondition(plan.status.conditions, api::kWorkersReady)->reason,
             api::kReasonPodNotStarting);
   EXPECT_TRUE(job.scene.memory.slow_start.said.empty());
 }
