@@ -62,6 +62,9 @@ inline constexpr char kChangeRefused[] = "ChangeRefused";  // only once a change
 inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";  // only of a deleted job
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
+// As kstatus knows them: what `helm install --wait`, Flux and other tools wait for.
+inline constexpr char kReconciling[] = "Reconciling";
+inline constexpr char kStalled[] = "Stalled";  // only of a job that has failed
 
 // status.state, for people.
 inline constexpr char kStatePending[] = "Pending";

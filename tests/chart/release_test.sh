@@ -23,6 +23,7 @@ spec: {image: a, command: [b], worker: {replicas: 1}}
 Y
 kubectl apply -f "$work/job.yaml" >/dev/null
 uid=$(job_uid)
+[ "$(kubectl get trainingjob kept -o jsonpath='{.status.observedGeneration}')" = -1 ] || fail "a job that no operator has seen is as one that was seen"
 
 release upgrade "$chart" --set logLevel=debug
 [[ $(columns) = *Percent* ]] || fail "the upgrade left the older CRD"

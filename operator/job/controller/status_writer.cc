@@ -72,8 +72,8 @@ void StatusWriter::WriteHold(bool held) {
 void StatusWriter::WriteStatus(const Plan& plan) {
   if (plan.confirm_claim && !IsStillOurs()) return requests_.NoteAgain();
   const api::TrainingJob& job = requests_.job();
-  // A job without a status has no zeros yet either: all of the first one is written.
-  const bool first = job.status == api::TrainingJobStatus{};
+  // A status that no operator has written has no zeros yet either: all of the first one is written.
+  const bool first = job.status.observed_generation <= 0;
   const json old = first ? json::object() : api::EncodeStatus(job.status);
   const json patch{{"metadata", {{"resourceVersion", job_version_}}},
                    {"status", api::MakeMergePatch(old, api::EncodeStatus(plan.status))}};

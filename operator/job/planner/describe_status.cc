@@ -125,6 +125,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   }
   status.state = StateOf(status.conditions, input.observed.launcher);
   status.reason = ReasonOfState(status);
+  SetCondition(input, JudgeReconciling(status), status);
 }
 
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
@@ -134,14 +135,19 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   status.workers.ready = status.workers.members = 0;
   status.stragglers.clear();
   SettleConditions(input, status);
-  SetCondition(input,
-               {.type = outcome.succeeded ? api::kSucceeded : api::kFailed,
-                .status = ConditionStatus::kTrue,
-                .reason = outcome.reason,
-                .message = outcome.message},
-               status);
+  const auto end = [&](const char* type) {
+    SetCondition(input,
+                 {.type = type,
+                  .status = ConditionStatus::kTrue,
+                  .reason = outcome.reason,
+                  .message = outcome.message},
+                 status);
+  };
+  end(outcome.succeeded ? api::kSucceeded : api::kFailed);
+  if (!outcome.succeeded) end(api::kStalled);
   status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
   status.reason = ReasonOfState(status);
+  SetCondition(input, JudgeReconciling(status), status);
   if (!outcome.verdict) return;
   const control::Verdict& verdict = *outcome.verdict;
   SetIfAny(input, JudgeBeginning(verdict.beginning), status);

@@ -9,6 +9,7 @@
 #include "operator/job/model/reports.h"
 #include "operator/job/planner/describe_status.h"
 #include "operator/job/policy/progress_policy.h"
+#include "operator/job/policy/status_policy.h"
 
 namespace ringmaster::job {
 
@@ -108,6 +109,7 @@ void Set(const PlanInput& input, const char* type, ConditionStatus value, const 
 void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {
   Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonSuspending, std::move(what),
       status);
+  SetCondition(input, JudgeReconciling(status), status);
 }
 
 // What was done after the state that it goes on from is done again: it is no progress of the job.
@@ -144,6 +146,7 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
     Set(input, api::kResizing, ConditionStatus::kFalse, api::kReasonSuspended,
         "the job is suspended", status);
   }
+  SetCondition(input, JudgeReconciling(status), status);
 }
 
 // Who is there trains on.

@@ -39,6 +39,24 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
   return running;
 }
 
+// The condition that says most about `status.state`; null: there is none.
+const Condition* MostTelling(const api::TrainingJobStatus& status) {
+  const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
+  for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {
+    if (api::IsTrue(status.conditions, type)) return find(type);
+  }
+  const Condition* resizing = find(api::kResizing);
+  const Condition* running = find(api::kRunning);
+  const Condition* ready = find(api::kWorkersReady);
+  const bool runs = running != nullptr && running->status == ConditionStatus::kTrue;
+  if (runs && resizing != nullptr && resizing->status == ConditionStatus::kTrue) {
+    return resizing;
+  }
+  const bool waits = ready != nullptr && ready->status != ConditionStatus::kTrue;
+  if (!runs && waits && status.state != api::kStatePaused) return ready;
+  return running;
+}
+
 }  // namespace
 
 std::optional<Condition> JudgeRunning(const control::LauncherStatus* answer, bool launcher_lost,
@@ -63,20 +81,27 @@ std::string StateOf(const std::vector<Condition>& conditions, const PodPtr& laun
 }
 
 std::string ReasonOfState(const api::TrainingJobStatus& status) {
-  const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
-  for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {
-    if (api::IsTrue(status.conditions, type)) return find(type)->reason;
+  const Condition* telling = MostTelling(status);
+  return telling == nullptr ? "" : telling->reason;
+}
+
+Condition JudgeReconciling(const api::TrainingJobStatus& status) {
+  Condition reconciling{.type = api::kReconciling, .status = ConditionStatus::kTrue};
+  const Condition* suspended = api::FindCondition(status.conditions, api::kSuspended);
+  const bool suspending = suspended != nullptr && suspended->reason == api::kReasonSuspending;
+  const bool starts = status.state == api::kStatePending || status.state == api::kStateStarting;
+  if (suspending || starts) {
+    const Condition* telling = suspending ? suspended : MostTelling(status);
+    if (telling != nullptr) {
+      reconciling.reason = telling->reason;
+      reconciling.message = telling->message;
+    }
+    return reconciling;
   }
-  const Condition* resizing = find(api::kResizing);
-  const Condition* running = find(api::kRunning);
-  const Condition* ready = find(api::kWorkersReady);
-  const bool runs = running != nullptr && running->status == ConditionStatus::kTrue;
-  if (runs && resizing != nullptr && resizing->status == ConditionStatus::kTrue) {
-    return resizing->reason;
-  }
-  const bool waits = ready != nullptr && ready->status != ConditionStatus::kTrue;
-  if (!runs && waits && status.state != api::kStatePaused) return ready->reason;
-  return running == nullptr ? "" : running->reason;
+  reconciling.status = ConditionStatus::kFalse;
+  reconciling.reason = status.state;
+  reconciling.message = "the job's state is " + status.state;
+  return reconciling;
 }
 
 }  // namespace ringmaster::job

@@ -1,6 +1,7 @@
 #pragma once
 
-// Whether a job trains, as its condition Running says it, and its state in one word. Pure.
+// Whether a job trains, as its condition Running says it, its state in one word, and what tools
+// that know nothing of TrainingJobs are to make of it. Pure.
 
 #include <optional>
 #include <string>
@@ -23,5 +24,10 @@ std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr&
 
 // The reason of the condition that says most about `status.state`.
 std::string ReasonOfState(const api::TrainingJobStatus& status);
+
+// The condition Reconciling: whether the job is on its way to what its spec asks for, which is
+// ranks that train, or no Pods. A pause is not: it may last until someone adds workers. `status`
+// has its state, its reason and all other conditions.
+api::Condition JudgeReconciling(const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

@@ -16,8 +16,9 @@ namespace {
 
 // Conditions that follow what the launcher says.
 bool IsReported(const api::Condition& condition) {
-  static constexpr std::array<std::string_view, 5> kTypes{
-      api::kWorkersReady, api::kRunning, api::kResizing, api::kProtected, api::kRestored};
+  static constexpr std::array<std::string_view, 6> kTypes{api::kWorkersReady, api::kRunning,
+                                                          api::kResizing,     api::kProtected,
+                                                          api::kRestored,     api::kReconciling};
   return std::ranges::find(kTypes, condition.type) != kTypes.end();
 }
 

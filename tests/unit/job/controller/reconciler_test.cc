@@ -1100,6 +1100,7 @@ TEST(Reconciler, ARequestThatThrowsIsAnErrorOfItsJobAndTriedAgain) {
 
 TEST(Reconciler, FirstStatusHasItsZeros) {
   FakeApi api;
+  api.objects[kJobPath]["status"] = {{"observedGeneration", -1}};  // the default of the CRD
   Operator op(api);
 
   op.Settle();

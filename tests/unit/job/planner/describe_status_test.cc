@@ -364,7 +364,8 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
       for (const api::Condition& after : status.conditions) {
         const bool of_the_past = after.type == api::kCreated || after.type == api::kRestored ||
                                  after.type == api::kNetworkIsolated;
-        const bool verdict = after.type == (succeeded ? api::kSucceeded : api::kFailed);
+        const bool verdict = after.type == (succeeded ? api::kSucceeded : api::kFailed) ||
+                             (!succeeded && after.type == api::kStalled);
         EXPECT_TRUE(after.status == Status::kFalse || of_the_past || verdict)
             << row << ": " << after.type << " is still true";
         for (const char* waiting : {"waits", "is loading", "are being", "train", "exist "}) {
