@@ -86,21 +86,19 @@ std::string ReasonOfState(const api::TrainingJobStatus& status) {
 }
 
 Condition JudgeReconciling(const api::TrainingJobStatus& status) {
-  Condition reconciling{.type = api::kReconciling, .status = ConditionStatus::kTrue};
+  Condition reconciling{.type = api::kReconciling,
+                        .status = ConditionStatus::kFalse,
+                        .reason = status.state,
+                        .message = "the job's state is " + status.state};
   const Condition* suspended = api::FindCondition(status.conditions, api::kSuspended);
   const bool suspending = suspended != nullptr && suspended->reason == api::kReasonSuspending;
-  const bool starts = status.state == api::kStatePending || status.state == api::kStateStarting;
-  if (suspending || starts) {
-    const Condition* telling = suspending ? suspended : MostTelling(status);
-    if (telling != nullptr) {
+  if (suspending || status.state == api::kStatePending || status.state == api::kStateStarting) {
+    reconciling.status = ConditionStatus::kTrue;
+    if (const Condition* telling = suspending ? suspended : MostTelling(status)) {
       reconciling.reason = telling->reason;
       reconciling.message = telling->message;
     }
-    return reconciling;
   }
-  reconciling.status = ConditionStatus::kFalse;
-  reconciling.reason = status.state;
-  reconciling.message = "the job's state is " + status.state;
   return reconciling;
 }
 
