@@ -11,6 +11,7 @@
 #include "common/json/forms.h"
 #include "operator/api/names.h"
 #include "operator/api/spec_texts.h"
+#include "operator/api/typed_fields.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
@@ -59,6 +60,7 @@ void Describe(auto& a, Is<WorkerSpec> auto& v) {
   a.Sparse("replicas", v.replicas, 1);
   a.Sparse("minReplicas", v.min_replicas);
   a.Sparse("maxReplicas", v.max_replicas);
+  a.Sparse("gpuResource", v.gpu_resource);
   a.Sparse("template", v.template_json, "", AsObject());
 }
 
@@ -238,6 +240,7 @@ Result<TrainingJobSpec> ReadSpec(const json& value) {
     return Error{ErrorKind::kInvalid,
                  spec.error().message + "; apply the CRD that came with this operator"};
   }
+  LowerTypedFields(value, *spec);
   WorkerSpec& worker = spec->worker;
   if (worker.max_replicas) worker.replicas = std::min(worker.replicas, *worker.max_replicas);
   return spec;
@@ -289,6 +292,7 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
 json EncodeRunSpec(const TrainingJobSpec& spec) {
   TrainingJobSpec run = spec;
   run.worker = {};
+  run.worker.gpu_resource = spec.worker.gpu_resource;
   run.worker.template_json = spec.worker.template_json;
   run.run_policy = {};
   run.run_policy.restart = spec.run_policy.restart;
@@ -296,6 +300,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
     out["withoutTexts"] = run.longest_text;  // no run has it
+  for (const FieldProblem& problem : spec.problems) out["problems"][problem.path] = problem.message;
   return out;
 }
 

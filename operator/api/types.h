@@ -15,11 +15,14 @@
 
 namespace ringmaster::api {
 
+inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of worker.gpuResource
+
 struct WorkerSpec {
   int replicas = 1;
   std::optional<int> min_replicas;  // unset: replicas
   std::optional<int> max_replicas;  // `replicas` never exceeds it
-  std::string template_json{};      // a Pod template; empty: none
+  std::string gpu_resource{};       // what GPUs are called here; empty: nvidia.com/gpu
+  std::string template_json{};      // a Pod template, the typed fields included; empty: none
 
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };
@@ -85,10 +88,26 @@ enum class ElasticityMode {
   kRestart   // mpirun restarts all of them
 };
 
+// A field of the spec that stands for one of a Pod template (typed_fields.h).
+struct TypedField {
+  std::string path{};         // for example spec.worker.env
+  std::string in_template{};  // spec.worker.template.spec.containers[0].env
+
+  friend bool operator==(const TypedField&, const TypedField&) = default;
+};
+
+// Why a field of the spec could not be taken over.
+struct FieldProblem {
+  std::string path{};
+  std::string message{};
+
+  friend bool operator==(const FieldProblem&, const FieldProblem&) = default;
+};
+
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
-  std::optional<int> slots_per_worker;  // unset: the worker's nvidia.com/gpu limit, else 1
+  std::optional<int> slots_per_worker;  // unset: the worker's GPUs, else 1
   std::optional<ElasticityMode>
       elasticity_mode;  // unset: the program's name decides, see InPlace()
   WorkerSpec worker;
@@ -104,6 +123,8 @@ struct TrainingJobSpec {
   bool ipc_lock = false;                    // they have the capability IPC_LOCK
   std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
   RunPolicy run_policy{};
+  std::vector<TypedField> typed_fields{};  // whose values the templates above contain
+  std::vector<FieldProblem> problems{};    // of others; no Pod is made while there are any
   // Why none of the texts above is here: of a job that has ended, is suspended or is run by another
   // controller nobody needs them, and too long ones are not kept. Of such a spec no Pod is made. A
   // short command stays, of a longer one its program, and how a checkpoint is kept.

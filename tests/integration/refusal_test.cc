@@ -54,6 +54,31 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
   EXPECT_THAT(Refused(without_image), HasSubstr("spec.image"));
 }
 
+TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
+  const auto refused = [this](const char* worker) {
+    json manifest = JobManifest(ns(), "digits", 2);
+    manifest["spec"]["worker"] = json::parse(worker);
+    return Refused(manifest);
+  };
+  EXPECT_EQ(refused(R"({"gpus": 8, "gpuResource": "nvidia.com/mig-1g.10gb",
+                        "resources": {"limits": {"memory": "64Gi", "cpu": 4}}})"),
+            "");
+  EXPECT_THAT(refused(R"({"gpsu": 8})"), HasSubstr("gpsu"));
+  EXPECT_THAT(refused(R"({"env": [{"name": "A", "valueForm": {}}]})"), HasSubstr("valueForm"));
+  EXPECT_THAT(refused(R"({"gpus": 65})"), HasSubstr("worker.gpus"));
+  EXPECT_THAT(refused(R"({"gpus": 8, "resources": {"limits": {"nvidia.com/gpu": 8}}})"),
+              HasSubstr("worker.gpus and worker.resources both set GPUs; keep one of them"));
+  EXPECT_THAT(refused(R"({"resources": {"limits": {"memory": "256MB"}}})"),
+              HasSubstr("worker.resources.limits.memory"));
+  EXPECT_THAT(refused(R"({"env": [{"name": "A", "value": "b",
+                                   "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]})"),
+              HasSubstr("either value or valueFrom"));
+  EXPECT_THAT(refused(R"({"resourceClaims": [{"name": "nic"}]})"),
+              HasSubstr("either resourceClaimName or resourceClaimTemplateName"));
+  EXPECT_THAT(refused(R"({"envFrom": [{"prefix": "A"}]})"),
+              HasSubstr("either configMapRef or secretRef"));
+}
+
 TEST_F(ApplyTest, RefusesMoreRanksThanAJobMayHave) {
   json job = JobManifest(ns(), "large", 4096);
   job["spec"]["slotsPerWorker"] = 4;
@@ -484,6 +509,35 @@ TEST_F(RefusalTest, WhatKeepsAPodFromStartingIsNamedFromItsOwnEvents) {
     });
   };
   EXPECT_LE(questions(), 3);
+}
+
+TEST_F(RefusalTest, AWorkersFieldsComeIntoItsPodAndAreRefusedByTheirOwnNames) {
+  StartKubelet();
+  json good = JobManifest(ns(), "good", 1);
+  good["spec"]["worker"]["env"] = {{{"name", "A"}, {"value", "b"}}};
+  good["spec"]["worker"]["nodeSelector"] = {{"a", "b"}};
+  good["spec"]["imagePullSecrets"] = {{{"name", "registry"}}};
+  json twice = good;
+  twice["metadata"]["name"] = "twice";
+  twice["spec"]["worker"]["template"] = {{"spec", {{"nodeSelector", {{"a", "b"}}}}}};
+  json unknown = good;
+  unknown["metadata"]["name"] = "unknown";
+  unknown["spec"]["worker"]["volumes"] = {{{"name", "v"}, {"configMapp", {{"name", "x"}}}}};
+  for (const json& manifest : {good, twice, unknown}) CreateJob(manifest);
+
+  WaitCondition("twice", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("twice", "Failed"), "/message"),
+              HasSubstr("spec.worker.nodeSelector: is also set as "
+                        "spec.worker.template.spec.nodeSelector; keep one of them"));
+  WaitCondition("unknown", "Failed", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("unknown", "Failed"), "/message"),
+              HasSubstr("spec.worker.volumes[0].configMapp"));
+  const std::string path = Path("pods", "good-worker-0");
+  WaitFor("a worker", [&] { return admin().Get(path).status == 200; });
+  const json worker = admin().Get(path).body;
+  EXPECT_EQ(TextAt(worker, "/spec/containers/0/env/0/name"), "A");
+  EXPECT_EQ(TextAt(worker, "/spec/nodeSelector/a"), "b");
+  EXPECT_EQ(TextAt(worker, "/spec/imagePullSecrets/0/name"), "registry");
 }
 
 TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {

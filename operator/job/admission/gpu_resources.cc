@@ -73,8 +73,8 @@ int GpusPerWorker(const api::TrainingJobSpec& spec) {
     const json* limits = kube::Find(container, {"resources", "limits"});
     if (limits == nullptr || !limits->is_object()) continue;
     for (const auto& [resource, amount] : limits->items()) {
-      if (resource == kGpuResource) whole += GpusIn(amount);
-      if (IsPartOfGpu(resource)) parts += GpusIn(amount);
+      if (!IsGpuOf(spec, resource)) continue;
+      (IsPartOfGpu(resource) ? parts : whole) += GpusIn(amount);
     }
   }
   if (whole > 0) return static_cast<int>(std::min<int64_t>(whole, kMostGpus));

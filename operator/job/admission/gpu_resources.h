@@ -13,8 +13,6 @@
 
 namespace ringmaster::job {
 
-inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
-
 // GPUs by their numbers or UUIDs, or "all". Images for CUDA bring "all"; the device plugin sets it
 // for a container with GPUs, and what the Pod itself says overrules both.
 inline constexpr char kVisibleGpus[] = "NVIDIA_VISIBLE_DEVICES";
@@ -26,7 +24,11 @@ inline bool IsPartOfGpu(std::string_view resource) {
 }
 
 inline bool IsGpu(std::string_view resource) {
-  return resource == kGpuResource || IsPartOfGpu(resource);
+  return resource == api::kGpuResource || IsPartOfGpu(resource);
+}
+// The same, or what the job calls GPUs (spec.worker.gpuResource).
+inline bool IsGpuOf(const api::TrainingJobSpec& spec, std::string_view resource) {
+  return IsGpu(resource) || (!resource.empty() && resource == spec.worker.gpu_resource);
 }
 
 // A resource that Kubernetes does not know by itself, GPUs among them.
@@ -47,7 +49,7 @@ bool MayNameGpus(const nlohmann::json& source);
 // process sees one: they are one GPU.
 int GpusPerWorker(const api::TrainingJobSpec& spec);
 
-// Ranks per worker: spec.slotsPerWorker, else the worker's nvidia.com/gpu limit, else 1.
+// Ranks per worker: spec.slotsPerWorker, else the worker's GPUs, else 1.
 int SlotsPerWorker(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

@@ -1,17 +1,27 @@
 #include "operator/job/admission/judgement.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
+#include "operator/api/typed_fields.h"
 #include "operator/job/admission/request_policy.h"
 #include "operator/job/admission/template_policy.h"
 
 namespace ringmaster::job {
 
 Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules) {
-  Judgement judgement{.allowed = std::nullopt, .violations = CheckSpec(job.spec, rules)};
-  for (Violation& violation : CheckRequests(job.spec, rules)) {
-    judgement.violations.push_back(std::move(violation));
-  }
+  Judgement judgement;
+  // What both templates take from one field is found twice.
+  const auto add = [&](Violation violation) {
+    violation.path = api::PathAsWritten(job.spec.typed_fields, violation.path);
+    const std::string text = violation.Text();
+    const bool known = std::any_of(judgement.violations.begin(), judgement.violations.end(),
+                                   [&](const Violation& other) { return other.Text() == text; });
+    if (!known) judgement.violations.push_back(std::move(violation));
+  };
+  for (Violation& violation : CheckSpec(job.spec, rules)) add(std::move(violation));
+  for (Violation& violation : CheckRequests(job.spec, rules)) add(std::move(violation));
   const bool whole = job.spec.texts == api::TrainingJobSpec::Texts::kAll;
   if (whole && judgement.violations.empty()) judgement.allowed = JudgedJob(job);
   return judgement;

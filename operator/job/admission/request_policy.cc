@@ -94,7 +94,7 @@ void Requests::Network() {
   }
   for (const auto& [resource, count] : spec_.rdma_devices) {
     Device(resource, "spec.network.rdmaDevices[" + resource + "]");
-    if (IsGpu(resource)) gpus_per_worker_ += count;
+    if (IsGpuOf(spec_, resource)) gpus_per_worker_ += count;
   }
 }
 
@@ -157,7 +157,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
     for (const auto& [resource, amount] : amounts->items()) {
       const std::string at = path + ".resources." + kind + "[" + resource + "]";
       Device(resource, at);
-      if (!IsGpu(resource)) continue;
+      if (!IsGpuOf(spec_, resource)) continue;
       const auto number = kube::ReadWholeQuantity(amount);
       if (number && *number >= 0 && *number <= 1'000'000) {
         of_kind += *number;

@@ -175,6 +175,7 @@ std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const Namespa
                         "or into the image"}};
   }
   Findings found;
+  for (const api::FieldProblem& problem : spec.problems) found.Add(problem.path, problem.message);
   CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, rules,
             found);
   CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,

@@ -6,11 +6,13 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "common/json/json.h"
 #include "operator/api/names.h"
+#include "operator/api/typed_fields.h"
 #include "operator/job/manifests/pods.h"
 #include "operator/kube/json_access.h"
 
@@ -82,6 +84,7 @@ class Origin {
  public:
   Origin(const json& pod, const api::TrainingJobSpec& spec)
       : pod_(pod),
+        fields_(spec.typed_fields),
         launcher_(kube::GetString(pod, {"metadata", "labels", api::kLabelRole}) ==
                   api::kRoleLauncher),
         template_(ParseJson(launcher_ ? spec.launcher_template_json : spec.worker.template_json)) {}
@@ -98,7 +101,8 @@ class Origin {
     if (container && container->rest == ".image" && !HasImage(container->index)) {
       return "spec.image";
     }
-    return std::string(launcher_ ? "spec.launcher.template." : "spec.worker.template.") + path;
+    return api::PathAsWritten(
+        fields_, (launcher_ ? "spec.launcher.template." : "spec.worker.template.") + path);
   }
 
  private:
@@ -128,6 +132,7 @@ class Origin {
   }
 
   const json& pod_;
+  const std::vector<api::TypedField>& fields_;
   const bool launcher_;
   const Result<json> template_;
 };

@@ -54,6 +54,7 @@ api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
   spec.worker.replicas = today.worker.replicas;
   spec.worker.min_replicas = today.worker.min_replicas;
   spec.worker.max_replicas = today.worker.max_replicas;
+  spec.typed_fields = today.typed_fields;  // what both have is called the same
   spec.run_policy = today.run_policy;
   spec.run_policy.restart = pinned.run_policy.restart;
   if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();

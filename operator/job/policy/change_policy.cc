@@ -1,13 +1,16 @@
 #include "operator/job/policy/change_policy.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/api/typed_fields.h"
 
 namespace ringmaster::job {
 
@@ -24,26 +27,78 @@ const json& MemberOf(const json& object, const std::string& key) {
   return found == object.end() ? kAbsent : *found;
 }
 
-void Compare(const json& before, const json& after, const std::string& path, int depth,
-             std::vector<std::string>& fields) {
-  if (before == after || fields.size() >= kMostFieldsNamed) return;
-  if (depth == 0 || !before.is_object() || !after.is_object()) return fields.push_back(path);
-  for (const auto& [key, value] : before.items()) {
-    Compare(value, MemberOf(after, key), path + "." + key, depth - 1, fields);
+// Collects where two documents differ, to kDepthNamed levels; what a typed field wrote into a
+// template is called by that field.
+class Comparison {
+ public:
+  explicit Comparison(const std::vector<api::TypedField>& typed) : typed_(typed) {}
+
+  void Compare(const json& before, const json& after, const std::string& path, int depth) {
+    if (before == after || fields_.size() >= kMostFieldsNamed) return;
+    const std::vector<std::string> inside = TypedInside(path);
+    const bool deeper = (depth > 0 || !inside.empty()) && !IsTyped(path);
+    if (deeper && before.is_object() && after.is_object()) {
+      for (const auto& [key, value] : before.items()) {
+        Compare(value, MemberOf(after, key), ChildOf(path, key), depth - 1);
+      }
+      for (const auto& [key, value] : after.items()) {
+        if (!before.contains(key)) Compare(json(), value, ChildOf(path, key), depth - 1);
+      }
+    } else if (!inside.empty() && before.is_array() && after.is_array()) {
+      for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
+        Compare(i < before.size() ? before[i] : json(), i < after.size() ? after[i] : json(),
+                path + "[" + std::to_string(i) + "]", depth - 1);
+      }
+    } else if (!inside.empty() && before.is_null()) {
+      for (const std::string& field : inside) Add(field);
+    } else {
+      Add(api::PathAsWritten(typed_, path));
+    }
   }
-  for (const auto& [key, value] : after.items()) {
-    if (!before.contains(key)) Compare(json(), value, path + "." + key, depth - 1, fields);
+
+  std::vector<std::string> Take() { return std::move(fields_); }
+
+ private:
+  static std::string ChildOf(const std::string& path, const std::string& key) {
+    return path.ends_with(".limits") ? path + "[" + key + "]" : path + "." + key;
   }
-}
+
+  bool IsTyped(const std::string& path) const {
+    return std::any_of(typed_.begin(), typed_.end(),
+                       [&](const api::TypedField& field) { return field.in_template == path; });
+  }
+  // The fields that wrote something below the path.
+  std::vector<std::string> TypedInside(const std::string& path) const {
+    std::vector<std::string> inside;
+    for (const api::TypedField& field : typed_) {
+      const bool below =
+          field.in_template.starts_with(path) && field.in_template.size() > path.size() &&
+          (field.in_template[path.size()] == '.' || field.in_template[path.size()] == '[');
+      if (below) inside.push_back(field.path);
+    }
+    return inside;
+  }
+
+  void Add(const std::string& field) {
+    const bool known = std::find(fields_.begin(), fields_.end(), field) != fields_.end();
+    if (!known && fields_.size() < kMostFieldsNamed) fields_.push_back(field);
+  }
+
+  const std::vector<api::TypedField>& typed_;
+  std::vector<std::string> fields_;
+};
 
 }  // namespace
 
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today) {
   if (today.texts == api::TrainingJobSpec::Texts::kTooLong) return {today.longest_text};
-  std::vector<std::string> fields;
-  Compare(api::EncodeRunSpec(pinned), api::EncodeRunSpec(today), "spec", kDepthNamed, fields);
-  return fields;
+  std::vector<std::string> unusable;
+  for (const api::FieldProblem& problem : today.problems) unusable.push_back(problem.path);
+  if (!unusable.empty()) return unusable;
+  Comparison comparison(today.typed_fields);
+  comparison.Compare(api::EncodeRunSpec(pinned), api::EncodeRunSpec(today), "spec", kDepthNamed);
+  return comparison.Take();
 }
 
 std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& changed,

@@ -13,7 +13,8 @@
 namespace ringmaster::job {
 
 // Where two specs differ in what a run keeps, as paths of fields ("spec.worker.template.spec");
-// at most a handful. Empty: nowhere. `pinned`: what the run's Pods are made from.
+// at most a handful, problems of `today` before all. Empty: nowhere. `pinned`: what the run's Pods
+// are made from.
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 

@@ -302,6 +302,8 @@ TEST(Codec, NothingOfAPinnedRunIsKeptWithoutABound) {
   const std::string much(300 << 10, 'x');
   const json runs[] = {
       {{"image", much}},
+      {{"priorityClassName", much}},
+      {{"worker", {{"gpuResource", much}}}},
       {{"network", {{"interface", much}}}},
       {{"network", {{"rdmaDevices", json::object({{much, 1}})}}}},
       {{"checkpoint", {{"volume", json::object()}, {"restoreFrom", {{"path", much}}}}}},

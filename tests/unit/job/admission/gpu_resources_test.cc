@@ -4,13 +4,33 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
+#include "operator/api/codec.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
 namespace {
 
 using ringmaster::testing::JobBuilder;
+
+TEST(GpuResources, SlotsComeFromWhatTheJobCallsGpus) {
+  const auto slots = [](const char* worker) {
+    nlohmann::json object{{"metadata", {{"name", "d"}, {"uid", "u"}}}};
+    object["spec"]["worker"] = *ParseJson(worker);
+    return SlotsPerWorker(api::DecodeTrainingJob(object)->spec);
+  };
+  EXPECT_EQ(slots(R"({"gpus": 8})"), 8);
+  EXPECT_EQ(slots(R"({"gpus": 8, "gpuResource": "nvidia.com/gpu"})"), 8);
+  EXPECT_EQ(slots(R"({"gpus": 8, "gpuResource": "example.com/gpu"})"), 8);
+  EXPECT_EQ(slots(R"({"gpus": 8, "gpuResource": "nvidia.com/mig-1g.10gb"})"), 1);
+  EXPECT_EQ(slots(R"({"gpus": 0})"), 1);
+  EXPECT_EQ(slots(R"({"gpuResource": "example.com/gpu", "template": {"spec": {"containers":
+    [{"name": "worker", "resources": {"limits": {"example.com/gpu": "2"}}}]}}})"),
+            2);
+  EXPECT_EQ(slots(R"({"resources": {"limits": {"example.com/gpu": 2}}})"), 1);
+}
 
 TEST(GpuResources, SlotsComeFromTheSpecElseFromTheGpus) {
   struct Row {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "operator/api/codec.h"
 #include "operator/job/admission/judgement.h"
 #include "operator/job/manifests/pods.h"
 #include "tests/builders/job_builder.h"
@@ -87,6 +88,19 @@ TEST(PodRefusal, WhatComesFromTheSpecItselfIsNamedThere) {
             "spec.checkpoint.volume.persistentVolumeClaim.claimName: Required value");
   EXPECT_EQ(refused.OfWorker("spec.containers[0].image: Invalid value"),
             "spec.image: Invalid value");
+}
+
+TEST(PodRefusal, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
+  json object{{"metadata", {{"name", "digits"}, {"uid", "u"}}}};
+  object["spec"]["worker"] = {{"env", {{{"name", "A"}}}}, {"nodeSelector", {{"a", "b"}}}};
+  const Refused refused{*api::DecodeTrainingJob(object)};
+
+  EXPECT_EQ(refused.OfWorker("spec.containers[0].env[0].name: Invalid value"),
+            "spec.worker.env[0].name: Invalid value");
+  EXPECT_EQ(refused.OfWorker("spec.nodeSelector: Invalid value"),
+            "spec.worker.nodeSelector: Invalid value");
+  EXPECT_EQ(refused.OfWorker("spec.affinity: Invalid value"),
+            "spec.worker.template.spec.affinity: Invalid value");
 }
 
 TEST(PodRefusal, ALaunchersTemplateIsTheLaunchers) {

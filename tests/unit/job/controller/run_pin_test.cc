@@ -125,6 +125,28 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
   }
 }
 
+TEST(RunPin, FieldsThatStandForATemplatesAreKeptForTheRun) {
+  const auto decoded = [](const json& worker) {
+    return api::DecodeTrainingJob(
+               {{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", {{"worker", worker}}}})
+        ->spec;
+  };
+  const json typed{{"gpus", 8}, {"gpuResource", "example.com/gpu"}, {"workingDir", "/a"}};
+  json other = typed;
+  other["workingDir"] = "/b";
+  json twice = typed;
+  twice["template"]["spec"]["containers"] = {{{"name", "worker"}, {"workingDir", "/a"}}};
+  const api::TrainingJobSpec pinned = *api::DecodeRunSpec(api::EncodeRunSpec(decoded(typed)));
+
+  EXPECT_EQ(SpecOfRun(pinned, decoded(typed)), decoded(typed));
+  EXPECT_TRUE(ChangedFields(pinned, decoded(typed)).empty());
+  EXPECT_EQ(SpecOfRun(pinned, decoded(other)), decoded(typed));
+  EXPECT_EQ(ChangedFields(pinned, decoded(twice)),
+            std::vector<std::string>{"spec.worker.workingDir"});
+  EXPECT_NE(RevisionOf(api::EncodeRunSpec(decoded(twice))),
+            RevisionOf(api::EncodeRunSpec(decoded(typed))));
+}
+
 TEST(RunPin, WhatHoldsNoSpecIsSaid) {
   for (const char* text :
        {"{}", R"({"data": null})", R"({"data": {"spec": 7}})",

@@ -1,7 +1,10 @@
 #include "operator/job/policy/change_policy.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
+#include "operator/api/codec.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
@@ -33,6 +36,41 @@ TEST(ChangePolicy, TextsThatAreTooLongToReadHaveChanged) {
   today.longest_text = "spec.command";
 
   EXPECT_EQ(ChangedFields(pinned, today), Fields{"spec.command"});
+}
+
+api::TrainingJobSpec Decoded(const char* worker) {
+  nlohmann::json object{{"metadata", {{"name", "d"}, {"uid", "u"}}}};
+  object["spec"]["worker"] = *ParseJson(worker);
+  return api::DecodeTrainingJob(object)->spec;
+}
+
+TEST(ChangePolicy, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
+  struct Row {
+    const char* pinned;
+    const char* today;
+    Fields changed;
+  };
+  const Row table[] = {
+      {R"({"gpus": 8, "env": [{"name": "A"}]})",
+       R"({"gpus": 4, "env": [{"name": "A"}]})",
+       {"spec.worker.gpus"}},
+      {R"({"gpus": 8, "env": [{"name": "A"}], "nodeSelector": {"a": "b"}})",
+       R"({"gpus": 8, "env": [{"name": "B"}], "nodeSelector": {"a": "c"}})",
+       {"spec.worker.env", "spec.worker.nodeSelector"}},
+      {R"({})",
+       R"({"gpus": 8, "workingDir": "/w"})",
+       {"spec.worker.gpus", "spec.worker.workingDir"}},
+      {R"({"gpus": 8})", R"({"gpus": 8, "tolerations": []})", {"spec.worker.tolerations"}},
+      {R"({"template": {"spec": {"nodeSelector": {"a": "b"}}}})",
+       R"({"nodeSelector": {"a": "b"}})",
+       {}},
+      {R"({"template": {"spec": {"nodeSelector": {"a": "b"}}}})",
+       R"({"nodeSelector": {"a": "b"}, "template": {"spec": {"nodeSelector": {"a": "b"}}}})",
+       {"spec.worker.nodeSelector"}},
+  };
+  for (const Row& row : table) {
+    EXPECT_EQ(ChangedFields(Decoded(row.pinned), Decoded(row.today)), row.changed) << row.today;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,206 @@
+#include "operator/api/typed_fields.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
+#include "common/json/json.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::api {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t kMostGpus = 64;  // of a worker, as slotsPerWorker
+
+constexpr const char* kResourceFields[] = {"resources", "gpus", "resourceClaims"};
+constexpr const char* kContainerFields[] = {"env", "envFrom", "volumeMounts", "workingDir"};
+constexpr const char* kPodFields[] = {"volumes", "nodeSelector", "tolerations"};
+constexpr const char* kFieldsOfAllPods[] = {"imagePullSecrets", "priorityClassName"};
+
+bool HasTypedFields(const json& written) {
+  const auto of_worker = [&written](const char* field) {
+    return kube::Find(written, {"worker", field}) != nullptr;
+  };
+  const auto of_all = [&written](const char* field) {
+    return kube::Find(written, {field}) != nullptr;
+  };
+  return std::any_of(std::begin(kResourceFields), std::end(kResourceFields), of_worker) ||
+         std::any_of(std::begin(kContainerFields), std::end(kContainerFields), of_worker) ||
+         std::any_of(std::begin(kPodFields), std::end(kPodFields), of_worker) ||
+         std::any_of(std::begin(kFieldsOfAllPods), std::end(kFieldsOfAllPods), of_all);
+}
+
+// A Pod template that takes typed fields.
+class Template {
+ public:
+  // `container` is the managed one. `spec` outlives this.
+  Template(const json* written, std::string path, const char* container, TrainingJobSpec& spec)
+      : template_(written == nullptr ? json::object() : *written),
+        path_(std::move(path)),
+        container_(container),
+        spec_(spec) {}
+
+  void SetInPod(const std::string& typed, const char* field, const json& value) {
+    Set(typed, Pod(), "." + std::string(field), field, value);
+  }
+  void SetInContainer(const std::string& typed, const char* field, const json& value) {
+    Set(typed, Container(), "." + std::string(field), field, value);
+  }
+  void SetClaims(const std::string& typed, const json& names) {
+    Set(typed, Inside(Container(), "resources"), ".claims", "claims", names);
+  }
+  void SetLimit(const std::string& typed, const std::string& resource, int64_t amount) {
+    const Place resources = Inside(Container(), "resources");
+    const std::string key = "[" + resource + "]";
+    if (resources.object != nullptr &&
+        kube::Find(*resources.object, {"requests", resource}) != nullptr) {
+      return Conflict(typed, resources.path + ".requests" + key);
+    }
+    Set(typed, Inside(resources, "limits"), key, resource, amount);
+  }
+
+  // The template's text: `before` where no field was set.
+  std::string Text(std::string before) && {
+    return changed_ ? DumpJson(template_) : std::move(before);
+  }
+
+ private:
+  // An object of the template. Null: something else stands at the path, or, where that is empty,
+  // a list of containers without the managed one, which template_policy.h refuses.
+  struct Place {
+    json* object = nullptr;
+    std::string path{};
+  };
+
+  static Place Inside(const Place& outer, const char* field) {
+    if (outer.object == nullptr) return outer;
+    const std::string path = outer.path + "." + field;
+    json& value = (*outer.object)[field];
+    if (value.is_null()) value = json::object();
+    return {.object = value.is_object() ? &value : nullptr, .path = path};
+  }
+
+  Place Pod() { return Inside({.object = &template_, .path = path_}, "spec"); }
+
+  Place Container() {
+    const Place pod = Pod();
+    if (pod.object == nullptr) return pod;
+    const std::string path = pod.path + ".containers";
+    json& containers = (*pod.object)["containers"];
+    if (containers.is_null()) containers = json::array();
+    if (!containers.is_array()) return {.object = nullptr, .path = path};
+    if (containers.empty()) containers.push_back({{"name", container_}});
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      if (kube::GetString(containers[i], {"name"}) != container_) continue;
+      return {.object = &containers[i], .path = path + "[" + std::to_string(i) + "]"};
+    }
+    return {};
+  }
+
+  void Set(const std::string& typed, const Place& place, const std::string& suffix,
+           const std::string& key, const json& value) {
+    if (place.object == nullptr) {
+      if (!place.path.empty()) Conflict(typed, place.path);
+      return;
+    }
+    const std::string path = place.path + suffix;
+    if (kube::Find(*place.object, {key}) != nullptr) return Conflict(typed, path);
+    (*place.object)[key] = value;
+    changed_ = true;
+    spec_.typed_fields.push_back({.path = typed, .in_template = path});
+  }
+
+  void Conflict(const std::string& typed, const std::string& path) {
+    spec_.problems.push_back(
+        {.path = typed,
+         .message =
+             "is also set as " + PathAsWritten(spec_.typed_fields, path) + "; keep one of them"});
+  }
+
+  json template_;
+  const std::string path_;
+  const std::string container_;
+  TrainingJobSpec& spec_;
+  bool changed_ = false;
+};
+
+void SetGpus(const json& gpus, TrainingJobSpec& spec, Template& pod_template) {
+  const std::string typed = "spec.worker.gpus";
+  const auto count = IntegerIn(gpus, 0, kMostGpus);
+  if (!count) {
+    const std::string most = std::to_string(kMostGpus);
+    spec.problems.push_back(
+        {.path = typed, .message = "is not a whole number from 0 to " + most + "; correct it"});
+  } else if (*count > 0) {
+    const std::string& resource = spec.worker.gpu_resource;
+    pod_template.SetLimit(typed, resource.empty() ? kGpuResource : resource, *count);
+  }
+}
+
+// The Pod gets the claims, and its managed container all of them.
+void SetResourceClaims(const json& claims, Template& pod_template) {
+  const std::string typed = "spec.worker.resourceClaims";
+  json names = json::array();
+  if (claims.is_array()) {
+    for (const json& claim : claims) names.push_back({{"name", kube::GetString(claim, {"name"})}});
+  }
+  pod_template.SetInPod(typed, "resourceClaims", claims);
+  pod_template.SetClaims(typed, names);
+}
+
+}  // namespace
+
+void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
+  if (spec.worker.gpu_resource == kGpuResource) spec.worker.gpu_resource.clear();
+  if (!HasTypedFields(written)) return;
+  Template worker(kube::Find(written, {"worker", "template"}), "spec.worker.template",
+                  control::kWorkerContainer, spec);
+  Template launcher(kube::Find(written, {"launcher", "template"}), "spec.launcher.template",
+                    control::kLauncherContainer, spec);
+  const std::string of_worker = "spec.worker.";
+  // All resources before those that are added to them.
+  if (const json* value = kube::Find(written, {"worker", "resources"})) {
+    worker.SetInContainer(of_worker + "resources", "resources", *value);
+  }
+  if (const json* value = kube::Find(written, {"worker", "gpus"})) SetGpus(*value, spec, worker);
+  if (const json* value = kube::Find(written, {"worker", "resourceClaims"})) {
+    SetResourceClaims(*value, worker);
+  }
+  for (const char* field : kContainerFields) {
+    const json* value = kube::Find(written, {"worker", field});
+    if (value != nullptr) worker.SetInContainer(of_worker + field, field, *value);
+  }
+  for (const char* field : kPodFields) {
+    const json* value = kube::Find(written, {"worker", field});
+    if (value != nullptr) worker.SetInPod(of_worker + field, field, *value);
+  }
+  for (const char* field : kFieldsOfAllPods) {
+    const json* value = kube::Find(written, {field});
+    if (value == nullptr) continue;
+    worker.SetInPod(std::string("spec.") + field, field, *value);
+    launcher.SetInPod(std::string("spec.") + field, field, *value);
+  }
+  spec.worker.template_json = std::move(worker).Text(std::move(spec.worker.template_json));
+  spec.launcher_template_json = std::move(launcher).Text(std::move(spec.launcher_template_json));
+}
+
+std::string PathAsWritten(const std::vector<TypedField>& fields, const std::string& path) {
+  const TypedField* closest = nullptr;
+  for (const TypedField& field : fields) {
+    const std::size_t end = field.in_template.size();
+    if (!path.starts_with(field.in_template)) continue;
+    if (path.size() > end && path[end] != '.' && path[end] != '[') continue;
+    if (closest == nullptr || end > closest->in_template.size()) closest = &field;
+  }
+  return closest == nullptr ? path : closest->path + path.substr(closest->in_template.size());
+}
+
+}  // namespace ringmaster::api

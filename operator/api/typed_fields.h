@@ -1,0 +1,26 @@
+#pragma once
+
+// The fields of a spec that stand for a Pod template's: spec.worker.{gpus, resources, env, …},
+// spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
+// whatever makes, judges or pins Pods reads templates alone; TrainingJobSpec::typed_fields says
+// which path of a template is which field, for messages.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::api {
+
+// Writes the fields of `written`, the JSON from which `spec` was read, into the templates of
+// `spec`. One that cannot be written, because the template sets the same, becomes one of
+// spec.problems.
+void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
+
+// A path in a template as the job says it: spec.worker.env[1].name, not
+// spec.worker.template.spec.containers[0].env[1].name. Other paths are returned as they are.
+std::string PathAsWritten(const std::vector<TypedField>& fields, const std::string& path);
+
+}  // namespace ringmaster::api
