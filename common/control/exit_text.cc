@@ -22,14 +22,13 @@ std::string MemoryText(const OutOfMemory& memory) {
   if (memory.limit_bytes <= 0) {
     return "it has no memory limit, so its node had no memory left" +
            (peak.empty() ? "" : ", and " + peak) +
-           "; set resources.requests.memory of container worker in spec.worker.template, so that "
-           "it "
-           "comes to a node with room for it";
+           "; set resources.requests.memory of container worker in spec.worker or "
+           "spec.worker.template, so that it comes to a node with room for it";
   }
   return "the memory limit is " + BytesText(memory.limit_bytes) +
          (peak.empty() ? "" : ", and " + peak) +
-         "; raise resources.limits.memory of container worker in spec.worker.template, or lower "
-         "what a rank holds, for example its batch";
+         "; raise resources.limits.memory of container worker in spec.worker or "
+         "spec.worker.template, or lower what a rank holds, for example its batch";
 }
 
 }  // namespace ringmaster::control

@@ -71,7 +71,8 @@ bool HasCrashed(const PodView& pod) {
 std::string MemoryText(const PodView& pod) {
   const bool launcher = pod.role == Role::kLauncher;
   const std::string container = launcher ? "launcher" : "worker";
-  const std::string at = launcher ? "spec.launcher.template" : "spec.worker.template";
+  const std::string at =
+      launcher ? "spec.launcher.template" : "spec.worker or spec.worker.template";
   const std::string& limit = pod.container.memory_limit;
   if (limit.empty()) {
     return "the container has no memory limit, so its node or its Pod had no memory left; set "

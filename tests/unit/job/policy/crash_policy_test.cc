@@ -100,7 +100,7 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
   EXPECT_THAT(plan.status.failures[0].last_lines.at(0),
               AllOf(HasSubstr("limit of the container is 64Mi"),
                     HasSubstr("raise resources.limits.memory of container worker in "
-                              "spec.worker.template")));
+                              "spec.worker or spec.worker.template")));
   EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
   EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady),
               AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
