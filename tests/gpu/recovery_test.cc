@@ -55,7 +55,7 @@ std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
   options.global_batch = kBatch;
   options.backbone = "small";
   options.table.head = head;
-  options.table.copy_every = 10;
+  options.table.replica_every = 10;
   options.table.checksums = true;
   options.table.device = MakeHeadDevice(device);
   options.device = device;

@@ -53,7 +53,7 @@ class ElasticJob : public LoggedTest {
     spec.command.insert(
         spec.command.end(),
         {"--workload=partial-fc", "--data=synthetic", "--classes=300", "--image-side=28",
-         "--backbone=small", "--embedding=32", "--sample-rate=0.3", "--buddy-every=20"});
+         "--backbone=small", "--embedding=32", "--sample-rate=0.3", "--replica-every=20"});
     return spec;
   }
   std::string Checkpoints() const { return logs_ + "/checkpoints"; }

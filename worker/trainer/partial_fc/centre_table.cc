@@ -62,7 +62,7 @@ int64_t RowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t cla
 CentreTable::CentreTable(TableOptions options)
     : options_(std::move(options)),
       device_(options_.device == nullptr ? MakeHostHeadDevice() : options_.device),
-      copies_(options_.copy_every) {}
+      copies_(options_.replica_every) {}
 
 // --- worlds
 

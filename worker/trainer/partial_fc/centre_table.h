@@ -30,7 +30,7 @@ namespace ringmaster::trainer::partial_fc {
 
 struct TableOptions {
   HeadOptions head;
-  int copy_every = 100;  // steps in which a shard is sent to its replica peer once
+  int replica_every = 100;  // steps in which a shard is sent to its replica peer once
   // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
   bool checksums = false;
   std::shared_ptr<HeadDevice> device{};  // null: the host

@@ -116,7 +116,7 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options, const st
                                        .backbone = flags.backbone,
                                        .precision = options.precision,
                                        .table = {.head = std::move(head),
-                                                 .copy_every = flags.buddy_every,
+                                                 .replica_every = flags.replica_every,
                                                  .checksums = !options.audit_log.empty(),
                                                  .device = MakeHeadDevice(device)},
                                        .device = device});
@@ -142,7 +142,7 @@ uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made) {
   fingerprint.Add(ShapingOf(options, made));
   fingerprint.Add(made.workload->model());
   fingerprint.Add(std::to_string(options.bucket_mib));
-  fingerprint.Add(std::to_string(options.partial_fc.buddy_every));
+  fingerprint.Add(std::to_string(options.partial_fc.replica_every));
   fingerprint.Add(RINGMASTER_VERSION);
   return fingerprint.value();
 }

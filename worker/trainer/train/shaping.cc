@@ -44,7 +44,7 @@ constexpr std::array kOtherFlags{"--help",
                                  "--store",
                                  "--address",
                                  "--membership-schedule",
-                                 "--buddy-every"};
+                                 "--replica-every"};
 
 template <typename T>
 std::string Text(const T& value) {

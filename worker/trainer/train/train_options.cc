@@ -256,9 +256,10 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->check(CLI::Range(int64_t{16}, int64_t{1024}))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--buddy-every", flags.buddy_every,
-                 "steps in which a rank sends its centres to another Pod's once; a lost rank's are "
-                 "brought up from there")
+  app.add_option(
+         "--replica-every", flags.replica_every,
+         "steps in which a rank sends its centres once to its replica peer, on another Pod; a "
+         "lost rank's are brought up from there")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str()
       ->group(kGroup);

@@ -32,7 +32,7 @@ struct PartialFcFlags {
   double scale = 64;
   std::string backbone = "r50";
   int64_t image_side = 112;  // of --data=synthetic
-  int buddy_every = 100;
+  int replica_every = 100;
 };
 
 struct TrainOptions {

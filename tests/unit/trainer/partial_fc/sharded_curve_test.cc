@@ -41,7 +41,7 @@ std::unique_ptr<Workload> CurveWorkload(double sample_rate, const std::string& b
                        {.seed = 3,
                         .global_batch = kCurveBatch,
                         .backbone = backbone,
-                        .table = {.head = head, .copy_every = 7}});
+                        .table = {.head = head, .replica_every = 7}});
 }
 
 ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backbone,

@@ -38,7 +38,7 @@ using ::testing::IsEmpty;
 constexpr int64_t kShardedLast = 24;  // steps of a run
 constexpr int64_t kLongRun = 300;     // enough for some checkpoints, however slow the disk is
 constexpr int64_t kRows = 29;
-constexpr int kCopyEvery = 3;
+constexpr int kReplicaEvery = 3;
 
 // Lets a script act where a workload computes.
 class ScriptedPartialFc final : public Workload {
@@ -50,17 +50,18 @@ class ScriptedPartialFc final : public Workload {
     head.sampling = {.seed = 1, .rate = 0.4};
     head.margin = {.m2 = 0.2F, .scale = 16};
     head.learning_rate = [](int64_t) { return 0.05; };
-    inner_ = MakePartialFc(
-        SyntheticIdentities({.seed = 1,
-                             .classes = classes,
-                             .training = 64,
-                             .held_out = 58,
-                             .shape = {.channels = 1, .side = 16}}),
-        {.seed = 1,
-         .global_batch = kExactBatch,
-         .backbone = "small",
-         .table = {
-             .head = head, .copy_every = kCopyEvery, .checksums = true, .device = head_device()}});
+    inner_ = MakePartialFc(SyntheticIdentities({.seed = 1,
+                                                .classes = classes,
+                                                .training = 64,
+                                                .held_out = 58,
+                                                .shape = {.channels = 1, .side = 16}}),
+                           {.seed = 1,
+                            .global_batch = kExactBatch,
+                            .backbone = "small",
+                            .table = {.head = head,
+                                      .replica_every = kReplicaEvery,
+                                      .checksums = true,
+                                      .device = head_device()}});
   }
 
   std::vector<at::Tensor> parameters() override { return inner_->parameters(); }

@@ -63,7 +63,7 @@ TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
     EXPECT_NE(ShapedWith(flag + "=" + changes.at(flag)), ShapedWith("")) << flag;
   }
   for (const char* flag : {"--threads=3", "--log-every=7", "--checkpoint-every=9", "--timeout=7",
-                           "--loader-threads=2", "--transport=gloo", "--buddy-every=7"}) {
+                           "--loader-threads=2", "--transport=gloo", "--replica-every=7"}) {
     EXPECT_EQ(ShapedWith(flag), ShapedWith("")) << flag;
   }
 }
@@ -136,7 +136,7 @@ TEST(TrainOptions, TakesTheFlagsOfPartialFc) {
   EXPECT_EQ(flags.margin, "combined(1,0.3,0.2)");
   EXPECT_EQ(flags.scale, 32);
   EXPECT_EQ(flags.backbone, "r18");
-  EXPECT_EQ(flags.buddy_every, 100);
+  EXPECT_EQ(flags.replica_every, 100);
   EXPECT_EQ(parsed->options.warmup_steps, 10);
   EXPECT_EQ(parsed->options.weight_decay, std::nullopt);
 }
