@@ -25,7 +25,7 @@ changed() { # file test-program: seconds until the program's tests have passed a
 export RINGMASTER_PATIENCE=4 CCACHE_DISABLE=1
 changed operator/job/policy/leave_policy.cc job_policy_test
 changed worker/launcher/coordinator/elastic_members.cc launcher_coordinator_test
-changed worker/agent/slots/managed_slots.cc agent_slots_test
+changed worker/agent/slots/elastic_slots.cc agent_slots_test
 
 jq -cn --argjson whole "$whole" --argjson one "$worst" '{
   figure: "B16", value: ($whole / 60 * 10 | round / 10), unit: "minutes, .ci/run with warm caches", reference: null,

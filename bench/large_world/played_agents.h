@@ -1,7 +1,7 @@
 #pragma once
 
 // Agents of many workers, played in one process: each has its own TLS connection to the launcher
-// and says on it, byte for byte, what an agent of our own trainer says that loads, attaches, runs
+// and says on it, byte for byte, what an elastic job's agent says that loads, attaches, runs
 // ranks and loses them. Where ranks stand goes with each heartbeat. Single-threaded, on its
 // io_context.
 

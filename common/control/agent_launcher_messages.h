@@ -134,7 +134,7 @@ struct Refused {
   std::string reason;
 };
 
-// An epoch is about to form (our own trainer): accept no lower one from here on, tell ranks of
+// An epoch is about to form (elastic jobs): accept no lower one from here on, tell ranks of
 // lower ones to leave them with their state, answer EpochAccepted. Ignored below the highest epoch
 // accepted; the same one again is answered again.
 struct PrepareEpoch {

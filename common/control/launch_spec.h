@@ -12,7 +12,7 @@
 
 namespace ringmaster::control {
 
-// Whether the command is our own trainer, or our bench where it measures the trainer's
+// Whether the command is ringmaster-train, or our bench where it measures the trainer's
 // communicators: their ranks speak the rank protocol (messages.h).
 bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
@@ -27,8 +27,9 @@ struct LaunchSpec {
   // decides.
   std::optional<bool> in_place{};
 
-  // True: the agent owns the ranks, which speak the rank protocol and go on when the world changes.
-  // False: attach runs them directly, under mpirun, and a changed world restarts them.
+  // True, an elastic job: the agent owns the ranks, which speak the rank protocol and go on when
+  // the world changes. False, a direct job: attach runs them, under mpirun, and a changed world
+  // restarts them.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
 };
 

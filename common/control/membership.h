@@ -35,8 +35,7 @@ struct Member {
   std::string node;     // node name, for people
   std::string address;  // where the worker's ranks listen for other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
-  std::string
-      start;  // new for every start of a rank process; empty for programs that are not our trainer
+  std::string start;    // new for every start of a rank process; empty in a direct job
   int rank = 0;
 };
 

@@ -20,7 +20,7 @@ constexpr int kWorkers = 4;
 
 class Story {
  public:
-  explicit Story(bool managed) : managed_(managed), membership_(Options(managed)) {
+  explicit Story(bool elastic) : elastic_(elastic), membership_(Options(elastic)) {
     Check(membership_.OnMpiVersion(now_, "4.1.4"));
   }
 
@@ -113,12 +113,12 @@ class Story {
   }
 
  private:
-  static CoordinatorOptions Options(bool managed) {
+  static CoordinatorOptions Options(bool elastic) {
     CoordinatorOptions options;
     options.term = 2;
     options.job_uid = "j";
     options.agent_token = "t";
-    options.managed = managed;
+    options.elastic = elastic;
     options.stall_floor = std::chrono::milliseconds(50);
     return options;
   }
@@ -243,7 +243,7 @@ class Story {
         fenced_.insert(refuse->connection);
       } else if (const auto* finish = std::get_if<Finish>(&action)) {
         if (finished_) std::abort();
-        if (finish->verdict.succeeded && managed_ && !released_ &&
+        if (finish->verdict.succeeded && elastic_ && !released_ &&
             finish->verdict.clean_exits != size_)
           std::abort();
         finished_ = true;
@@ -251,7 +251,7 @@ class Story {
     }
   }
 
-  const bool managed_;
+  const bool elastic_;
   Clock::Time now_{std::chrono::hours(1)};
   Coordinator membership_;
   ConnectionId connections_[kWorkers] = {1001, 1002, 1003, 1004};

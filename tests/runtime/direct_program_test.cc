@@ -1,4 +1,4 @@
-// Programs that are not our trainer run below mpirun, each started by its attach.
+// Programs of direct jobs run below mpirun, each started by its attach.
 
 #include <chrono>
 #include <csignal>

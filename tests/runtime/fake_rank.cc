@@ -1,7 +1,7 @@
 // A rank without a model: speaks the whole rank protocol and misbehaves on request, so that tests
 // of launcher and agent are quick and exact. Built as "ringmaster-train", the name by which a
-// managed trainer is known. It goes from epoch to epoch as a real one does, but does not need its
-// peers for a step.
+// program that speaks the rank protocol is known. It goes from epoch to epoch as a real one does,
+// but does not need its peers for a step.
 //
 //   --steps=N          progress reports before it is done
 //   --until=FILE       it is not done before FILE exists

@@ -31,7 +31,7 @@ class LoggedTest : public testing::Test {
     }
   }
 
-  // Every worker's rank of our own trainer, with an audit log; the step log is a file, or "none".
+  // Every worker's rank of the real trainer, with an audit log; the step log is a file, or "none".
   control::LaunchSpec TrainerSpec(std::int64_t steps, const std::string& step_log) const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),

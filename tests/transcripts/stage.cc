@@ -173,7 +173,7 @@ class Stage::Agent final : public agent::SlotActions {
                                    .pod = PodName(worker),
                                    .node = "node-" + std::to_string(worker),
                                    .slots = 1,
-                                   .managed = true,
+                                   .elastic = true,
                                    .program = "ringmaster-train",
                                    .nonce = "nonce-" + std::to_string(worker)},
                                   this)) {}

@@ -1,6 +1,6 @@
 #pragma once
 
-// A job of our own trainer without processes, sockets or clocks: the launcher's Coordinator and the
+// An elastic job without processes, sockets or clocks: the launcher's Coordinator and the
 // agents' Slots as they are, ranks that do as a script says, and between them the wire: what one
 // sends the other gets after Encode and Decode, in the order in which it was sent, and on the way
 // it is recorded. The same script always gives the same recording (README.md says what is in it).

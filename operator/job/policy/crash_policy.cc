@@ -110,10 +110,10 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
   api::Crashes& crashes = *status.crashes;
   const auto last = ParseTime(crashes.time);
   const auto age = last ? now - *last : Clock::WallTime::duration::max();
-  // Nobody sees the steps of another program: that it ran for long is all that there is to know.
-  const bool managed = job.spec.InPlace();
+  // Nobody sees a direct job's steps: that it ran for long is all that there is to know.
+  const bool in_place = job.spec.InPlace();
   const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
-  if (!managed && last && age > window) crashes.count = crashes.of_launcher = 0;
+  if (!in_place && last && age > window) crashes.count = crashes.of_launcher = 0;
   if (crashes.count > 0 && last && age >= Clock::WallTime::duration::zero() && age <= kOneCrash) {
     return;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A program that is not our trainer begins anew whenever its world of ranks changes or its launcher
+// A direct job's program begins anew whenever its world of ranks changes or its launcher
 // is lost: a Warning event and an entry of status.failures say why, and how long it had run. Pure.
 
 #include "common/base/clock.h"

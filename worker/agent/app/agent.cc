@@ -39,7 +39,7 @@ SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {
           .pod = config.pod,
           .node = config.node,
           .slots = config.spec.slots_per_worker,
-          .managed = config.spec.InPlace(),
+          .elastic = config.spec.InPlace(),
           .program = config.spec.command.front(),
           .nonce = nonce};
 }

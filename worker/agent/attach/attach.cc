@@ -140,7 +140,7 @@ void Attach::OnMessage(const control::Message& message) {
     printed_ = true;
     PassThrough(output->is_stderr, output->data);
   } else if (const auto* exit = std::get_if<control::AttachExit>(&message)) {
-    OnManagedExit(exit->exit);
+    OnRankExit(exit->exit);
   } else if (const auto* go = std::get_if<control::AttachGo>(&message)) {
     if (!options_.hello.direct || program_ != nullptr || exit_code_.has_value()) return;
     go_ = *go;
@@ -162,7 +162,7 @@ void Attach::OnClosed(const std::string& reason) {
 }
 
 // The rank ran below the agent. What it printed went before this message, unless it never ran.
-void Attach::OnManagedExit(const control::RankExit& exit) {
+void Attach::OnRankExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
     for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');
   }

@@ -1,9 +1,9 @@
 #pragma once
 
 // What mpirun starts for every slot: attaches to the agent of its host and stands in for the rank.
-// For our own trainer the agent owns the rank, and attach carries its output and exit code; any
-// other program attach runs itself, below mpirun, as soon as the start gate opens. Tiny, so that it
-// starts in a moment.
+// In an elastic job the agent owns the rank, and attach carries its output and exit code. In a
+// direct job attach runs the program itself, below mpirun, as soon as the start gate opens. Tiny,
+// so that it starts in a moment.
 
 #include <csignal>
 #include <memory>
@@ -25,7 +25,7 @@ namespace ringmaster::agent {
 struct AttachOptions {
   std::string socket;  // of the agent
   control::AttachHello hello;
-  std::vector<std::string> program;  // argv; empty for our own trainer
+  std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the one we are in
 };
 
@@ -55,7 +55,7 @@ class Attach {
   void OnDialled(Result<std::shared_ptr<control::LineConnection>> dialled);
   void OnMessage(const control::Message& message);
   void OnClosed(const std::string& reason);
-  void OnManagedExit(const control::RankExit& exit);
+  void OnRankExit(const control::RankExit& exit);
   void StartProgram();
   void ReportCannotStart(const std::string& reason);
   void OnProgramEnd(ProcessEnd end, const LastLines& last_lines);

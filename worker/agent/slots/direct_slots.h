@@ -1,6 +1,6 @@
 #pragma once
 
-// Slots whose program is not our trainer: mpirun starts attach, attach runs the program when the
+// Slots of a direct job: mpirun starts attach, attach runs the program when the
 // gate opens. A program lives in one epoch; any change of the world ends it (decisions.md, D13).
 
 #include <optional>

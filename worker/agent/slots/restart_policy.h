@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a rank of our own trainer that ended by itself is started again, and when. Pure; used by
-// managed_slots.h.
+// Whether an elastic job's rank that ended by itself is started again, and when. Pure; used by
+// elastic_slots.h.
 
 #include <chrono>
 #include <optional>

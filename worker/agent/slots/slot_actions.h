@@ -69,7 +69,7 @@ struct SlotsOptions {
   std::string pod;
   std::string node;
   int slots = 1;
-  bool managed = true;  // LaunchSpec::InPlace
+  bool elastic = true;  // LaunchSpec::InPlace
   std::string program;  // for messages
   std::string nonce;    // of this start of the agent: Member::start begins with it
 };

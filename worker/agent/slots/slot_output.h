@@ -4,7 +4,7 @@
 // log. What concerns the whole job goes to the launcher's log, too, through the slot's attach or,
 // where there is none, the launcher itself: all that rank 0 prints, and of other ranks what is no
 // routine line of our own log. Waits in a bounded buffer while nobody takes it. Used by
-// managed_slots.h.
+// elastic_slots.h.
 
 #include <array>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include "common/base/log.h"
 #include "worker/agent/slots/direct_slots.h"
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 namespace ringmaster::agent {
 
@@ -14,7 +14,7 @@ std::string ToText(const control::Epoch& epoch) {
 }
 
 std::unique_ptr<Slots> Slots::Make(const SlotsOptions& options, SlotActions* actions) {
-  if (options.managed) return std::make_unique<ManagedSlots>(options, actions);
+  if (options.elastic) return std::make_unique<ElasticSlots>(options, actions);
   return std::make_unique<DirectSlots>(options, actions);
 }
 
@@ -31,7 +31,7 @@ bool Slots::OnWelcome(std::int64_t term) {
   }
   term_ = term;
   for (const auto& [id, attach] : attaches_) {
-    if (attach.exited && options_.managed) continue;
+    if (attach.exited && options_.elastic) continue;
     actions_->SendToLauncher(control::SlotAttached{attach.hello.cohort, attach.hello.slot,
                                                    attach.hello.mpi_rank,
                                                    attach.hello.mpi_world_size});
@@ -44,10 +44,10 @@ bool Slots::OnWelcome(std::int64_t term) {
 bool Slots::OnRankMessage(int /*slot*/, const control::Message& /*message*/) { return false; }
 
 void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
-  if (hello.direct == options_.managed) {
+  if (hello.direct == options_.elastic) {
     control::RankExit exit;
     exit.exit_code = 1;
-    exit.last_lines = {options_.managed ? "this job runs our own trainer, and its agent starts it"
+    exit.last_lines = {options_.elastic ? "this job's ranks are started by their agent"
                                         : "this job's program is started by attach"};
     actions_->SendToAttach(id, control::AttachExit{exit});
     return;

@@ -5,9 +5,9 @@
 // time of its own, so that every order of events can be tested. agent.h wires it to processes and
 // sockets.
 //
-// There are two kinds. With our own trainer the agent starts the ranks and they live across epochs
-// (managed_slots.h); any other program is run by its attach and lives in one (direct_slots.h). This
-// class is what they share: terms, attaches, the end.
+// There are two kinds. In an elastic job the agent starts the ranks and they live across epochs
+// (elastic_slots.h); a direct job's program is run by attach and lives in one (direct_slots.h).
+// This class is what they share: terms, attaches, the end.
 
 #include <chrono>
 #include <cstdint>

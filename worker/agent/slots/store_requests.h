@@ -2,7 +2,7 @@
 
 // What one rank told and asked the rendezvous store of its epoch, for the launcher that takes over
 // and has an empty one. Bounded, whatever the rank does: what is beyond it reached the launcher of
-// its time, and is not repeated to the next. Pure; used by managed_slots.h.
+// its time, and is not repeated to the next. Pure; used by elastic_slots.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -82,7 +82,7 @@ class Launcher {
     options.job_uid = config.job_uid;
     options.agent_token = items.at(control::kItemAgentToken);
     options.slots = config.spec.slots_per_worker;
-    options.managed = config.spec.InPlace();
+    options.elastic = config.spec.InPlace();
     options.heartbeat = config.heartbeat;
     options.lost_after = config.lost_after;
     options.stall_floor = config.stall_floor;

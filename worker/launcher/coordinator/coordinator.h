@@ -5,8 +5,8 @@
 // no clock, so that every interleaving can be tested. launcher.h carries the actions out. Copy it
 // to try what would happen next.
 //
-// It passes each event to the job that it has: a program of the user's own (DirectJob) or our own
-// trainer (ElasticJob).
+// It passes each event to the job that it has: one whose ranks speak the rank protocol (ElasticJob)
+// or any other (DirectJob).
 //
 // Not thread-safe. Every event returns what to do, in order.
 
@@ -26,7 +26,7 @@ class Coordinator {
   using Time = Clock::Time;
 
   explicit Coordinator(const CoordinatorOptions& options)
-      : job_(options.managed ? Kind(std::in_place_type<ElasticJob>, options)
+      : job_(options.elastic ? Kind(std::in_place_type<ElasticJob>, options)
                              : Kind(std::in_place_type<DirectJob>, options)) {}
 
   // kConflict: a higher stamp was seen.
@@ -60,8 +60,8 @@ class Coordinator {
   }
   // At least every CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // Our own process is asked to end, without a verdict: a program goes with us, our own trainer's
-  // ranks wait for the next launcher.
+  // Our own process is asked to end, without a verdict: a direct job's program goes with us, an
+  // elastic job's ranks wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
   // We cannot go on: a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {

@@ -1,4 +1,4 @@
-// A program of the user's own under mpirun.
+// A program that lives under mpirun.
 
 #include "worker/launcher/coordinator/direct_job.h"
 
@@ -15,7 +15,7 @@ using control::RankExit;
 
 namespace {
 
-// What only ranks of our own trainer say; of another program it means nothing.
+// What only ranks of an elastic job say; here it means nothing.
 template <typename T>
 constexpr bool kOfOurTrainer =
     std::is_same_v<T, control::RankReady> || std::is_same_v<T, control::EpochAccepted> ||
@@ -77,7 +77,7 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
 }
 
-// A program that is not our trainer, while the gate is open.
+// While the gate is open.
 void DirectJob::JudgeExits(Time now) {
   std::vector<const ReportedExit*> failures;
   int clean = 0;
@@ -94,7 +94,7 @@ void DirectJob::JudgeExits(Time now) {
     return FinishIfReleased(now);
   }
   if (failures.empty()) {
-    // A program of the user's own lives under mpirun and goes with it.
+    // The program lives under mpirun and goes with it.
     if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
         !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
       return;
@@ -155,7 +155,7 @@ void DirectJob::NoteOpenGate(Time now) {
   recovery_.Progressed(now, world_.epoch(), 0);
 }
 
-// A program that is not our trainer has to begin anew.
+// The program has to begin anew.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// A program of the user's own, which lives and dies with its mpirun: whatever changes its world
-// stops it and starts it again, and a rank that fails fails the job, once no lost worker can have
-// been the cause. Held by Coordinator.
+// A job whose ranks do not speak the rank protocol: its program lives and dies with its mpirun.
+// Whatever changes its world stops it and starts it again, and a rank that fails fails the job,
+// once no lost worker can have been the cause. Held by Coordinator.
 
 #include <string>
 

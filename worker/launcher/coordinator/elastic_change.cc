@@ -1,4 +1,4 @@
-// One world of our own trainer after another, in place: members are lost, join and leave, and the
+// One world of an elastic job after another, in place: members are lost, join and leave, and the
 // ranks that stay keep process, model and state. common/control/README.md, "How a world changes".
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-bool ElasticJob::Elastic() const {
+bool ElasticJob::WorldCanChange() const {
   return phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kForming ||
          phase_ == LauncherPhase::kPaused;
 }

@@ -1,4 +1,4 @@
-// What ranks of our own trainer report through their agents: that they are loaded, where they
+// What ranks of an elastic job report through their agents: that they are loaded, where they
 // stand, how they ended.
 
 #include "worker/launcher/coordinator/elastic_job.h"
@@ -101,10 +101,10 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
   const Member* member = world_.At(worker.hello.pod_uid, slot);
   if (member == nullptr || member->start.empty() || member->start == start) return;
   const bool news = ended_.insert(IdOf(*member)).second;
-  if (news && Elastic() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
+  if (news && WorldCanChange() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
 }
 
-// Of our own trainer: who ended is (Pod UID, slot, start), whatever epoch its agent names.
+// Who ended is (Pod UID, slot, start), whatever epoch its agent names.
 void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
   control::RankExit exit = exited.exit;
   if (exit.slot < 0 || exit.slot >= options_.slots) return;
@@ -141,7 +141,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   if (exit.Killed() || (!is_member && failures_.LoadsAgain(exit))) {
     failures_.Crash(now, runs_since, exit, RankText(exit) + " " + control::HowItEnded(exit));
   }
-  if (!Elastic()) {
+  if (!WorldCanChange()) {
     // Before the first world JudgeEarlyExits decides.
     const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
     if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
@@ -170,7 +170,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
 
 // A rank of this world did not end well, and its process has gone.
 bool ElasticJob::SomebodyIsMissing() const {
-  return Elastic() &&
+  return WorldCanChange() &&
          std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
            const auto exit = exits_.find({member.pod_uid, member.slot});
            return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
@@ -179,7 +179,8 @@ bool ElasticJob::SomebodyIsMissing() const {
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
   if (KeptForLater(worker, boundary)) return;
-  if (!Elastic() || phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch()) return;
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch())
+    return;
   if (!world_.RunsIn(worker.hello.pod_uid, boundary.rank)) return;
   NoteCommitted(boundary.step);  // the step before the boundary was everybody's
   change_.ReachBoundary(now, boundary.rank);
@@ -187,7 +188,8 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& bou
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankBroken& broken) {
   if (KeptForLater(worker, broken)) return;
-  if (!Elastic() || phase_ != LauncherPhase::kRunning || broken.epoch != world_.epoch()) return;
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || broken.epoch != world_.epoch())
+    return;
   if (!world_.RunsIn(worker.hello.pod_uid, broken.rank)) return;
   change_.Break(now, broken);
 }
@@ -207,13 +209,14 @@ void ElasticJob::On(Time now, Worker& worker, const control::WorldReport& report
 // Only the newest world's own members may complete a checkpoint, and only while it runs.
 void ElasticJob::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
   if (KeptForLater(worker, written)) return;
-  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning) return;
   if (!checkpoints_.Grants(written, worker.hello.pod_uid, world_.epoch(), world_.members())) return;
   Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
 }
 
 void ElasticJob::AskForCheckpoint(Time now) {
-  if (!Elastic() || phase_ != LauncherPhase::kRunning || released_at_ || world_.members().empty())
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || released_at_ ||
+      world_.members().empty())
     return;
   const int64_t step = progress_ ? progress_->step : 0;
   if (!checkpoints_.AskNow(now, order_ && order_->checkpoint, world_.epoch(), step)) return;
@@ -226,13 +229,13 @@ void ElasticJob::On(Time now, Worker& worker, const control::CheckpointDone& don
   if (done.epoch.term >= options_.term) {
     return checkpoints_.Completed(now, worker.hello.pod_uid, done);
   }
-  if (!Elastic()) return;
+  if (!WorldCanChange()) return;
   checkpoints_.CompletedBefore(now, worker.hello.pod_uid, done, world_.members());
 }
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
   if (KeptForLater(worker, began)) return;
-  if (!Elastic() || phase_ != LauncherPhase::kRunning) return;
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning) return;
   checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
 }
 
@@ -240,14 +243,14 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
 void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
-  if (!Elastic() || std::exchange(all_stateful_, true)) return;
+  if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
   unsettled_ = true;  // leavers may go, now that others have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
 }
 
-// A rank of our own trainer that ended while it loaded, before the first world: what the user has
+// A rank that ended while it loaded, before the first world: what the user has
 // to see, unless it was a signal.
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
@@ -274,7 +277,7 @@ void ElasticJob::JudgeFailures(Time now) {
   if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
 }
 
-// A member of our own trainer's world that is past its last step and ended with code 0.
+// A member that is past its last step and ended with code 0.
 bool ElasticJob::EndedWell(const control::Member& member) const {
   const auto exit = exits_.find({member.pod_uid, member.slot});
   return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
@@ -293,7 +296,7 @@ bool ElasticJob::WorldUnknown() const {
 // By silence, which is no evidence: it is fenced only by the world that starts without it.
 void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
                             const std::string& reason) {
-  if (!Elastic()) return Job::LoseWorker(now, worker, cause, reason);
+  if (!WorldCanChange()) return Job::LoseWorker(now, worker, cause, reason);
   if (released_at_) return;  // everything is done: there is nothing to lose any more
   worker.standing = Standing::kSilent;
   NoteLoss(now, worker, cause, worker.last_heard);

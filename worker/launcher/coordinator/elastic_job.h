@@ -1,6 +1,7 @@
 #pragma once
 
-// A job of our own trainer, whose ranks keep process, model and state while their world changes:
+// A job whose ranks speak the rank protocol: they keep process, model and state while their world
+// changes.
 //
 //   Starting → Running ⇄ Forming ⇄ Paused        Adopting (a world runs already) → Running
 //
@@ -85,7 +86,7 @@ class ElasticJob final : public Job {
   void NoteWorldOver() override;
 
   // One world after another (elastic_change.cc).
-  bool Elastic() const override;
+  bool WorldCanChange() const override;
   void AdvanceWorld(Time now);
   void AdvanceForming(Time now);
   void BeginSwitch(Time now);

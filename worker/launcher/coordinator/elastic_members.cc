@@ -1,4 +1,4 @@
-// Who is in the next world of our own trainer: who is left of the present one, and who can join.
+// Who is in the next world of an elastic job: who is left of the present one, and who can join.
 
 #include <algorithm>
 #include <utility>

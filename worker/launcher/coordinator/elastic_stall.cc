@@ -1,4 +1,4 @@
-// Ranks of our own trainer that hang or are slow, by where they say they stand. A rank that holds
+// Ranks of an elastic job that hang or are slow, by where they say they stand. A rank that holds
 // the others up is ended by its agent, which says first where its threads are; from its end on it
 // is a loss like any other.
 
@@ -27,7 +27,8 @@ void ElasticJob::WatchWorld(Time now) {
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankPositions& positions) {
   if (KeptForLater(worker, positions)) return;
-  if (!Elastic() || phase_ != LauncherPhase::kRunning || positions.epoch != world_.epoch()) return;
+  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || positions.epoch != world_.epoch())
+    return;
   for (const control::RankPosition& position : positions.ranks) {
     if (!world_.RunsIn(worker.hello.pod_uid, position.rank)) continue;
     const Member& member = world_.member(position.rank);

@@ -1,4 +1,4 @@
-// A job of our own trainer in words and numbers.
+// An elastic job in words and numbers.
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ bool ElasticJob::IsProposed(const std::string& pod_uid) const {
 }
 
 std::vector<std::string> ElasticJob::Builds() const {
-  return Elastic() ? BuildsOf(Survivors()) : std::vector<std::string>();
+  return WorldCanChange() ? BuildsOf(Survivors()) : std::vector<std::string>();
 }
 
 std::string ElasticJob::PausedText() const {
@@ -55,7 +55,7 @@ std::string ElasticJob::PausedText() const {
 
 std::vector<control::Straggler> ElasticJob::Stragglers(Time now) const {
   std::vector<control::Straggler> stragglers;
-  if (!Elastic()) return stragglers;
+  if (!WorldCanChange()) return stragglers;
   for (const StragglerWatch::Slow& slow : straggler_watch_.Stragglers(now)) {
     if (stragglers.size() == control::kMaxStragglers) break;
     const Member* member = world_.At(std::get<0>(slow.id), std::get<1>(slow.id));
@@ -79,7 +79,7 @@ JobTimes ElasticJob::Times(Time now) const {
   if (const auto median = stall_watch_.MedianStep()) {
     times.median_step_seconds = std::chrono::duration<double>(*median).count();
   }
-  if (!Elastic()) return times;
+  if (!WorldCanChange()) return times;
   const std::vector<control::Straggler> stragglers = Stragglers(now);
   for (const Member& member : world_.members()) {
     RankTimes rank{.pod = member.pod, .node = member.node, .rank = member.rank};

@@ -126,7 +126,7 @@ void Job::OnRestartedAgent(Time now, Worker& worker) {
     exits_.try_emplace({pod_uid, member.slot});
     NoteEnd(now, member);
   }
-  if (!Elastic()) {
+  if (!WorldCanChange()) {
     return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted", "AgentRestarted",
                 &worker);
   }
@@ -194,7 +194,7 @@ void Job::On(Time now, Worker& worker, const control::SlotAttached& attached) {
 
 void Job::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
   worker.leaving = true;
-  if (world_.Contains(worker.hello.pod_uid) && !released_at_ && !Elastic()) {
+  if (world_.Contains(worker.hello.pod_uid) && !released_at_ && !WorldCanChange()) {
     Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason, "Left", &worker);
   }
 }
@@ -269,7 +269,7 @@ Actions Job::OnClosed(Time now, ConnectionId connection) {
   if (found == nullptr) return {};
   Worker& worker = *found;
   workers_.Disconnect(now, worker);
-  const bool asks = phase_ == LauncherPhase::kStarting || Elastic();
+  const bool asks = phase_ == LauncherPhase::kStarting || WorldCanChange();
   if (asks && world_.Contains(worker.hello.pod_uid) && worker.ssh_port > 0) {
     actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
   }
@@ -336,7 +336,7 @@ Actions Job::OnTerminate(Time now) {
     Succeed(now);
     return std::exchange(actions_, {});
   }
-  const bool ranks_wait = Elastic() || phase_ == LauncherPhase::kAdopting;
+  const bool ranks_wait = WorldCanChange() || phase_ == LauncherPhase::kAdopting;
   if (!ranks_wait) {
     SendToPods(world_.pods(), StopWorld());
   }

@@ -7,9 +7,9 @@
 //                          ▲                  │                           │
 //                          └───────────── Stopping ◄──────────────────────┘        → Finished
 //
-// What follows from it for a program of the user's own is in DirectJob, for our own trainer, whose
-// ranks outlive changes of the world, in ElasticJob. They alone derive from it; Coordinator holds
-// one of the two. All state is values, so a job can be copied whole.
+// What follows from it is in ElasticJob where the ranks outlive changes of the world, else in
+// DirectJob. They alone derive from it; Coordinator holds one of the two. All state is values, so a
+// job can be copied whole.
 //
 // Sources: job.cc (events), worker_loss.cc (lost workers), job_world.cc (the first world, and
 // ending one), job_status.cc (words for people).
@@ -84,7 +84,7 @@ class Job {
   // Never again: its place goes to another Pod.
   virtual void Fence(Worker& worker);
   // A world exists whose ranks outlive changes.
-  virtual bool Elastic() const { return false; }
+  virtual bool WorldCanChange() const { return false; }
   // A step of the newest world is committed.
   virtual void NoteCommitted(int64_t step);
   // A member's process went with its agent.

@@ -82,7 +82,7 @@ control::WorkerReport Job::ReportOf(const std::string& pod_uid,
   report.drained =
       unwanted && !report.member && !proposed && (worker.stopping.empty() || !worker.connection);
   if (worker.ready) report.faults = worker.ready->faults;
-  if (Elastic() && report.ready && !report.member) {
+  if (WorldCanChange() && report.ready && !report.member) {
     const std::string unfit = UnfitText(pod_uid, builds);
     if (!unfit.empty()) report.faults.push_back({"versions", unfit});
   }

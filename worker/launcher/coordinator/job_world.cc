@@ -245,7 +245,8 @@ bool Job::StopWithoutTheUnwanted(Time now) {
 }
 
 void Job::Stop(Time now, const std::string& cause, const char* word, const Worker* whose) {
-  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning && !Elastic()) return;
+  if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning && !WorldCanChange())
+    return;
   LogInfo("Ended an epoch", {{"epoch", world_.epoch().number}, {"cause", cause}});
   const bool ranks_ran = phase_ != LauncherPhase::kStarting;
   if (ranks_ran) NoteStop(now, word, whose);

@@ -46,9 +46,9 @@ void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std
   const bool fenced = worker.Fenced();
   worker.standing = Standing::kDead;
   const bool member = world_.Contains(worker.hello.pod_uid) && !released_at_ && !fenced;
-  if (member && Elastic()) NoteLoss(now, worker, cause, worker.last_heard);
+  if (member && WorldCanChange()) NoteLoss(now, worker, cause, worker.last_heard);
   Fence(worker);
-  if (!member || Elastic()) return;
+  if (!member || WorldCanChange()) return;
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 

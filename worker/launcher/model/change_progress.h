@@ -1,6 +1,6 @@
 #pragma once
 
-// How far one world of our own trainer is on its way to the next: the switch that its ranks were
+// How far one world of an elastic job is on its way to the next: the switch that its ranks were
 // asked for, what they said about it, and the proposal that workers are accepting. A value; each
 // change begins with a fresh one.
 

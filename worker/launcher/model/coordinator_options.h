@@ -16,7 +16,7 @@ struct CoordinatorOptions {
   std::string job_uid;
   std::string agent_token;
   int slots = 1;        // per worker
-  bool managed = true;  // LaunchSpec::InPlace
+  bool elastic = true;  // LaunchSpec::InPlace
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member
@@ -35,7 +35,7 @@ struct CoordinatorOptions {
       5000};  // after the first preflight fault: others may still report theirs
   std::chrono::milliseconds release_within{10'000};  // released ranks end
 
-  // Our own trainer, whose ranks outlive changes of the world.
+  // Elastic jobs alone.
   std::chrono::milliseconds join_window{1000};   // a joiner waits so long for the others wanted
   std::chrono::milliseconds adopt_within{5000};  // for the members of a world that runs already
   // The same once most of its Pods have reported: they noticed the last launcher's silence, and

@@ -63,7 +63,7 @@ std::string PrintedText(const std::vector<std::string>& lines) {
 
 FailurePolicy::FailurePolicy(const CoordinatorOptions& options)
     : exit_codes_(options.exit_codes),
-      managed_(options.managed),
+      elastic_(options.elastic),
       settle_(options.settle),
       peer_lost_settle_(options.peer_lost_settle),
       restarts_(options.restart_limit, options.restart_window),
@@ -145,7 +145,7 @@ std::optional<FailurePolicy::Blame> FailurePolicy::JudgeExits(
 Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose) const {
   const bool user_error = exit.exit_code == control::kExitUserError;
   const bool at_once = FailsAtOnce(exit);
-  const bool crash_loop = managed_ && !at_once && crashes_.Reached();
+  const bool crash_loop = elastic_ && !at_once && crashes_.Reached();
   const char* reason = control::kReasonRankFailed;
   if (user_error) {
     reason = control::kReasonUserError;
@@ -155,12 +155,12 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
     reason = control::kReasonCrashLoop;
   }
   std::string text = whose + " " + HowItEnded(exit) + "; " + PrintedText(exit.last_lines);
-  if (managed_ && at_once && !user_error) {
+  if (elastic_ && at_once && !user_error) {
     text += "; runPolicy.restart.failOnExitCodes names this code";
   } else if (crash_loop) {
     text += "; ranks were killed or did not load " + std::to_string(crashes_.count()) +
             " times in a row without a further step, the limit (runPolicy.restart.crashLimit)";
-  } else if (managed_ && !user_error && restarts_.counted() > 0) {
+  } else if (elastic_ && !user_error && restarts_.counted() > 0) {
     text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
   }
   return {reason, text, ExitCodeFor(exit), exit};

@@ -52,7 +52,7 @@ class FailurePolicy {
 
   // By a failure that ends the job; by a row of crashes, unless training got further after all.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
-  // Our own trainer: the end to blame, once what belongs to the same event has arrived. Ends that
+  // An elastic job: the end to blame, once what belongs to the same event has arrived. Ends that
   // cost the job nothing are forgotten then.
   std::optional<control::RankExit> Judge(Time now);
 
@@ -60,7 +60,7 @@ class FailurePolicy {
     control::RankExit exit;
     Time heard_since{};  // when every member has been heard after this, nobody else can be to blame
   };
-  // A program of the user's own: the same for these ends of its ranks, none of them clean.
+  // A direct job: the same for these ends of its ranks, none of them clean.
   // REQUIRES: not empty.
   std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
 
@@ -85,7 +85,7 @@ class FailurePolicy {
   int BlameRank(const control::RankExit& exit) const;
 
   ExitCodeRules exit_codes_;
-  bool managed_;
+  bool elastic_;
   std::chrono::milliseconds settle_;
   std::chrono::milliseconds peer_lost_settle_;
   RestartLimit restarts_;

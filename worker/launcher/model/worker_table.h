@@ -24,7 +24,7 @@ enum class Standing {
   kDead,             // never again, and it certainly runs nothing any more
 };
 
-// What runs in a slot, as its agent says (our own trainer).
+// What runs in a slot, as its agent says (elastic jobs).
 struct Process {
   std::string loaded;  // Member::start of the one that can join a world; empty: none
   Clock::Time loaded_at{};

@@ -1,4 +1,4 @@
-// Programs of the user's own: one epoch each, run by their attach.
+// A direct job's program: one epoch, run by its attach.
 
 #include "worker/agent/slots/direct_slots.h"
 
@@ -177,7 +177,7 @@ TEST_F(DirectSlotsTest, LeavesAtOnce) {
   EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
 }
 
-TEST_F(DirectSlotsTest, AManagedAttachHasNoPlaceHere) {
+TEST_F(DirectSlotsTest, AnElasticAttachHasNoPlaceHere) {
   slots.OnAttach(8, TestAttach(1, 0, false));
 
   EXPECT_EQ(FakeSlotActions::Of<control::AttachExit>(actions.to_attach[8]).size(), 1U);

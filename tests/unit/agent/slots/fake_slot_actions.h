@@ -110,12 +110,12 @@ class FakeSlotActions final : public SlotActions {
   std::string done_;
 };
 
-inline SlotsOptions TestSlotsOptions(int slots, bool managed) {
+inline SlotsOptions TestSlotsOptions(int slots, bool elastic) {
   return {.pod_uid = "uid",
           .pod = "worker-0",
           .node = "node",
           .slots = slots,
-          .managed = managed,
+          .elastic = elastic,
           .program = "program",
           .nonce = "n"};
 }

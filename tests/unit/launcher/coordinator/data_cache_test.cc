@@ -17,8 +17,8 @@ using testing::Not;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-CoordinatorOptions FirstLauncher(bool managed = true) {
-  CoordinatorOptions options = World::Options(1, managed);
+CoordinatorOptions FirstLauncher(bool elastic = true) {
+  CoordinatorOptions options = World::Options(1, elastic);
   options.term = 1;  // no launcher before it can have left a world
   return options;
 }
@@ -142,9 +142,9 @@ TEST(FillingWorkers, AJoinerFillsWhileTheOthersTrain) {
   EXPECT_EQ(world.Sent<control::SwitchEpoch>(0), 1);
 }
 
-// Each change costs a program of the user's own all it has done.
+// Each change costs a direct job all that it has done.
 TEST(FillingWorkers, AProgramIsStartedAnewOnceForAllWhoComeNearer) {
-  World world(FirstLauncher(/*managed=*/false));
+  World world(FirstLauncher(/*elastic=*/false));
   world.Order({0});
   world.Arrive(0);
   world.AttachAll();

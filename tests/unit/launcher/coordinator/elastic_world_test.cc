@@ -1,4 +1,4 @@
-// One world of our own trainer after another: losses, growth, drain, pauses, broken links.
+// One world of an elastic job after another: losses, growth, drain, pauses, broken links.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

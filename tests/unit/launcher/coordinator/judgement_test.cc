@@ -14,16 +14,16 @@ using testing::HasSubstr;
 
 class TwoWorkers : public testing::Test {
  protected:
-  void Start(int slots = 1, bool managed = true, int start_attempts = 1) {
-    CoordinatorOptions options = World::Options(slots, managed, start_attempts);
+  void Start(int slots = 1, bool elastic = true, int start_attempts = 1) {
+    CoordinatorOptions options = World::Options(slots, elastic, start_attempts);
     options.restart_limit = 0;
     world = std::make_unique<World>(options);
     world->Order({0, 1});
     world->Arrive(0);
     world->Arrive(1);
   }
-  void Run(int slots = 1, bool managed = true) {
-    Start(slots, managed);
+  void Run(int slots = 1, bool elastic = true) {
+    Start(slots, elastic);
     world->AttachAll();
     ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
   }

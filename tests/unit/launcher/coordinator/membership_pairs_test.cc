@@ -195,8 +195,8 @@ struct Start {
 };
 
 // Short limits: time passes in ticks, and there are many pairs.
-CoordinatorOptions ShortLimits(bool managed) {
-  CoordinatorOptions options = World::Options(1, managed);
+CoordinatorOptions ShortLimits(bool elastic) {
+  CoordinatorOptions options = World::Options(1, elastic);
   options.lost_after = options.join_window = options.broken_settle = 300ms;
   options.adopt_within = options.adopt_rest_within = options.stop_within = 700ms;
   options.settle = options.peer_lost_settle = 200ms;
@@ -206,14 +206,14 @@ CoordinatorOptions ShortLimits(bool managed) {
 }
 
 // A world of three in each phase; worker 3 has dialled and is not wanted yet.
-std::vector<Start> Starts(bool managed) {
+std::vector<Start> Starts(bool elastic) {
   std::vector<Start> starts;
-  World world(ShortLimits(managed));
+  World world(ShortLimits(elastic));
   for (int i = 0; i < 4; ++i) world.Dial(i);
   starts.push_back({LauncherPhase::kWaitingForOrder, world});
   world.Order({0, 1, 2}, 3, 2);
   starts.push_back({LauncherPhase::kWaitingForAgents, world});
-  if (managed) {
+  if (elastic) {
     World adopting = world;
     adopting.Say(0, ReportOf(adopting, {2, 7}));
     starts.push_back({LauncherPhase::kAdopting, adopting});
@@ -226,7 +226,7 @@ std::vector<Start> Starts(bool managed) {
   World released = world;
   for (int i = 0; i < 3; ++i) released.Say(i, control::RankDone{released.membership.epoch(), i});
   starts.push_back({LauncherPhase::kRunning, released});
-  if (managed) {
+  if (elastic) {
     World switching = world;
     switching.Order({0, 1, 2, 3}, 4, 2);
     switching.Ready(3);
@@ -308,7 +308,7 @@ TEST_P(EveryPair, OfEventsInEveryPhase) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, EveryPair, testing::Bool(),
-                         [](const auto& test) { return test.param ? "Managed" : "Direct"; });
+                         [](const auto& test) { return test.param ? "Elastic" : "Direct"; });
 
 }  // namespace
 }  // namespace ringmaster::launcher

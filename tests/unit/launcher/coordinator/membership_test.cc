@@ -201,7 +201,7 @@ TEST(Membership, IgnoresAttachesOfOtherCohorts) {
   EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
 }
 
-// Programs that are not our trainer: whatever changes their world starts them anew.
+// Direct jobs: whatever changes their world starts their programs anew.
 class RunningWorld : public testing::Test {
  protected:
   RunningWorld() {
@@ -441,7 +441,7 @@ TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
   EXPECT_EQ(world.LastStart().world_size, 1);
 }
 
-// Every way in which the world of a program that is not our trainer changes.
+// Every way in which the world of a direct job changes.
 TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
   struct Change {
     const char* name;

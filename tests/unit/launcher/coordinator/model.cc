@@ -21,8 +21,8 @@ CoordinatorOptions OptionsOf(int64_t term, const Model::Job& job) {
   options.join_window = std::chrono::milliseconds(100);
   options.broken_settle = std::chrono::milliseconds(100);
   options.slots = job.slots;
-  options.managed = job.managed;
-  options.partial_after = job.managed ? std::chrono::milliseconds(std::chrono::hours(1))
+  options.elastic = job.elastic;
+  options.partial_after = job.elastic ? std::chrono::milliseconds(std::chrono::hours(1))
                                       : std::chrono::milliseconds(300);
   options.stop_within = std::chrono::milliseconds(500);
   options.stall_floor = std::chrono::milliseconds(20);
@@ -238,9 +238,9 @@ void Model::Welcomed(int worker, int64_t term) {
   Say(worker, control::AgentReady{"10.0.0." + std::to_string(worker), 22, {}, {}});
   for (int slot = 0; slot < job_.slots; ++slot) {
     if (At(worker, slot).attached) Say(worker, *At(worker, slot).attached);
-    if (job_.managed) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
+    if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
   }
-  if (job_.managed && !agent.world.members.empty()) Say(worker, ReportOf(worker));
+  if (job_.elastic && !agent.world.members.empty()) Say(worker, ReportOf(worker));
   if (agent.prepared.number != 0 && agent.prepared.term == term) {
     Say(worker, control::EpochAccepted{agent.prepared});
   }
@@ -299,8 +299,8 @@ void Model::Hear(int worker, const control::Message& message) {
       agent.world = *start;
       Rank& rank = At(worker, member.slot);
       if (start->epoch == rank.given) continue;
-      if (job_.managed && member.start != StartOf(worker, member.slot)) continue;
-      if (!job_.managed && (!rank.attached || rank.attached->cohort != start->cohort)) continue;
+      if (job_.elastic && member.start != StartOf(worker, member.slot)) continue;
+      if (!job_.elastic && (!rank.attached || rank.attached->cohort != start->cohort)) continue;
       rank.given = start->epoch;
       rank.members = start->members;
       rank.left = rank.adopted = rank.switching = rank.at_boundary = false;
@@ -352,13 +352,13 @@ void Model::WriteCheckpoint(int worker, int slot) {
                                          0, 1, ""});
 }
 
-// With `again` its agent starts another one of our own trainer, which has loaded at once.
+// With `again` the agent of an elastic job starts another one, which has loaded at once.
 void Model::EndRank(int worker, int slot, int signal, bool again) {
   Rank& rank = At(worker, slot);
   control::RankExited exited;
   exited.epoch = rank.given;
   exited.exit.slot = slot;
-  if (job_.managed) exited.exit.start = StartOf(worker, slot);
+  if (job_.elastic) exited.exit.start = StartOf(worker, slot);
   exited.exit.exit_code = -1;
   exited.exit.signal = signal;
   Rank next;
@@ -370,7 +370,7 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   rank.exit_report = exited;
   if (!At(worker).welcomed) return;
   Say(worker, exited);
-  if (job_.managed) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
+  if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
 // A program goes with its mpirun, whether its agent is connected or not: mpirun's daemons end its
@@ -422,7 +422,7 @@ bool Model::Able(const control::Epoch& epoch) const {
         const int worker = WorkerOf(member.pod_uid);
         const Rank& peer = At(worker, member.slot);
         return At(worker).alive && peer.given == epoch && !peer.left && !peer.at_boundary &&
-               !peer.hung && (!job_.managed || StartOf(worker, member.slot) == member.start);
+               !peer.hung && (!job_.elastic || StartOf(worker, member.slot) == member.start);
       });
     }
   }
@@ -492,7 +492,7 @@ void Model::Step(const control::Epoch& epoch) {
   }
   last_stepped_ = epoch;
   ++steps;
-  if (!job_.managed) return;  // what such a program keeps is its own affair
+  if (!job_.elastic) return;  // what such a program keeps is its own affair
   State highest;
   for (const auto& [worker, slot] : members) highest = std::max(highest, At(worker, slot).state);
   for (int worker = 0; worker < workers_ && highest < committed_; ++worker) {
@@ -549,7 +549,7 @@ void Model::Tick() {
       Agent& agent = At(worker);
       if (agent.launcher != launcher || !agent.welcomed || CutFrom(worker, launcher)) continue;
       Apply(launcher, one->membership.OnMessage(now_, agent.connection, control::Heartbeat{}));
-      for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+      for (int slot = 0; slot < job_.slots && job_.elastic; ++slot) {
         if (MemberOf(worker, slot) == nullptr) continue;
         const control::RankPositions positions{At(worker, slot).given, {PositionOf(worker, slot)}};
         Apply(launcher, one->membership.OnMessage(now_, agent.connection, positions));
@@ -558,7 +558,7 @@ void Model::Tick() {
     if (one->mpirun_stopping && one->mpirun != 0) {
       const int64_t cohort = std::exchange(one->mpirun, 0);
       one->mpirun_stopping = false;
-      if (!job_.managed) EndProgram(cohort);
+      if (!job_.elastic) EndProgram(cohort);
       Apply(launcher, one->membership.OnMpirunExited(now_, cohort, {143, 0, "", {}}));
     }
     Apply(launcher, one->membership.OnTick(now_));
@@ -608,7 +608,7 @@ std::vector<Choice> Model::Choices() const {
         choices.push_back({Kind::kDial, worker, launcher});
       }
     }
-    for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+    for (int slot = 0; slot < job_.slots && job_.elastic; ++slot) {
       const Rank& rank = At(worker, slot);
       if (Waits(rank)) choices.push_back({Kind::kReport, worker, slot});
       if (rank.state.step > 0 && rank.given.number != 0 && !rank.hung) {
@@ -616,7 +616,7 @@ std::vector<Choice> Model::Choices() const {
       }
     }
   }
-  if (job_.managed) choices.push_back({Kind::kKeep});
+  if (job_.elastic) choices.push_back({Kind::kKeep});
   for (int worker = 0; worker < workers_; ++worker) {
     if (At(worker).alive || told_dead_.contains(worker)) continue;
     choices.push_back({Kind::kTell});
@@ -627,7 +627,7 @@ std::vector<Choice> Model::Choices() const {
   for (int worker = 0; worker < workers_; ++worker) {
     const Agent& agent = At(worker);
     if (!agent.alive) continue;
-    for (int slot = 0; slot < job_.slots && job_.managed; ++slot) {
+    for (int slot = 0; slot < job_.slots && job_.elastic; ++slot) {
       choices.push_back({Kind::kKillRank, worker, slot});
       const Rank& rank = At(worker, slot);
       if (rank.hung || rank.left || rank.at_boundary) continue;
@@ -636,7 +636,7 @@ std::vector<Choice> Model::Choices() const {
     }
     choices.push_back({Kind::kKillPod, worker});
     if (agent.launcher >= 0) choices.push_back({Kind::kBreak, worker});
-    for (int launcher = 0; launcher < kLaunchers && job_.managed; ++launcher) {
+    for (int launcher = 0; launcher < kLaunchers && job_.elastic; ++launcher) {
       if (launchers_[static_cast<std::size_t>(launcher)] && !CutFrom(worker, launcher)) {
         choices.push_back({Kind::kCut, worker, launcher});
       }
@@ -646,7 +646,7 @@ std::vector<Choice> Model::Choices() const {
     }
   }
   if (ordered_.size() < agents_.size()) choices.push_back({Kind::kGrow});
-  if (!launchers_[1] && job_.managed) choices.push_back({Kind::kNewLauncher});
+  if (!launchers_[1] && job_.elastic) choices.push_back({Kind::kNewLauncher});
   if (launchers_[0] && launchers_[0]->alive && launchers_[1]) {
     choices.push_back({Kind::kKillLauncher});
   }
@@ -765,7 +765,7 @@ bool Model::Recovers() {
       if (At(worker).alive && At(worker).launcher < 0) Dial(worker, newest);
       for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
         Rank& rank = At(worker, slot);
-        if (Waits(rank) && job_.managed && i % 5 == 0) Do({Kind::kReport, worker, slot});
+        if (Waits(rank) && job_.elastic && i % 5 == 0) Do({Kind::kReport, worker, slot});
         if (rank.hung && NobodyWaitsFor(rank)) rank.hung = rank.frozen = false;
       }
     }

@@ -3,9 +3,8 @@
 // A small world to try Coordinator in: worker Pods whose agents and ranks follow the protocol of
 // common/control/README.md, up to two launchers of terms 1 and 2, a network that reorders between
 // channels, breaks, and is cut, and an operator that knows who is dead. Nothing happens by itself:
-// a test chooses what comes next, and may copy the world to try something else. With a program that
-// is not our trainer there is one launcher, no cut, and no rank ends by itself; its ranks end with
-// mpirun.
+// a test chooses what comes next, and may copy the world to try something else. In a direct job
+// there is one launcher, no cut, and no rank ends by itself; its ranks end with mpirun.
 //
 // A broken promise ends up in `broken`, in words:
 //   - two epochs that could both commit a step at the same time,
@@ -98,7 +97,7 @@ class Model {
 
   struct Job {
     int slots = 1;
-    bool managed = true;  // our own trainer
+    bool elastic = true;
   };
 
   // `wanted` of these workers are ordered at first; the world has formed and made a step.

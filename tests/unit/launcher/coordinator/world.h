@@ -19,19 +19,19 @@ namespace ringmaster::launcher {
 using namespace std::chrono_literals;
 
 struct World {
-  static CoordinatorOptions Options(int slots, bool managed, int start_attempts = 1) {
+  static CoordinatorOptions Options(int slots, bool elastic, int start_attempts = 1) {
     CoordinatorOptions options;
     options.term = 3;
     options.job_uid = "job";
     options.agent_token = "token";
     options.slots = slots;
-    options.managed = managed;
+    options.elastic = elastic;
     options.start_attempts = start_attempts;
     return options;
   }
 
-  explicit World(int slots = 1, bool managed = true, int start_attempts = 1)
-      : World(Options(slots, managed, start_attempts)) {}
+  explicit World(int slots = 1, bool elastic = true, int start_attempts = 1)
+      : World(Options(slots, elastic, start_attempts)) {}
 
   explicit World(const CoordinatorOptions& chosen) : options(chosen), membership(chosen) {
     slots_of_hello = chosen.slots;
@@ -89,7 +89,7 @@ struct World {
                                     2200 + worker,
                                     std::move(faults),
                                     {{"openmpi", "4.1.4"}}});
-    if (!options.managed || !loads) return;
+    if (!options.elastic || !loads) return;
     for (int slot = 0; slot < options.slots; ++slot) {
       std::string& start = starts[{worker, slot}];
       if (start.empty()) start = "first";
@@ -182,7 +182,7 @@ struct World {
     control::RankExited exited;
     exited.epoch = membership.epoch();
     exited.exit.slot = slot;
-    if (options.managed) exited.exit.start = starts[{worker, slot}];
+    if (options.elastic) exited.exit.start = starts[{worker, slot}];
     exited.exit.exit_code = signal > 0 ? -1 : code;
     exited.exit.signal = signal;
     exited.exit.last_lines = std::move(lines);

@@ -12,9 +12,9 @@ using control::RankExit;
 
 constexpr Clock::Time kStart{1h};
 
-CoordinatorOptions Options(bool managed = true) {
+CoordinatorOptions Options(bool elastic = true) {
   CoordinatorOptions options;
-  options.managed = managed;
+  options.elastic = elastic;
   options.settle = 300ms;
   options.peer_lost_settle = 1500ms;
   options.restart_limit = 2;

@@ -5,11 +5,11 @@
 
 #include "common/base/log.h"
 #include "common/control/world_difference.h"
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 namespace ringmaster::agent {
 
-void ManagedSlots::RepeatToLauncher(std::int64_t term) {
+void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
     if (!slot.connected || slot.stopping || ending_) continue;
@@ -39,7 +39,7 @@ void ManagedSlots::RepeatToLauncher(std::int64_t term) {
   }
 }
 
-std::vector<std::string> ManagedSlots::Running() const {
+std::vector<std::string> ElasticSlots::Running() const {
   std::vector<std::string> running;
   for (const Slot& slot : slots_) {
     // Also one that is only loaded: it may be a member of a newer world, not told here yet.
@@ -49,12 +49,12 @@ std::vector<std::string> ManagedSlots::Running() const {
   return running;
 }
 
-void ManagedSlots::OnTellWorld(const control::TellWorld& tell) {
+void ElasticSlots::OnTellWorld(const control::TellWorld& tell) {
   if (tell.epoch != world_.epoch) return;  // a newer one has been reported, or told
   actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
 }
 
-void ManagedSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
+void ElasticSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
   if (!Accept(prepare.epoch, "PrepareEpoch")) return;
   prepared_ = prepare.epoch;
   for (int index = 0; index < options_.slots; ++index) {
@@ -67,7 +67,7 @@ void ManagedSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
   actions_->SendToLauncher(control::EpochAccepted{prepare.epoch});
 }
 
-void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
+void ElasticSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
   if (switch_epoch.epoch < highest_epoch_) return;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
@@ -77,7 +77,7 @@ void ManagedSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
   }
 }
 
-void ManagedSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
+void ElasticSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
   if (ending_ || change.epoch < highest_epoch_) return;
   auto members = change.base == world_.epoch ? control::MembersAfter(world_.members, change)
                                              : std::optional<std::vector<control::Member>>();
@@ -88,7 +88,7 @@ void ManagedSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
   OnStartEpoch({change.epoch, change.cohort, *std::move(members)});
 }
 
-void ManagedSlots::OnStartEpoch(const control::StartEpoch& start) {
+void ElasticSlots::OnStartEpoch(const control::StartEpoch& start) {
   if (ending_ || !Accept(start.epoch, "StartEpoch")) return;
   std::vector<const control::Member*> ours;
   for (int index = 0; index < options_.slots; ++index) {
@@ -108,7 +108,7 @@ void ManagedSlots::OnStartEpoch(const control::StartEpoch& start) {
   }
 }
 
-void ManagedSlots::Join(int index, const control::Member& member) {
+void ElasticSlots::Join(int index, const control::Member& member) {
   Slot& slot = At(index);
   const auto there = [&](const std::optional<Place>& place) {
     return place.has_value() && place->epoch == world_.epoch;
@@ -129,7 +129,7 @@ void ManagedSlots::Join(int index, const control::Member& member) {
 
 // The process that the launcher means has ended, which it cannot have known: that is its end in
 // this epoch.
-void ManagedSlots::JoinTooLate(int index, const control::Member& member) {
+void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   Slot& slot = At(index);
   const bool known = slot.exit_report.has_value() &&
                      (member.start.empty() || member.start == slot.exit_report->exit.start);
@@ -149,7 +149,7 @@ void ManagedSlots::JoinTooLate(int index, const control::Member& member) {
 }
 
 // Tells the slot's rank its newest epoch, once there is a rank to tell.
-void ManagedSlots::Give(int index) {
+void ElasticSlots::Give(int index) {
   Slot& slot = At(index);
   if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
   slot.given = std::exchange(slot.wanted, std::nullopt);
@@ -160,14 +160,14 @@ void ManagedSlots::Give(int index) {
   Route(index);
 }
 
-void ManagedSlots::SendAttachGo(int index, const Place& place) {
+void ElasticSlots::SendAttachGo(int index, const Place& place) {
   for (const auto& [id, attach] : attaches_) {
     if (attach.hello.slot != index || attach.hello.cohort != place.cohort) continue;
     actions_->SendToAttach(id, control::AttachGo{place.epoch, place.rank});
   }
 }
 
-void ManagedSlots::OnStopEpoch(const control::StopEpoch& stop) {
+void ElasticSlots::OnStopEpoch(const control::StopEpoch& stop) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
     if (slot.wanted.has_value() && slot.wanted->epoch <= stop.epoch) slot.wanted.reset();
@@ -183,7 +183,7 @@ void ManagedSlots::OnStopEpoch(const control::StopEpoch& stop) {
   }
 }
 
-void ManagedSlots::OnRelease(const control::Release& release) {
+void ElasticSlots::OnRelease(const control::Release& release) {
   if (release.epoch < highest_epoch_) return;
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
@@ -194,14 +194,14 @@ void ManagedSlots::OnRelease(const control::Release& release) {
 }
 
 // One that is meant to end anyway needs no other end.
-void ManagedSlots::OnEndStalledRank(const control::EndStalledRank& end) {
+void ElasticSlots::OnEndStalledRank(const control::EndStalledRank& end) {
   if (!ValidSlot(end.slot) || ending_) return;
   const Slot& slot = At(end.slot);
   if (!slot.running || slot.stopping || slot.released || slot.start != end.start) return;
   actions_->EndHangingRank(end.slot, end.start, end.reason);
 }
 
-std::vector<RankStanding> ManagedSlots::InWorld() const {
+std::vector<RankStanding> ElasticSlots::InWorld() const {
   std::vector<RankStanding> standing;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = slots_[static_cast<std::size_t>(index)];
@@ -211,7 +211,7 @@ std::vector<RankStanding> ManagedSlots::InWorld() const {
   return standing;
 }
 
-std::optional<int> ManagedSlots::SlotOf(const control::Epoch& epoch, int rank) const {
+std::optional<int> ElasticSlots::SlotOf(const control::Epoch& epoch, int rank) const {
   for (int index = 0; index < options_.slots; ++index) {
     const std::optional<Place>& given = slots_[static_cast<std::size_t>(index)].given;
     if (given.has_value() && given->epoch == epoch && given->rank == rank) return index;
@@ -219,19 +219,19 @@ std::optional<int> ManagedSlots::SlotOf(const control::Epoch& epoch, int rank) c
   return std::nullopt;
 }
 
-void ManagedSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
+void ElasticSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
   const std::optional<int> index = SlotOf(grant.epoch, grant.rank);
   if (!index) return;
   At(*index).said.written.reset();
   actions_->SendToRank(*index, grant);
 }
 
-void ManagedSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
+void ElasticSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
   const std::optional<int> index = SlotOf(take.epoch, 0);
   if (index && At(*index).connected) actions_->SendToRank(*index, take);
 }
 
-void ManagedSlots::OnStoreValues(const control::StoreValues& values) {
+void ElasticSlots::OnStoreValues(const control::StoreValues& values) {
   const std::optional<int> index = SlotOf(values.epoch, values.rank);
   if (!index) return;
   At(*index).said.store.Answered(values.id);

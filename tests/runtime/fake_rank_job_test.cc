@@ -1,4 +1,4 @@
-// Our own trainer's way through a job, with a rank that has no model (fake_rank.cc): success, and
+// An elastic job from start to end, with a rank that has no model (fake_rank.cc): success, and
 // every way to fail or not to.
 
 #include <csignal>
@@ -26,7 +26,7 @@ control::LaunchSpec FakeTraining(std::vector<std::string> flags, int slots = 1) 
   return spec;
 }
 
-class ManagedJob : public testing::Test {
+class FakeRankJob : public testing::Test {
  protected:
   void SetUp() override {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
@@ -44,7 +44,7 @@ class ManagedJob : public testing::Test {
   }
 };
 
-TEST_F(ManagedJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
+TEST_F(FakeRankJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
   Job job(4, FakeTraining({"--steps=5"}, 2));
 
   const control::Verdict verdict = Run(job, 3);
@@ -69,7 +69,7 @@ TEST_F(ManagedJob, SucceedsOnThreeHostsWithTwoSlotsEach) {
   }
 }
 
-TEST_F(ManagedJob, RanksRunInTheWorkingDirectoryOfTheContainer) {
+TEST_F(FakeRankJob, RanksRunInTheWorkingDirectoryOfTheContainer) {
   Job job(2, FakeTraining({"--steps=2"}));
   job.working_dir = "/var/lib";
 
@@ -79,7 +79,7 @@ TEST_F(ManagedJob, RanksRunInTheWorkingDirectoryOfTheContainer) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 runs in /var/lib"));
 }
 
-TEST_F(ManagedJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
+TEST_F(FakeRankJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
   Job job(3, FakeTraining({"--steps=2"}, 2));
   job.host_network = {{0, 1}, {1, 1}, {2, 1}};
 
@@ -90,7 +90,7 @@ TEST_F(ManagedJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
   EXPECT_EQ(verdict.clean_exits, 6);
 }
 
-TEST_F(ManagedJob, NamesTheRankThatExitsWithACode) {
+TEST_F(FakeRankJob, NamesTheRankThatExitsWithACode) {
   Job job(4, FakeTraining({"--steps=2", "--fail-rank=1", "--fail-code=3", "--until=never"}));
   job.launcher_extra = {{control::kEnvRestartLimit, "1"}};
 
@@ -107,7 +107,7 @@ TEST_F(ManagedJob, NamesTheRankThatExitsWithACode) {
   EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 3);
 }
 
-TEST_F(ManagedJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {
+TEST_F(FakeRankJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {
   const std::string once = "/var/tmp/rmt-once-" + std::to_string(getpid());
   Job job(3,
           FakeTraining({"--steps=2", "--fail-rank=0", "--fail-signal=9", "--fail-once=" + once}));
@@ -120,7 +120,7 @@ TEST_F(ManagedJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {
   EXPECT_EQ(verdict.clean_exits, 2);
 }
 
-TEST_F(ManagedJob, RanksThatAreKilledBeforeAnyStepEndTheJobWithWhatTheyPrintedLast) {
+TEST_F(FakeRankJob, RanksThatAreKilledBeforeAnyStepEndTheJobWithWhatTheyPrintedLast) {
   Job job(3, FakeTraining({"--steps=0", "--fail-rank=0", "--fail-signal=9"}));
 
   const control::Verdict verdict = Run(job, 2);
@@ -133,7 +133,7 @@ TEST_F(ManagedJob, RanksThatAreKilledBeforeAnyStepEndTheJobWithWhatTheyPrintedLa
   EXPECT_FALSE(verdict.first_failure->out_of_memory.has_value());
 }
 
-TEST_F(ManagedJob, ARankThatRunsOutOfMemoryIsNamedWithItsLimit) {
+TEST_F(FakeRankJob, ARankThatRunsOutOfMemoryIsNamedWithItsLimit) {
   if (!Hosts::CanLimitMemory()) {
     GTEST_SKIP() << "limiting memory needs root and a control group of version 1";
   }
@@ -151,7 +151,7 @@ TEST_F(ManagedJob, ARankThatRunsOutOfMemoryIsNamedWithItsLimit) {
   EXPECT_GT(verdict.first_failure->out_of_memory->peak_bytes, 256 << 20);
 }
 
-TEST_F(ManagedJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
+TEST_F(FakeRankJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   Job job(3, FakeTraining({"--preload-exit=2"}));
 
   const control::Verdict verdict = Run(job, 2);
@@ -163,7 +163,7 @@ TEST_F(ManagedJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data are no data"));
 }
 
-TEST_F(ManagedJob, SaysWhichCommandDoesNotExistAndWhere) {
+TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
   control::LaunchSpec spec;
   spec.command = {"/nowhere/ringmaster-train"};
   Job job(2, spec);
@@ -176,7 +176,7 @@ TEST_F(ManagedJob, SaysWhichCommandDoesNotExistAndWhere) {
   EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
 }
 
-TEST_F(ManagedJob, FailsWhenGpusWereAskedForAndThereAreNone) {
+TEST_F(FakeRankJob, FailsWhenGpusWereAskedForAndThereAreNone) {
   Job job(2, FakeTraining({}));
   job.worker_extra = {{"RINGMASTER_GPUS", "8"}};
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Slots of our own trainer. The agent starts a rank process per slot, which loads while nobody
+// Slots of an elastic job. The agent starts a rank process per slot, which loads while nobody
 // waits; it then goes from epoch to epoch with its model and state, and is started again at once
 // when it dies (common/control/README.md, "How a world changes").
 //
@@ -11,7 +11,7 @@
 // An attach stays with its slot over all of this: it ends only when the slot's process was meant
 // to.
 //
-// Sources: managed_slots.cc (processes, attaches, output), managed_world.cc (epochs).
+// Sources: elastic_slots.cc (processes, attaches, output), elastic_world.cc (epochs).
 
 #include <map>
 #include <optional>
@@ -25,9 +25,9 @@
 
 namespace ringmaster::agent {
 
-class ManagedSlots final : public Slots {
+class ElasticSlots final : public Slots {
  public:
-  ManagedSlots(const SlotsOptions& options, SlotActions* actions);
+  ElasticSlots(const SlotsOptions& options, SlotActions* actions);
 
   void Preload() override;
   void OnLauncherDrained() override;
@@ -93,7 +93,7 @@ class ManagedSlots final : public Slots {
 
   Slot& At(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
 
-  // managed_slots.cc
+  // elastic_slots.cc
   void OnProtection(int slot, control::RankProtection protection);
   void OnAttached(AttachId id, const control::AttachHello& hello) override;
   void OnDetached(const Attach& attach) override;
@@ -105,7 +105,7 @@ class ManagedSlots final : public Slots {
   AttachId AttachOf(int slot) const;
   void Route(int slot);
 
-  // managed_world.cc
+  // elastic_world.cc
   // The slot whose process is this rank of this epoch.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;

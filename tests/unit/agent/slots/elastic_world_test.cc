@@ -1,4 +1,4 @@
-// Epochs of our own trainer's ranks: prepared, started, left, repeated to a launcher.
+// Epochs of an elastic job's ranks: prepared, started, left, repeated to a launcher.
 
 #include <csignal>
 
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/agent/slots/fake_slot_actions.h"
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -23,7 +23,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class ManagedWorld : public testing::Test {
+class ElasticWorld : public testing::Test {
  protected:
   void SetUp() override {
     slots.Preload();
@@ -39,10 +39,10 @@ class ManagedWorld : public testing::Test {
   std::vector<RankLeave> Leaves() { return FakeSlotActions::Of<RankLeave>(actions.to_rank[0]); }
 
   FakeSlotActions actions;
-  ManagedSlots slots{TestSlotsOptions(1, true), &actions};
+  ElasticSlots slots{TestSlotsOptions(1, true), &actions};
 };
 
-TEST_F(ManagedWorld, ARunningRankGoesOnInTheNextEpoch) {
+TEST_F(ElasticWorld, ARunningRankGoesOnInTheNextEpoch) {
   Run({1, 1});
   slots.OnPrepareEpoch({{1, 2}});
   Run({1, 2});
@@ -57,7 +57,7 @@ TEST_F(ManagedWorld, ARunningRankGoesOnInTheNextEpoch) {
   EXPECT_THAT(actions.stopped, IsEmpty());
 }
 
-TEST_F(ManagedWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
+TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   Run({1, 1});
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 1}, 1, 500, 0, 4096, "ff"}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 0}, 1, 400, 0, 4096, "ff"}));
@@ -72,7 +72,7 @@ TEST_F(ManagedWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   EXPECT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
 }
 
-TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
+TEST_F(ElasticWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
   control::StartEpoch start = TestStart({1, 1}, 1, {"n-1"});
   std::swap(start.members[0], start.members[1]);
   for (int rank : {0, 1}) start.members[static_cast<std::size_t>(rank)].rank = rank;
@@ -86,7 +86,7 @@ TEST_F(ManagedWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
   EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
 }
 
-TEST_F(ManagedWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain) {
+TEST_F(ElasticWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain) {
   Run({1, 1});
   slots.OnChangeEpoch({{1, 2}, 1, {1, 1}, {{0, 1}}, {{"new", "w-3", "n3", "10.0.0.3", 0, "a", 0}}});
 
@@ -102,7 +102,7 @@ TEST_F(ManagedWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain)
   EXPECT_EQ(Epochs().size(), 2U);
 }
 
-TEST_F(ManagedWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
+TEST_F(ElasticWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
   Run({1, 1});
   ASSERT_TRUE(slots.OnWelcome(1));
   slots.OnTellWorld({{1, 7}});
@@ -115,7 +115,7 @@ TEST_F(ManagedWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
   EXPECT_THAT(reports[1].running, ElementsAre("n-1"));
 }
 
-TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
+TEST_F(ElasticWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   Run({1, 1});
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointDone{{1, 1}, 1, 500}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::RankBegan{{1, 1}, 9, {500, "it began with"}}));
@@ -139,7 +139,7 @@ TEST_F(ManagedWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   EXPECT_EQ(actions.Told<control::RankProtection>().size(), 4U);
 }
 
-TEST_F(ManagedWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
+TEST_F(ElasticWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
   Run({1, 1});
   slots.OnPrepareEpoch({{1, 3}});
   slots.OnPrepareEpoch({{1, 3}});
@@ -153,7 +153,7 @@ TEST_F(ManagedWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
   EXPECT_EQ(slots.highest_epoch(), (Epoch{1, 3}));
 }
 
-TEST_F(ManagedWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
+TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
   Kill();  // n-2 loads
   slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
   slots.OnPrepareEpoch({{1, 2}});
@@ -163,7 +163,7 @@ TEST_F(ManagedWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
   EXPECT_THAT(Epochs(), IsEmpty());
 }
 
-TEST_F(ManagedWorld, WhoIsNoMemberIsLeftAlone) {
+TEST_F(ElasticWorld, WhoIsNoMemberIsLeftAlone) {
   Run({1, 1});
 
   slots.OnStartEpoch(TestStart({1, 2}, 1, {}));
@@ -172,7 +172,7 @@ TEST_F(ManagedWorld, WhoIsNoMemberIsLeftAlone) {
   EXPECT_THAT(actions.stopped, IsEmpty());
 }
 
-TEST_F(ManagedWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
+TEST_F(ElasticWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
   Run({1, 1});
   Kill();
   slots.OnRankHello(0);
@@ -186,7 +186,7 @@ TEST_F(ManagedWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
   EXPECT_EQ(again.exit.rank, 1);
 }
 
-TEST_F(ManagedWorld, ARankThatDiedWhileTheEpochFormedJoinsTheNextAsNew) {
+TEST_F(ElasticWorld, ARankThatDiedWhileTheEpochFormedJoinsTheNextAsNew) {
   Run({1, 1});
   slots.OnPrepareEpoch({{1, 2}});
   Kill();
@@ -197,7 +197,7 @@ TEST_F(ManagedWorld, ARankThatDiedWhileTheEpochFormedJoinsTheNextAsNew) {
   EXPECT_EQ(Epochs().back().epoch, (Epoch{1, 3}));
 }
 
-TEST_F(ManagedWorld, StopEndsOnlyRanksOfThoseEpochs) {
+TEST_F(ElasticWorld, StopEndsOnlyRanksOfThoseEpochs) {
   Run({1, 2});
 
   slots.OnStopEpoch({{1, 1}, 500});
@@ -206,7 +206,7 @@ TEST_F(ManagedWorld, StopEndsOnlyRanksOfThoseEpochs) {
   EXPECT_THAT(actions.stopped, ElementsAre(0));
 }
 
-TEST_F(ManagedWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
+TEST_F(ElasticWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
   Run({1, 2});
   actions.to_launcher.clear();
 
@@ -226,7 +226,7 @@ TEST_F(ManagedWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
   EXPECT_EQ(actions.Told<control::StoreGet>()[0].rank, 1);
 }
 
-TEST_F(ManagedWorld, MessagesOfAnotherEpochAreNot) {
+TEST_F(ElasticWorld, MessagesOfAnotherEpochAreNot) {
   Run({1, 2});
   actions.to_launcher.clear();
 
@@ -239,7 +239,7 @@ TEST_F(ManagedWorld, MessagesOfAnotherEpochAreNot) {
   EXPECT_THAT(actions.to_launcher, IsEmpty());
 }
 
-TEST_F(ManagedWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
+TEST_F(ElasticWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 5, 1, {"answered"}}));
@@ -263,7 +263,7 @@ TEST_F(ManagedWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
   EXPECT_THAT(report.running, ElementsAre("n-1"));
 }
 
-TEST_F(ManagedWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorldItTakesOver) {
+TEST_F(ElasticWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorldItTakesOver) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
@@ -278,7 +278,7 @@ TEST_F(ManagedWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorl
   EXPECT_EQ(actions.Done(), "rank:StoreValues 1.2");
 }
 
-TEST_F(ManagedWorld, ARankThatLeftItsBrokenWorldAsksNothingAnyMore) {
+TEST_F(ElasticWorld, ARankThatLeftItsBrokenWorldAsksNothingAnyMore) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"too late"}}));
@@ -292,7 +292,7 @@ TEST_F(ManagedWorld, ARankThatLeftItsBrokenWorldAsksNothingAnyMore) {
             "launcher:RankBroken 1.2");
 }
 
-TEST_F(ManagedWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
+TEST_F(ElasticWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "old"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "new"}));
@@ -305,7 +305,7 @@ TEST_F(ManagedWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
   EXPECT_EQ(sets[0].value, "new");
 }
 
-TEST_F(ManagedWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
+TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
   slots.OnRelease({{1, 2}});
@@ -323,7 +323,7 @@ TEST_F(ManagedWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
   EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
 }
 
-TEST_F(ManagedWorld, AReleasedRankThatEndedBadlyIsNotDone) {
+TEST_F(ElasticWorld, AReleasedRankThatEndedBadlyIsNotDone) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
   slots.OnRelease({{1, 2}});
@@ -336,7 +336,7 @@ TEST_F(ManagedWorld, AReleasedRankThatEndedBadlyIsNotDone) {
   EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
-TEST_F(ManagedWorld, WhatHeldInOneEpochDoesNotInTheNext) {
+TEST_F(ElasticWorld, WhatHeldInOneEpochDoesNotInTheNext) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 1, 40}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
@@ -348,7 +348,7 @@ TEST_F(ManagedWorld, WhatHeldInOneEpochDoesNotInTheNext) {
   EXPECT_EQ(actions.Done(), "launcher:RankReady n-1, launcher:WorldReport 1.3");
 }
 
-TEST_F(ManagedWorld, AReportSaysWhoRunsNow) {
+TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
   Run({1, 2});
   Kill();
   slots.OnRankHello(0);
@@ -362,7 +362,7 @@ TEST_F(ManagedWorld, AReportSaysWhoRunsNow) {
   EXPECT_THAT(actions.Told<WorldReport>()[0].running, ElementsAre("n-2"));
 }
 
-TEST_F(ManagedWorld, AWorkerThatWasInNoWorldReportsNone) {
+TEST_F(ElasticWorld, AWorkerThatWasInNoWorldReportsNone) {
   actions.Done();
 
   ASSERT_TRUE(slots.OnWelcome(2));
@@ -370,7 +370,7 @@ TEST_F(ManagedWorld, AWorkerThatWasInNoWorldReportsNone) {
   EXPECT_EQ(actions.Done(), "launcher:RankReady n-1");
 }
 
-TEST_F(ManagedWorld, AnEndIsOldNewsOnceTheNextProcessIsInAWorld) {
+TEST_F(ElasticWorld, AnEndIsOldNewsOnceTheNextProcessIsInAWorld) {
   Run({1, 2});
   Kill();
   slots.OnRankHello(0);
@@ -382,7 +382,7 @@ TEST_F(ManagedWorld, AnEndIsOldNewsOnceTheNextProcessIsInAWorld) {
   EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
 }
 
-TEST_F(ManagedWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
+TEST_F(ElasticWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
   slots.OnAttach(7, TestAttach(1, 0));
   Run({1, 2});
   slots.OnPrepareEpoch({{1, 3}});
@@ -401,7 +401,7 @@ TEST_F(ManagedWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
   EXPECT_EQ(Epochs().back().epoch, (Epoch{2, 1}));
 }
 
-TEST_F(ManagedWorld, ALauncherOfALowerTermIsNotFollowed) {
+TEST_F(ElasticWorld, ALauncherOfALowerTermIsNotFollowed) {
   ASSERT_TRUE(slots.OnWelcome(2));
 
   EXPECT_FALSE(slots.OnWelcome(1));

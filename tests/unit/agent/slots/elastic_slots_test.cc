@@ -1,7 +1,7 @@
-// Rank processes of our own trainer: their starts and ends, their attaches and what they print.
-// managed_world_test.cc is about epochs, managed_table_test.cc about every event in every state.
+// Rank processes of an elastic job: their starts and ends, their attaches and what they print.
+// elastic_world_test.cc is about epochs, elastic_table_test.cc about every event in every state.
 
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 #include <csignal>
 
@@ -23,7 +23,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class ManagedSlotsTest : public testing::Test {
+class ElasticSlotsTest : public testing::Test {
  protected:
   void SetUp() override {
     slots.Preload();
@@ -45,10 +45,10 @@ class ManagedSlotsTest : public testing::Test {
   }
 
   FakeSlotActions actions;
-  ManagedSlots slots{TestSlotsOptions(1, true), &actions};
+  ElasticSlots slots{TestSlotsOptions(1, true), &actions};
 };
 
-TEST_F(ManagedSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
+TEST_F(ElasticSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
   EXPECT_THAT(actions.started, ElementsAre(0));
   EXPECT_THAT(actions.Told<RankReady>(), IsEmpty());
 
@@ -58,7 +58,7 @@ TEST_F(ManagedSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
   EXPECT_EQ(actions.Told<RankReady>()[0].start, "n-1");
 }
 
-TEST_F(ManagedSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
+TEST_F(ElasticSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
   OpenGate();
   actions.out_of_memory = control::OutOfMemory{100, 99};
 
@@ -72,7 +72,7 @@ TEST_F(ManagedSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
   EXPECT_FALSE(exits[1].exit.out_of_memory.has_value());
 }
 
-TEST_F(ManagedSlotsTest, EveryStartIsAnotherMember) {
+TEST_F(ElasticSlotsTest, EveryStartIsAnotherMember) {
   OpenGate();
 
   Exit({-1, SIGKILL});
@@ -82,7 +82,7 @@ TEST_F(ManagedSlotsTest, EveryStartIsAnotherMember) {
   EXPECT_EQ(actions.Told<RankExited>().back().exit.start, "n-1");
 }
 
-TEST_F(ManagedSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachStays) {
+TEST_F(ElasticSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachStays) {
   OpenGate();
 
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
@@ -99,7 +99,7 @@ TEST_F(ManagedSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachSta
   EXPECT_THAT(AttachExits(), IsEmpty()) << "mpirun would end the others' attaches too";
 }
 
-TEST_F(ManagedSlotsTest, OneThatDiesAgainAndAgainWaitsBeforeItsNextStart) {
+TEST_F(ElasticSlotsTest, OneThatDiesAgainAndAgainWaitsBeforeItsNextStart) {
   OpenGate();
 
   Exit({1, 0}, seconds(1));
@@ -113,7 +113,7 @@ TEST_F(ManagedSlotsTest, OneThatDiesAgainAndAgainWaitsBeforeItsNextStart) {
   EXPECT_THAT(actions.started, ElementsAre(0, 0, 0)) << "it runs already";
 }
 
-TEST_F(ManagedSlotsTest, TheUsersErrorIsNotTriedAgainUntilTheLauncherEndsTheEpoch) {
+TEST_F(ElasticSlotsTest, TheUsersErrorIsNotTriedAgainUntilTheLauncherEndsTheEpoch) {
   OpenGate();
 
   Exit({2, 0});
@@ -124,7 +124,7 @@ TEST_F(ManagedSlotsTest, TheUsersErrorIsNotTriedAgainUntilTheLauncherEndsTheEpoc
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
 }
 
-TEST_F(ManagedSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
+TEST_F(ElasticSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
   slots.OnRankOutput(0, true, "bad data\n");
   Exit({2, 0}, seconds(1), {"bad data"});
   ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
@@ -147,7 +147,7 @@ TEST_F(ManagedSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
-TEST_F(ManagedSlotsTest, AnyOtherDeathBeforeTheGateIsTriedAgainAndJoinsWhenItHasLoaded) {
+TEST_F(ElasticSlotsTest, AnyOtherDeathBeforeTheGateIsTriedAgainAndJoinsWhenItHasLoaded) {
   Exit({1, 0}, seconds(1));
   Exit({1, 0}, seconds(1));
   slots.OnAttach(7, TestAttach(1, 0));
@@ -161,10 +161,10 @@ TEST_F(ManagedSlotsTest, AnyOtherDeathBeforeTheGateIsTriedAgainAndJoinsWhenItHas
   EXPECT_THAT(AttachExits(), IsEmpty());
 }
 
-TEST_F(ManagedSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
+TEST_F(ElasticSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
   FakeSlotActions broken;
   broken.start_error = "there is no program";
-  ManagedSlots none(TestSlotsOptions(1, true), &broken);
+  ElasticSlots none(TestSlotsOptions(1, true), &broken);
   none.Preload();
   ASSERT_TRUE(none.OnWelcome(1));
 
@@ -177,7 +177,7 @@ TEST_F(ManagedSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
   EXPECT_THAT(exits.back().exit.last_lines, ElementsAre("there is no program"));
 }
 
-TEST_F(ManagedSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyIsToldOfAnEnd) {
+TEST_F(ElasticSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyIsToldOfAnEnd) {
   OpenGate();
   actions.start_error = "no more processes";
   actions.start_error_kind = ErrorKind::kUnavailable;
@@ -198,7 +198,7 @@ TEST_F(ManagedSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyI
   EXPECT_THAT(AttachExits(), IsEmpty());
 }
 
-TEST_F(ManagedSlotsTest, TheAttachEndsWithARankThatWasReleased) {
+TEST_F(ElasticSlotsTest, TheAttachEndsWithARankThatWasReleased) {
   OpenGate();
   slots.OnRelease({{1, 1}});
 
@@ -209,7 +209,7 @@ TEST_F(ManagedSlotsTest, TheAttachEndsWithARankThatWasReleased) {
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
-TEST_F(ManagedSlotsTest, TheAttachOfAStoppedRankEndsWithoutAnErrorAndAFreshRankIsLoaded) {
+TEST_F(ElasticSlotsTest, TheAttachOfAStoppedRankEndsWithoutAnErrorAndAFreshRankIsLoaded) {
   OpenGate();
   slots.OnStopEpoch({{1, 1}, 500});
   EXPECT_THAT(actions.stopped, ElementsAre(0));
@@ -222,7 +222,7 @@ TEST_F(ManagedSlotsTest, TheAttachOfAStoppedRankEndsWithoutAnErrorAndAFreshRankI
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
 }
 
-TEST_F(ManagedSlotsTest, TheAttachStaysOverRestartsAndShowsWhatTheNextRankPrints) {
+TEST_F(ElasticSlotsTest, TheAttachStaysOverRestartsAndShowsWhatTheNextRankPrints) {
   OpenGate();
   Exit({-1, SIGKILL});
 
@@ -237,7 +237,7 @@ TEST_F(ManagedSlotsTest, TheAttachStaysOverRestartsAndShowsWhatTheNextRankPrints
   EXPECT_EQ(output[1].data, "step 2\n");
 }
 
-TEST_F(ManagedSlotsTest, OutputIsHeldUntilTheGateOpens) {
+TEST_F(ElasticSlotsTest, OutputIsHeldUntilTheGateOpens) {
   slots.OnRankOutput(0, false, "loading\n");
   slots.OnAttach(7, TestAttach(1, 0));
   EXPECT_THAT(FakeSlotActions::Of<RankOutput>(actions.to_attach[7]), IsEmpty());
@@ -247,7 +247,7 @@ TEST_F(ManagedSlotsTest, OutputIsHeldUntilTheGateOpens) {
   EXPECT_EQ(FakeSlotActions::Of<RankOutput>(actions.to_attach[8])[0].data, "loading\n");
 }
 
-TEST_F(ManagedSlotsTest, AJoinersOutputGoesToTheLauncherWithItsRank) {
+TEST_F(ElasticSlotsTest, AJoinersOutputGoesToTheLauncherWithItsRank) {
   slots.OnRankOutput(0, false, "loading\n");
   slots.OnRankHello(0);
   EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
@@ -262,7 +262,7 @@ TEST_F(ManagedSlotsTest, AJoinersOutputGoesToTheLauncherWithItsRank) {
   EXPECT_TRUE(output[1].is_stderr);
 }
 
-TEST_F(ManagedSlotsTest, OutputGoesToTheLauncherOnceTheAttachIsGone) {
+TEST_F(ElasticSlotsTest, OutputGoesToTheLauncherOnceTheAttachIsGone) {
   OpenGate();
   slots.OnAttachGone(7);
 
@@ -271,7 +271,7 @@ TEST_F(ManagedSlotsTest, OutputGoesToTheLauncherOnceTheAttachIsGone) {
   ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
 }
 
-TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsAway) {
+TEST_F(ElasticSlotsTest, OutputWaitsForALauncherThatIsAway) {
   OpenGate();
   slots.OnAttachGone(7);
   actions.launcher_takes_output = false;
@@ -285,7 +285,7 @@ TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsAway) {
   EXPECT_EQ(actions.Told<control::SlotOutput>()[0].data, "step 2\n");
 }
 
-TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsSlow) {
+TEST_F(ElasticSlotsTest, OutputWaitsForALauncherThatIsSlow) {
   OpenGate();
   slots.OnAttachGone(7);
   actions.launcher_takes_output = false;
@@ -297,21 +297,21 @@ TEST_F(ManagedSlotsTest, OutputWaitsForALauncherThatIsSlow) {
   EXPECT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
 }
 
-TEST_F(ManagedSlotsTest, SlotsThatDoNotExistAreReportedForTheGateToJudge) {
+TEST_F(ElasticSlotsTest, SlotsThatDoNotExistAreReportedForTheGateToJudge) {
   slots.OnAttach(7, TestAttach(1, 5));
 
   ASSERT_EQ(actions.Told<control::SlotAttached>().size(), 1U);
   EXPECT_EQ(actions.Told<control::SlotAttached>()[0].slot, 5);
 }
 
-TEST_F(ManagedSlotsTest, ADirectAttachHasNoPlaceHere) {
+TEST_F(ElasticSlotsTest, ADirectAttachHasNoPlaceHere) {
   slots.OnAttach(7, TestAttach(1, 0, /*direct=*/true));
 
   EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
   EXPECT_EQ(AttachExits().size(), 1U);
 }
 
-TEST_F(ManagedSlotsTest, WhoLeavesTrainsOnUntilItIsTakenOutOfItsWorld) {
+TEST_F(ElasticSlotsTest, WhoLeavesTrainsOnUntilItIsTakenOutOfItsWorld) {
   OpenGate();
 
   EXPECT_TRUE(slots.Leave("told to go"));
@@ -325,7 +325,7 @@ TEST_F(ManagedSlotsTest, WhoLeavesTrainsOnUntilItIsTakenOutOfItsWorld) {
   EXPECT_THAT(actions.started, ElementsAre(0)) << "there is no next epoch for this worker";
 }
 
-TEST_F(ManagedSlotsTest, WhoLeavesIsAMemberOfEpochsThatFormMeanwhile) {
+TEST_F(ElasticSlotsTest, WhoLeavesIsAMemberOfEpochsThatFormMeanwhile) {
   OpenGate();
   ASSERT_TRUE(slots.Leave("told to go"));
 
@@ -337,13 +337,13 @@ TEST_F(ManagedSlotsTest, WhoLeavesIsAMemberOfEpochsThatFormMeanwhile) {
   EXPECT_FALSE(slots.Drained());
 }
 
-TEST_F(ManagedSlotsTest, WhoIsInNoWorldLeavesAtOnce) {
+TEST_F(ElasticSlotsTest, WhoIsInNoWorldLeavesAtOnce) {
   slots.OnRankHello(0);
 
   EXPECT_FALSE(slots.Leave("told to go"));
 }
 
-TEST_F(ManagedSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
+TEST_F(ElasticSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
   OpenGate();
   ASSERT_TRUE(slots.Leave("told to go"));
 
@@ -353,7 +353,7 @@ TEST_F(ManagedSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
   EXPECT_TRUE(slots.Drained());
 }
 
-TEST_F(ManagedSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
+TEST_F(ElasticSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
   OpenGate();
 
   slots.End(milliseconds(10));
@@ -366,7 +366,7 @@ TEST_F(ManagedSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
-TEST_F(ManagedSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankIsGone) {
+TEST_F(ElasticSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankIsGone) {
   OpenGate();
   Exit({2, 0});
   EXPECT_THAT(AttachExits(), IsEmpty());
@@ -377,7 +377,7 @@ TEST_F(ManagedSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankIsGone) {
   EXPECT_EQ(AttachExits()[0].exit.exit_code, 2);
 }
 
-TEST_F(ManagedSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
+TEST_F(ElasticSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
   slots.OnRankOutput(0, true, "still loading\n");
 
   slots.End(milliseconds(10));
@@ -385,9 +385,9 @@ TEST_F(ManagedSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
   EXPECT_EQ(actions.printed, "[-1]still loading\n");
 }
 
-TEST_F(ManagedSlotsTest, ManySlotsAreSeparate) {
+TEST_F(ElasticSlotsTest, ManySlotsAreSeparate) {
   FakeSlotActions many;
-  ManagedSlots three(TestSlotsOptions(3, true), &many);
+  ElasticSlots three(TestSlotsOptions(3, true), &many);
   three.Preload();
   ASSERT_TRUE(three.OnWelcome(1));
   for (int slot = 0; slot < 3; ++slot) three.OnRankHello(slot);
@@ -402,7 +402,7 @@ TEST_F(ManagedSlotsTest, ManySlotsAreSeparate) {
   EXPECT_EQ(FakeSlotActions::Of<control::RankLeave>(many.to_rank[2]).size(), 1U);
 }
 
-TEST_F(ManagedSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
+TEST_F(ElasticSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
   OpenGate();
   slots.OnEndStalledRank({0, "n-9", "it stood still"});
   slots.OnEndStalledRank({7, "n-1", "it stood still"});
@@ -417,14 +417,14 @@ TEST_F(ManagedSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
   EXPECT_THAT(actions.started, ElementsAre(0, 0)) << "it was not started again";
 }
 
-TEST_F(ManagedSlotsTest, ARankThatIsToEndAnywayIsLeftToIt) {
+TEST_F(ElasticSlotsTest, ARankThatIsToEndAnywayIsLeftToIt) {
   OpenGate();
   slots.OnStopEpoch({{1, 1}, 1000});
   slots.OnEndStalledRank({0, "n-1", "it stood still"});
   EXPECT_THAT(actions.ended, IsEmpty());
 }
 
-TEST_F(ManagedSlotsTest, ARankStandsInTheWorldItWasGiven) {
+TEST_F(ElasticSlotsTest, ARankStandsInTheWorldItWasGiven) {
   EXPECT_THAT(slots.InWorld(), IsEmpty());
   OpenGate();
   ASSERT_EQ(slots.InWorld().size(), 1U);
@@ -434,7 +434,7 @@ TEST_F(ManagedSlotsTest, ARankStandsInTheWorldItWasGiven) {
   EXPECT_THAT(slots.InWorld(), IsEmpty());
 }
 
-TEST_F(ManagedSlotsTest, ARankThatLoadsForEverIsEnded) {
+TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   const auto aged = [](milliseconds age) { return [age](int) { return age; }; };
   slots.EndEndlessLoading(aged(milliseconds(59'999)), seconds(60));
   EXPECT_THAT(actions.ended, IsEmpty());

@@ -1,4 +1,4 @@
-// What a slot of our own trainer does with every event in every state it can be in. A cell that is
+// What a slot of an elastic job does with every event in every state it can be in. A cell that is
 // not listed means: nothing is done.
 
 #include <csignal>
@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/agent/slots/fake_slot_actions.h"
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -22,34 +22,34 @@ using std::chrono::seconds;
 
 struct Event {
   std::string name;
-  std::function<void(ManagedSlots&)> apply;
+  std::function<void(ElasticSlots&)> apply;
 };
 using State = Event;
 
-void Exit(ManagedSlots& slots, ProcessEnd end, milliseconds lived = seconds(60)) {
+void Exit(ElasticSlots& slots, ProcessEnd end, milliseconds lived = seconds(60)) {
   slots.OnRankExit(0, {end, lived, {}});
 }
-void RunIn(ManagedSlots& slots, Epoch epoch, const std::string& start) {
+void RunIn(ElasticSlots& slots, Epoch epoch, const std::string& start) {
   slots.OnStartEpoch(TestStart(epoch, 1, {start}));
 }
 
 // Each reached from a process that was just started ("n-1"); worlds are epoch 1.5.
 std::vector<State> States() {
-  const auto in_world = [](ManagedSlots& slots) {
+  const auto in_world = [](ElasticSlots& slots) {
     slots.OnRankHello(0);
     RunIn(slots, {1, 5}, "n-1");
   };
-  const auto and_then = [in_world](std::function<void(ManagedSlots&)> more) {
-    return [in_world, more](ManagedSlots& slots) {
+  const auto and_then = [in_world](std::function<void(ElasticSlots&)> more) {
+    return [in_world, more](ElasticSlots& slots) {
       in_world(slots);
       more(slots);
     };
   };
   return {
-      {"loads", [](ManagedSlots&) {}},
-      {"ready", [](ManagedSlots& slots) { slots.OnRankHello(0); }},
+      {"loads", [](ElasticSlots&) {}},
+      {"ready", [](ElasticSlots& slots) { slots.OnRankHello(0); }},
       {"chosen",
-       [](ManagedSlots& slots) {
+       [](ElasticSlots& slots) {
          RunIn(slots, {1, 5}, "");
        }},
       {"in world", in_world},
@@ -75,37 +75,37 @@ std::vector<State> States() {
 }
 
 template <typename Message>
-std::function<void(ManagedSlots&)> Tell(void (ManagedSlots::*on)(const Message&),
+std::function<void(ElasticSlots&)> Tell(void (ElasticSlots::*on)(const Message&),
                                         std::type_identity_t<Message> message) {
-  return [on, message](ManagedSlots& slots) { (slots.*on)(message); };
+  return [on, message](ElasticSlots& slots) { (slots.*on)(message); };
 }
-std::function<void(ManagedSlots&)> Says(control::Message message) {
-  return [message](ManagedSlots& slots) { ASSERT_TRUE(slots.OnRankMessage(0, message)); };
+std::function<void(ElasticSlots&)> Says(control::Message message) {
+  return [message](ElasticSlots& slots) { ASSERT_TRUE(slots.OnRankMessage(0, message)); };
 }
-std::function<void(ManagedSlots&)> Starts(Epoch epoch, const std::vector<std::string>& starts) {
-  return Tell(&ManagedSlots::OnStartEpoch, TestStart(epoch, 1, starts));
+std::function<void(ElasticSlots&)> Starts(Epoch epoch, const std::vector<std::string>& starts) {
+  return Tell(&ElasticSlots::OnStartEpoch, TestStart(epoch, 1, starts));
 }
-std::function<void(ManagedSlots&)> Ends(ProcessEnd end) {
-  return [end](ManagedSlots& slots) { Exit(slots, end); };
+std::function<void(ElasticSlots&)> Ends(ProcessEnd end) {
+  return [end](ElasticSlots& slots) { Exit(slots, end); };
 }
 
 std::vector<Event> Events() {
   return {
-      {"Prepare 1.4", Tell(&ManagedSlots::OnPrepareEpoch, {{1, 4}})},
-      {"Prepare 1.9", Tell(&ManagedSlots::OnPrepareEpoch, {{1, 9}})},
+      {"Prepare 1.4", Tell(&ElasticSlots::OnPrepareEpoch, {{1, 4}})},
+      {"Prepare 1.9", Tell(&ElasticSlots::OnPrepareEpoch, {{1, 9}})},
       {"Start 1.4", Starts({1, 4}, {"n-1"})},
       {"Start 1.9 of n-1", Starts({1, 9}, {"n-1"})},
       {"Start 1.9 of another", Starts({1, 9}, {"m-1"})},
       {"Start 1.9 of anybody", Starts({1, 9}, {""})},
       {"Start 1.9 without us", Starts({1, 9}, {})},
-      {"Switch 1.4", Tell(&ManagedSlots::OnSwitchEpoch, {{1, 4}})},
-      {"Switch 1.5", Tell(&ManagedSlots::OnSwitchEpoch, {{1, 5}})},
-      {"Stop 1.4", Tell(&ManagedSlots::OnStopEpoch, {{1, 4}, 500})},
-      {"Stop 1.5", Tell(&ManagedSlots::OnStopEpoch, {{1, 5}, 500})},
-      {"Release 1.4", Tell(&ManagedSlots::OnRelease, {{1, 4}})},
-      {"Release 1.5", Tell(&ManagedSlots::OnRelease, {{1, 5}})},
-      {"StoreValues 1.4", Tell(&ManagedSlots::OnStoreValues, {{1, 4}, 1, 1, {}})},
-      {"StoreValues 1.5", Tell(&ManagedSlots::OnStoreValues, {{1, 5}, 1, 1, {}})},
+      {"Switch 1.4", Tell(&ElasticSlots::OnSwitchEpoch, {{1, 4}})},
+      {"Switch 1.5", Tell(&ElasticSlots::OnSwitchEpoch, {{1, 5}})},
+      {"Stop 1.4", Tell(&ElasticSlots::OnStopEpoch, {{1, 4}, 500})},
+      {"Stop 1.5", Tell(&ElasticSlots::OnStopEpoch, {{1, 5}, 500})},
+      {"Release 1.4", Tell(&ElasticSlots::OnRelease, {{1, 4}})},
+      {"Release 1.5", Tell(&ElasticSlots::OnRelease, {{1, 5}})},
+      {"StoreValues 1.4", Tell(&ElasticSlots::OnStoreValues, {{1, 4}, 1, 1, {}})},
+      {"StoreValues 1.5", Tell(&ElasticSlots::OnStoreValues, {{1, 5}, 1, 1, {}})},
       {"hello", [](auto& slots) { slots.OnRankHello(0); }},
       {"done 1.5", Says(control::RankDone{{1, 5}, 1})},
       {"boundary 1.5", Says(control::RankAtBoundary{{1, 5}, 1, 7})},
@@ -141,7 +141,7 @@ bool CanHappen(const std::string& state, const std::string& event) {
 using Row = std::map<std::string, std::string>;  // by state
 const std::map<std::string, Row>& Table();
 
-TEST(ManagedTable, EveryEventInEveryState) {
+TEST(ElasticTable, EveryEventInEveryState) {
   std::size_t listed = 0;
   std::size_t done = 0;
   for (const auto& [event, row] : Table()) listed += row.size();
@@ -149,7 +149,7 @@ TEST(ManagedTable, EveryEventInEveryState) {
     for (const State& state : States()) {
       if (!CanHappen(state.name, event.name)) continue;
       FakeSlotActions actions;
-      ManagedSlots slots(TestSlotsOptions(1, true), &actions);
+      ElasticSlots slots(TestSlotsOptions(1, true), &actions);
       slots.Preload();
       ASSERT_TRUE(slots.OnWelcome(1));
       state.apply(slots);

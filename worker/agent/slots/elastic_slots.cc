@@ -1,4 +1,4 @@
-#include "worker/agent/slots/managed_slots.h"
+#include "worker/agent/slots/elastic_slots.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,22 +21,22 @@ control::RankExit AsAsked() {
 
 }  // namespace
 
-ManagedSlots::ManagedSlots(const SlotsOptions& options, SlotActions* actions)
+ElasticSlots::ElasticSlots(const SlotsOptions& options, SlotActions* actions)
     : Slots(options, actions) {
   for (int slot = 0; slot < options.slots; ++slot) {
     slots_.emplace_back(SlotOutput(slot, options.pod, actions));
   }
 }
 
-void ManagedSlots::Preload() {
+void ElasticSlots::Preload() {
   for (int slot = 0; slot < options_.slots; ++slot) StartFresh(slot);
 }
 
-void ManagedSlots::OnLauncherDrained() {
+void ElasticSlots::OnLauncherDrained() {
   for (int slot = 0; slot < options_.slots; ++slot) Route(slot);
 }
 
-void ManagedSlots::OnRankHello(int index) {
+void ElasticSlots::OnRankHello(int index) {
   if (!ValidSlot(index)) return;
   Slot& slot = At(index);
   slot.connected = true;
@@ -46,9 +46,9 @@ void ManagedSlots::OnRankHello(int index) {
   Give(index);
 }
 
-void ManagedSlots::OnRankGone(int index) { At(index).connected = false; }
+void ElasticSlots::OnRankGone(int index) { At(index).connected = false; }
 
-bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
+bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   Slot& slot = At(index);
   const auto current = [&](const control::Epoch& epoch) {
     return slot.given.has_value() && slot.given->epoch == epoch;
@@ -102,7 +102,7 @@ bool ManagedSlots::OnRankMessage(int index, const control::Message& message) {
   return true;
 }
 
-void ManagedSlots::OnProtection(int index, control::RankProtection protection) {
+void ElasticSlots::OnProtection(int index, control::RankProtection protection) {
   Slot& slot = At(index);
   protection.slot = index;
   if (protection.fault.empty()) {
@@ -114,12 +114,12 @@ void ManagedSlots::OnProtection(int index, control::RankProtection protection) {
   actions_->SendToLauncher(protection);
 }
 
-void ManagedSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
+void ElasticSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
   Route(index);
   At(index).output.Add(is_stderr, data);
 }
 
-void ManagedSlots::OnRankExit(int index, const RankEnd& end) {
+void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   Slot& slot = At(index);
   const std::optional<Place> place = slot.wanted.has_value() ? slot.wanted : slot.given;
   const bool asked = slot.stopping;
@@ -152,22 +152,22 @@ void ManagedSlots::OnRankExit(int index, const RankEnd& end) {
   actions_->RestartRankAfter(index, *delay);
 }
 
-void ManagedSlots::OnRestartDue(int index) {
+void ElasticSlots::OnRestartDue(int index) {
   const Slot& slot = At(index);
   if (!slot.running && !slot.given_up && leaving_.empty()) StartFresh(index);
 }
 
-bool ManagedSlots::Drained() const {
+bool ElasticSlots::Drained() const {
   return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
     return slot.running && !slot.stopping && (slot.given.has_value() || slot.wanted.has_value());
   });
 }
 
-bool ManagedSlots::AnyRankRunning() const {
+bool ElasticSlots::AnyRankRunning() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running; });
 }
 
-void ManagedSlots::EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
+void ElasticSlots::EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& age,
                                      std::chrono::milliseconds limit) {
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
@@ -179,7 +179,7 @@ void ManagedSlots::EndEndlessLoading(const std::function<std::chrono::millisecon
   }
 }
 
-void ManagedSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
+void ElasticSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
   const Slot& slot = At(hello.slot);
   const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
   if (place.has_value() && place->cohort == hello.cohort) {
@@ -188,9 +188,9 @@ void ManagedSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
   Route(hello.slot);
 }
 
-void ManagedSlots::OnDetached(const Attach& attach) { Route(attach.hello.slot); }
+void ElasticSlots::OnDetached(const Attach& attach) { Route(attach.hello.slot); }
 
-void ManagedSlots::EndRanks(std::chrono::milliseconds grace) {
+void ElasticSlots::EndRanks(std::chrono::milliseconds grace) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
     Route(index);
@@ -202,7 +202,7 @@ void ManagedSlots::EndRanks(std::chrono::milliseconds grace) {
   }
 }
 
-void ManagedSlots::StartFresh(int index) {
+void ElasticSlots::StartFresh(int index) {
   if (ending_) return;
   Slot& slot = At(index);
   slot.start = options_.nonce + '-' + std::to_string(++starts_);
@@ -218,7 +218,7 @@ void ManagedSlots::StartFresh(int index) {
   if (!started.ok()) OnCannotStart(index, started.error());
 }
 
-void ManagedSlots::OnCannotStart(int index, const Error& error) {
+void ElasticSlots::OnCannotStart(int index, const Error& error) {
   Slot& slot = At(index);
   if (error.kind == ErrorKind::kUnavailable) {
     const std::chrono::milliseconds delay = slot.restart.OnCannotStart();
@@ -237,7 +237,7 @@ void ManagedSlots::OnCannotStart(int index, const Error& error) {
 }
 
 // In the epoch that the process was given, or would have been.
-void ManagedSlots::ReportExit(int index, control::RankExit exit) {
+void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.given.value_or(Place{}));
   const bool ended_well = slot.released && exit.Clean();
@@ -253,7 +253,7 @@ void ManagedSlots::ReportExit(int index, control::RankExit exit) {
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.said.done = done;
 }
 
-void ManagedSlots::EndAttaches(int index, const control::RankExit& exit) {
+void ElasticSlots::EndAttaches(int index, const control::RankExit& exit) {
   for (auto& [id, attach] : attaches_) {
     if (attach.hello.slot != index || attach.exited) continue;
     attach.exited = true;
@@ -262,7 +262,7 @@ void ManagedSlots::EndAttaches(int index, const control::RankExit& exit) {
 }
 
 // The newest one of the slot, 0 for none.
-AttachId ManagedSlots::AttachOf(int index) const {
+AttachId ElasticSlots::AttachOf(int index) const {
   AttachId newest = 0;
   for (const auto& [id, attach] : attaches_) {
     if (attach.hello.slot == index && !attach.exited) newest = std::max(newest, id);
@@ -271,7 +271,7 @@ AttachId ManagedSlots::AttachOf(int index) const {
 }
 
 // Sets where the slot's output goes, after anything that may have changed it.
-void ManagedSlots::Route(int index) {
+void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);
   const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
