@@ -37,7 +37,7 @@ void Describe(auto& a, Is<WorkerReport> auto& v) {
   a.Field("ready", v.ready);
   a.Field("member", v.member);
   a.Field("drained", v.drained);
-  a.Field("lost", v.lost);
+  a.Field("fenced", v.fenced);
   a.Optional("faults", v.faults);
 }
 

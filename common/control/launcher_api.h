@@ -90,7 +90,7 @@ struct WorkerReport {
   bool member = false;  // in the current epoch
   bool drained =
       false;  // it is no longer wanted, and nothing of it is needed any more: its Pod may go
-  bool lost = false;  // declared lost: fenced, never let in again
+  bool fenced = false;  // never let in again: its place goes to another Pod
   std::vector<PreflightFault> faults;
 };
 

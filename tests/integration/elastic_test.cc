@@ -143,7 +143,7 @@ TEST_F(ElasticTest, AWorkerThatTheLauncherLostIsReplacedUnderAnotherName) {
   const std::string lost = Uid("digits-worker-1");
   launcher->Report([&](control::LauncherStatus& status) {
     for (control::WorkerReport& worker : status.workers) {
-      if (worker.pod_uid == lost) worker.lost = true;
+      if (worker.pod_uid == lost) worker.fenced = true;
     }
   });
 

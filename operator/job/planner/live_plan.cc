@@ -93,7 +93,7 @@ bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
 
 bool LivePlanner::LeftEarly(const PodView& worker) const {
   const control::WorkerReport* report = reports_.Find(worker.uid);
-  return report != nullptr && (report->drained || report->lost) &&
+  return report != nullptr && (report->drained || report->fenced) &&
          reports_.answer()->phase != control::LauncherPhase::kFinished;
 }
 

@@ -35,7 +35,7 @@ bool RanksHaveEnded(const PlanInput& input) {
   const Reports reports(input);
   return std::none_of(seen.live.begin(), seen.live.end(), [&](const PodPtr& worker) {
     const control::WorkerReport* report = reports.Find(worker->uid);
-    return report != nullptr && report->member && !report->drained && !report->lost;
+    return report != nullptr && report->member && !report->drained && !report->fenced;
   });
 }
 

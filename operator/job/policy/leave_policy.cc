@@ -10,7 +10,7 @@ namespace {
 // Higher is needed more.
 int Worth(const PodView& pod, const control::WorkerReport* report) {
   if (pod.phase != PodPhase::kRunning) return 0;
-  if (report == nullptr || !report->ready || report->lost || !report->faults.empty()) return 1;
+  if (report == nullptr || !report->ready || report->fenced || !report->faults.empty()) return 1;
   return report->member ? 3 : 2;
 }
 
@@ -40,7 +40,7 @@ Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports
   // A new launcher adopts the world as it is: until then it does not know whom it needs.
   if (answer != nullptr && (has_world || !had_world)) {
     const control::WorkerReport* report = reports.Find(pod.uid);
-    if (report != nullptr && (report->drained || report->lost)) return Leave::kGo;
+    if (report != nullptr && (report->drained || report->fenced)) return Leave::kGo;
     const bool needed = report != nullptr && (report->ready || report->member);
     if (reports.ExcludedByOrder(pod.uid) && !needed) return Leave::kGo;
   }

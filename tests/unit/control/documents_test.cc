@@ -117,7 +117,7 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   EXPECT_EQ(EncodeLauncherStatus(*decoded), EncodeLauncherStatus(status));
   EXPECT_EQ(decoded->phase, LauncherPhase::kRunning);
   EXPECT_TRUE(decoded->workers[1].drained);
-  EXPECT_TRUE(decoded->workers[1].lost);
+  EXPECT_TRUE(decoded->workers[1].fenced);
   ASSERT_TRUE(decoded->last_recovery.has_value());
   EXPECT_EQ(decoded->last_recovery->resumed_millis, 340);
   EXPECT_TRUE(decoded->last_recovery->from_start);

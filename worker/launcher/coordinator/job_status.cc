@@ -52,7 +52,7 @@ control::LauncherStatus Job::Status(Time now) const {
     status.workers.push_back(ReportOf(wanted.pod_uid, builds));
     told.insert(wanted.pod_uid);
   }
-  // Whoever is to go, or has gone: "drained" and "lost" are news of them.
+  // Whoever is to go, or has gone: "drained" and "fenced" are news of them.
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
   for (const auto& [pod_uid, since] : unwanted_since_) {
@@ -77,7 +77,7 @@ control::WorkerReport Job::ReportOf(const std::string& pod_uid,
   }
   const Worker& worker = *found;
   report.ready = worker.IsReady();
-  report.lost = worker.Fenced();
+  report.fenced = worker.Fenced();
   const bool unwanted = worker.leaving || !InOrder(pod_uid);
   report.drained =
       unwanted && !report.member && !proposed && (worker.stopping.empty() || !worker.connection);

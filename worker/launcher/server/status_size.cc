@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t kMaxText = 2000;
 
 bool NothingToSay(const control::WorkerReport& report) {
-  return report.ready && report.member && !report.drained && !report.lost && report.faults.empty();
+  return report.ready && report.member && !report.drained && !report.fenced &&
+         report.faults.empty();
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
        [](Scene& scene) {
          ConfirmsTheEnd(scene);
          scene.launcher->status->workers[0].drained = true;
-         scene.launcher->status->workers[1].lost = true;
+         scene.launcher->status->workers[1].fenced = true;
        },
        true},
       {"no word of them any more",

@@ -157,7 +157,7 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
        },
        Leave::kWait},
       {"drained", [&](Scene& s) { report(s).drained = true; }, Leave::kGo},
-      {"lost", [&](Scene& s) { report(s).lost = true; }, Leave::kGo},
+      {"fenced", [&](Scene& s) { report(s).fenced = true; }, Leave::kGo},
       {"never ready, and the launcher knows",
        [&](Scene& s) {
          report(s).ready = report(s).member = false;

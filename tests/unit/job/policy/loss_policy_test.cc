@@ -67,7 +67,7 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
   };
   const Row table[] = {
       {"all well", {}, [](Scene&) {}, nullptr},
-      {"declared lost", {}, [&](Scene& s) { report(s).lost = true; }, api::kReasonWorkerLost},
+      {"fenced", {}, [&](Scene& s) { report(s).fenced = true; }, api::kReasonWorkerLost},
       {"not connected on a good node", {}, [&](Scene& s) { report(s).ready = false; }, nullptr},
       {"heard on a node that is not ready", {.not_ready = {2}}, [](Scene&) {}, nullptr},
       {"not connected on a node that is not ready",
@@ -126,19 +126,19 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
       {"on a node out of service", {.out_of_service = 2}, [](Scene&) {}, api::kReasonNodeLost},
       {"lost, but most nodes of the job are not ready",
        {.not_ready = {0, 2, 3}},
-       [&](Scene& s) { report(s).lost = true; },
+       [&](Scene& s) { report(s).fenced = true; },
        nullptr},
       {"lost, half of the nodes of the job are not ready",
        {.not_ready = {2, 3}},
-       [&](Scene& s) { report(s).lost = true; },
+       [&](Scene& s) { report(s).fenced = true; },
        api::kReasonWorkerLost},
       {"lost, but most nodes of the cluster are not ready",
        {.not_ready = {2}, .cluster_not_ready = 51},
-       [&](Scene& s) { report(s).lost = true; },
+       [&](Scene& s) { report(s).fenced = true; },
        nullptr},
       {"lost on a good node while most are not ready",
        {.not_ready = {0, 1, 3}},
-       [&](Scene& s) { report(s).lost = true; },
+       [&](Scene& s) { report(s).fenced = true; },
        api::kReasonWorkerLost},
   };
   for (const Row& row : table) {
@@ -212,7 +212,7 @@ TEST(LossPolicy, OneNodeIsNeverMany) {
                               .NodesNotReady(1, 1)
                               .Build()};
   scene.Answers(RunningWorld(1));
-  scene.launcher->status->workers[0].lost = true;
+  scene.launcher->status->workers[0].fenced = true;
 
   EXPECT_EQ(scene.Make().create_workers, std::vector<int>{1});
 }

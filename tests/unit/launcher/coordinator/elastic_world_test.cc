@@ -241,7 +241,7 @@ TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
   EXPECT_EQ(world->Sent<control::StartEpoch>(1), 0);
   EXPECT_TRUE(world->All<StopMpirun>().empty());
   EXPECT_TRUE(world->All<StartMpirun>().empty());
-  EXPECT_FALSE(ReportOf(1).lost);
+  EXPECT_FALSE(ReportOf(1).fenced);
 }
 
 TEST_F(ElasticWorld, SaysWhatARecoveryTook) {
@@ -321,7 +321,7 @@ TEST_P(Losses, AreSeenAndFenced) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1)) << c.what;
   EXPECT_EQ(Status().last_recovery->cause, c.cause) << c.what;
   EXPECT_EQ(Status().last_recovery->steps_lost, 0) << c.what;
-  EXPECT_TRUE(ReportOf(2).lost) << c.what;
+  EXPECT_TRUE(ReportOf(2).fenced) << c.what;
   const auto refused = world->All<Refuse>().size();
   world->Dial(2, 902);
   EXPECT_EQ(world->All<Refuse>().size(), refused + 1) << c.what;
@@ -541,7 +541,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
   EXPECT_THAT(Status().message, HasSubstr("digits-worker-1 (node-1)"));
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
-  EXPECT_FALSE(ReportOf(1).lost);  // it may come back
+  EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
 
   world->Bury({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
@@ -559,7 +559,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilAMemberReturns) {
   world->Accept({0, 2});
 
   EXPECT_THAT(world->Members(), ElementsAre(0, 2));
-  EXPECT_TRUE(ReportOf(1).lost);
+  EXPECT_TRUE(ReportOf(1).fenced);
 }
 
 TEST_F(ElasticWorld, HalfIsEnoughForTheLauncherThatFormedTheWorld) {
@@ -666,7 +666,7 @@ TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
-  EXPECT_FALSE(ReportOf(2).lost);
+  EXPECT_FALSE(ReportOf(2).fenced);
 }
 
 TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
@@ -722,7 +722,7 @@ TEST_F(ElasticWorld, ALeaverIsDrainedOnceTheNextWorldRunsAndItsRankHasEnded) {
   world->Exit(2, 0, 15);
 
   EXPECT_TRUE(ReportOf(2).drained);
-  EXPECT_FALSE(ReportOf(2).lost);
+  EXPECT_FALSE(ReportOf(2).fenced);
   EXPECT_THAT(Status().failures, IsEmpty());
   EXPECT_FALSE(Status().last_recovery);
 }
@@ -881,7 +881,7 @@ TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {
 
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   EXPECT_EQ(Status().last_recovery->cause, "CannotReachPeers");
-  EXPECT_TRUE(ReportOf(2).lost);
+  EXPECT_TRUE(ReportOf(2).fenced);
 }
 
 TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
@@ -895,7 +895,7 @@ TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
   EXPECT_EQ(Status().last_recovery->pod, "digits-worker-1");
   ASSERT_EQ(Status().failures.size(), 1U);
   EXPECT_EQ(Status().failures[0].pod, "digits-worker-1");
-  EXPECT_TRUE(ReportOf(1).lost);
+  EXPECT_TRUE(ReportOf(1).fenced);
 }
 
 TEST_F(ElasticWorld, LosesTheYoungestWhenEverybodySaysTheSame) {
@@ -957,7 +957,7 @@ TEST_F(ElasticWorld, ARestartedAgentHasLostItsRanksAndMayComeBack) {
   world->Dial(1, 901, "second nonce");
   world->Accept({0});
   EXPECT_THAT(world->Members(), ElementsAre(0));
-  EXPECT_FALSE(ReportOf(1).lost);
+  EXPECT_FALSE(ReportOf(1).fenced);
   world->Commit(0, 11);
   world->starts.clear();
   world->starts[{1, 0}] = "anew";

@@ -268,7 +268,7 @@ void Check(World& world, std::set<ConnectionId>& ended, const std::string& story
   const control::LauncherStatus status = world.membership.Status(world.now);
   ASSERT_EQ(status.phase == LauncherPhase::kPaused, !status.pause_reason.empty()) << story;
   for (const control::WorkerReport& report : status.workers) {
-    ASSERT_FALSE(report.lost && report.ready) << story << ": a fenced Pod is taken for ready";
+    ASSERT_FALSE(report.fenced && report.ready) << story << ": a fenced Pod is taken for ready";
     ASSERT_FALSE(report.drained && report.member) << story << ": a member is taken for drained";
   }
 }

@@ -408,7 +408,7 @@ bool Model::Fenced(int worker) const {
   for (const auto& one : launchers_) {
     if (!one) continue;
     for (const control::WorkerReport& report : one->membership.Status(now_).workers) {
-      if (report.pod_uid == Uid(worker) && report.lost) return true;
+      if (report.pod_uid == Uid(worker) && report.fenced) return true;
     }
   }
   return false;

@@ -34,7 +34,7 @@ TEST(EncodeWithin, TellsEverythingOfAThousandOrderedWorkers) {
 
 TEST(EncodeWithin, KeepsWhatIsNewsOfAThousandWorkersThatWereOrderedBefore) {
   control::LauncherStatus status = StatusOf(1000);
-  status.workers[777].lost = true;
+  status.workers[777].fenced = true;
   status.workers[998].drained = true;
   status.workers[999].faults = {{"sshd", "no sshd"}};
 
