@@ -103,6 +103,28 @@ TEST(LauncherWords, AReasonIsAWord) {
   EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
 }
 
+TEST(LauncherWords, AWordHasLettersAndDigitsAlone) {
+  control::Verdict word{.reason = "AZaz09"};
+  Bound(word);
+  EXPECT_EQ(word.reason, "AZaz09");
+  for (const char other : {'@', '[', '`', '{', '/', ':', '-'}) {
+    control::Verdict verdict{.reason = std::string("A") + other};
+    Bound(verdict);
+    EXPECT_EQ(verdict.reason, "") << other;
+  }
+}
+
+TEST(LauncherWords, NumbersAndLinesHaveALimit) {
+  control::LauncherStatus status = ringmaster::testing::RunningWorld(1);
+  status.progress = control::Progress{.step = std::numeric_limits<int64_t>::max()};
+  status.failures.push_back({.last_lines = {std::string(1000, 'x')}});
+
+  Bound(status);
+
+  EXPECT_EQ(status.progress->step, int64_t{9'007'199'254'740'992}) << "2^53";
+  EXPECT_LE(status.failures[0].last_lines[0].size(), 300U);
+}
+
 TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {
   control::LauncherStatus honest = ringmaster::testing::RunningWorld(3);
   honest.message = "waits for digits-worker-2";

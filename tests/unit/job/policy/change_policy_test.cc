@@ -29,6 +29,15 @@ TEST(ChangePolicy, NamesAHandfulOfFields) {
   EXPECT_EQ(ChangedFields(pinned, today).size(), 5U);
 }
 
+TEST(ChangePolicy, NamesATemplatesFieldsToTheFourthNameBelowTheSpec) {
+  api::TrainingJobSpec pinned = JobBuilder().Build().spec;
+  api::TrainingJobSpec today = pinned;
+  pinned.worker.template_json = R"({"metadata":{"labels":{"a":"b","c":"d"}}})";
+  today.worker.template_json = R"({"metadata":{"labels":{"a":"x","c":"x"}}})";
+
+  EXPECT_EQ(ChangedFields(pinned, today), Fields{"spec.worker.template.metadata.labels"});
+}
+
 TEST(ChangePolicy, TextsThatAreTooLongToReadHaveChanged) {
   const api::TrainingJobSpec pinned = JobBuilder().Build().spec;
   api::TrainingJobSpec today = pinned;

@@ -2,6 +2,9 @@
 
 #include "operator/job/policy/crash_policy.h"
 
+#include <string>
+#include <utility>
+
 #include <gmock/gmock.h>
 
 #include "operator/api/conditions.h"
@@ -106,6 +109,23 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
               AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
                     HasSubstr("64Mi"), HasSubstr("1 time in a row"), HasSubstr("fails at 5")));
   EXPECT_EQ(Count(plan.status), 1);
+}
+
+TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
+  const std::string pod = "digits-worker-1";
+  const std::pair<api::Failure, std::string> table[] = {
+      {{.worker = pod, .exit_code = 3, .reason = "Error"}, pod + " ended with exit code 3"},
+      {{.worker = pod, .node = "n", .rank = 2, .signal = 9, .reason = "RankFailed"},
+       "rank 2 on " + pod + " on node n was killed by signal 9"},
+      {{.worker = pod, .exit_code = 3, .reason = "Error", .last_lines = {"a", "b"}},
+       pod + " ended with exit code 3; it printed last: b"},
+      {{.worker = pod, .reason = control::kReasonOOMKilled, .last_lines = {"limit 64Mi", "b"}},
+       pod + " ran out of memory: limit 64Mi"},
+      {{.worker = pod, .reason = api::kReasonLauncherOOMKilled}, pod + " ran out of memory"},
+      {{.worker = pod, .exit_code = 2, .reason = api::kReasonLauncherLost},
+       pod + " ended with exit code 2"},
+  };
+  for (const auto& [failure, text] : table) EXPECT_EQ(FailureText(failure), text);
 }
 
 TEST(CrashPolicy, ALauncherOutOfMemoryIsNamedToo) {

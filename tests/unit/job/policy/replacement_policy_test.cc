@@ -90,10 +90,10 @@ TEST(ReplacementPolicy, EveryEndOfARankIsRecordedOnce) {
   std::vector<api::Failure> failures;
   std::vector<control::RankExit> exits{Exit("a")};
 
-  AddRankFailures(exits, "2026-11-20T10:00:00Z", failures);
+  EXPECT_EQ(AddRankFailures(exits, "2026-11-20T10:00:00Z", failures), 1U);
   exits.push_back(Exit("b"));
-  AddRankFailures(exits, "2026-11-20T10:00:01Z", failures);
-  AddRankFailures(exits, "2026-11-20T10:00:02Z", failures);
+  EXPECT_EQ(AddRankFailures(exits, "2026-11-20T10:00:01Z", failures), 1U);
+  EXPECT_EQ(AddRankFailures(exits, "2026-11-20T10:00:02Z", failures), 0U);
 
   ASSERT_EQ(failures.size(), 2u);
   EXPECT_EQ(failures[0].start, "b");
@@ -187,6 +187,24 @@ TEST(ReplacementPolicy, OnlyTheNewestFailuresAreKept) {
 
   ASSERT_EQ(failures.size(), api::kMaxFailures);
   EXPECT_EQ(failures.front().pod_uid, "19");
+}
+
+TEST(ReplacementPolicy, FourEndsOfRanksAreKeptWhateverHappensToPods) {
+  for (const int ranks : {4, 5}) {
+    std::vector<api::Failure> failures;
+    std::vector<control::RankExit> exits;
+    for (int i = 0; i < ranks; ++i) exits.push_back(Exit(std::to_string(i)));
+    AddRankFailures(exits, "2026-11-20T08:00:00Z", failures);
+    for (int minute = 10; minute < 30; ++minute) {
+      const std::string time = "2026-11-20T09:" + std::to_string(minute) + ":00Z";
+      AddFailure(failures, {.pod_uid = time, .reason = "Error", .time = time});
+    }
+
+    EXPECT_EQ(failures.size(), api::kMaxFailures);
+    EXPECT_EQ(failures[failures.size() - 1].start, std::to_string(ranks - 4));
+    EXPECT_EQ(failures[failures.size() - 4].start, std::to_string(ranks - 1));
+    EXPECT_EQ(failures[failures.size() - 5].start, "");
+  }
 }
 
 TEST(ReplacementPolicy, KeepsTheNewestStackAlone) {

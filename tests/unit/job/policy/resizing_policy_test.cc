@@ -176,6 +176,38 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
   EXPECT_FALSE(second.write_status);
 }
 
+TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
+  for (const auto& [lost, text] : {std::pair{1, "1 step was lost"}, {2, "2 steps were lost"}}) {
+    Scene scene = Stable();
+    scene.launcher->status->last_recovery =
+        control::Recovery{.epoch = {1, 2}, .cause = "RankKilled", .steps_lost = lost};
+
+    const Plan plan = scene.Make();
+
+    ASSERT_EQ(plan.events.size(), 1u);
+    EXPECT_TRUE(plan.events[0].note.ends_with(text)) << plan.events[0].note;
+  }
+}
+
+TEST(ResizingPolicy, HowLongAProgramRanIsSaidInTwoUnits) {
+  const std::pair<int64_t, const char*> table[] = {{59, " 59 s:"},
+                                                   {60, " 1 min 0 s:"},
+                                                   {3599, " 59 min 59 s:"},
+                                                   {3600, " 1 h 0 min:"},
+                                                   {7265, " 2 h 1 min:"}};
+  for (const auto& [ran_seconds, text] : table) {
+    Scene scene = Stable();
+    scene.job.spec.command = {"mpi-solver"};
+    scene.launcher->status->last_recovery = control::Recovery{
+        .epoch = {1, 2}, .cause = "PodGone", .from_start = true, .ran_millis = ran_seconds * 1000};
+
+    const Plan plan = scene.Make();
+
+    ASSERT_EQ(plan.events.size(), 1u);
+    EXPECT_NE(plan.events[0].note.find(text), std::string::npos) << plan.events[0].note;
+  }
+}
+
 TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   Scene scene = Stable();
   scene.job.spec.command = {"mpi-solver"};

@@ -100,6 +100,23 @@ TEST(VerdictPolicy, APodThatCannotStartDoesNotEndAJobThatHasTrained) {
   EXPECT_FALSE(JudgeOutcome({}, observed, true, kNowText).has_value());
 }
 
+TEST(VerdictPolicy, TheFirstFiveThingsWrongWithASpecAreNamed) {
+  const Observed observed = SceneBuilder(JobBuilder().Build()).Build();
+  std::vector<Violation> violations;
+  for (int i = 1; i <= 5; ++i) violations.push_back({"spec.f" + std::to_string(i), "is refused"});
+
+  const std::string five = JudgeOutcome(violations, observed, false, kNowText)->message;
+  violations.push_back({"spec.f6", "is refused"});
+  violations.push_back({"spec.f7", "is refused"});
+  const std::string seven = JudgeOutcome(violations, observed, false, kNowText)->message;
+
+  EXPECT_NE(five.find("spec.f5"), std::string::npos);
+  EXPECT_EQ(five.find(" more"), std::string::npos);
+  EXPECT_NE(seven.find("spec.f5"), std::string::npos);
+  EXPECT_EQ(seven.find("spec.f6"), std::string::npos);
+  EXPECT_NE(seven.find("; and 2 more"), std::string::npos);
+}
+
 TEST(VerdictPolicy, SuccessOfAnEarlierLauncherStandsButItsFailureDoesNot) {
   const api::TrainingJob job = JobBuilder().Term(2).Build();
   const auto with = [&](bool succeeded) {
