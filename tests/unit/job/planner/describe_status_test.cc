@@ -223,6 +223,13 @@ TEST(DescribeStatus, StragglersAreListedWhileTheyAreSlow) {
   EXPECT_TRUE(situation.Describe().stragglers.empty());
 }
 
+TEST(DescribeStatus, AStragglerThatIsSlowAtOnceIsSinceNow) {
+  Situation situation = Complete();
+  situation.launcher->status->stragglers = {SlowRank(1, 90, 0)};
+
+  EXPECT_EQ(situation.Describe().stragglers.at(0).since, "2026-11-20T10:00:00Z");
+}
+
 TEST(DescribeStatus, ALauncherMaySayAnythingOfStragglers) {
   Situation situation = Complete();
   control::Straggler strange = SlowRank(1, std::nan(""), -5);

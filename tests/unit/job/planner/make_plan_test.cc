@@ -176,6 +176,26 @@ TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
   }
 }
 
+TEST(Plan, OfManyWorkersThatOthersTakeAwayFiveAreNamed) {
+  api::TrainingJob job = RunningJob(8);
+  job.status.workers = {.desired = 8, .replicas = 8, .ready = 8, .members = 8};
+  for (const int gone : {5, 7}) {
+    SceneBuilder builder(job);
+    builder.Launcher().Workers(8 - gone);
+    for (int index = 8 - gone; index < 8; ++index) {
+      builder.With(PodBuilder::Worker(index).Deleting());
+    }
+
+    const Plan plan = Scene{.job = job, .observed = builder.Build()}.Make();
+
+    ASSERT_EQ(plan.events.size(), 1u);
+    const std::string& note = plan.events[0].note;
+    EXPECT_EQ(std::ranges::count(note, ','), 4) << note;
+    EXPECT_EQ(note.find(" and 2 more") != std::string::npos, gone == 7) << note;
+    EXPECT_EQ(note.find(" more") != std::string::npos, gone == 7) << note;
+  }
+}
+
 TEST(Plan, OtherProgramsShrinkAtOnce) {
   api::TrainingJob job = RunningJob(1);
   job.spec.command = {"mpi-solver"};
@@ -491,6 +511,22 @@ TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
   EXPECT_EQ(retried.create_workers, (std::vector<int>{1, 2}));
 }
 
+TEST(Plan, WhatARunIsMadeFromIsWrittenDownOnceAndWaitsLikeItsPods) {
+  const api::TrainingJob job = JobBuilder().Term(1).Build();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  EXPECT_TRUE(scene.Make().pin);
+
+  scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+                                 .message = "exceeded quota",
+                                 .failures = 1,
+                                 .retry_at = scene.now + std::chrono::seconds(2)};
+  EXPECT_FALSE(scene.Make().pin);
+
+  scene.memory.refusal.reset();
+  scene.memory.pin.emplace();
+  EXPECT_FALSE(scene.Make().pin);
+}
+
 TEST(Plan, HowSlowAStragglerIsIsWrittenAsSeldomAsProgress) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -576,6 +612,80 @@ TEST(Plan, NamesOfWorkersAreLookedUpOnlyWhereSomeAreCreated) {
   }
 }
 
+TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  const auto told = [](const Plan& plan) {
+    return std::ranges::count(plan.events, api::kEventChangeRefused, &PlannedEvent::reason);
+  };
+  PlanInput input = scene.Input();
+  EXPECT_EQ(told(MakePlan(input)), 0);
+
+  input.changed = {"spec.image"};
+  const Plan first = MakePlan(input);
+  scene.job.status = first.status;
+  const Plan second = MakePlan(input);
+  input.changed.clear();
+  const Plan changed_back = MakePlan(input);
+
+  EXPECT_EQ(told(first), 1);
+  EXPECT_EQ(told(second), 0);
+  EXPECT_TRUE(api::IsTrue(second.status.conditions, api::kChangeRefused));
+  EXPECT_EQ(told(changed_back), 0);
+  EXPECT_FALSE(api::IsTrue(changed_back.status.conditions, api::kChangeRefused));
+}
+
+TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
+  struct Row {
+    const char* name;
+    bool deletes;
+    int64_t term;
+    int workers;
+    bool held;
+    bool hold;
+    bool let_go;
+  };
+  const Row table[] = {
+      {"workers are made now", true, 0, 0, false, true, false},
+      {"a launcher ran, its workers exist", true, 1, 3, false, true, false},
+      {"neither yet", true, 0, 3, false, false, false},
+      {"held already", true, 1, 3, true, false, false},
+      {"its checkpoints stay", false, 1, 3, false, false, false},
+      {"its checkpoints shall stay, and it is held", false, 1, 3, true, false, true},
+  };
+  for (const Row& row : table) {
+    api::CheckpointSpec checkpoint{.volume_json = "{}"};
+    checkpoint.delete_with_job = row.deletes;
+    api::TrainingJob job = JobBuilder().Term(row.term).Checkpoint(checkpoint).Build();
+    job.held = row.held;
+
+    const Plan plan =
+        Scene{.job = job, .observed = SceneBuilder(job).Workers(row.workers).Build()}.Make();
+
+    EXPECT_EQ(plan.hold, row.hold) << row.name;
+    EXPECT_EQ(plan.let_go, row.let_go) << row.name;
+  }
+}
+
+// Whose the job is was read from its launcher's Service; where there is none it is looked up.
+TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
+  for (const bool service : {false, true}) {
+    for (const std::string installation : {"", "us/lease"}) {
+      api::TrainingJob job = JobBuilder().Build();
+      job.status.installation = installation;
+      SceneBuilder builder(job);
+      if (!service) builder.NoServices();
+      Scene scene{.job = job, .observed = builder.Build()};
+      scene.violations = {{"spec.image", "is refused"}};
+      PlanInput input = scene.Input();
+      input.installation = installation;
+
+      EXPECT_EQ(MakePlan(input).confirm_claim, !service && !installation.empty())
+          << service << installation;
+    }
+  }
+}
+
 // An uninstalled installation said that nobody runs it; whoever does says so.
 TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
   api::TrainingJob job =
@@ -595,6 +705,58 @@ TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
   EXPECT_EQ(managed->status, ConditionStatus::kTrue);
   EXPECT_EQ(managed->reason, api::kReasonAdopted);
   EXPECT_TRUE(plan.write_status);
+}
+
+TEST(Plan, AnOperatorWithoutANameLeavesTheNameThatIsThere) {
+  api::TrainingJob job = RunningJob();
+  job.status.installation = "them/lease";
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan plan = scene.Make();
+
+  EXPECT_TRUE(plan.write_status);
+  EXPECT_EQ(plan.status.installation, "them/lease");
+}
+
+TEST(Plan, WhereWorkersAreOnTheirNodesNetworkTheirAddressesAreAdmitted) {
+  for (const bool host_network : {false, true}) {
+    api::TrainingJob job = RunningJob(1);
+    job.spec.host_network = host_network;
+    PodView worker = *PodBuilder::Worker(0).Build();
+    worker.ip = "10.0.0.5";
+    NodeView node;
+    node.name = worker.node;
+    node.ready = true;
+    node.addresses = {"192.168.0.5", "10.0.0.5"};
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().With(node).Build()};
+    scene.observed.live = {std::make_shared<const PodView>(worker)};
+    const std::vector<std::string> addresses{"10.0.0.5", "192.168.0.5"};
+
+    const Plan first = scene.Make();
+    scene.memory.admitted = addresses;
+    const Plan second = scene.Make();
+
+    EXPECT_EQ(first.admit_nodes, host_network ? std::optional(addresses) : std::nullopt);
+    EXPECT_FALSE(second.admit_nodes.has_value());
+  }
+}
+
+TEST(Plan, WhetherAJobsPodsAreIsolatedIsLookedAtAgainInTime) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan first = scene.Make();
+  scene.memory.isolated = true;
+  scene.memory.isolation_checked = scene.now - std::chrono::milliseconds(1);
+  const Plan isolated = scene.Make();
+
+  EXPECT_TRUE(first.isolate);
+  EXPECT_FALSE(first.requeue_after.has_value());
+  EXPECT_FALSE(isolated.isolate);
+  EXPECT_EQ(isolated.requeue_after, IsolationCheckDue(scene.memory, scene.now));
+  EXPECT_GT(*isolated.requeue_after, std::chrono::milliseconds(0));
 }
 
 TEST(Plan, AnAdoptedJobAdmitsItsNewOperatorOnce) {

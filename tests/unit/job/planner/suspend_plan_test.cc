@@ -161,6 +161,8 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
          scene.launcher->status->workers.clear();
        },
        true},
+      {"a first world that no status has yet", [](Scene& scene) { scene.job.status.epoch = 0; },
+       false},
       {"a silent launcher", [](Scene& scene) { scene.launcher.reset(); }, false},
       {"a silent launcher that never had a world",
        [](Scene& scene) {
@@ -188,6 +190,72 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
     EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonSuspending) << row.name;
     EXPECT_FALSE(plan.CreatesPods()) << row.name;
   }
+}
+
+// Nobody has made a launcher yet, or the first one's Pod was deleted before its term was named.
+TEST(SuspendPlan, WorkersWithoutALauncherGoAtOnceAndNameNoTerm) {
+  const api::TrainingJob job = Suspended(JobBuilder().Replicas(2).Build());
+
+  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).Workers(2).Build()}.Make();
+
+  EXPECT_EQ(DeletedNames(plan).size(), 2U);
+  EXPECT_EQ(plan.status.launcher_term, 0);
+}
+
+TEST(SuspendPlan, OnlyALauncherThatCanBeReachedIsToldToEnd) {
+  struct Row {
+    const char* name;
+    std::function<PodPtr(PodView)> launcher;
+    bool told;
+  };
+  const auto share = [](const PodView& pod) { return std::make_shared<const PodView>(pod); };
+  const Row table[] = {
+      {"it runs", [&](const PodView& pod) { return share(pod); }, true},
+      {"it has no address",
+       [&](PodView pod) {
+         pod.ip.clear();
+         return share(pod);
+       },
+       false},
+      {"it has ended",
+       [&](PodView pod) {
+         pod.phase = PodPhase::kFailed;
+         pod.container.terminated = true;
+         pod.container.exit_code = 1;
+         return share(pod);
+       },
+       false},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    scene.observed.launcher = row.launcher(*scene.observed.launcher);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(plan.suspending, Suspending::kEnding) << row.name;
+    EXPECT_EQ(plan.order.has_value(), row.told) << row.name;
+  }
+}
+
+TEST(SuspendPlan, ASuspendedJobHasNoRanks) {
+  Scene scene = Training();
+  scene.job.status.world_size = 2;
+  scene.job.status.workers = {.desired = 2, .replicas = 2, .ready = 2, .members = 2};
+  scene.job.status.progress = api::JobProgress{.step = 5, .samples_per_second = 900};
+  scene.job.status.stragglers.emplace_back();
+  scene.job.status.conditions.push_back(
+      {.type = api::kResizing, .status = api::ConditionStatus::kTrue, .reason = "ScalingUp"});
+  scene.observed = SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Deleting()).Build();
+
+  const Plan plan = scene.Make();
+
+  EXPECT_EQ(plan.status.workers.ready, 0);
+  EXPECT_EQ(plan.status.workers.members, 0);
+  EXPECT_EQ(plan.status.world_size, 0);
+  EXPECT_EQ(plan.status.progress->samples_per_second, 0);
+  EXPECT_THAT(plan.status.stragglers, IsEmpty());
+  EXPECT_EQ(ConditionOf(plan, api::kResizing).status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(ConditionOf(plan, api::kResizing).reason, api::kReasonSuspended);
 }
 
 // Step 150 is done, and step 100 is kept.
@@ -253,6 +321,12 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
        true},
       {"training pauses",
        [](Scene& scene) { scene.launcher->status->phase = control::LauncherPhase::kPaused; },
+       false},
+      {"an earlier operator told them to end",
+       [&](Scene& scene) {
+         began(scene, 1, 150);
+         ConfirmsTheEnd(scene);
+       },
        false},
       {"the ranks are being ended",
        [&](Scene& scene) {
@@ -357,8 +431,9 @@ TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
     EXPECT_THAT(ConditionOf(plan, api::kSuspended).message, HasSubstr(row.said)) << row.name;
     EXPECT_EQ(plan.status.epoch, 0) << row.name;
     EXPECT_EQ(plan.status.start_time, "") << row.name;
-    EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventSuspended)) << row.name;
+    ASSERT_THAT(EventReasons(plan), ElementsAre(api::kEventSuspended)) << row.name;
     EXPECT_FALSE(plan.order.has_value()) << row.name;
+    EXPECT_FALSE(plan.events[0].warning) << row.name;
   }
 }
 
