@@ -56,5 +56,32 @@ TEST(GpuResources, SlotsComeFromTheSpecElseFromTheGpus) {
   }
 }
 
+TEST(GpuResources, GpusOfAWorkerAreWholeOnesOrOneIfItHasParts) {
+  struct Row {
+    const char* limits;
+    int expected;
+  };
+  const Row table[] = {{R"({})", 0},
+                       {R"({"cpu": 4})", 0},
+                       {R"({"nvidia.com/gpu": 2})", 2},
+                       {R"({"nvidia.com/gpu": "many"})", 0},
+                       {R"({"nvidia.com/gpu": 1025})", 1024},
+                       {R"({"nvidia.com/mig-1g.5gb": 3})", 1},
+                       {R"({"nvidia.com/gpu.shared": 1})", 1},
+                       {R"({"nvidia.com/gpu": 2, "nvidia.com/mig-1g.5gb": 3})", 2}};
+  for (const Row& row : table) {
+    const api::TrainingJob job =
+        JobBuilder()
+            .WorkerTemplate(
+                std::string(
+                    R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": )") +
+                row.limits + "}}]}}")
+            .Build();
+
+    EXPECT_EQ(GpusPerWorker(job.spec), row.expected) << row.limits;
+  }
+  EXPECT_EQ(GpusPerWorker(JobBuilder().WorkerTemplate("no JSON").Build().spec), 0);
+}
+
 }  // namespace
 }  // namespace ringmaster::job

@@ -99,6 +99,22 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
   EXPECT_FALSE(job.Answer(again, "FailedMount: configmap \"data\" not found")) << "no news";
 }
 
+TEST(PodEvents, AnotherTextIsNewsAndSoIsTheSameOfAnotherPod) {
+  const PodQuestion one{.pod = "digits-worker-0", .uid = "uid-worker-0"};
+  const PodQuestion other{.pod = "digits-worker-1", .uid = "uid-worker-1"};
+  JobMemory memory;
+  const auto news = [&](const PodQuestion& question, const char* said) {
+    return NoteAnswer(question, said, Clock::Time{}, memory);
+  };
+
+  EXPECT_TRUE(news(one, "x"));
+  EXPECT_FALSE(news(one, "x"));
+  EXPECT_TRUE(news(one, "y"));
+  EXPECT_TRUE(news(other, "y"));
+  EXPECT_TRUE(news(other, ""));
+  EXPECT_FALSE(news(one, ""));
+}
+
 TEST(PodEvents, WhileNothingIsSaidOneAfterTheOtherIsAskedAbout) {
   Starting job(2);
   job.After(milliseconds(0));
