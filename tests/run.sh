@@ -53,7 +53,7 @@ install_cuda() {
   found=$(deploy/local/cuda.sh) && eval "$found"
 }
 
-# Of the builds in the background, one at a time compiles: the memory of the machine is for the tests, too.
+# Of our own builds in the background, one at a time compiles, the images first: the memory of the machine is for the tests, too.
 build_in_turn() {
   flock 9
   "$@"
@@ -64,7 +64,7 @@ build_gpu() { install_cuda && build gpu --target gpu_trainer; }
 step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
 if [ "$what" = all ]; then
   meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm prometheus
-  meanwhile images images/build.sh
+  meanwhile images build_in_turn images/build.sh
 fi
 if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true
