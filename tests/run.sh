@@ -7,8 +7,8 @@
 #
 # One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
 # trainer with CUDA, which needs no GPU; libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
-# Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes, the images and
-# the builds of the other presets are made beside what the step at hand does, with what that leaves of the processors.
+# Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
+# images are made beside the builds, with what those leave of the processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -27,7 +27,7 @@ clean_up() {
 
 meanwhile() { # name command...: begins it in the background, in a process group of its own, for `outcome`
   set -m
-  (renice -n 19 "$BASHPID" >/dev/null && "${@:2}") >"$reports/$1.log" 2>&1 &
+  nice -n 19 "${@:2}" >"$reports/$1.log" 2>&1 &
   set +m
   background[$1]=$!
 }
@@ -53,45 +53,31 @@ install_cuda() {
   found=$(deploy/local/cuda.sh) && eval "$found"
 }
 
-# Of our own builds in the background, one at a time compiles, the images first: the memory of the machine is for the tests, too.
-build_in_turn() {
-  flock 9
-  "$@"
-} 9>"$reports/turn"
-
-build_gpu() { install_cuda && build gpu --target gpu_trainer; }
-
 step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
 if [ "$what" = all ]; then
   meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm prometheus
-  meanwhile images build_in_turn images/build.sh
+  meanwhile images images/build.sh
 fi
 if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true
 fi
-step "build: dev (ASan)" build dev && built=yes || built=no
-if [ "$what" = all ]; then
-  meanwhile tsan build_in_turn build tsan --target unit_tests
-  meanwhile fuzz build_in_turn build fuzz --target fuzz_targets
-  meanwhile gpu build_in_turn build_gpu
-fi
-if [ "$built" = yes ]; then
+if step "build: dev (ASan)" build dev; then
   step "unit tests" run_tests dev unit -j2 -L '^unit$' || true
 fi
 if [ "$what" = all ]; then
-  step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
-  step "build: images" outcome images || true
-  # One of a kind beside one of another: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
-  step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
-  if step "build: tsan (TSan, UBSan)" outcome tsan; then
+  if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
   fi
-  if step "build: fuzz" outcome fuzz; then
+  if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target gpu_trainer; then
+    step "tests of the GPU trainer" run_tests gpu gpu -R '^(trainer_|gpu_)' || true
+  fi
+  if step "build: fuzz" build fuzz --target fuzz_targets; then
     step "fuzz targets, a short run each" run_tests fuzz fuzz -j2 -L '^fuzz$' || true
   fi
-  if step "build: the GPU trainer" outcome gpu; then
-    step "tests of the GPU trainer" run_tests gpu gpu -j2 -R '^(trainer_|gpu_)' || true
-  fi
+  step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
+  step "build: images" outcome images || true
+  # One of a kind beside one of another: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
+  step "runtime, integration and end-to-end tests" run_tests dev jobs -j2 -L '^(runtime|integration|e2e)$' || true
 fi
 summary
