@@ -32,18 +32,18 @@ std::string CacheFolder() {
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// A host's own /tmp, and a home without the start-up files that a shell of ssh would read; not
-// where that would hide the program. The cache is seen through them.
-std::string MountOwnFolders(const std::string& program) {
-  const std::string cache = CacheFolder();
+// A host's own /tmp, and a home without the start-up files that a shell of ssh would read. The
+// programs that were built and the cache are seen in them where they lie there.
+std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
-    if (program.starts_with(folder + "/")) continue;
-    const std::string hide = "mount -t tmpfs tmpfs " + folder + " && ";
-    const bool hides_cache = cache.starts_with(folder + "/") && std::filesystem::exists(cache);
-    mounts += !hides_cache ? hide
-                           : "mount --bind '" + cache + "' /mnt && " + hide + "mkdir -p '" + cache +
-                                 "' && mount --bind /mnt '" + cache + "' && umount /mnt && ";
+    mounts += "mount -t tmpfs tmpfs /mnt && ";
+    for (const std::string& kept : {std::string(RINGMASTER_BUILD_TREE), CacheFolder()}) {
+      if (!kept.starts_with(folder + "/") || !std::filesystem::exists(kept)) continue;
+      const std::string place = "'/mnt" + kept.substr(folder.size()) + "'";
+      mounts += "mkdir -p " + place + " && mount --bind '" + kept + "' " + place + " && ";
+    }
+    mounts += "mount --move /mnt " + folder + " && ";
   }
   return mounts;
 }
@@ -218,7 +218,7 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
                                       const std::string& working_dir) const {
   const auto group = memory_groups_.find(host);
   const bool limited = group != memory_groups_.end();
-  const std::string enter = (limited ? kMountGroups : "") + MountOwnFolders(argv.front()) + kEnter;
+  const std::string enter = (limited ? kMountGroups : "") + MountOwnFolders() + kEnter;
   std::vector<std::string> command;
   if (limited) command = {"sh", "-c", kJoinGroup, group->second};
   if (const auto cpu_group = cpu_groups_.find(host); cpu_group != cpu_groups_.end()) {
