@@ -1,9 +1,8 @@
 #include "operator/api/typed_fields.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,33 +19,17 @@ namespace {
 
 constexpr int64_t kMostGpus = 64;  // of a worker, as slotsPerWorker
 
-constexpr const char* kResourceFields[] = {"resources", "gpus", "resourceClaims"};
 constexpr const char* kContainerFields[] = {"env", "envFrom", "volumeMounts", "workingDir"};
 constexpr const char* kPodFields[] = {"volumes", "nodeSelector", "tolerations"};
 constexpr const char* kFieldsOfAllPods[] = {"imagePullSecrets", "priorityClassName"};
 
-bool HasTypedFields(const json& written) {
-  const auto of_worker = [&written](const char* field) {
-    return kube::Find(written, {"worker", field}) != nullptr;
-  };
-  const auto of_all = [&written](const char* field) {
-    return kube::Find(written, {field}) != nullptr;
-  };
-  return std::any_of(std::begin(kResourceFields), std::end(kResourceFields), of_worker) ||
-         std::any_of(std::begin(kContainerFields), std::end(kContainerFields), of_worker) ||
-         std::any_of(std::begin(kPodFields), std::end(kPodFields), of_worker) ||
-         std::any_of(std::begin(kFieldsOfAllPods), std::end(kFieldsOfAllPods), of_all);
-}
-
-// A Pod template that takes typed fields.
+// A Pod template that takes typed fields. It is copied when the first one comes.
 class Template {
  public:
-  // `container` is the managed one. `spec` outlives this.
+  // `written`: null: there is none. `container` is the managed one. `written` and `spec` outlive
+  // this.
   Template(const json* written, std::string path, const char* container, TrainingJobSpec& spec)
-      : template_(written == nullptr ? json::object() : *written),
-        path_(std::move(path)),
-        container_(container),
-        spec_(spec) {}
+      : written_(written), path_(std::move(path)), container_(container), spec_(spec) {}
 
   void SetInPod(const std::string& typed, const char* field, const json& value) {
     Set(typed, Pod(), "." + std::string(field), field, value);
@@ -69,7 +52,7 @@ class Template {
 
   // The template's text: `before` where no field was set.
   std::string Text(std::string before) && {
-    return changed_ ? DumpJson(template_) : std::move(before);
+    return changed_ ? DumpJson(*template_) : std::move(before);
   }
 
  private:
@@ -88,7 +71,10 @@ class Template {
     return {.object = value.is_object() ? &value : nullptr, .path = path};
   }
 
-  Place Pod() { return Inside({.object = &template_, .path = path_}, "spec"); }
+  Place Pod() {
+    if (!template_) template_ = written_ == nullptr ? json::object() : *written_;
+    return Inside({.object = &*template_, .path = path_}, "spec");
+  }
 
   Place Container() {
     const Place pod = Pod();
@@ -125,7 +111,8 @@ class Template {
              "is also set as " + PathAsWritten(spec_.typed_fields, path) + "; keep one of them"});
   }
 
-  json template_;
+  const json* const written_;
+  std::optional<json> template_;
   const std::string path_;
   const std::string container_;
   TrainingJobSpec& spec_;
@@ -160,7 +147,6 @@ void SetResourceClaims(const json& claims, Template& pod_template) {
 
 void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   if (spec.worker.gpu_resource == kGpuResource) spec.worker.gpu_resource.clear();
-  if (!HasTypedFields(written)) return;
   Template worker(kube::Find(written, {"worker", "template"}), "spec.worker.template",
                   control::kWorkerContainer, spec);
   Template launcher(kube::Find(written, {"launcher", "template"}), "spec.launcher.template",
@@ -192,13 +178,18 @@ void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   spec.launcher_template_json = std::move(launcher).Text(std::move(spec.launcher_template_json));
 }
 
+bool IsBelow(std::string_view path, std::string_view outer) {
+  return path.size() > outer.size() && path.starts_with(outer) &&
+         (path[outer.size()] == '.' || path[outer.size()] == '[');
+}
+
 std::string PathAsWritten(const std::vector<TypedField>& fields, const std::string& path) {
   const TypedField* closest = nullptr;
   for (const TypedField& field : fields) {
-    const std::size_t end = field.in_template.size();
-    if (!path.starts_with(field.in_template)) continue;
-    if (path.size() > end && path[end] != '.' && path[end] != '[') continue;
-    if (closest == nullptr || end > closest->in_template.size()) closest = &field;
+    if (path != field.in_template && !IsBelow(path, field.in_template)) continue;
+    if (closest == nullptr || field.in_template.size() > closest->in_template.size()) {
+      closest = &field;
+    }
   }
   return closest == nullptr ? path : closest->path + path.substr(closest->in_template.size());
 }

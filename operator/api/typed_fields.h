@@ -6,6 +6,7 @@
 // which path of a template is which field, for messages.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,6 +19,9 @@ namespace ringmaster::api {
 // `spec`. One that cannot be written, because the template sets the same, becomes one of
 // spec.problems.
 void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
+
+// Whether a path names something inside what `outer` names.
+bool IsBelow(std::string_view path, std::string_view outer);
 
 // A path in a template as the job says it: spec.worker.env[1].name, not
 // spec.worker.template.spec.containers[0].env[1].name. Other paths are returned as they are.

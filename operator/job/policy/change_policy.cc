@@ -71,10 +71,7 @@ class Comparison {
   std::vector<std::string> TypedInside(const std::string& path) const {
     std::vector<std::string> inside;
     for (const api::TypedField& field : typed_) {
-      const bool below =
-          field.in_template.starts_with(path) && field.in_template.size() > path.size() &&
-          (field.in_template[path.size()] == '.' || field.in_template[path.size()] == '[');
-      if (below) inside.push_back(field.path);
+      if (api::IsBelow(field.in_template, path)) inside.push_back(field.path);
     }
     return inside;
   }

@@ -15,6 +15,14 @@ namespace {
 
 using ringmaster::testing::JobBuilder;
 
+api::TrainingJobSpec WithLimits(const std::string& limits) {
+  return JobBuilder()
+      .WorkerTemplate(R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": )" +
+                      limits + "}}]}}")
+      .Build()
+      .spec;
+}
+
 TEST(GpuResources, SlotsComeFromWhatTheJobCallsGpus) {
   const auto slots = [](const char* worker) {
     nlohmann::json object{{"metadata", {{"name", "d"}, {"uid", "u"}}}};
@@ -43,16 +51,10 @@ TEST(GpuResources, SlotsComeFromTheSpecElseFromTheGpus) {
                        {std::nullopt, R"({"nvidia.com/gpu": "4"})", 4},
                        {2, R"({"nvidia.com/gpu": 8})", 2}};
   for (const Row& row : table) {
-    api::TrainingJob job =
-        JobBuilder()
-            .WorkerTemplate(
-                std::string(
-                    R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": )") +
-                row.limits + "}}]}}")
-            .Build();
-    job.spec.slots_per_worker = row.slots;
+    api::TrainingJobSpec spec = WithLimits(row.limits);
+    spec.slots_per_worker = row.slots;
 
-    EXPECT_EQ(SlotsPerWorker(job.spec), row.expected);
+    EXPECT_EQ(SlotsPerWorker(spec), row.expected);
   }
 }
 
@@ -70,15 +72,7 @@ TEST(GpuResources, GpusOfAWorkerAreWholeOnesOrOneIfItHasParts) {
                        {R"({"nvidia.com/gpu.shared": 1})", 1},
                        {R"({"nvidia.com/gpu": 2, "nvidia.com/mig-1g.5gb": 3})", 2}};
   for (const Row& row : table) {
-    const api::TrainingJob job =
-        JobBuilder()
-            .WorkerTemplate(
-                std::string(
-                    R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": )") +
-                row.limits + "}}]}}")
-            .Build();
-
-    EXPECT_EQ(GpusPerWorker(job.spec), row.expected) << row.limits;
+    EXPECT_EQ(GpusPerWorker(WithLimits(row.limits)), row.expected) << row.limits;
   }
   EXPECT_EQ(GpusPerWorker(JobBuilder().WorkerTemplate("no JSON").Build().spec), 0);
 }
