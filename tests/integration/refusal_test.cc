@@ -43,7 +43,7 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Elastic"}})),
               HasSubstr(R"(supported values: "InPlace", "Restart")"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
-              HasSubstr("ringmaster-train goes on in place"));
+              HasSubstr("cannot be Restart for ringmaster-train, which continues in place"));
   // Not applied: kubectl would keep a copy in an annotation, which has no room for it.
   const json long_command =
       Changed("/spec/command", std::vector<std::string>(70, std::string(4000, 'x')));

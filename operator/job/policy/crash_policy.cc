@@ -110,7 +110,7 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
   api::Crashes& crashes = *status.crashes;
   const auto last = ParseTime(crashes.time);
   const auto age = last ? now - *last : Clock::WallTime::duration::max();
-  // Nobody sees a direct job's steps: that it ran for long is all that there is to know.
+  // A direct job reports no steps: that it ran for a long time is the only sign of progress.
   const bool in_place = job.spec.InPlace();
   const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
   if (!in_place && last && age > window) crashes.count = crashes.of_launcher = 0;

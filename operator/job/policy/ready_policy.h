@@ -19,7 +19,7 @@ namespace ringmaster::job {
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 
-// The condition WorkersReady. `launcher`: the present one; null: nobody has asked it yet. `status`
+// The condition WorkersReady. `launcher`: the present one; null if it was never asked. `status`
 // has the new counts, failures and crashes, and the old condition. None: that stands.
 std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
                                          const JobMemory& memory, const LauncherView* launcher,

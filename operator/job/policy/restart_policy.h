@@ -1,7 +1,7 @@
 #pragma once
 
-// A direct job's program begins anew whenever its world of ranks changes or its launcher
-// is lost: a Warning event and an entry of status.failures say why, and how long it had run. Pure.
+// A direct job's program is restarted whenever its world of ranks changes or its launcher is lost:
+// a Warning event and an entry of status.failures say why, and how long it had run. Pure.
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"

@@ -651,7 +651,7 @@ TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
       {"neither yet", true, 0, 3, false, false, false},
       {"held already", true, 1, 3, true, false, false},
       {"its checkpoints stay", false, 1, 3, false, false, false},
-      {"its checkpoints shall stay, and it is held", false, 1, 3, true, false, true},
+      {"its checkpoints are kept, and it is held", false, 1, 3, true, false, true},
   };
   for (const Row& row : table) {
     api::CheckpointSpec checkpoint{.volume_json = "{}"};

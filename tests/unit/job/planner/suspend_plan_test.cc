@@ -192,7 +192,7 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
   }
 }
 
-// Nobody has made a launcher yet, or the first one's Pod was deleted before its term was named.
+// There is no launcher yet, or the Pod of the first one was deleted before its term was recorded.
 TEST(SuspendPlan, WorkersWithoutALauncherGoAtOnceAndNameNoTerm) {
   const api::TrainingJob job = Suspended(JobBuilder().Replicas(2).Build());
 
