@@ -119,6 +119,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
 Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& stored) {
   Known& known = KnownOf(*stored);
   RemovalMemory& memory = known.memory.removal;
+  if (memory.released) return runtime::ReconcileResult{};
   const Clock::Time now = parts_.tools.clock.Now();
   if (!memory.since) memory.since = now;
   Result<Run> run = RunOf(stored, known);

@@ -41,6 +41,7 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
   }
   const Result<FinalizerWrite> released = WriteFinalizer(tools_.client, job_, false);
   if (!released.ok()) return released.error();
+  memory_.released = true;
   if (plan.event) Record(*plan.event);
   return std::optional<std::chrono::milliseconds>();
 }

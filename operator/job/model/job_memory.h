@@ -72,6 +72,7 @@ struct RemovalMemory {
   std::string pod_uid;               // of the Pod that was made for it last
   std::optional<Refusal> refusal;    // of such a Pod
   bool for_good = false;             // trying again cannot help
+  bool released = false;             // the finalizer is off, whatever the store still shows
 };
 
 struct JobMemory {

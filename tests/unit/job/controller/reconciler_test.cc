@@ -1517,6 +1517,26 @@ TEST(Reconciler, ADeletedJobsCheckpointsAreRemovedByAPodOnceItsPodsHaveEnded) {
   EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsRemoved), 1);
 }
 
+TEST(Reconciler, AReleasedJobThatTheStoreStillShowsHeldIsLeftAlone) {
+  HeldJob scene;
+  Operator op(scene.api);
+  op.Settle();
+  scene.DeleteJob();
+  op.Settle();
+  const json held = scene.Job();
+  ASSERT_NE(scene.Remover(), nullptr);
+  (*scene.Remover())["status"] = {{"phase", "Succeeded"}};
+  op.Settle();
+  ASSERT_FALSE(scene.Held());
+  ASSERT_EQ(scene.Remover(), nullptr);
+
+  scene.Job() = held;
+  op.Settle();
+
+  EXPECT_EQ(scene.Remover(), nullptr);
+  EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsRemoved), 1);
+}
+
 TEST(Reconciler, APodOfADeletedJobWhoseDeletionThrewIsDeletedLater) {
   HeldJob scene;
   Operator op(scene.api);
