@@ -48,7 +48,7 @@ Y
 }
 progressed() { [ "$(field "$1" progress.step)" -gt 10 ]; }
 first_step_of_next_launcher() {
-  [ "$(field "$1" launcherTerm)" -gt 1 ] || return
+  [ "$(field "$1" internal.launcherTerm)" -gt 1 ] || return
   kubectl -n bench logs --timestamps "$(launcher_of "$1")" | grep -m1 '"step".*"world_epoch":\[[2-9]'
 }
 next_launcher_logs() { [ -n "$(first_step_of_next_launcher "$1")" ]; }

@@ -73,8 +73,9 @@ class Takeovers {
     for (const json& job : admin_->Get(JobsPath(kNamespace)).body.at("items")) {
       const json& status = job.at("status");
       state[job.at("metadata").at("name").get<std::string>()] =
-          status.value("state", "") + " term " + status.value("launcherTerm", json()).dump() +
-          " epoch " + status.value("epoch", json()).dump();
+          status.value("state", "") + " term " +
+          status.value(json::json_pointer("/internal/launcherTerm"), json()).dump() + " epoch " +
+          status.value("epoch", json()).dump();
     }
     const std::string pods = "/api/v1/namespaces/" + std::string(kNamespace) + "/pods";
     for (const json& pod : admin_->Get(pods).body.at("items")) {

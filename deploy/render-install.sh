@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts the CRD of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default values.
+# Puts the CRD of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default
+# values; and docs/api.md and docs/reasons.md by docs/render.py.
 #   deploy/render-install.sh           writes them all
 #   deploy/render-install.sh --check   fails when one of them is not what would be written
 set -euo pipefail
@@ -34,6 +35,7 @@ case "$*" in
   '' | --check) ;;
   *) echo "usage: $0 [--check]" >&2; exit 2 ;;
 esac
+"$root/docs/render.py" "$@"
 "$root/deploy/local/build.sh" helm
 helm=$("$root/deploy/local/build.sh" --print)/bin/helm
 if [ $# = 0 ]; then cp "${copied[@]/#/$root/}" "$root/charts/ringmaster/files/"; fi

@@ -2,6 +2,7 @@
 
 #include "common/base/byte_text.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::control {
 

@@ -18,8 +18,9 @@ void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Field("command", v.command);
   a.Optional("slotsPerWorker", v.slots_per_worker);
   a.Optional("mpiExtraArgs", v.mpi_extra_args);
-  a.Optional("mpiEnv", v.mpi_env);
-  a.Optional("networkInterface", v.network_interface);
+  a.Optional("mpiPassEnv", v.mpi_pass_env);
+  a.Sparse("interfaces", v.interfaces.include);
+  a.Sparse("excludeInterfaces", v.interfaces.exclude);
   a.Optional("sshPort", v.ssh_port);
   a.Sparse("inPlace", v.in_place);
 }
@@ -43,10 +44,18 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   if (!spec.ok()) return fail(spec.error().message);
   if (spec->command.empty() || spec->command.front().empty()) return fail("the command is empty");
   // A NUL would silently cut an argument where it becomes a C string.
-  for (const auto* list : {&spec->command, &spec->mpi_extra_args, &spec->mpi_env}) {
+  for (const auto* list : {&spec->command, &spec->mpi_extra_args, &spec->mpi_pass_env}) {
     for (const std::string& text_item : *list) {
       if (text_item.find('\0') != std::string::npos) return fail("an argument holds a NUL byte");
     }
+  }
+  for (const auto* names : {&spec->interfaces.include, &spec->interfaces.exclude}) {
+    for (const std::string& name : *names) {
+      if (!IsInterfaceName(name)) return fail("\"" + name + "\" is not the name of an interface");
+    }
+  }
+  if (!spec->interfaces.include.empty() && !spec->interfaces.exclude.empty()) {
+    return fail("it has both interfaces and excludeInterfaces");
   }
   if (spec->slots_per_worker < 1) return fail("slotsPerWorker is below 1");
   if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is no port");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/control/interfaces.h"
 
 namespace ringmaster::control {
 
@@ -20,9 +21,10 @@ struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
   int slots_per_worker = 1;          // ranks per worker, >= 1
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
-  std::vector<std::string> mpi_env;  // names of variables that mpirun hands on (-x), beyond our own
-  std::string network_interface;     // empty: found by routing towards the launcher
-  int ssh_port = 0;                  // 0: any free one
+  std::vector<std::string>
+      mpi_pass_env;         // names of variables that mpirun hands on (-x), beyond our own
+  Interfaces interfaces{};  // of spec.network
+  int ssh_port = 0;         // 0: any free one
   // Set by the operator (TrainingJobSpec::InPlace). Unset by older operators: the program's name
   // decides.
   std::optional<bool> in_place{};
@@ -35,8 +37,8 @@ struct LaunchSpec {
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);
 
-// Fails with kInvalid if the text is not a JSON object, a field has the wrong type, or the command
-// is empty.
+// Fails with kInvalid if the text is not a JSON object, a field has the wrong type, the command is
+// empty, or an interface has a name that other programs would take for something else.
 Result<LaunchSpec> DecodeLaunchSpec(std::string_view text);
 
 }  // namespace ringmaster::control

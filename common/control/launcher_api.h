@@ -26,6 +26,7 @@
 
 #include "common/base/result.h"
 #include "common/control/membership.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::control {
 
@@ -78,10 +79,6 @@ enum class LauncherPhase {
   kPaused
 };
 
-// LauncherStatus::pause_reason.
-inline constexpr char kPauseNoQuorum[] = "NoQuorum";
-inline constexpr char kPauseBelowMinReplicas[] = "BelowMinReplicas";
-
 const char* ToString(LauncherPhase phase);
 
 struct WorkerReport {
@@ -98,7 +95,7 @@ struct WorkerReport {
 // mode Restart was restarted because its world changed.
 struct Recovery {
   Epoch epoch;        // the one that went on
-  std::string cause;  // "RankKilled", "AgentLost", "Silence", "RankExited", "Left", ...
+  std::string cause;  // kCauseRankKilled, ...
   std::string pod;    // of the first member lost
   std::string node;
   int64_t detected_millis = 0;  // last sign of life → loss declared
@@ -137,7 +134,7 @@ struct LauncherStatus {
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
   std::optional<Recovery> last_recovery;
-  std::string pause_reason;  // while kPaused
+  std::string pause_reason;  // while kPaused: kPauseNoQuorum, ...
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::vector<ProtectionFault> unprotected;  // a few of them

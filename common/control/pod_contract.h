@@ -51,9 +51,14 @@ inline constexpr char kEnvDataDir[] = "RINGMASTER_DATA_DIR";
 inline constexpr char kDataSourceDir[] = "/ringmaster/data-source";
 inline constexpr char kDataDir[] = "/ringmaster/data";
 
+// Of spec.faultTolerance, where the job sets it: how long a rank may load; how long ranks of a job
+// in mode InPlace try to connect, and wait for each other in a step.
+inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
+inline constexpr char kEnvConnectTimeoutSeconds[] = "RINGMASTER_CONNECT_TIMEOUT_SECONDS";
+
 // --- environment of the launcher Pod
 // ----------------------------------------------------------------------------
-inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // status.launcherTerm at the Pod's creation
+inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at the Pod's creation
 // spec.runPolicy.restart, where the job has it: how many ranks may end by themselves within how
 // long.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
@@ -63,6 +68,12 @@ inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Exit codes of ranks, with commas between: the job fails at once; the end is not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
+// Of spec.faultTolerance, where the job sets it: how long a silent worker lives; how long ranks may
+// stand still at the least before one of them is judged to hang (stall_watch.h), 0: for ever.
+inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
+inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
+// spec.scheduling.startWaitSeconds, where the job sets it.
+inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
 // --- environment that tests and plain hosts may set; in a Pod the defaults below hold
 // ----------------------------
@@ -71,13 +82,8 @@ inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
 inline constexpr char kEnvTerminationLog[] = "RINGMASTER_TERMINATION_LOG";
 inline constexpr char kEnvControlPort[] = "RINGMASTER_CONTROL_PORT";
 inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
-// Of the launcher: how often both sides say that they live, how long a silent worker lives.
+// Of the launcher: how often both sides say that they live.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
-inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
-// Of the launcher: how long ranks may stand still at the least before one of them is judged to hang
-// (stall_watch.h); 0: for ever. Of the agent: how long a rank may load.
-inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
-inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 
 // Of the agent: where it makes a folder of its own for its ranks' snapshots; in a rank, that
 // folder.
@@ -135,18 +141,8 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
-// Exit codes of our programs and their meaning to the launcher: the user's error is never retried.
-inline constexpr int kExitUserError = 2;
-inline constexpr int kExitCannotStart =
-    127;  // as a shell's: no such program, or it cannot be executed
-// A rank that ends because it lost another one ends with this code (EX_TEMPFAIL), so that the
-// launcher looks for the one that failed first.
-inline constexpr int kExitPeerLost = 75;
-// attach found no agent where mpirun started it: mpirun put the process on a host that is no
-// worker. Passed on by mpirun.
-inline constexpr int kExitNoAgent = 79;
-// What attach prints then, within its line; the launcher also looks for it in what mpirun printed
-// last.
+// What attach prints within its line when it ends with kExitNoAgent; the launcher also looks for it
+// in what mpirun printed last.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

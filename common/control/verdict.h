@@ -11,30 +11,16 @@
 
 #include "common/base/result.h"
 #include "common/control/membership.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::control {
 
 inline constexpr std::size_t kMaxVerdictBytes =
     4096;  // Kubernetes' limit of one container's termination message
 
-// Reasons as they appear in the job's Failed condition.
-inline constexpr char kReasonWorldMismatch[] = "WorldMismatch";
-inline constexpr char kReasonRankFailed[] = "RankFailed";
-inline constexpr char kReasonOOMKilled[] = "OOMKilled";  // the kubelet's word, too
-// Killed again and again without a step in between.
-inline constexpr char kReasonCrashLoop[] = "CrashLoop";
-inline constexpr char kReasonUserError[] = "UserError";  // a rank ended with kExitUserError
-inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
-inline constexpr char kReasonCredentialsMismatch[] = "CredentialsMismatch";
-inline constexpr char kReasonMpirunFailed[] = "MpirunFailed";
-inline constexpr char kReasonLauncherError[] = "LauncherError";
-
-// The reason of a success without a step of the job's own: it began with a state that had them all.
-inline constexpr char kReasonAlreadyComplete[] = "AlreadyComplete";
-
 struct Verdict {
   bool succeeded = false;
-  std::string reason;   // one of the above; of a success empty, or AlreadyComplete
+  std::string reason;   // of reasons.h; of a success empty, or AlreadyComplete
   std::string message;  // for people: which worker, node, rank, why, what to do
   Epoch epoch;
   int world_size = 0;

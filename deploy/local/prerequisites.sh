@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(
-  g++ cmake ninja-build ccache lld clang clang-format clang-tidy libclang-rt-14-dev python3 python3-pip
+  g++ cmake ninja-build ccache lld clang clang-format clang-tidy libclang-rt-14-dev python3 python3-pip python3-yaml
   libcpprest-dev nlohmann-json3-dev libyaml-cpp-dev libssl-dev zlib1g-dev libboost-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev
   libopenmpi-dev openmpi-bin openssh-server openssh-client

@@ -53,8 +53,9 @@ class [[gnu::visibility("default")]] Elastic {
     // in it do not train together. A checkpoint of other settings is taken up, and the job says so.
     std::string settings{};
     // For connecting with the ranks of a world, and for the reductions of a step: ranks that take
-    // longer count as lost.
-    std::chrono::milliseconds timeout{30'000};
+    // longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which is
+    // 30 by default.
+    std::optional<std::chrono::milliseconds> timeout{};
   };
 
   // Samples [begin, end) of a step's global batch.

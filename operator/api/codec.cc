@@ -52,6 +52,13 @@ struct AsObject {
   }
 };
 
+// Of spec and status alike.
+void DescribeMode(auto& a, auto& mode) {
+  a.Inside(
+      "elasticity", [&mode](auto& b) { b.Sparse("mode", mode, {}, AsWord(kElasticityModes)); },
+      /*even_if_empty=*/false);
+}
+
 }  // namespace
 
 // --- spec: all of it for the API server's objects, what a run keeps of it for EncodeRunSpec
@@ -61,6 +68,9 @@ void Describe(auto& a, Is<WorkerSpec> auto& v) {
   a.Sparse("minReplicas", v.min_replicas);
   a.Sparse("maxReplicas", v.max_replicas);
   a.Sparse("gpuResource", v.gpu_resource);
+  a.Sparse("privileged", v.privileged);
+  a.Sparse("ipcLock", v.ipc_lock);
+  a.Sparse("rdma", v.rdma);
   a.Sparse("template", v.template_json, "", AsObject());
 }
 
@@ -94,25 +104,29 @@ void Describe(auto& a, Is<RestartLimit> auto& v) {
   a.Sparse("ignoreExitCodes", v.ignored_codes);
 }
 
+void Describe(auto& a, Is<FaultTolerance> auto& v) {
+  a.Sparse("lostAfterMilliseconds", v.lost_after_millis);
+  a.Sparse("stallAfterSeconds", v.stall_after);
+  a.Sparse("loadTimeoutSeconds", v.load_timeout);
+  a.Sparse("connectTimeoutSeconds", v.connect_timeout);
+}
+
 void Describe(auto& a, Is<RunPolicy> auto& v) {
   a.Sparse("suspend", v.suspend);
   a.Sparse("activeDeadlineSeconds", v.active_deadline);
   a.Sparse("startTimeoutSeconds", v.start_timeout);
   a.Sparse("ttlSecondsAfterSuccess", v.ttl_after_success);
   a.Sparse("ttlSecondsAfterFailure", v.ttl_after_failure);
-  a.Sparse("cleanPodPolicy", v.clean_pods, CleanPodPolicy::kRunning, AsWord(kCleanPodPolicies));
+  a.Sparse("cleanPodPolicy", v.clean_pods, CleanPodPolicy::kStillRunning,
+           AsWord(kCleanPodPolicies));
   a.Sparse("restart", v.restart);
-  a.Sparse("managedBy", v.managed_by);
 }
 
 void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Optional("image", v.image);
   a.Optional("command", v.command);
   a.Sparse("slotsPerWorker", v.slots_per_worker);
-  a.Inside(
-      "elasticity",
-      [&v](auto& b) { b.Sparse("mode", v.elasticity_mode, {}, AsWord(kElasticityModes)); },
-      /*even_if_empty=*/false);
+  DescribeMode(a, v.elasticity_mode);
   a.Optional("worker", v.worker);
   a.Inside("launcher",
            [&v](auto& b) { b.Sparse("template", v.launcher_template_json, "", AsObject()); });
@@ -120,17 +134,20 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Sparse("dataCache", v.data_cache);
   a.Inside("mpi", [&v](auto& b) {
     b.Sparse("extraArgs", v.mpi_extra_args);
-    b.Sparse("env", v.mpi_env);
+    b.Sparse("passEnv", v.mpi_pass_env);
   });
   a.Inside("network", [&v](auto& b) {
-    b.Sparse("interface", v.network_interface);
-    b.Sparse("sshPort", v.ssh_port);
     b.Sparse("hostNetwork", v.host_network);
-    b.Sparse("privileged", v.privileged);
-    b.Sparse("ipcLock", v.ipc_lock);
-    b.Sparse("rdmaDevices", v.rdma_devices);
+    b.Sparse("interfaces", v.interfaces.include);
+    b.Sparse("excludeInterfaces", v.interfaces.exclude);
+    b.Sparse("sshPort", v.ssh_port);
   });
+  a.Sparse("faultTolerance", v.fault_tolerance);
+  a.Inside(
+      "scheduling", [&v](auto& b) { b.Sparse("startWaitSeconds", v.start_wait); },
+      /*even_if_empty=*/false);
   a.Sparse("runPolicy", v.run_policy);
+  a.Sparse("managedBy", v.managed_by);
 }
 
 // --- status
@@ -155,7 +172,7 @@ void Describe(auto& a, Is<JobProgress> auto& v) {
   a.Field("step", v.step);
   a.Sparse("totalSteps", v.total_steps);
   a.Sparse("percent", v.percent);
-  a.Field("samplesPerSecond", v.samples_per_second);
+  a.Sparse("samplesPerSecond", v.samples_per_second);
   a.Sparse("loss", v.loss);
   a.Sparse("accuracy", v.accuracy);
   a.Sparse("estimatedCompletionTime", v.estimated_completion_time);
@@ -172,16 +189,15 @@ void Describe(auto& a, Is<Recovery> auto& v) {
   a.Field("cause", v.cause);
   a.Sparse("worker", v.worker);
   a.Sparse("node", v.node);
-  a.Field("detectedMillis", v.detected_millis);
-  a.Field("resumedMillis", v.resumed_millis);
+  a.Field("detectedMilliseconds", v.detected_millis);
+  a.Field("resumedMilliseconds", v.resumed_millis);
   a.Field("stepsLost", v.steps_lost);
   a.Sparse("fromStart", v.from_start);
-  a.Sparse("ranMillis", v.ran_millis);
+  a.Sparse("ranMilliseconds", v.ran_millis);
 }
 
 void Describe(auto& a, Is<Crashes> auto& v) {
   a.Field("count", v.count);
-  a.Field("ofLauncher", v.of_launcher);
   a.Field("step", v.step);
   a.Sparse("time", v.time);
 }
@@ -205,8 +221,8 @@ void Describe(auto& a, Is<Straggler> auto& v) {
   a.Field("podUID", v.pod_uid);
   a.Sparse("node", v.node);
   a.Field("rank", v.rank);
-  a.Field("stepMillis", v.step_millis);
-  a.Field("medianMillis", v.median_millis);
+  a.Field("stepMilliseconds", v.step_millis);
+  a.Field("medianMilliseconds", v.median_millis);
   a.Field("since", v.since);
 }
 
@@ -217,11 +233,11 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("startTime", v.start_time);
   a.Sparse("firstStepTime", v.first_step_time);
   a.Sparse("completionTime", v.completion_time);
-  a.Field("launcherTerm", v.launcher_term);
   a.Sparse("installation", v.installation);
   a.Field("conditions", v.conditions);
   a.Field("workers", v.workers);
   a.Sparse("selector", v.selector);
+  DescribeMode(a, v.elasticity_mode);
   a.Field("epoch", v.epoch);
   a.Field("worldSize", v.world_size);
   a.Sparse("progress", v.progress);
@@ -230,6 +246,11 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("crashes", v.crashes);
   a.Sparse("failures", v.failures);
   a.Sparse("stragglers", v.stragglers);
+  // After the crashes, of which it holds a part.
+  a.Inside("internal", [&v](auto& b) {
+    b.Field("launcherTerm", v.launcher_term);
+    if (v.crashes) b.Sparse("launcherCrashes", v.crashes->of_launcher);
+  });
 }
 
 namespace {
@@ -291,11 +312,12 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
 
 json EncodeRunSpec(const TrainingJobSpec& spec) {
   TrainingJobSpec run = spec;
-  run.worker = {};
-  run.worker.gpu_resource = spec.worker.gpu_resource;
-  run.worker.template_json = spec.worker.template_json;
+  run.worker.replicas = WorkerSpec().replicas;
+  run.worker.min_replicas.reset();
+  run.worker.max_replicas.reset();
   run.run_policy = {};
   run.run_policy.restart = spec.run_policy.restart;
+  run.managed_by.clear();
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
@@ -307,7 +329,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
-  spec->run_policy.managed_by.clear();  // no part of a run; nobody has bounded it
+  spec->managed_by.clear();  // no part of a run; nobody has bounded it
   BoundTexts(*spec);
   return spec;
 }

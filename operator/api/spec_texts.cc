@@ -25,7 +25,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 }  // namespace
 
 bool NeedsTexts(const TrainingJob& job) {
-  const std::string& manager = job.spec.run_policy.managed_by;
+  const std::string& manager = job.spec.managed_by;
   // A suspended job comes whole again with the change that resumes it.
   const bool suspended = job.spec.run_policy.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
@@ -53,6 +53,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
                                      .delete_with_job = spec.checkpoint->delete_with_job};
   }
   rest.run_policy = std::move(spec.run_policy);
+  rest.managed_by = std::move(spec.managed_by);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
   // A plain assignment would keep the long strings' memory for the short ones.
@@ -60,24 +61,23 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
 }
 
 void BoundTexts(TrainingJobSpec& spec) {
-  std::size_t names = spec.network_interface.size();
-  for (const auto& [name, count] : spec.rdma_devices) names += name.size();
+  std::size_t of_worker = spec.worker.template_json.size() + spec.worker.gpu_resource.size();
+  for (const auto& [name, count] : spec.worker.rdma) of_worker += name.size();
   const std::pair<const char*, std::size_t> fields[] = {
       {"spec.image", spec.image.size()},
       {"spec.command", BytesOf(spec.command)},
-      {"spec.network", names},
+      {"spec.network", BytesOf(spec.interfaces.include) + BytesOf(spec.interfaces.exclude)},
       {"spec.checkpoint.restoreFrom",
        spec.checkpoint ? spec.checkpoint->restore_job.size() + spec.checkpoint->restore_path.size()
                        : 0},
       {"spec.dataCache",
        spec.data_cache ? spec.data_cache->sub_path.size() + spec.data_cache->size_limit.size() : 0},
-      {spec.typed_fields.empty() ? "spec.worker.template" : "spec.worker",
-       spec.worker.template_json.size() + spec.worker.gpu_resource.size()},
+      {spec.typed_fields.empty() ? "spec.worker.template" : "spec.worker", of_worker},
       {"spec.launcher.template", spec.launcher_template_json.size()},
       {"spec.checkpoint.volume", spec.checkpoint ? spec.checkpoint->volume_json.size() : 0},
       {"spec.dataCache.from", spec.data_cache ? spec.data_cache->from_json.size() : 0},
       {"spec.mpi.extraArgs", BytesOf(spec.mpi_extra_args)},
-      {"spec.mpi.env", BytesOf(spec.mpi_env)}};
+      {"spec.mpi.passEnv", BytesOf(spec.mpi_pass_env)}};
   std::size_t bytes = 0;
   for (const auto& field : fields) bytes += field.second;
   if (bytes <= kMaxTextBytes) return;

@@ -1,5 +1,6 @@
 #include "operator/api/typed_fields.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -176,6 +177,17 @@ void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   }
   spec.worker.template_json = std::move(worker).Text(std::move(spec.worker.template_json));
   spec.launcher_template_json = std::move(launcher).Text(std::move(spec.launcher_template_json));
+}
+
+std::vector<TypedField> TypedFieldsOf(const TrainingJobSpec& first, const TrainingJobSpec& other) {
+  std::vector<TypedField> fields = first.typed_fields;
+  for (const TypedField& field : other.typed_fields) {
+    const bool known = std::any_of(fields.begin(), fields.end(), [&](const TypedField& one) {
+      return one.in_template == field.in_template;
+    });
+    if (!known) fields.push_back(field);
+  }
+  return fields;
 }
 
 bool IsBelow(std::string_view path, std::string_view outer) {

@@ -20,6 +20,9 @@ namespace ringmaster::api {
 // spec.problems.
 void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
 
+// The fields of `first`, then those of `other` that stand for something else.
+std::vector<TypedField> TypedFieldsOf(const TrainingJobSpec& first, const TrainingJobSpec& other);
+
 // Whether a path names something inside what `outer` names.
 bool IsBelow(std::string_view path, std::string_view outer);
 

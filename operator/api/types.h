@@ -19,10 +19,13 @@ inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of work
 
 struct WorkerSpec {
   int replicas = 1;
-  std::optional<int> min_replicas;  // unset: replicas
-  std::optional<int> max_replicas;  // `replicas` never exceeds it
-  std::string gpu_resource{};       // what GPUs are called here; empty: nvidia.com/gpu
-  std::string template_json{};      // a Pod template, the typed fields included; empty: none
+  std::optional<int> min_replicas;    // unset: replicas
+  std::optional<int> max_replicas;    // `replicas` never exceeds it
+  std::string gpu_resource{};         // what GPUs are called here; empty: nvidia.com/gpu
+  bool privileged = false;            // its container is
+  bool ipc_lock = false;              // its container has the capability IPC_LOCK
+  std::map<std::string, int> rdma{};  // extended resource -> how many a worker gets
+  std::string template_json{};        // a Pod template, the typed fields included; empty: none
 
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };
@@ -49,8 +52,8 @@ struct DataCacheSpec {
 
 // Which Pods of a job that has ended are deleted. None of these lets the training go on.
 enum class CleanPodPolicy {
-  kNone,     // those in which the managed container still runs
-  kRunning,  // those in which anything still runs
+  kNone,          // those in which the managed container still runs
+  kStillRunning,  // those in which anything still runs
   kAll
 };
 
@@ -65,6 +68,16 @@ struct RestartLimit {
   friend bool operator==(const RestartLimit&, const RestartLimit&) = default;
 };
 
+// After how long something counts as lost; unset: the default of the program that judges it.
+struct FaultTolerance {
+  std::optional<int> lost_after_millis{};                 // silence of a worker
+  std::optional<std::chrono::seconds> stall_after{};      // ranks that stand still; 0: never
+  std::optional<std::chrono::seconds> load_timeout{};     // a rank that loads
+  std::optional<std::chrono::seconds> connect_timeout{};  // ranks that do not answer each other
+
+  friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
+};
+
 // How long a job may take, and what becomes of it and its Pods.
 struct RunPolicy {
   bool suspend = false;
@@ -72,9 +85,8 @@ struct RunPolicy {
   std::optional<std::chrono::seconds> start_timeout{};    // from there to the first committed step
   std::optional<std::chrono::seconds> ttl_after_success{};
   std::optional<std::chrono::seconds> ttl_after_failure{};
-  CleanPodPolicy clean_pods = CleanPodPolicy::kRunning;
+  CleanPodPolicy clean_pods = CleanPodPolicy::kStillRunning;
   std::optional<RestartLimit> restart{};  // unset: the launcher's own
-  std::string managed_by{};               // empty: this operator
 
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
@@ -107,22 +119,21 @@ struct FieldProblem {
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
-  std::optional<int> slots_per_worker;  // unset: the worker's GPUs, else 1
-  std::optional<ElasticityMode>
-      elasticity_mode;  // unset: the program's name decides, see InPlace()
+  std::optional<int> slots_per_worker;            // unset: the worker's GPUs, else 1
+  std::optional<ElasticityMode> elasticity_mode;  // unset: the program's name decides, see Mode()
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};
   std::optional<DataCacheSpec> data_cache{};
   std::vector<std::string> mpi_extra_args;
-  std::vector<std::string> mpi_env;
-  std::string network_interface{};
+  std::vector<std::string> mpi_pass_env;
+  control::Interfaces interfaces{};
   int ssh_port = 0;
-  bool host_network = false;                // the workers use their nodes' network
-  bool privileged = false;                  // the workers' containers are privileged
-  bool ipc_lock = false;                    // they have the capability IPC_LOCK
-  std::map<std::string, int> rdma_devices;  // extended resource -> how many a worker gets
+  bool host_network = false;  // the workers use their nodes' network
+  FaultTolerance fault_tolerance{};
+  std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the launcher's own
   RunPolicy run_policy{};
+  std::string managed_by{};                // empty: this operator
   std::vector<TypedField> typed_fields{};  // whose values the templates above contain
   std::vector<FieldProblem> problems{};    // of others; no Pod is made while there are any
   // Why none of the texts above is here: of a job that has ended, is suspended or is run by another
@@ -132,10 +143,12 @@ struct TrainingJobSpec {
   Texts texts = Texts::kAll;
   std::string longest_text{};  // kTooLong: the field that is the longest, for people
 
-  bool InPlace() const {
-    return elasticity_mode ? *elasticity_mode == ElasticityMode::kInPlace
-                           : control::SpeaksRankProtocol(command);
+  ElasticityMode Mode() const {
+    if (elasticity_mode) return *elasticity_mode;
+    return control::SpeaksRankProtocol(command) ? ElasticityMode::kInPlace
+                                                : ElasticityMode::kRestart;
   }
+  bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
   int MinReplicas() const {
     const int least = worker.min_replicas.value_or(worker.replicas);
@@ -171,7 +184,7 @@ struct JobProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: unknown
   std::optional<int> percent;
-  int64_t samples_per_second = 0;
+  std::string samples_per_second{};  // a decimal number; empty while unknown
   std::string loss{};
   std::string accuracy{};                   // empty until measured
   std::string estimated_completion_time{};  // empty while unknown
@@ -257,6 +270,7 @@ struct TrainingJobStatus {
   std::vector<Condition> conditions;
   WorkerCounts workers;
   std::string selector{};
+  std::optional<ElasticityMode> elasticity_mode{};  // that holds; unset: not described yet
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;

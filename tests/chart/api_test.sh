@@ -40,10 +40,60 @@ for account in given.account default; do kubectl -n ringmaster-system create ser
 render >"$work/default.yaml"
 apply "$work/default.yaml"
 kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null
+lists_without_type=$(kubectl get crd trainingjobs.ringmaster.dev -o json | jq -r '.spec.versions[].schema.openAPIV3Schema.properties.spec
+  | paths(type == "object" and .type == "array" and (has("x-kubernetes-list-type") | not)) | join(".")')
+[ -z "$lists_without_type" ] || fail "server-side apply does not know how to merge $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
+
+# What is legal and unwise is taken, with a warning that names the field; what is wise without one.
 kubectl create namespace samples >/dev/null
+job() { # name spec
+  echo "{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingJob, metadata: {name: $1}, spec: {$2}}"
+}
+advice_for() { # spec: the warnings
+  job advised "$1" | kubectl -n samples apply --dry-run=server -f - 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
+  cat "$work/advice"
+}
+deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
+until [[ $(advice_for 'image: a, command: [b]') = *spec.image* ]]; do
+  [ $SECONDS -lt $deadline ] || fail "nobody is warned of an image without a tag"
+  sleep 0.2
+done
+while IFS='|' read -r field spec; do
+  said=$(advice_for "$spec")
+  [[ -n $field && $said = *"$field "* || -z $field && -z $said ]] || fail "the advice for {$spec} was to name '$field': $said"
+done <<'T'
+spec.image|image: "a:latest", command: [b]
+spec.image|image: "registry.example.com:5000/a", command: [b]
+|image: "registry.example.com:5000/a:1", command: [b]
+|image: "a@sha256:0123", command: [b], worker: {replicas: 4, minReplicas: 1}, runPolicy: {suspend: true}
+spec.command|image: "a:1", command: [/bin/bash, -c, ringmaster-train --workload=mnist]
+|image: "a:1", command: [sh, -c, exec ringmaster-train], elasticity: {mode: InPlace}
+|image: "a:1", command: [sh, -c, python train.py]
+|image: "a:1", command: [/usr/bin/ringmaster-train, --workload=mnist]
+spec.checkpoint.volume|image: "a:1", command: [b], checkpoint: {volume: {emptyDir: {}}}
+spec.runPolicy.startTimeoutSeconds|image: "a:1", command: [b], runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 60}
+|image: "a:1", command: [b], checkpoint: {volume: {nfs: {server: a, path: /b}}}, runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 600}
+T
+suspension_of() { # name spec: the warnings
+  job "$1" "$2" | kubectl -n samples apply -f - >/dev/null || fail "$1 is refused"
+  kubectl -n samples patch "trainingjob/$1" --type=merge -p '{"spec": {"runPolicy": {"suspend": true}}}' 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
+  cat "$work/advice"
+}
+[[ $(suspension_of loses 'image: "a:1", command: [b]') = *'spec.checkpoint '* ]] || fail "nobody is warned of a suspension that loses the state"
+[ -z "$(suspension_of keeps 'image: "a:1", command: [b], checkpoint: {volume: {nfs: {server: a, path: /b}}}')" ] || fail "a suspension that keeps the state gets advice"
+kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
+! grep -i warning "$work/advice" || fail "an annotation brings advice on the spec"
+
 for sample in "$repository"/deploy/samples/*.yaml; do
   kubectl -n samples apply --dry-run=server --validate=strict -f "$sample" >"$work/applied" 2>&1 || fail "$sample: $(cat "$work/applied")"
+  ! grep -i warning "$work/applied" || fail "$sample: a warning"
+done
+awk -v shown="$work/shown." '/^```yaml$/ {file = shown (++blocks); next} /^```$/ {file = ""} file {print >file}' "$repository"/README.md "$repository"/docs/api.md
+mapfile -t shown < <(grep -l '^kind: TrainingJob$' "$work"/shown.*)
+[ ${#shown[@]} -ge 3 ] || fail "found only ${#shown[@]} jobs that pages show"
+for job in "${shown[@]}"; do
+  kubectl -n samples apply --dry-run=server --validate=strict -f "$job" >"$work/applied" 2>&1 || fail "a page shows a job that is refused: $(cat "$job" "$work/applied")"
 done
 for values in "${variations[@]}"; do
   name=$(name_of "$values")

@@ -28,6 +28,11 @@ configuration >"$work/own.configuration"
 diff "$work/own.configuration" "$work/default.configuration" || fail "values.yaml and the operator differ in their defaults"
 grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
 grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
+for name in no_apply_warnings watched_namespace own_namespace; do
+  ! grep ValidatingAdmissionPolicy "$work/$name.1" >/dev/null || fail "$name warns in all namespaces"
+done
+grep -A14 '^kind: ValidatingAdmissionPolicyBinding' "$work/default.1" | grep -F 'validationActions: [Warn]' >/dev/null || fail "the advice refuses jobs"
+grep -F 'operator: NotIn, values: ["kube-system","team-a"]' "$work/excluded_namespaces.1" >/dev/null || fail "jobs that the operator leaves alone get advice"
 ! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "rights on NetworkPolicies that nobody needs"
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"

@@ -25,4 +25,6 @@ assert_contains "the step log's summary" '"summary"' "$log"
 assert_contains "tagged output" '\[1,0\]' "$log"
 table=$(as_user get tj digits)
 for column in STATE REASON READY DESIRED WORLD STEP PERCENT AGE; do assert_contains "printer columns" "$column" "$table"; done
+table=$(as_user get tj digits -o wide)
+for column in EPOCH SAMPLES/S ETA; do assert_contains "wide printer columns" "$column" "$table"; done
 assert_contains "category all" 'trainingjob.ringmaster.dev/digits' "$(as_user get all)"

@@ -90,9 +90,9 @@ wait_for "the drained Pods to go" 60 two_workers
 
 ranks() { local pod; for pod in $(worker_pods digits); do processes ringmaster-trai "$pod"; done | sort; }
 before=$(ranks)
-term=$(status_field digits launcherTerm)
+term=$(status_field digits internal.launcherTerm)
 kill -9 "$(processes ringmaster-laun "$(launcher_pod digits)")"
-next_term() { [ "$(status_field digits launcherTerm)" -gt "$term" ]; }
+next_term() { [ "$(status_field digits internal.launcherTerm)" -gt "$term" ]; }
 wait_for "the next launcher" 30 next_term
 went_on "a killed launcher" 2
 assert_equal "the ranks across the launcher's death" "$before" "$(ranks)"

@@ -32,6 +32,6 @@ wait_condition no-agent Failed True 60
 assert_contains "an image without our programs" 'ringmaster-(agent|launcher)' "$(condition no-agent Failed message)"
 
 IMAGE=localhost/no-such-image:1 job no-image 1 "$(generated 10)" | as_user apply -f -
-image_is_missing() { grep -qiE 'image' <<<"$(condition no-image WorkersReady reason)$(condition no-image WorkersReady message)"; }
-wait_for "WorkersReady=False that speaks of the image" 30 image_is_missing
+image_is_missing() { condition no-image WorkersReady reason | grep -xE 'ErrImagePull|ImagePullBackOff' >/dev/null; }
+wait_for "WorkersReady=False for the image" 30 image_is_missing
 as_user delete trainingjob no-image >/dev/null

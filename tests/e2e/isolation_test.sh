@@ -150,7 +150,7 @@ wait_for "another worker on the same node" 90 replaced
 as_user delete trainingjob first second --cascade=foreground >/dev/null
 
 # With privileges: what the kernel says of a rank's capabilities, and whether mpirun gets along with root.
-with_privileges() { # job network security-context
+with_privileges() { # job field-of-worker security-context
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -158,8 +158,7 @@ metadata: {name: $1}
 spec:
   image: $WORKER_IMAGE
   command: [sh, -c, 'echo "$1 is \$(id -u) with \$(sed -n "s/^CapEff:.//p" /proc/self/status)"']
-  network: {$2}
-  worker: {replicas: 2, template: {spec: {securityContext: {$3}}}}
+  worker: {replicas: 2, $2, template: {spec: {securityContext: {$3}}}}
 Y
 }
 with_privileges locking 'ipcLock: true' 'runAsUser: 0' | as_user apply -f -

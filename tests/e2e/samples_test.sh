@@ -72,7 +72,7 @@ before_rdma() {
 }
 sample_rdma() {
   local pod
-  refused() { condition "$job" Failed message | grep -i gpu >/dev/null; }
+  refused() { [ "$(condition "$job" Failed reason)" = PreflightFailed ]; }
   worker_asks() {
     pod=$(as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json)
     jq -e '[.items[] | select(.spec.nodeName and .spec.hostNetwork and .spec.containers[0].resources.limits["nvidia.com/gpu"] == "8"
@@ -80,7 +80,7 @@ sample_rdma() {
       and (.spec.containers[0].securityContext.capabilities.add // [] | index("IPC_LOCK")))] | length >= 2' <<<"$pod"
   }
   wait_for "two workers of $job with GPUs, RDMA devices and IPC_LOCK on the nodes' network" 60 worker_asks
-  wait_for "$job to say that its workers have no GPUs" 120 refused
+  wait_for "$job to fail because its workers have no GPUs" 120 refused
 }
 values=$(mktemp)
 clean_up() {

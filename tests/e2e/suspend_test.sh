@@ -26,3 +26,8 @@ went_on() { as_user logs "$(launcher_pod kept)" | grep -F "\"resumed\":{\"step\"
 wait_for "training to go on from the checkpoint of step $step" 60 went_on
 wait_for "steps after the suspension" 60 at_step kept $((last + 1))
 assert_equal "the condition" False "$(condition kept Suspended status)"
+
+# What is unwise is taken all the same, with a warning.
+said=$(IMAGE=localhost/no-such-image job unwise 1 "$(generated 10)" "  runPolicy: {suspend: true}" | as_user apply -f - 2>&1)
+assert_contains "the warning" 'Warning: .*spec.image' "$said"
+wait_condition unwise Suspended True

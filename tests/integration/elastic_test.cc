@@ -187,7 +187,7 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   });
   WaitCondition("digits", "Running", "True");
   EXPECT_EQ((Strings{Uid("digits-worker-0"), Uid("digits-worker-1")}), workers);
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "2");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "2");
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
@@ -204,7 +204,7 @@ TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   proxy().SetPolicy(nullptr);
 
   WaitCondition("digits", "Succeeded", "True");
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "1");
   EXPECT_FALSE(List("pods").contains("digits-launcher-2"));
 }
 
@@ -293,8 +293,9 @@ TEST_F(ElasticTest, RecoveriesPausesAndRankFailuresAreTold) {
     exit.start = "s1";
     exit.signal = 9;
   });
-  WaitFor("the recovery in the status",
-          [&] { return TextAt(Job("digits"), "/status/lastRecovery/resumedMillis") == "80"; });
+  WaitFor("the recovery in the status", [&] {
+    return TextAt(Job("digits"), "/status/lastRecovery/resumedMilliseconds") == "80";
+  });
   EXPECT_EQ(TextAt(Job("digits"), "/status/lastRecovery/cause"), "RankKilled");
   EXPECT_EQ(TextAt(Job("digits"), "/status/failures/0/signal"), "9");
   WaitFor("an event", [&] { return Events("Recovered").size() == 1; });

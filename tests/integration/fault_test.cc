@@ -34,7 +34,7 @@ class FaultTest : public ClusterTest {
     for (const auto& [name, count] : Created()) EXPECT_EQ(count, 1) << name;
   }
   std::string Launcher(const std::string& job) {
-    return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
+    return job + "-launcher-" + TextAt(Job(job), "/status/internal/launcherTerm");
   }
 
   // A policy that answers the first `times` writes that match, and counts them.
@@ -137,7 +137,8 @@ TEST_F(FaultTest, ServerErrorsAndCutConnectionsAreNoVerdict) {
     }
   });
   RunJob("digits", 2);
-  FinishJob("digits", Success(2), std::stoll(TextAt(Job("digits"), "/status/launcherTerm")));
+  FinishJob("digits", Success(2),
+            std::stoll(TextAt(Job("digits"), "/status/internal/launcherTerm")));
   WaitCondition("digits", "Succeeded", "True");
   EXPECT_GE(count, 9);
   ExpectTwoWorkersMadeOnce("digits");

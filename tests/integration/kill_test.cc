@@ -115,7 +115,8 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
   CreateJob("digits", 2);
   LiveUntil("the job to run",
             [&] { return TextAt(Condition("digits", "Running"), "/status") == "True"; });
-  const std::string launcher = "digits-launcher-" + TextAt(Job("digits"), "/status/launcherTerm");
+  const std::string launcher =
+      "digits-launcher-" + TextAt(Job("digits"), "/status/internal/launcherTerm");
   const std::string deleted = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-1")).ok());
   LiveUntil("the replacement to be a member", [&] {
@@ -128,7 +129,8 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
                          return worker.member && worker.pod_uid == now;
                        });
   });
-  FinishJob("digits", Success(2), std::stoll(TextAt(Job("digits"), "/status/launcherTerm")));
+  FinishJob("digits", Success(2),
+            std::stoll(TextAt(Job("digits"), "/status/internal/launcherTerm")));
   LiveUntil("the job to succeed",
             [&] { return TextAt(Condition("digits", "Succeeded"), "/status") == "True"; });
   AwaitLastingProcess();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "tests/integration/cluster_test.h"
 
 namespace ringmaster::testing {
@@ -89,7 +90,7 @@ TEST_F(LifecycleTest, TellsItsStateInStatusConditionsAndColumns) {
   EXPECT_EQ(TextAt(job, "/status/workers/desired"), "2");
   EXPECT_EQ(TextAt(job, "/status/workers/ready"), "2");
   EXPECT_EQ(TextAt(job, "/status/worldSize"), "2");
-  EXPECT_EQ(TextAt(job, "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(job, "/status/internal/launcherTerm"), "1");
   EXPECT_EQ(TextAt(job, "/status/observedGeneration"), TextAt(job, "/metadata/generation"));
   EXPECT_EQ(TextAt(Condition("digits", "Created"), "/status"), "True");
   EXPECT_EQ(TextAt(Condition("digits", "WorkersReady"), "/status"), "True");
@@ -117,7 +118,7 @@ TEST_F(LifecycleTest, SucceedsByTheLaunchersVerdict) {
   EXPECT_EQ(TextAt(job, "/status/progress/percent"), "100");
   EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "False");
   EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
-  EXPECT_EQ(TextAt(job, "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(job, "/status/internal/launcherTerm"), "1");
 }
 
 TEST_F(LifecycleTest, FailsWithWorkerNodeRankAndLastLines) {
@@ -175,7 +176,7 @@ TEST_F(LifecycleTest, ReplacesADeletedWorkerAndGivesTheLauncherTheNewOne) {
   });
   WaitFor("the new epoch in the status",
           [&] { return TextAt(Job("digits"), "/status/epoch") == "2"; });
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "1");
 }
 
 TEST_F(LifecycleTest, AReplacementNeverWaitsForATerminatingName) {
@@ -222,7 +223,7 @@ TEST_F(LifecycleTest, ALauncherWithoutVerdictIsLostAndReplacedUnderTheNextTerm) 
     return launcher != nullptr && launcher->Status().phase == control::LauncherPhase::kRunning;
   });
   WaitCondition("digits", "Running", "True");
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "2");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "2");
   EXPECT_NE(TextAt(Condition("digits", "Succeeded"), "/status"), "True");
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
   FinishJob("digits", Success(1), 2);
@@ -288,7 +289,7 @@ TEST_F(DownTest, AnEndWhileTheOperatorIsDownIsNotMissed) {
   FinishJob("digits", Success(1));
   StartOperator();
   WaitCondition("digits", "Succeeded", "True");
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "1");
   EXPECT_FALSE(List("pods").contains("digits-launcher-2"));
 }
 

@@ -3,7 +3,7 @@
 // a taken name).
 
 #include <algorithm>
-#include <cctype>
+#include <tuple>
 
 #include <gmock/gmock.h>
 
@@ -128,6 +128,37 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");
 }
 
+TEST_F(ApplyTest, WhatCountsAsLostHasBoundsAndNoDefaultInTheStoredJob) {
+  const auto faults = [&](const json& value) { return Changed("/spec/faultTolerance", value); };
+  for (const auto& [field, low, high] :
+       {std::tuple("lostAfterMilliseconds", 499, 600001), std::tuple("stallAfterSeconds", -1, 3601),
+        std::tuple("loadTimeoutSeconds", 0, 86401), std::tuple("connectTimeoutSeconds", 0, 3601)}) {
+    EXPECT_THAT(Refused(faults({{field, low}})), HasSubstr("greater than or equal to")) << field;
+    EXPECT_THAT(Refused(faults({{field, high}})), HasSubstr("less than or equal to")) << field;
+  }
+  EXPECT_THAT(Refused(Changed("/spec/scheduling", {{"startWaitSeconds", 86401}})),
+              HasSubstr("less than or equal to"));
+  ASSERT_EQ(Refused(faults({{"stallAfterSeconds", 0}})), "");
+  EXPECT_EQ(At(Job("digits"), "/spec/faultTolerance"), (json{{"stallAfterSeconds", 0}}));
+}
+
+TEST_F(ApplyTest, AJobStoresNoMpiThatNobodyNamed) {
+  ASSERT_EQ(Refused(Changed("/spec/mpi", {{"passEnv", {"NCCL_DEBUG"}}})), "");
+  EXPECT_EQ(At(Job("digits"), "/spec/mpi"), (json{{"passEnv", {"NCCL_DEBUG"}}}));
+  EXPECT_THAT(Refused(Changed("/spec/mpi", {{"passEnv", {"A", "A"}}}, "twice")),
+              HasSubstr("Duplicate value"));
+}
+
+TEST_F(ApplyTest, WhoManagesAJobIsADomainsPathAndNeverChanges) {
+  EXPECT_THAT(Refused(Changed("/spec/managedBy", "kueue")), HasSubstr("a domain in front"));
+  ASSERT_EQ(Refused(Changed("/spec/managedBy", "example.com/one", "theirs")), "");
+  EXPECT_THAT(Refused(Changed("/spec/managedBy", "example.com/other", "theirs")),
+              HasSubstr("spec.managedBy cannot change"));
+  ASSERT_EQ(Refused(JobManifest(ns(), "ours", 1)), "");
+  EXPECT_THAT(Refused(Changed("/spec/managedBy", "example.com/other", "ours")),
+              HasSubstr("spec.managedBy cannot change"));
+}
+
 TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
   const auto policy = [&](const json& value) { return Changed("/spec/runPolicy", value); };
   EXPECT_THAT(Refused(policy({{"activeDeadlineSeconds", 0}})),
@@ -135,7 +166,6 @@ TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
   EXPECT_THAT(Refused(policy({{"ttlSecondsAfterSuccess", -1}})),
               HasSubstr("greater than or equal to 0"));
   EXPECT_THAT(Refused(policy({{"cleanPodPolicy", "Some"}})), HasSubstr("cleanPodPolicy"));
-  EXPECT_THAT(Refused(policy({{"managedBy", "kueue"}})), HasSubstr("a domain in front"));
   EXPECT_THAT(Refused(policy({{"restart", {{"ignoreExitCodes", {2}}}}})),
               HasSubstr("greater than or equal to 3"));
   EXPECT_THAT(
@@ -144,8 +174,6 @@ TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
   ASSERT_EQ(Refused(policy({{"restart", {{"limit", 3}}}, {"suspend", true}})), "");
   EXPECT_THAT(Refused(policy({{"restart", {{"limit", 4}}}})),
               HasSubstr("spec.runPolicy.restart cannot change"));
-  EXPECT_THAT(Refused(policy({{"restart", {{"limit", 3}}}, {"managedBy", "example.com/other"}})),
-              HasSubstr("spec.runPolicy.managedBy cannot change"));
   EXPECT_EQ(Refused(policy({{"restart", {{"limit", 3}}},
                             {"suspend", false},
                             {"activeDeadlineSeconds", 3600},
@@ -211,12 +239,32 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
   EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "");
 }
 
+TEST_F(ApplyTest, InterfacesAreWholeNamesOfWhatIsUsedOrOfWhatIsNot) {
+  for (const char* field : {"interfaces", "excludeInterfaces"}) {
+    for (const char* name : {"-x", "^docker0", "=eth0", "eth0,eth1", "eth0 --mca", "10.0.0.0/8"}) {
+      EXPECT_THAT(Refused(Changed("/spec/network", {{field, {"eth0", name}}})),
+                  HasSubstr("the whole name of one interface"))
+          << field << " " << name;
+    }
+    EXPECT_THAT(Refused(Changed("/spec/network", {{field, {"sixteen-letters0"}}})),
+                HasSubstr("may not be more than 15"));
+  }
+  EXPECT_THAT(Refused(Changed("/spec/network",
+                              {{"interfaces", {"eth0"}}, {"excludeInterfaces", {"eth1"}}})),
+              HasSubstr("keep one of them"));
+  ASSERT_EQ(Refused(Changed("/spec/network", {{"interfaces", {"eth0", "bond0.100"}}})), "");
+}
+
 TEST_F(ApplyTest, RdmaDevicesAreNamedWithTheirDomain) {
-  EXPECT_THAT(Refused(Changed("/spec/network", {{"rdmaDevices", {{"hca", 1}}}})),
+  EXPECT_THAT(Refused(Changed("/spec/worker/rdma", {{"hca", 1}})),
               HasSubstr("write for example rdma/hca"));
-  EXPECT_THAT(Refused(Changed("/spec/network", {{"rdmaDevices", {{"rdma/hca", 0}}}})),
+  EXPECT_THAT(Refused(Changed("/spec/worker/rdma", {{"rdma/hca", 0}})),
               HasSubstr("greater than or equal to 1"));
-  ASSERT_EQ(Refused(Changed("/spec/network", {{"rdmaDevices", {{"rdma/hca_shared.a", 2}}}})), "");
+  ASSERT_EQ(Refused(Changed("/spec/worker/rdma", {{"rdma/hca_shared.a", 2}})), "");
+}
+
+TEST_F(ApplyTest, AJobKeepsItsNetwork) {
+  ASSERT_EQ(Refused(Changed("/spec/network", {{"interfaces", {"eth0"}}})), "");
   EXPECT_THAT(Refused(Changed("/spec/network", {{"hostNetwork", true}})),
               HasSubstr("spec.network cannot change"));
 }
@@ -300,24 +348,26 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
   EXPECT_TRUE(Names("pods").empty());
 }
 
-TEST_F(RefusalTest, WhatTheNetworkFieldsAskForIsDeniedByDefault) {
-  const std::pair<const char*, json> fields[] = {{"hostNetwork", true},
-                                                 {"privileged", true},
-                                                 {"ipcLock", true},
-                                                 {"rdmaDevices", {{"rdma/hca", 1}}}};
-  for (const auto& [field, value] : fields) {
-    std::string name = field;
-    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
-    json manifest = JobManifest(ns(), name, 1);
-    manifest["spec"]["network"] = {{field, value}};
+TEST_F(RefusalTest, WhatReachesTheNodeIsDeniedByDefault) {
+  struct Row {
+    const char* job;
+    const char* group;
+    const char* field;
+    json value;
+  };
+  const Row table[] = {{"on-the-node", "network", "hostNetwork", true},
+                       {"privileged", "worker", "privileged", true},
+                       {"locking", "worker", "ipcLock", true},
+                       {"rdma", "worker", "rdma", {{"rdma/hca", 1}}}};
+  for (const Row& row : table) {
+    json manifest = JobManifest(ns(), row.job, 1);
+    manifest["spec"][row.group][row.field] = row.value;
     CreateJob(manifest);
   }
-  for (const auto& [field, value] : fields) {
-    std::string name = field;
-    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
-    WaitCondition(name, "Failed", "True", "InvalidSpec");
-    const std::string message = TextAt(Condition(name, "Failed"), "/message");
-    EXPECT_THAT(message, HasSubstr(std::string("spec.network.") + field));
+  for (const Row& row : table) {
+    WaitCondition(row.job, "Failed", "True", "InvalidSpec");
+    const std::string message = TextAt(Condition(row.job, "Failed"), "/message");
+    EXPECT_THAT(message, HasSubstr(std::string("spec.") + row.group + "." + row.field));
     EXPECT_THAT(message, HasSubstr("namespacePolicy.namespaces." + ns() + "."));
   }
   EXPECT_TRUE(Names("pods").empty());
@@ -342,10 +392,9 @@ TEST_F(NamespacePolicyTest, WhatItAllowsIsWhatTheApiServerGets) {
              {"capabilities", {"IPC_LOCK"}},
              {"deviceResources", {"rdma/hca"}}});
   json manifest = JobManifest(ns(), "digits", 1);
-  manifest["spec"]["network"] = {{"hostNetwork", true},
-                                 {"privileged", true},
-                                 {"ipcLock", true},
-                                 {"rdmaDevices", {{"rdma/hca", 1}}}};
+  manifest["spec"]["network"] = {{"hostNetwork", true}};
+  manifest["spec"]["worker"].update(
+      {{"privileged", true}, {"ipcLock", true}, {"rdma", {{"rdma/hca", 1}}}});
   manifest["spec"]["worker"]["template"] = {
       {"spec", {{"serviceAccountName", "trainer"}, {"securityContext", {{"runAsUser", 0}}}}}};
   CreateJob(manifest);

@@ -56,10 +56,7 @@ TEST_F(RemovalTest, TheJobStaysUntilAPodHasRemovedItsFolder) {
 
   EXPECT_EQ(Names("pods"), std::vector<std::string>{Remover()}) << "its own Pods end first";
   EXPECT_TRUE(Has(kFinalizer));
-  WaitFor("the condition", [&] {
-    return TextAt(Condition("digits", "CheckpointsRemoved"), "/message").find("removes them") !=
-           std::string::npos;
-  });
+  WaitCondition("digits", "CheckpointsRemoved", "False", "Removing");
   ASSERT_TRUE(kubelet().Terminate(Remover(), 0, "removed 3 files of 15 bytes").ok());
   WaitForRelease();
   EXPECT_THAT(Told("CheckpointsRemoved"),
@@ -90,10 +87,7 @@ TEST_F(RemovalTest, AJobThatIsToldToRetainIsNeverHeldNorOneThatIsToldSoWhileItGo
   WaitFor("the finalizer", [&] { return Has(kFinalizer); });
   kubelet().SetCutOff(true);
   DeleteJob();
-  WaitFor("the condition", [&] {
-    return TextAt(Condition("digits", "CheckpointsRemoved"), "/message").find("have not ended") !=
-           std::string::npos;
-  });
+  WaitCondition("digits", "CheckpointsRemoved", "False", "EndingPods");
 
   set("Retain");
 

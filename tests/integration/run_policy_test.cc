@@ -61,7 +61,7 @@ TEST_F(RunPolicyTest, AJobCreatedSuspendedMakesNothingUntilItIsResumed) {
   WaitCondition("digits", "Running", "True");
   EXPECT_EQ(TextAt(Condition("digits", "Suspended"), "/status"), "False");
   EXPECT_NE(TextAt(Job("digits"), "/status/startTime"), "");
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "1");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "1");
 }
 
 TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
@@ -97,7 +97,7 @@ TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
   WaitCondition("digits", "Running", "True");
   EXPECT_THAT(Names("pods"),
               ElementsAre("digits-launcher-2", "digits-worker-0", "digits-worker-1"));
-  EXPECT_EQ(TextAt(Job("digits"), "/status/launcherTerm"), "2");
+  EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "2");
   EXPECT_EQ(At(Job("digits"), "/status/failures"), json()) << "nothing failed";
   WaitFor("an event", [&] { return Events("Resumed").size() == 1; });
   EXPECT_EQ(Events("Suspended").size(), 1u);
@@ -252,8 +252,12 @@ TEST_F(RunPolicyTest, CleanPodPolicyAllTakesTheLauncherToo) {
 
 TEST_F(RunPolicyTest, AJobOfAnotherControllerIsLeftAlone) {
   StartKubelet();
-  CreateJob(WithPolicy("theirs", 1, {{"managedBy", "kueue.x-k8s.io/multikueue"}}));
-  CreateJob(WithPolicy("ours", 1, {{"managedBy", "ringmaster.dev/operator"}}));
+  for (const auto& [name, manager] : {std::pair("theirs", "kueue.x-k8s.io/multikueue"),
+                                      std::pair("ours", "ringmaster.dev/operator")}) {
+    json manifest = JobManifest(ns(), name, 1);
+    manifest["spec"]["managedBy"] = manager;
+    CreateJob(manifest);
+  }
   WaitCondition("ours", "Running", "True");
   EXPECT_EQ(At(Job("theirs"), "/status"), (json{{"observedGeneration", -1}}))
       << "the CRD's default";

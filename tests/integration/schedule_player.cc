@@ -169,8 +169,9 @@ void SchedulePlayer::Do(const ScheduleStep& step) {
 
 void SchedulePlayer::Finish(const ScheduleStep& step) {
   const std::set<std::string> workers = Live(Name(step), api::kRoleWorker);
-  ASSERT_NO_FATAL_FAILURE(FinishJob(Name(step), Success(Goal(step).replicas),
-                                    std::stoll(TextAt(Job(Name(step)), "/status/launcherTerm"))));
+  ASSERT_NO_FATAL_FAILURE(
+      FinishJob(Name(step), Success(Goal(step).replicas),
+                std::stoll(TextAt(Job(Name(step)), "/status/internal/launcherTerm"))));
   if (step.number == 0) return;
   for (const std::string& worker : workers) kubelet().Terminate(worker, 0, "");
 }
@@ -192,7 +193,7 @@ std::string SchedulePlayer::Uid(const std::string& pod) {
   return TextAt(admin().Get(Path("pods", pod)).body, "/metadata/uid");
 }
 std::string SchedulePlayer::Launcher(const std::string& job) {
-  return job + "-launcher-" + TextAt(Job(job), "/status/launcherTerm");
+  return job + "-launcher-" + TextAt(Job(job), "/status/internal/launcherTerm");
 }
 std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::string& role) {
   const std::vector<std::string> names = admin().Names(
@@ -222,7 +223,7 @@ std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& go
   const std::set<std::string> launchers = Live(name, api::kRoleLauncher);
   const std::set<std::string> workers = Live(name, api::kRoleWorker);
   if (!runs) return launchers.empty() && workers.empty() ? "" : name + " has live Pods";
-  const std::string launcher = name + "-launcher-" + TextAt(job, "/status/launcherTerm");
+  const std::string launcher = name + "-launcher-" + TextAt(job, "/status/internal/launcherTerm");
   if (launchers != std::set<std::string>{launcher}) return name + "'s launchers";
   if (static_cast<int>(workers.size()) != goal.replicas) return name + "'s workers";
   return "";

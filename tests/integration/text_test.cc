@@ -493,7 +493,7 @@ TEST_F(TextTest, NothingInAStatusMakesAPod) {
   CreateJob(Manifest("digits", Evil(kItems[1]), false));
   const Response forged = admin().MergePatch(JobPath("digits") + "/status",
                                              {{"status",
-                                               {{"launcherTerm", 3},
+                                               {{"internal", {{"launcherTerm", 3}}},
                                                 {"epoch", 2},
                                                 {"worldSize", 1},
                                                 {"startTime", "2026-01-01T00:00:00Z"}}}});

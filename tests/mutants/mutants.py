@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Makes small random faults in pure code, one at a time, and counts how many the unit tests notice.
 
-    tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH]
+    tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH] [--again=FILE]
 
 SIDE is `operator` or `worker`; areas.json says which sources and which tests are its. A fault is one operator or one constant
-of one line. A fault that does not compile is drawn again. The tree stays as it is and is built below build/mutants; do not edit
-the product meanwhile. Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten
-were noticed.
+of one line. A fault that does not compile is drawn again. The tree stays as it is; do not edit or build the product meanwhile.
+Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten were noticed.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import re
@@ -23,7 +23,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 0.9
-MEMORY_BYTES = 4 << 30  # of a test program
+FLAGS = "-w -g0 -fno-sanitize=all -D_GLIBCXX_ASSERTIONS"  # of the file with the fault
+# Of the test programs. A global variable is there twice, as its file is.
+ENVIRONMENT = {
+    **os.environ,
+    "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:hard_rss_limit_mb=4096",
+    "RINGMASTER_PATIENCE": "4",
+}
 
 # What is replaced by what. Formatted code has spaces around binary operators and none around a template's brackets.
 FAULTS = [
@@ -62,24 +68,27 @@ def faults_of(path):
 
 
 class Build:
-    """The tree without a fault, built once. The file with a fault is compiled beside it, and linked instead of the library's own."""
+    """The `dev` build, without a fault. The file with a fault is compiled beside it and linked first: of each function the linker
+    takes the first one that it meets."""
 
-    def __init__(self, folder, area, jobs):
-        self.folder = folder
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-            "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -D_GLIBCXX_ASSERTIONS", "-DRINGMASTER_TESTS=ON", *area["configure"])  # fmt: skip
-        known = json.loads(run("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
+    def __init__(self, area, jobs):
+        self.folder = ROOT / "build/dev"
+        run("cmake", "-S", ROOT, "--preset", "dev")
+        known = json.loads(run("ctest", "--test-dir", self.folder, "--show-only=json-v1"))["tests"]
         tests = [test["name"] for test in known if re.fullmatch(area["tests"], test["name"])]
         if not tests:
             raise SystemExit(f"areas.json: no test is called {area['tests']}")
-        run("cmake", "--build", folder, "--target", *tests, "--", "-j", jobs)
-        compiles = json.loads((folder / "compile_commands.json").read_text())
-        self.compiles = {entry["file"]: entry["command"] for entry in compiles}
-        self.links = {name: run("ninja", "-C", folder, "-t", "commands", name).splitlines()[-1] for name in tests}
+        run("cmake", "--build", self.folder, "--target", *tests, "--", "-j", jobs)
+        self.compiles = {}  # by the file
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            unity = entry["file"]  # includes the files of its library, one after another
+            for file in re.findall(r'^#include "(/.+)"', pathlib.Path(unity).read_text(), re.MULTILINE):
+                self.compiles[file] = entry["command"].replace(unity, file)
+        self.links = {name: run("ninja", "-C", self.folder, "-t", "commands", name).splitlines()[-1] for name in tests}
         self.seconds = {}
         for name, link in self.links.items():
             started = time.monotonic()
-            if fails(folder / OUTPUT.search(link)[1], 600, folder):
+            if fails(self.folder / OUTPUT.search(link)[1], 600, self.folder):
                 raise SystemExit(f"{name} fails without any fault; nothing was tried")
             self.seconds[name] = time.monotonic() - started
 
@@ -96,12 +105,12 @@ class Build:
         source, faulty = scratch / "fault.cc", scratch / "fault.o"
         source.write_text("".join(lines))
         original = self.compiles[str(ROOT / path)]
-        command = OUTPUT.sub(f" -o {faulty}", original).replace(str(ROOT / path), str(source))
+        command = OUTPUT.sub(f" {FLAGS} -o {faulty}", original).replace(str(ROOT / path), str(source))
         if subprocess.run(command, shell=True, cwd=self.folder, stderr=subprocess.DEVNULL).returncode != 0:
             return None
         for name in self.tests_of(path, re.search(r"CMakeFiles/(\w+)\.dir", original)[1]):
             program = scratch / name
-            link = OUTPUT.sub(f" {faulty} -o {program}", self.links[name])
+            link = OUTPUT.sub(f" {faulty} -Wl,-z,muldefs -Wl,--strip-debug -o {program}", self.links[name])
             subprocess.run(link, shell=True, cwd=self.folder, check=True)
             if fails(program, 5 + 10 * self.seconds[name], scratch):
                 return True
@@ -117,10 +126,10 @@ def run(*command):
 
 def fails(program, seconds, folder):
     """Whether the test program fails. One that never ends, or takes too much memory, does."""
-    command = ["prlimit", f"--as={MEMORY_BYTES}", "--core=0", program, "--gtest_fail_fast"]
+    command = ["prlimit", "--core=0", program, "--gtest_fail_fast"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        return subprocess.run(command, cwd=folder, timeout=seconds, **quiet).returncode != 0
+        return subprocess.run(command, cwd=folder, env=ENVIRONMENT, timeout=seconds, **quiet).returncode != 0
     except subprocess.TimeoutExpired:
         return True
 
@@ -133,6 +142,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--again", type=pathlib.Path, help="try the faults that an earlier run printed")
     options = parser.parse_args()
     area = areas[options.side]
 
@@ -143,11 +153,14 @@ def main():
     paths = sorted({path.relative_to(ROOT) for files in found.values() for path in files})
     faults = [(path, *fault) for path in paths if options.only in str(path) for fault in faults_of(ROOT / path)]
     faults = [fault for fault in faults if (str(fault[0]), fault[2].strip()) not in equivalent]
+    if options.again:
+        printed = set(re.findall(r"^(.+):\d+: not noticed\n.*\n  \+ (.*)$", options.again.read_text(), re.MULTILINE))
+        faults = [fault for fault in faults if (str(fault[0]), fault[2].strip()) in printed]
     print(f"{len(faults)} possible faults in {len(paths)} files", file=sys.stderr, flush=True)
     random.Random(options.seed).shuffle(faults)
     faults = iter(faults)
 
-    build = Build(ROOT / "build/mutants" / options.side, area, options.jobs)
+    build = Build(area, options.jobs)
     tried, survivors = 0, []
 
     def try_next(_):

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 

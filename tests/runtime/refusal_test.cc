@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {

@@ -43,7 +43,8 @@ void CheckEnvironment(const json& container, const std::string& path, Findings& 
 void CheckMount(const json& mount, const std::string& path, Findings& found) {
   if (kube::GetString(mount, {"name"}).starts_with("ringmaster-")) {
     found.Add(path + ".name",
-              "names a volume of Ringmaster's own; mount one of the template's volumes");
+              "names a volume of Ringmaster's own; mount one that spec.worker.volumes or the "
+              "template has");
   }
   const std::string target = NormalPath(kube::GetString(mount, {"mountPath"}));
   const auto is_in = [&](const std::string& ours) {

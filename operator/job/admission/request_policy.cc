@@ -56,7 +56,7 @@ class Requests {
   std::vector<Violation> Check();
 
  private:
-  void Network();
+  void HostReach();
   void Privileged();
   void Template(const std::string& text, const std::string& path, bool worker);
   void Container(const json& container, const std::string& path, bool worker);
@@ -84,23 +84,23 @@ class Requests {
   bool gpus_unreadable_ = false;
 };
 
-void Requests::Network() {
+void Requests::HostReach() {
   if (spec_.host_network && !rules_.host_network) {
     Add("spec.network.hostNetwork", "", "hostNetwork");
   }
-  if (spec_.privileged) Privileged();
-  if (spec_.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
-    Add("spec.network.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
+  if (spec_.worker.privileged) Privileged();
+  if (spec_.worker.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
+    Add("spec.worker.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
   }
-  for (const auto& [resource, count] : spec_.rdma_devices) {
-    Device(resource, "spec.network.rdmaDevices[" + resource + "]");
+  for (const auto& [resource, count] : spec_.worker.rdma) {
+    Device(resource, "spec.worker.rdma[" + resource + "]");
     if (IsGpuOf(spec_, resource)) gpus_per_worker_ += count;
   }
 }
 
 // A privileged container has its capabilities in effect as root alone.
 void Requests::Privileged() {
-  const char* path = "spec.network.privileged";
+  const char* path = "spec.worker.privileged";
   if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
     found_.push_back(
         {.path = path,
@@ -170,7 +170,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
   }
   (worker ? gpus_per_worker_ : gpus_of_launcher_) += gpus;
   const bool rdma = worker && kube::GetString(container, {"name"}) == control::kWorkerContainer &&
-                    !spec_.rdma_devices.empty();
+                    !spec_.worker.rdma.empty();
   if (rules_.max_gpus) Environment(container, path, rdma || TakesDevices(container));
 }
 
@@ -186,7 +186,7 @@ void Requests::Environment(const json& container, const std::string& path, bool 
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (kube::GetString(variables[i], {"name"}) != kVisibleGpus || HidesGpus(variables[i]))
       continue;
-    refuse("env", i, "this sets", "remove it and ask for GPUs in resources.limits");
+    refuse("env", i, "this sets", "remove it and ask for GPUs by spec.worker.gpus");
   }
   const json& sources = kube::GetArray(container, {"envFrom"});
   for (std::size_t i = 0; takes_devices && i < sources.size(); ++i) {
@@ -248,7 +248,7 @@ void Requests::Numbers() {
 }
 
 std::vector<Violation> Requests::Check() {
-  Network();
+  HostReach();
   Image(spec_.image, "spec.image");
   Template(spec_.worker.template_json, "spec.worker.template", true);
   Template(spec_.launcher_template_json, "spec.launcher.template", false);

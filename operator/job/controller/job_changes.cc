@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -39,7 +40,7 @@ Restart RestartOf(const api::Failure& failure) {
   }
   if (!failure.start.empty() || failure.rank >= 0) {
     if (failure.reason == control::kReasonOOMKilled) return {kRoleRank, failure.reason};
-    return {kRoleRank, failure.signal > 0 ? "RankKilled" : "RankExited"};
+    return {kRoleRank, failure.signal > 0 ? control::kCauseRankKilled : control::kCauseRankExited};
   }
   return {api::kRoleWorker, Bounded(failure.reason, WorkerCauses())};
 }
@@ -157,9 +158,9 @@ const std::vector<Restart>& Restarts() {
   static const std::vector<Restart> all = [] {
     std::vector<Restart> restarts{{api::kRoleLauncher, api::kReasonLauncherLost},
                                   {api::kRoleLauncher, api::kReasonLauncherOOMKilled},
-                                  {kRoleRank, "RankKilled"},
+                                  {kRoleRank, control::kCauseRankKilled},
                                   {kRoleRank, control::kReasonOOMKilled},
-                                  {kRoleRank, "RankExited"}};
+                                  {kRoleRank, control::kCauseRankExited}};
     for (const std::string& cause : WorkerCauses()) restarts.push_back({api::kRoleWorker, cause});
     return restarts;
   }();
@@ -168,15 +169,13 @@ const std::vector<Restart>& Restarts() {
 
 // As the launcher says them (control::Recovery::cause).
 const std::vector<std::string>& RecoveryCauses() {
-  static const std::vector<std::string> causes{"RankKilled",     control::kReasonOOMKilled,
-                                               "RankExited",     "RankReplaced",
-                                               "AgentLost",      "AgentLeft",
-                                               "AgentRestarted", "Silence",
-                                               "Stalled",        "NoAnswer",
-                                               "PodGone",        "CannotReachPeers",
-                                               "Left",           "ScaledDown",
-                                               "WorkersJoin",    "WorldChanged",
-                                               "LauncherLost",   kOther};
+  static const std::vector<std::string> causes{
+      control::kCauseRankKilled,     control::kReasonOOMKilled,   control::kCauseRankExited,
+      control::kCauseRankReplaced,   control::kCauseAgentLost,    control::kCauseAgentLeft,
+      control::kCauseAgentRestarted, control::kCauseSilence,      control::kCauseStalled,
+      control::kCauseNoAnswer,       control::kCausePodGone,      control::kCauseCannotReachPeers,
+      control::kCauseLeft,           control::kCauseScaledDown,   control::kCauseWorkersJoin,
+      control::kCauseWorldChanged,   control::kCauseLauncherLost, kOther};
   return causes;
 }
 

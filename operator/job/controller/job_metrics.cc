@@ -7,6 +7,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 

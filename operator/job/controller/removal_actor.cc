@@ -34,7 +34,8 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
     if (const Result<void> made = MakePod(); !made.ok()) return made.error();
   }
   if (!plan.release) {
-    if (const Result<void> said = SayWhatIsAwaited(plan.waiting_for); !said.ok()) {
+    if (const Result<void> said = SayWhatIsAwaited(plan.waiting_reason, plan.waiting_for);
+        !said.ok()) {
       return said.error();
     }
     return plan.requeue_after;
@@ -99,7 +100,7 @@ Result<void> RemovalActor::MakePod() {
   return {};
 }
 
-Result<void> RemovalActor::SayWhatIsAwaited(const std::string& what) {
+Result<void> RemovalActor::SayWhatIsAwaited(const std::string& reason, const std::string& what) {
   const api::Condition* known =
       api::FindCondition(job_.status.conditions, api::kCheckpointsRemoved);
   if (known != nullptr && known->message == what) return {};
@@ -107,7 +108,7 @@ Result<void> RemovalActor::SayWhatIsAwaited(const std::string& what) {
   api::SetCondition(status.conditions,
                     {.type = api::kCheckpointsRemoved,
                      .status = api::ConditionStatus::kFalse,
-                     .reason = api::kReasonRemoving,
+                     .reason = reason,
                      .message = what,
                      .last_transition_time = "",
                      .observed_generation = job_.generation},

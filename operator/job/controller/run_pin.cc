@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "common/json/json.h"
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
+#include "operator/api/typed_fields.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/kube/json_access.h"
 
@@ -19,6 +21,21 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
+constexpr std::size_t kMostTypedBytes = 16 << 10;  // they are for messages alone
+
+std::vector<api::TypedField> ReadTypedFields(const json& object) {
+  std::vector<api::TypedField> fields;
+  const json* written = kube::Find(object, {"data", "typedFields"});
+  if (written == nullptr || !written->is_object()) return fields;
+  std::size_t bytes = 0;
+  for (const auto& [in_template, path] : written->items()) {
+    if (!path.is_string()) continue;
+    fields.push_back({.path = path.get<std::string>(), .in_template = in_template});
+    bytes += sizeof fields.back() + fields.back().path.size() + in_template.size();
+    if (bytes > kMostTypedBytes) return {};
+  }
+  return fields;
+}
 
 }  // namespace
 
@@ -27,12 +44,16 @@ std::string RevisionOf(const json& run_spec) {
 }
 
 json RunPinManifest(const api::TrainingJob& job, const json& run_spec) {
+  json typed = json::object();
+  for (const api::TypedField& field : job.spec.typed_fields) {
+    typed[field.in_template] = field.path;
+  }
   json pin{{"apiVersion", "apps/v1"},
            {"kind", "ControllerRevision"},
            {"metadata",
             {{"name", api::RunPinName(job.name, job.uid)},
              {"labels", {{api::kLabelRevision, RevisionOf(run_spec)}}}}},
-           {"data", {{"spec", run_spec}}},
+           {"data", {{"spec", run_spec}, {"typedFields", std::move(typed)}}},
            {"revision", 1}};
   Own(pin, job);
   return pin;
@@ -43,6 +64,7 @@ Result<RunPin> ReadRunPin(const json& object) {
   if (run_spec == nullptr) return Error{ErrorKind::kInvalid, "it has no data.spec"};
   auto spec = api::DecodeRunSpec(*run_spec);
   if (!spec.ok()) return spec.error();
+  spec->typed_fields = ReadTypedFields(object);
   return RunPin{.uid = kube::GetString(object, {"metadata", "uid"}),
                 .revision = RevisionOf(*run_spec),
                 .spec = std::make_shared<const api::TrainingJobSpec>(*std::move(spec))};
@@ -54,8 +76,9 @@ api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
   spec.worker.replicas = today.worker.replicas;
   spec.worker.min_replicas = today.worker.min_replicas;
   spec.worker.max_replicas = today.worker.max_replicas;
-  spec.typed_fields = today.typed_fields;  // what both have is called the same
+  spec.typed_fields = api::TypedFieldsOf(today, pinned);
   spec.run_policy = today.run_policy;
+  spec.managed_by = today.managed_by;
   spec.run_policy.restart = pinned.run_policy.restart;
   if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();
   return spec;

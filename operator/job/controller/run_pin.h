@@ -19,6 +19,7 @@ namespace ringmaster::job {
 // Names a run spec (api::EncodeRunSpec) by its content; a label's value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
+// Beside the run spec it has the names of the job's typed fields, for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const nlohmann::json& run_spec);
 
 // kInvalid when the object holds no run spec.

@@ -1,7 +1,9 @@
 #include "operator/job/manifests/pods.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -177,15 +179,15 @@ void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) 
   AddVariable(container, control::kEnvDataDir, control::kDataDir);
 }
 
-// spec.network of a worker, which the namespace policy has allowed. Names of the cluster resolve
-// on the host's network too.
+// What of its host a worker gets, which the namespace policy has allowed. Names of the cluster
+// resolve on the host's network too.
 void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
   if (job.host_network) {
     spec["hostNetwork"] = true;
     Default(spec, "dnsPolicy", "ClusterFirstWithHostNet");
   }
   json& context = ObjectAt(container, "securityContext");
-  if (job.privileged) {
+  if (job.worker.privileged) {
     context["privileged"] = true;
     context.erase("allowPrivilegeEscalation");
     // Of any other user no capability is in effect.
@@ -198,15 +200,21 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
       ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);
     }
   }
-  if (job.ipc_lock) ListAt(ObjectAt(context, "capabilities"), "add").push_back("IPC_LOCK");
-  if (job.rdma_devices.empty()) return;
+  if (job.worker.ipc_lock) ListAt(ObjectAt(context, "capabilities"), "add").push_back("IPC_LOCK");
+  if (job.worker.rdma.empty()) return;
   json& resources = ObjectAt(container, "resources");
-  for (const auto& [resource, count] : job.rdma_devices) {
+  for (const auto& [resource, count] : job.worker.rdma) {
     ObjectAt(resources, "limits")[resource] = count;
     // A template's own request would have to be the same.
     const auto requests = resources.find("requests");
     if (requests != resources.end() && requests->is_object()) requests->erase(resource);
   }
+}
+
+// What the job leaves unset, agent, launcher and ranks know themselves.
+void AddLimit(json& container, const char* name,
+              const std::optional<std::chrono::milliseconds>& limit) {
+  if (limit) AddVariable(container, name, std::to_string(limit->count()));
 }
 
 // One kind of Pod, as far as both are alike.
@@ -311,6 +319,11 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   if (const int gpus = GpusPerWorker(context.job().spec); gpus > 0) {
     AddVariable(container, control::kEnvGpus, std::to_string(gpus));
   }
+  const api::FaultTolerance& faults = context.job().spec.fault_tolerance;
+  AddLimit(container, control::kEnvLoadLimitMillis, faults.load_timeout);
+  if (const auto& limit = faults.connect_timeout) {
+    AddVariable(container, control::kEnvConnectTimeoutSeconds, std::to_string(limit->count()));
+  }
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
   HideGpus(pod["spec"]);
@@ -345,6 +358,14 @@ json LauncherPod(const PodContext& context, int64_t term) {
           {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
            {"limits", {{"cpu", "1"}, {"memory", "512Mi"}}}});
   AddVariable(container, control::kEnvTerm, std::to_string(term));
+  const api::FaultTolerance& faults = context.job().spec.fault_tolerance;
+  if (const auto& limit = faults.lost_after_millis) {
+    AddVariable(container, control::kEnvLostAfterMillis, std::to_string(*limit));
+  }
+  AddLimit(container, control::kEnvStallMillis, faults.stall_after);
+  if (const auto& wait = context.job().spec.start_wait) {
+    AddVariable(container, control::kEnvStartWaitSeconds, std::to_string(wait->count()));
+  }
   if (const auto& restart = context.job().spec.run_policy.restart) {
     AddVariable(container, control::kEnvRestartLimit, std::to_string(restart->limit));
     AddVariable(container, control::kEnvRestartWindowSeconds,
@@ -366,8 +387,8 @@ control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   launch.command = spec.command;
   launch.slots_per_worker = SlotsPerWorker(spec);
   launch.mpi_extra_args = spec.mpi_extra_args;
-  launch.mpi_env = spec.mpi_env;
-  launch.network_interface = spec.network_interface;
+  launch.mpi_pass_env = spec.mpi_pass_env;
+  launch.interfaces = spec.interfaces;
   launch.ssh_port = spec.ssh_port;
   launch.in_place = spec.InPlace();
   return launch;

@@ -58,7 +58,7 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
     CopyFields(kube::Find(*of_worker, {"securityContext"}),
                {"runAsUser", "runAsGroup", "seLinuxOptions"}, context);
   }
-  if (job.spec.privileged) context["runAsUser"] = 0;  // as its workers
+  if (job.spec.worker.privileged) context["runAsUser"] = 0;  // as its workers
   context["readOnlyRootFilesystem"] = true;
   return container;
 }

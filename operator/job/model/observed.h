@@ -35,9 +35,9 @@ struct NodesSeen {
 };
 
 struct Observed {
-  PodPtr launcher;                    // of status.launcherTerm; null when it does not exist
+  PodPtr launcher;                    // of status.launcher_term; null when it does not exist
   std::vector<PodPtr> old_launchers;  // of other terms, or made from another text
-  int64_t next_term = 1;              // the lowest above status.launcherTerm whose Pod name is free
+  int64_t next_term = 1;  // the lowest above status.launcher_term whose Pod name is free
 
   // Workers, each in one bucket, ordered by index.
   std::vector<PodPtr> live;       // neither ended nor being deleted

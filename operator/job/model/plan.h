@@ -90,7 +90,7 @@ struct Plan {
   // nothing of this plan is done.
   std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
-      raise_term;      // write status.launcherTerm (compare-and-set) before its Pod is created
+      raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created
   bool pin = false;    // the run's text is not pinned yet
   bool unpin = false;  // the run is over: the next one takes its text from the job's spec
   bool create_services = false;             // at least one is missing

@@ -9,6 +9,7 @@
 
 #include "common/base/cut_text.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"

@@ -169,6 +169,7 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
   status.observed_generation = input.job.generation;
   status.selector = api::WorkerSelector(input.job.uid);
+  status.elasticity_mode = input.job.spec.Mode();
   if (input.observed.launcher_service != nullptr && !input.installation.empty()) {
     status.installation = input.installation;
   }

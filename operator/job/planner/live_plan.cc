@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"

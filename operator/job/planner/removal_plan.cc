@@ -47,7 +47,7 @@ class RemovalPlanner {
     if (!in_.job.spec.DeletesCheckpoints()) {
       Release();
     } else if (const std::string waiting = EndPods(); !waiting.empty()) {
-      WaitFor(waiting);
+      WaitFor(api::kReasonEndingPods, waiting);
     } else if (in_.remover != nullptr) {
       FollowRemover(*in_.remover);
     } else {
@@ -74,9 +74,11 @@ class RemovalPlanner {
     // Of another life of this process, or a stranger's: what it did is not known.
     if (pod.uid != in_.memory.pod_uid) {
       if (!pod.deleting) plan_.deletes.push_back({.name = pod.name, .uid = pod.uid});
-      return WaitFor("an earlier Pod " + pod.name + " is being deleted");
+      return WaitFor(api::kReasonRemoving, "an earlier Pod " + pod.name + " is being deleted");
     }
-    if (!pod.Over()) return WaitFor("the Pod " + pod.name + " removes them: " + WhyItWaits(pod));
+    if (!pod.Over())
+      return WaitFor(api::kReasonRemoving,
+                     "the Pod " + pod.name + " removes them: " + WhyItWaits(pod));
     if (!pod.Completed()) {
       const std::string reason = pod.reason.empty() ? pod.container.ended_reason : pod.reason;
       return GiveUp("the Pod " + pod.name + " failed" +
@@ -94,16 +96,19 @@ class RemovalPlanner {
     const std::optional<Refusal>& refusal = in_.memory.refusal;
     if (refusal && in_.memory.for_good) return GiveUp(refusal->message);
     if (refusal && in_.now < refusal->retry_at) {
-      return WaitFor("the Pod that removes them cannot be made: " + refusal->message);
+      return WaitFor(refusal->reason,
+                     "the Pod that removes them cannot be made: " + refusal->message);
     }
-    WaitFor("the Pod " + api::CleanUpPodName(in_.job.name, in_.job.uid) + " is being made");
+    WaitFor(api::kReasonRemoving,
+            "the Pod " + api::CleanUpPodName(in_.job.name, in_.job.uid) + " is being made");
     plan_.create_pod = !plan_.release;
   }
 
-  void WaitFor(std::string what) {
+  void WaitFor(std::string reason, std::string what) {
     if (left_ <= Clock::Time::duration::zero()) {
       return GiveUp("it took longer than " + std::to_string(kRemovalLimit.count()) + " s; " + what);
     }
+    plan_.waiting_reason = std::move(reason);
     plan_.waiting_for = std::move(what);
     plan_.requeue_after =
         std::min(kLookForPods, std::chrono::ceil<std::chrono::milliseconds>(left_));

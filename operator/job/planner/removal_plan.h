@@ -35,8 +35,10 @@ struct RemovalInput {
 struct RemovalPlan {
   std::vector<PodDelete> deletes;
   bool create_pod = false;
-  bool release = false;     // the finalizer goes, and with it the job
-  std::string waiting_for;  // while it does not: what is awaited, as a sentence
+  bool release = false;  // the finalizer goes, and with it the job
+  // While it does not: what is awaited, as a condition's reason and a sentence.
+  std::string waiting_reason;
+  std::string waiting_for;
   std::optional<PlannedEvent> event;
   std::optional<std::chrono::milliseconds> requeue_after;
 };

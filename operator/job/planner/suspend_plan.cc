@@ -118,7 +118,7 @@ void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;
-  progress.samples_per_second = 0;
+  progress.samples_per_second.clear();
   progress.estimated_completion_time.clear();
   if (progress.step <= kept) return;
   progress.step = kept;

@@ -31,7 +31,7 @@ const json& MemberOf(const json& object, const std::string& key) {
 // template is called by that field.
 class Comparison {
  public:
-  explicit Comparison(const std::vector<api::TypedField>& typed) : typed_(typed) {}
+  explicit Comparison(std::vector<api::TypedField> typed) : typed_(std::move(typed)) {}
 
   void Compare(const json& before, const json& after, const std::string& path, int depth) {
     if (before == after || fields_.size() >= kMostFieldsNamed) return;
@@ -49,7 +49,7 @@ class Comparison {
         Compare(i < before.size() ? before[i] : json(), i < after.size() ? after[i] : json(),
                 path + "[" + std::to_string(i) + "]", depth - 1);
       }
-    } else if (!inside.empty() && before.is_null()) {
+    } else if (!inside.empty() && (before.is_null() || after.is_null())) {
       for (const std::string& field : inside) Add(field);
     } else {
       Add(api::PathAsWritten(typed_, path));
@@ -81,7 +81,7 @@ class Comparison {
     if (!known && fields_.size() < kMostFieldsNamed) fields_.push_back(field);
   }
 
-  const std::vector<api::TypedField>& typed_;
+  const std::vector<api::TypedField> typed_;
   std::vector<std::string> fields_;
 };
 
@@ -93,7 +93,7 @@ std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
   std::vector<std::string> unusable;
   for (const api::FieldProblem& problem : today.problems) unusable.push_back(problem.path);
   if (!unusable.empty()) return unusable;
-  Comparison comparison(today.typed_fields);
+  Comparison comparison(api::TypedFieldsOf(today, pinned));
   comparison.Compare(api::EncodeRunSpec(pinned), api::EncodeRunSpec(today), "spec", kDepthNamed);
   return comparison.Take();
 }

@@ -14,7 +14,7 @@ bool Goes(const PodView& pod, api::CleanPodPolicy policy) {
   switch (policy) {
     case api::CleanPodPolicy::kNone:
       return !pod.Ended();
-    case api::CleanPodPolicy::kRunning:
+    case api::CleanPodPolicy::kStillRunning:
       return !pod.Over();
     case api::CleanPodPolicy::kAll:
       return true;

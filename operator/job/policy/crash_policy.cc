@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/count_text.h"
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"

@@ -14,7 +14,7 @@ const std::string& OwnerOf(const api::TrainingJob& job, const ServiceView* launc
 }  // namespace
 
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope) {
-  const std::string& manager = job.spec.run_policy.managed_by;
+  const std::string& manager = job.spec.managed_by;
   if (!manager.empty() && manager != api::kManagedByOperator) return false;
   if (scope.excluded_namespaces.contains(job.ns)) return false;
   if (scope.installation.empty()) return true;

@@ -19,6 +19,20 @@ std::string ShortNumber(double value) {
   return text.data();
 }
 
+// Without an exponent: 41000, 12.3, 0.4. Empty where it is no rate.
+std::string RateText(double rate) {
+  if (!(rate >= 0 && rate < 1e15)) return "";
+  std::array<char, 32> text{};
+  const int decimals = rate >= 100 ? 0 : rate >= 1 ? 1 : 3;
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, rate);
+  std::string shortened = text.data();
+  if (decimals > 0) {
+    shortened.erase(shortened.find_last_not_of('0') + 1);
+    if (shortened.ends_with('.')) shortened.pop_back();
+  }
+  return shortened;
+}
+
 int64_t RoundMillis(double millis) {
   return std::isfinite(millis) ? std::llround(std::clamp(millis, 0.0, 1e12)) : 0;
 }
@@ -34,13 +48,10 @@ api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_
   api::JobProgress out{.step = progress.step,
                        .total_steps = progress.total_steps,
                        .percent = std::nullopt,
-                       .samples_per_second = 0,
+                       .samples_per_second = RateText(progress.samples_per_second),
                        .loss = std::isfinite(progress.loss) ? ShortNumber(progress.loss) : "NaN",
                        .accuracy = progress.accuracy >= 0 ? ShortNumber(progress.accuracy) : "",
                        .estimated_completion_time = ""};
-  if (progress.samples_per_second >= 0 && progress.samples_per_second < 1e15) {
-    out.samples_per_second = std::llround(progress.samples_per_second);
-  }
   if (progress.total_steps <= 0) return out;
   const int64_t done = std::clamp<int64_t>(progress.step, 0, progress.total_steps);
   out.percent = PercentDone(done, progress.total_steps);

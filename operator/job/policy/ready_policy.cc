@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/count_text.h"
+#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/policy/crash_policy.h"
@@ -73,7 +74,7 @@ std::optional<Condition> TroubleWithPreflight(const Observed& observed,
     if (fault == faults.end()) continue;
     return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
-                     .reason = api::kReasonPreflightFailed,
+                     .reason = control::kReasonPreflightFailed,
                      .message = pod->name + (pod->node.empty() ? "" : " on node " + pod->node) +
                                 " failed its " + fault->second->check +
                                 " check: " + fault->second->message};

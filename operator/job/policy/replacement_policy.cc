@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/backoff.h"
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"

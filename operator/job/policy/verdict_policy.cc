@@ -6,6 +6,7 @@
 #include "common/base/cut_text.h"
 #include "common/control/exit_text.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/job/model/launcher_words.h"

@@ -28,7 +28,7 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   EXPECT_EQ(job->spec.ssh_port, 0);
   EXPECT_FALSE(job->deleting);
   EXPECT_FALSE(job->spec.run_policy.suspend);
-  EXPECT_EQ(job->spec.run_policy.clean_pods, CleanPodPolicy::kRunning);
+  EXPECT_EQ(job->spec.run_policy.clean_pods, CleanPodPolicy::kStillRunning);
   EXPECT_FALSE(job->spec.run_policy.active_deadline.has_value());
   EXPECT_FALSE(job->spec.run_policy.restart.has_value());
 }
@@ -37,17 +37,20 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const auto job = DecodeTrainingJob(Parse(R"({
     "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
     "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8, "elasticity": {"mode": "InPlace"},
-      "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
+      "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "privileged": true, "ipcLock": true, "rdma": {"rdma/hca": 2}, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
-      "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "env": ["NCCL_DEBUG"]},
+      "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "passEnv": ["NCCL_DEBUG"]},
       "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5,
                      "restoreFrom": {"job": "digits"}},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
-      "network": {"interface": "eth1", "sshPort": 2222, "hostNetwork": true, "privileged": true, "ipcLock": true, "rdmaDevices": {"rdma/hca": 2}},
+      "network": {"interfaces": ["eth1"], "excludeInterfaces": ["eth2"], "sshPort": 2222, "hostNetwork": true},
+      "faultTolerance": {"lostAfterMilliseconds": 5000, "stallAfterSeconds": 0, "loadTimeoutSeconds": 3600,
+        "connectTimeoutSeconds": 90},
+      "scheduling": {"startWaitSeconds": 120},
       "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
         "restart": {"limit": 3, "crashLimit": 2, "failOnExitCodes": [4, 5],
-        "ignoreExitCodes": [77]}, "managedBy": "ringmaster.dev/operator"}}})"));
+        "ignoreExitCodes": [77]}}, "managedBy": "ringmaster.dev/operator"}})"));
 
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->deleting);
@@ -58,7 +61,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.worker.template_json, R"({"spec":{"nodeSelector":{"a":"b"}}})");
   EXPECT_EQ(job->spec.launcher_template_json, R"({"metadata":{}})");
   EXPECT_EQ(job->spec.mpi_extra_args, std::vector<std::string>{"-v"});
-  EXPECT_EQ(job->spec.mpi_env, std::vector<std::string>{"NCCL_DEBUG"});
+  EXPECT_EQ(job->spec.mpi_pass_env, std::vector<std::string>{"NCCL_DEBUG"});
   ASSERT_TRUE(job->spec.checkpoint.has_value());
   EXPECT_EQ(job->spec.checkpoint->volume_json, R"({"persistentVolumeClaim":{"claimName":"c"}})");
   EXPECT_EQ(job->spec.checkpoint->every_steps, 100);
@@ -69,10 +72,16 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.data_cache->from_json, R"({"persistentVolumeClaim":{"claimName":"f"}})");
   EXPECT_EQ(job->spec.data_cache->sub_path, "g");
   EXPECT_EQ(job->spec.data_cache->size_limit, "140Gi");
-  EXPECT_EQ(job->spec.network_interface, "eth1");
-  EXPECT_TRUE(job->spec.host_network && job->spec.privileged && job->spec.ipc_lock);
-  EXPECT_EQ(job->spec.rdma_devices, (std::map<std::string, int>{{"rdma/hca", 2}}));
+  EXPECT_EQ(job->spec.interfaces, (control::Interfaces{.include = {"eth1"}, .exclude = {"eth2"}}));
+  EXPECT_TRUE(job->spec.host_network && job->spec.worker.privileged && job->spec.worker.ipc_lock);
+  EXPECT_EQ(job->spec.worker.rdma, (std::map<std::string, int>{{"rdma/hca", 2}}));
   EXPECT_EQ(job->spec.ssh_port, 2222);
+  const FaultTolerance& faults = job->spec.fault_tolerance;
+  EXPECT_EQ(faults.lost_after_millis, 5000);
+  EXPECT_EQ(faults.stall_after, std::chrono::seconds(0));
+  EXPECT_EQ(faults.load_timeout, std::chrono::hours(1));
+  EXPECT_EQ(faults.connect_timeout, std::chrono::seconds(90));
+  EXPECT_EQ(job->spec.start_wait, std::chrono::minutes(2));
   const RunPolicy& policy = job->spec.run_policy;
   EXPECT_TRUE(policy.suspend);
   EXPECT_EQ(policy.active_deadline, std::chrono::hours(24));
@@ -86,7 +95,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(policy.restart->crash_limit, 2);
   EXPECT_EQ(policy.restart->fail_codes, (std::vector<int>{4, 5}));
   EXPECT_EQ(policy.restart->ignored_codes, std::vector<int>{77});
-  EXPECT_EQ(policy.managed_by, "ringmaster.dev/operator");
+  EXPECT_EQ(job->spec.managed_by, "ringmaster.dev/operator");
 }
 
 TEST(Codec, TheProgramsNameDecidesOnElasticityWhereTheModeDoesNot) {
@@ -140,7 +149,7 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
             "spec.runPolicy.restart.failOnExitCodes"},
            {R"({"runPolicy": {"restart": {"ignoreExitCodes": ["x"]}}})",
             "spec.runPolicy.restart.ignoreExitCodes"},
-           {R"({"mpi": {"env": {}}})", "spec.mpi.env"}}) {
+           {R"({"mpi": {"passEnv": {}}})", "spec.mpi.passEnv"}}) {
     json object = Parse(R"({"metadata": {"name": "d", "uid": "u"}})");
     object["spec"] = Parse(spec);
 
@@ -192,12 +201,13 @@ TrainingJobStatus FullStatus() {
                         .observed_generation = 3}};
   status.workers = {.desired = 3, .replicas = 3, .ready = 2, .members = 1};
   status.selector = "a=b";
+  status.elasticity_mode = ElasticityMode::kRestart;
   status.epoch = 4;
   status.world_size = 24;
   status.progress = JobProgress{.step = 10,
                                 .total_steps = 20,
                                 .percent = 50,
-                                .samples_per_second = 1000,
+                                .samples_per_second = "1000",
                                 .loss = "0.5",
                                 .accuracy = "0.9",
                                 .estimated_completion_time = "2026-01-01T01:00:00Z"};
@@ -304,11 +314,12 @@ TEST(Codec, NothingOfAPinnedRunIsKeptWithoutABound) {
       {{"image", much}},
       {{"priorityClassName", much}},
       {{"worker", {{"gpuResource", much}}}},
-      {{"network", {{"interface", much}}}},
-      {{"network", {{"rdmaDevices", json::object({{much, 1}})}}}},
+      {{"network", {{"interfaces", {much}}}}},
+      {{"network", {{"excludeInterfaces", {much}}}}},
+      {{"worker", {{"rdma", json::object({{much, 1}})}}}},
       {{"checkpoint", {{"volume", json::object()}, {"restoreFrom", {{"path", much}}}}}},
       {{"dataCache", {{"from", json::object()}, {"sizeLimit", much}}}},
-      {{"runPolicy", {{"managedBy", much}}}}};
+      {{"managedBy", much}}};
   for (json run : runs) {
     const std::string field = run.begin().key();
     run["command"] = {"x"};
@@ -316,8 +327,7 @@ TEST(Codec, NothingOfAPinnedRunIsKeptWithoutABound) {
     const auto spec = DecodeRunSpec(run);
 
     ASSERT_TRUE(spec.ok()) << field << ": " << spec.error().message;
-    EXPECT_LT(EncodeRunSpec(*spec).dump().size() + spec->run_policy.managed_by.size(), 1000U)
-        << field;
+    EXPECT_LT(EncodeRunSpec(*spec).dump().size() + spec->managed_by.size(), 1000U) << field;
   }
 }
 
@@ -351,16 +361,16 @@ TEST(Codec, NoTextsAreKeptOfAJobThatHasEndedOrThatAnotherControllerRuns) {
   json ended = JobWithTemplate(1000);
   ended["status"]["conditions"] = {{{"type", "Succeeded"}, {"status", "True"}}};
   json foreign = JobWithTemplate(1000);
-  foreign["spec"]["runPolicy"] = {{"managedBy", "kueue.x-k8s.io/multikueue"}};
+  foreign["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue";
   json ours = JobWithTemplate(1000);
-  ours["spec"]["runPolicy"] = {{"managedBy", kManagedByOperator}};
+  ours["spec"]["managedBy"] = kManagedByOperator;
 
   for (const json& object : {ended, foreign}) {
     const TrainingJobSpec spec = DecodeTrainingJob(object)->spec;
     EXPECT_EQ(spec.texts, TrainingJobSpec::Texts::kNotNeeded);
     EXPECT_EQ(spec.worker.template_json, "");
   }
-  EXPECT_EQ(DecodeTrainingJob(foreign)->spec.run_policy.managed_by, "kueue.x-k8s.io/multikueue");
+  EXPECT_EQ(DecodeTrainingJob(foreign)->spec.managed_by, "kueue.x-k8s.io/multikueue");
   EXPECT_EQ(DecodeTrainingJob(ours)->spec.texts, TrainingJobSpec::Texts::kAll);
 }
 

@@ -15,8 +15,8 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   spec.command = {"ringmaster-train", "--workload=mnist", ""};
   spec.slots_per_worker = 8;
   spec.mpi_extra_args = {"--mca", "x", "1"};
-  spec.mpi_env = {"NCCL_DEBUG"};
-  spec.network_interface = "eth0";
+  spec.mpi_pass_env = {"NCCL_DEBUG"};
+  spec.interfaces.include = {"eth0", "eth1"};
   spec.ssh_port = 2222;
   spec.in_place = false;
 
@@ -25,6 +25,7 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(EncodeLaunchSpec(*decoded), EncodeLaunchSpec(spec));
   EXPECT_EQ(decoded->command, spec.command);
+  EXPECT_EQ(decoded->interfaces, spec.interfaces);
   EXPECT_EQ(decoded->ssh_port, 2222);
   EXPECT_EQ(decoded->in_place, false);
 }
@@ -37,6 +38,26 @@ TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
         R"({"command":["true"],"sshPort":-1})", R"({"command":["a\u0000b"]})"}) {
     EXPECT_FALSE(DecodeLaunchSpec(bad).ok()) << bad;
   }
+}
+
+TEST(LaunchSpec, AnInterfaceHasANameThatNobodyTakesForAnythingElse) {
+  for (const char* fine : {"eth0", "enp3s0f1np1", "bond0.100", "br-1a_b", "lo"}) {
+    EXPECT_TRUE(IsInterfaceName(fine)) << fine;
+  }
+  for (const char* bad : {"", "-x", "--mca", "^eth0", "=eth0", "eth0,eth1", "eth0 eth1",
+                          "10.0.0.0/8", "0eth", "eth0\n", "eth0@if5", "abcdefghijklmnop"}) {
+    EXPECT_FALSE(IsInterfaceName(bad)) << bad;
+    for (const bool included : {true, false}) {
+      LaunchSpec spec;
+      spec.command = {"true"};
+      (included ? spec.interfaces.include : spec.interfaces.exclude) = {"eth0", bad};
+      EXPECT_FALSE(DecodeLaunchSpec(EncodeLaunchSpec(spec)).ok()) << bad;
+    }
+  }
+  LaunchSpec both;
+  both.command = {"true"};
+  both.interfaces = {.include = {"eth0"}, .exclude = {"eth1"}};
+  EXPECT_FALSE(DecodeLaunchSpec(EncodeLaunchSpec(both)).ok());
 }
 
 TEST(LaunchSpec, GoesByTheProgramsNameWhereTheOperatorSaysNothing) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "common/base/log.h"
+#include "common/control/reasons.h"
 #include "worker/agent/process_table/rank_page.h"
 #include "worker/agent/process_table/stack_text.h"
 
@@ -20,8 +21,6 @@ constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
     2000};                                         // beyond the grace period, for what does not die
 constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
-
-constexpr int kExitRefused = 1;
 
 // A rank that has not moved for so long may be stopped.
 constexpr std::chrono::milliseconds kLookAfter{300};
@@ -190,7 +189,7 @@ void Agent::OnLauncherMessage(const control::Message& message) {
 // Nothing will change its mind. The end of this process tells whoever made the Pod to make another.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher refused this agent", {{"reason", reason}});
-  End(kShutdownGrace, kExitRefused);
+  End(kShutdownGrace, control::kExitFailed);
 }
 
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {

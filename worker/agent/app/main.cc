@@ -24,6 +24,7 @@
 #include "common/base/user_entry.h"
 #include "common/command_line/parse_arguments.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "common/control/secrets.h"
 #include "worker/agent/app/agent.h"
 #include "worker/agent/app/own_checkpoints.h"
@@ -31,8 +32,6 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr int kExitFailed = 1;
-constexpr int kExitTerminated = 128 + SIGTERM;  // the job was not over
 constexpr std::chrono::milliseconds kKillLimit{1000};
 // How long a volume that fails for a moment is asked again.
 constexpr int kMostTries = 30;
@@ -69,7 +68,7 @@ void WriteTerminationMessage(const std::string& message) {
 int Fail(const Error& error) {
   LogError("Could not run the agent", {{"reason", error.message}});
   WriteTerminationMessage(error.message);
-  return kExitFailed;
+  return control::kExitFailed;
 }
 
 // Outlives ranks, and with them this process only where it is killed. Without it ranks make none.
@@ -93,7 +92,7 @@ int Run(std::chrono::milliseconds grace) {
   PrepareSnapshots(*config);
   const std::filesystem::path snapshots = config->snapshot_dir;
   boost::asio::io_context io(1);
-  int exit_code = kExitFailed;
+  int exit_code = control::kExitFailed;
   Result<std::unique_ptr<Agent>> agent = MakeAgent(io, *std::move(config), [&](int code) {
     exit_code = code;
     io.stop();
@@ -103,7 +102,7 @@ int Run(std::chrono::milliseconds grace) {
   signals.async_wait([&](const boost::system::error_code& error, int signal) {
     if (!error) {
       (*agent)->Leave("the Pod was told to end (signal " + std::to_string(signal) + ")", grace,
-                      kExitTerminated);
+                      control::kExitTerminated);
     }
   });
   io.run();
@@ -138,7 +137,7 @@ int RemoveCheckpoints() {
   if (!removed.ok()) {
     LogError("Could not remove the checkpoints", {{"reason", removed.error().message}});
     WriteTerminationMessage(removed.error().message);
-    return kExitFailed;
+    return control::kExitFailed;
   }
   LogInfo("Removed the checkpoints", {{"what", WhatWasRemoved(*removed)}});
   WriteTerminationMessage(WhatWasRemoved(*removed));
@@ -174,7 +173,7 @@ int main(int argc, char** argv) {
   if (remove_checkpoints) return ringmaster::agent::RemoveCheckpoints();
   signal(SIGPIPE, SIG_IGN);
   umask(077);
-  int exit_code = 1;
+  int exit_code = ringmaster::control::kExitFailed;
   try {
     exit_code = ringmaster::agent::Run(std::chrono::seconds(grace_seconds));
   } catch (const std::exception& error) {

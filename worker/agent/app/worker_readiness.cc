@@ -78,7 +78,7 @@ std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
 
 void WorkerReadiness::StartSshd() {
   const Result<std::string> address =
-      FindAddress(config_.launcher_address, config_.spec.network_interface);
+      FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
   SshdOptions options;

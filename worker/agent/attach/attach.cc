@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::agent {
 namespace {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "common/control/secrets.h"
 #include "common/control/verdict.h"
 

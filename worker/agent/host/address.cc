@@ -1,5 +1,6 @@
 #include "worker/agent/host/address.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <memory>
@@ -28,48 +29,98 @@ Result<std::string> AddressByRoute(const std::string& launcher_address) {
   if (error) {
     return Error{ErrorKind::kUnavailable, "no route to the launcher at " + launcher_address + " (" +
                                               error.message() +
-                                              "); name the interface in spec.network.interface"};
+                                              "); name the interface in spec.network.interfaces"};
   }
   return local.address().to_string();
 }
 
+// Empty: of another family, or one that only its own link knows.
 std::string AddressText(const sockaddr* address, int family) {
+  if (address == nullptr || address->sa_family != family) return "";
   char text[INET6_ADDRSTRLEN] = "";
   const void* bytes = nullptr;
   if (family == AF_INET) bytes = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  if (family == AF_INET6) bytes = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  if (family == AF_INET6) {
+    const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (IN6_IS_ADDR_LINKLOCAL(&ip)) return "";
+    bytes = &ip;
+  }
   return bytes != nullptr && inet_ntop(family, bytes, text, sizeof text) != nullptr ? text : "";
 }
 
-Result<std::string> AddressOfInterface(const std::string& interface, int family) {
+Result<std::vector<InterfaceAddress>> AddressesOfHost(int family) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
     return Error{ErrorKind::kInternal, "the kernel does not list the network interfaces"};
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::string names;
+  std::vector<InterfaceAddress> here;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const std::string name = entry->ifa_name;
-    if ((' ' + names + ' ').find(' ' + name + ' ') == std::string::npos) {
-      names += (names.empty() ? "" : " ") + name;
-    }
-    if (name != interface || entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) {
-      continue;
-    }
-    if (entry->ifa_addr->sa_family == family) return AddressText(entry->ifa_addr, family);
+    const std::string address = AddressText(entry->ifa_addr, family);
+    if (address.empty() || (entry->ifa_flags & IFF_UP) == 0) continue;
+    here.push_back({.interface = entry->ifa_name,
+                    .address = address,
+                    .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
-  return Error{ErrorKind::kNotFound, "the interface \"" + interface +
-                                         "\" of spec.network.interface is not there, down or "
-                                         "without an address; this worker has: " +
-                                         names};
+  return here;
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string NamesOf(const std::vector<InterfaceAddress>& here) {
+  std::vector<std::string> names;
+  for (const InterfaceAddress& one : here) {
+    if (!Contains(names, one.interface)) names.push_back(one.interface);
+  }
+  return names.empty() ? "none" : control::InterfaceList(names);
 }
 
 }  // namespace
 
-Result<std::string> FindAddress(const std::string& launcher_address, const std::string& interface) {
-  if (interface.empty()) return AddressByRoute(launcher_address);
+Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
+                                  const Result<std::string>& routed,
+                                  const control::Interfaces& interfaces) {
+  std::string first;
+  for (const std::string& name : interfaces.include) {
+    const auto found = std::find_if(here.begin(), here.end(), [&](const InterfaceAddress& one) {
+      return one.interface == name;
+    });
+    if (found == here.end()) {
+      return Error{ErrorKind::kNotFound,
+                   "the interface \"" + name +
+                       "\" of spec.network.interfaces is not there, down or without an address; "
+                       "interfaces of this worker with one: " +
+                       NamesOf(here)};
+    }
+    if (first.empty()) first = found->address;
+  }
+  if (!first.empty()) return first;
+  const auto usable = [&](const InterfaceAddress& one) {
+    return !Contains(interfaces.exclude, one.interface);
+  };
+  const bool excluded =
+      routed.ok() && std::any_of(here.begin(), here.end(), [&](const InterfaceAddress& one) {
+        return one.address == *routed && !usable(one);
+      });
+  if (!excluded) return routed;
+  for (const InterfaceAddress& one : here) {
+    if (usable(one) && !one.loopback) return one.address;
+  }
+  return Error{ErrorKind::kNotFound,
+               "spec.network.excludeInterfaces leaves this worker no interface; it has, with an "
+               "address: " +
+                   NamesOf(here)};
+}
+
+Result<std::string> FindAddress(const std::string& launcher_address,
+                                const control::Interfaces& interfaces) {
+  if (interfaces == control::Interfaces{}) return AddressByRoute(launcher_address);
   const bool is_v6 = launcher_address.find(':') != std::string::npos;
-  return AddressOfInterface(interface, is_v6 ? AF_INET6 : AF_INET);
+  const auto here = AddressesOfHost(is_v6 ? AF_INET6 : AF_INET);
+  if (!here.ok()) return here.error();
+  return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
 }  // namespace ringmaster::agent

@@ -122,8 +122,7 @@ std::optional<Finding> CheckHostName(const Config& /*config*/) {
 }
 
 std::optional<Finding> CheckAddress(const Config& config) {
-  const Result<std::string> address =
-      FindAddress(config.launcher_address, config.spec.network_interface);
+  const Result<std::string> address = FindAddress(config.launcher_address, config.spec.interfaces);
   if (address.ok()) return std::nullopt;
   return Finding{"network", address.error().message};
 }

@@ -20,9 +20,13 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   }
   const int slots = config.spec.slots_per_worker;
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cpus / slots)));
-  if (const std::string& interface = config.spec.network_interface; !interface.empty()) {
-    // "=": this one, not all that begin alike.
-    environment.try_emplace("NCCL_SOCKET_IFNAME", '=' + interface);
+  const control::Interfaces& interfaces = config.spec.interfaces;
+  if (const std::string nccl = control::NcclInterfaces(interfaces); !nccl.empty()) {
+    environment.try_emplace("NCCL_SOCKET_IFNAME", nccl);
+  }
+  // PyTorch's Gloo cannot exclude any.
+  if (!interfaces.include.empty()) {
+    environment.try_emplace("GLOO_SOCKET_IFNAME", control::InterfaceList(interfaces.include));
   }
   environment[control::kEnvAgentSocket] = config.AgentSocket();
   environment[control::kEnvSlot] = std::to_string(slot);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::agent {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/backoff.h"
-#include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::agent {
 namespace {

@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "common/control/secrets.h"
 #include "common/process/child_reaper.h"
 #include "worker/launcher/app/port_probe.h"
@@ -33,7 +34,6 @@ using boost::system::error_code;
 using Items = std::map<std::string, std::string>;
 
 constexpr std::chrono::seconds kEndLimit{4};
-constexpr int kExitTerminated = 143;
 
 class Launcher {
  public:
@@ -42,7 +42,7 @@ class Launcher {
       : config_(config),
         clock_(clock),
         tls_(std::move(tls)),
-        coordinator_(OptionsFrom(config, items)),
+        coordinator_(OptionsFrom(config, items.at(control::kItemAgentToken))),
         operator_token_(items.at(control::kItemOperatorToken)),
         reaper_(io_),
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
@@ -76,27 +76,6 @@ class Launcher {
   }
 
  private:
-  static CoordinatorOptions OptionsFrom(const Config& config, const Items& items) {
-    CoordinatorOptions options;
-    options.term = config.term;
-    options.job_uid = config.job_uid;
-    options.agent_token = items.at(control::kItemAgentToken);
-    options.slots = config.spec.slots_per_worker;
-    options.elastic = config.spec.InPlace();
-    options.heartbeat = config.heartbeat;
-    options.lost_after = config.lost_after;
-    options.stall_floor = config.stall_floor;
-    options.restart_limit = config.restart_limit;
-    options.restart_window = config.restart_window;
-    options.crash_limit = config.crash_limit;
-    options.exit_codes = config.exit_codes;
-    // Lateness of our own must not look like theirs.
-    options.late_tick =
-        config.heartbeat +
-        std::min<std::chrono::milliseconds>(config.lost_after / 2, std::chrono::milliseconds(400));
-    return options;
-  }
-
   Result<void> Listen() {
     if (Result<void> agents = agents_.Listen(io_, config_.control_port, *tls_); !agents.ok()) {
       return agents;
@@ -234,7 +213,7 @@ class Launcher {
     LogInfo("Asked to end by a signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(kExitTerminated);  // else there was a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // else there was a verdict
   }
 
   // What was sent goes out and mpirun ends, within limits; then the loop has nothing left to do.
@@ -278,7 +257,7 @@ class Launcher {
   boost::asio::steady_timer end_timer_;
   std::string last_message_;
   bool ending_ = false;
-  int exit_code_ = 1;
+  int exit_code_ = control::kExitFailed;
 };
 
 int EndEarly(const Config& config, const std::string& reason, const std::string& message) {
@@ -288,7 +267,7 @@ int EndEarly(const Config& config, const std::string& reason, const std::string&
   verdict.message = message;
   verdict.epoch.term = config.term;
   WriteVerdict(config.termination_log, verdict);
-  return 1;
+  return control::kExitFailed;
 }
 
 // The items, once the files are in place that ssh wants.

@@ -2,12 +2,12 @@
 // environment (common/control/pod_contract.h).
 
 #include <csignal>
-#include <cstdlib>
 #include <sys/resource.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "worker/launcher/app/launcher.h"
 #include "worker/launcher/model/config.h"
 
@@ -33,7 +33,7 @@ int main() {
     verdict.message = config.error().message;
     launcher::WriteVerdict(log == environment.end() ? control::kTerminationLog : log->second,
                            verdict);
-    return EXIT_FAILURE;
+    return control::kExitFailed;
   }
   return launcher::RunLauncher(*config, SystemClock());
 }

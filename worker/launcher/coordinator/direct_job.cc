@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "common/base/log.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::launcher {
 
@@ -124,7 +125,7 @@ void DirectJob::ReformIfNeeded(Time now) {
   // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
-    Stop(now, std::to_string(joiners) + " workers join", "WorkersJoin");
+    Stop(now, std::to_string(joiners) + " workers join", control::kCauseWorkersJoin);
   }
 }
 
@@ -176,7 +177,7 @@ void DirectJob::NoteRestartByLauncher() {
         return highest.number > 0 && highest.term < options_.term;
       });
   if (!had_run) return;
-  RecoveryWatch::Loss loss{"LauncherLost", "", "", waiting_since_, {}};
+  RecoveryWatch::Loss loss{control::kCauseLauncherLost, "", "", waiting_since_, {}};
   loss.started = Time{};
   recovery_.Lost(waiting_since_, loss);
 }

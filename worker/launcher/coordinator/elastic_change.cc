@@ -28,7 +28,7 @@ void ElasticJob::AdvanceWorld(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     Worker& worker = workers_.At(pod_uid);
     if (worker.connection || !worker.Trusted() || !Leaving(pod_uid)) continue;
-    LoseWorker(now, worker, "AgentLeft", "it was to leave and its connection is gone");
+    LoseWorker(now, worker, control::kCauseAgentLeft, "it was to leave and its connection is gone");
   }
   if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
   if (phase_ == LauncherPhase::kPaused) {
@@ -86,7 +86,7 @@ void ElasticJob::NoteLeavers(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     const Worker& worker = workers_.At(pod_uid);
     const bool leaves = Leaving(pod_uid) && worker.Trusted();
-    if (leaves) return NoteLoss(now, worker, kCauseLeft, now);
+    if (leaves) return NoteLoss(now, worker, control::kCauseLeft, now);
   }
 }
 
@@ -114,7 +114,8 @@ void ElasticJob::JudgeBroken(Time now) {
                           std::to_string(change_.broken.begin()->first) +
                           " said: " + change_.broken.begin()->second.reason;
   for (const int rank : blame.ranks) {
-    Exclude(now, world_.member(rank), why, blame.stalled ? "Stalled" : "CannotReachPeers");
+    Exclude(now, world_.member(rank), why,
+            blame.stalled ? control::kCauseStalled : control::kCauseCannotReachPeers);
   }
   Form(now);
 }
@@ -233,7 +234,7 @@ void ElasticJob::DropTheUnanswering(Time now) {
     if (now - std::max(change_.prepared_at, worker.welcomed_at) <= options_.lost_after) continue;
     dropped = true;
     if (world_.Contains(pod_uid))
-      LoseWorker(now, worker, "NoAnswer", "it did not accept the next epoch");
+      LoseWorker(now, worker, control::kCauseNoAnswer, "it did not accept the next epoch");
     for (int slot = 0; slot < options_.slots; ++slot) cooldown_.Ended(now, pod_uid, slot);
     actions_.push_back(Drop{*worker.connection, "it did not accept the next epoch"});
     workers_.Disconnect(now, worker);

@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/control/exit_text.h"
-#include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::launcher {
 
@@ -101,7 +101,8 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
   const Member* member = world_.At(worker.hello.pod_uid, slot);
   if (member == nullptr || member->start.empty() || member->start == start) return;
   const bool news = ended_.insert(IdOf(*member)).second;
-  if (news && WorldCanChange() && !released_at_) NoteLoss(now, worker, "RankReplaced", now);
+  if (news && WorldCanChange() && !released_at_)
+    NoteLoss(now, worker, control::kCauseRankReplaced, now);
 }
 
 // Who ended is (Pod UID, slot, start), whatever epoch its agent names.
@@ -155,12 +156,12 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   if (!is_member) return;
   const auto stalled = stalled_.find(id);
   if (stalled != stalled_.end()) {
-    return NoteLoss(now, worker, "Stalled", stalled->second.still_since);
+    return NoteLoss(now, worker, control::kCauseStalled, stalled->second.still_since);
   }
   NoteLoss(now, worker,
            exit.out_of_memory ? control::kReasonOOMKilled
-           : exit.signal > 0  ? "RankKilled"
-                              : "RankExited",
+           : exit.signal > 0  ? control::kCauseRankKilled
+                              : control::kCauseRankExited,
            now);
 }
 

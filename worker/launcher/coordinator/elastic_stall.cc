@@ -103,7 +103,7 @@ void ElasticJob::ExcludeTheUnkillable(Time now) {
     if (stalled == stalled_.end() || now - stalled->second.asked_at < options_.stall_end_within) {
       continue;
     }
-    Exclude(now, member, "it hung, and could not be ended", "Stalled");
+    Exclude(now, member, "it hung, and could not be ended", control::kCauseStalled);
     left_out = left_out || workers_.At(member.pod_uid).Fenced();
   }
   if (left_out) Form(now);

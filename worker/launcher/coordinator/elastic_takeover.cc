@@ -184,7 +184,8 @@ void ElasticJob::Adopt(Time now) {
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
     if (Gone(member) || told_to_leave) undisturbed = false;
     if (Gone(member) && !released_at_)
-      NoteLoss(now, worker, worker.Silent() ? "Silence" : "RankExited", now);
+      NoteLoss(now, worker, worker.Silent() ? control::kCauseSilence : control::kCauseRankExited,
+               now);
   }
   LogInfo("Took over a world", {{"epoch", world_.epoch().number},
                                 {"ranks", world_.size()},

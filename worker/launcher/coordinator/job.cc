@@ -49,7 +49,7 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
   for (const std::string& pod_uid : order.dead) {
     Worker& worker = workers_.Entry(pod_uid);  // a stale Pod may still dial
     worker.hello.pod_uid = pod_uid;
-    MarkDead(now, worker, "PodGone", "its Pod has ended");
+    MarkDead(now, worker, control::kCausePodGone, "its Pod has ended");
   }
   Advance(now);
   return std::exchange(actions_, {});
@@ -127,10 +127,10 @@ void Job::OnRestartedAgent(Time now, Worker& worker) {
     NoteEnd(now, member);
   }
   if (!WorldCanChange()) {
-    return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted", "AgentRestarted",
-                &worker);
+    return Stop(now, "the agent of " + NameOf(pod_uid) + " was restarted",
+                control::kCauseAgentRestarted, &worker);
   }
-  if (!released_at_) NoteLoss(now, worker, "AgentRestarted", now);
+  if (!released_at_) NoteLoss(now, worker, control::kCauseAgentRestarted, now);
 }
 
 Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message& message) {
@@ -195,7 +195,8 @@ void Job::On(Time now, Worker& worker, const control::SlotAttached& attached) {
 void Job::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
   worker.leaving = true;
   if (world_.Contains(worker.hello.pod_uid) && !released_at_ && !WorldCanChange()) {
-    Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason, "Left", &worker);
+    Stop(now, NameOf(worker.hello.pod_uid) + " leaves: " + leaving.reason, control::kCauseLeft,
+         &worker);
   }
 }
 
@@ -280,7 +281,7 @@ Actions Job::OnClosed(Time now, ConnectionId connection) {
 Actions Job::OnProbe(Time now, const std::string& pod_uid, bool refused) {
   Worker* worker = workers_.Find(pod_uid);
   if (worker == nullptr || !refused || worker->connection) return {};
-  MarkDead(now, *worker, "AgentLost", "its connection broke and its port refuses");
+  MarkDead(now, *worker, control::kCauseAgentLost, "its connection broke and its port refuses");
   unsettled_ = true;
   return std::exchange(actions_, {});
 }

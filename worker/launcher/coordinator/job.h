@@ -62,7 +62,6 @@ class Job {
 
  protected:
   using Slot = StartGate::Slot;
-  static constexpr char kCauseLeft[] = "Left";  // of a loss: it leaves at the end of a step
 
   explicit Job(const CoordinatorOptions& options);
   Job(const Job&) = default;
@@ -166,7 +165,7 @@ class Job {
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
   // `cause` in words and, for a program that has to begin anew, in one, and by whom.
-  void Stop(Time now, const std::string& cause, const char* word = "WorldChanged",
+  void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
   bool EveryMemberHeardSince(Time since) const;

@@ -180,7 +180,9 @@ std::string Job::WaitingForAgentsText(Time now) const {
       });
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {
-    text += "; with " + std::to_string(order_->min_replicas) + " it starts after 30 s" +
+    const auto wait = std::chrono::duration_cast<std::chrono::seconds>(options_.partial_after);
+    text += "; with " + std::to_string(order_->min_replicas) + " it starts after " +
+            std::to_string(wait.count()) + " s" +
             (LastFilled() == Time{} ? "" : " without news of it");
   }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";

@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "worker/launcher/coordinator/job.h"
 
 namespace ringmaster::launcher {
@@ -237,8 +238,8 @@ bool Job::StopWithoutTheUnwanted(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;
     const bool one_too_many = order_->replicas < static_cast<int>(world_.pods().size());
-    Stop(now, NameOf(pod_uid) + " is no longer wanted", one_too_many ? "ScaledDown" : "Left",
-         &workers_.At(pod_uid));
+    Stop(now, NameOf(pod_uid) + " is no longer wanted",
+         one_too_many ? control::kCauseScaledDown : control::kCauseLeft, &workers_.At(pod_uid));
     return true;
   }
   return false;

@@ -17,10 +17,11 @@ void Job::JudgeSilence(Time now) {
     const bool gone = !worker.connection && now - worker.disconnected_at > options_.redial_within;
     if (world_.Contains(uid) && !worker.Silent()) {
       if (silent) {
-        LoseWorker(now, worker, "Silence",
+        LoseWorker(now, worker, control::kCauseSilence,
                    "nothing heard for " + std::to_string(options_.lost_after.count()) + " ms");
       } else if (gone) {
-        LoseWorker(now, worker, "AgentLost", "its connection broke and it did not dial again");
+        LoseWorker(now, worker, control::kCauseAgentLost,
+                   "its connection broke and it did not dial again");
       }
     }
     if (silent && worker.connection) {
@@ -66,7 +67,7 @@ void Job::NoteLoss(Time now, const Worker& worker, const std::string& cause, Tim
   LogWarn("Lost a member",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"cause", cause}});
   recovery_.Lost(now, {cause, worker.hello.pod, worker.hello.node, last_sign, world_.epoch(),
-                       progress_ ? progress_->step : 0, cause == kCauseLeft});
+                       progress_ ? progress_->step : 0, cause == control::kCauseLeft});
 }
 
 }  // namespace ringmaster::launcher

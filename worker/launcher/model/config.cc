@@ -104,6 +104,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   const auto stall_floor = Number(environment, control::kEnvStallMillis, 2000, 3'600'000);
   if (!stall_floor.ok()) return stall_floor.error();
   config.stall_floor = std::chrono::milliseconds(*stall_floor);
+  const auto start_wait = Number(environment, control::kEnvStartWaitSeconds, 30, 86'400);
+  if (!start_wait.ok()) return start_wait.error();
+  config.start_wait = std::chrono::seconds(*start_wait);
   const auto restart_limit = Number(environment, control::kEnvRestartLimit, 10, 1'000'000);
   if (!restart_limit.ok()) return restart_limit.error();
   config.restart_limit = static_cast<int>(*restart_limit);

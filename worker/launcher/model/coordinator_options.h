@@ -1,12 +1,13 @@
 #pragma once
 
-// What Coordinator is told once: whose job it is, and its limits. Launcher fills it from Config;
-// a test names what it changes.
+// What Coordinator is told once: whose job it is, and its limits. Launcher fills it from Config by
+// OptionsFrom; a test names what it changes.
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "worker/launcher/model/config.h"
 #include "worker/launcher/model/restart_limit.h"
 
 namespace ringmaster::launcher {
@@ -54,5 +55,7 @@ struct CoordinatorOptions {
   ExitCodeRules exit_codes;
   int crash_limit = 5;  // crash_limit.h
 };
+
+CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token);
 
 }  // namespace ringmaster::launcher

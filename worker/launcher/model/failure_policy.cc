@@ -6,7 +6,7 @@
 
 #include "common/base/count_text.h"
 #include "common/control/exit_text.h"
-#include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::launcher {
 namespace {

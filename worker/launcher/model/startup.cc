@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "worker/launcher/model/failure_policy.h"
 
 namespace ringmaster::launcher {

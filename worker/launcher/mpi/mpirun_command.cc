@@ -29,6 +29,24 @@ bool AllowedName(const std::string& name, const MpirunPlan& plan) {
 
 std::string SshArguments(const MpirunPlan& plan) { return "-F " + plan.ssh_config; }
 
+// Of ranks' MPI, of mpirun and its daemons, of NCCL and of PyTorch's Gloo.
+void AddInterfaces(const MpirunPlan& plan, const std::string& runtime, Words& words) {
+  const std::string daemons = plan.flavour == MpiFlavour::kOpenMpi5 ? "prte_if_" : "oob_tcp_if_";
+  const control::Interfaces& interfaces = plan.interfaces;
+  if (!interfaces.include.empty()) {
+    const std::string list = control::InterfaceList(interfaces.include);
+    Add(words, {"--mca", "btl_tcp_if_include", list});
+    if (plan.interface_here) Add(words, {runtime, daemons + "include", list});
+    Add(words, {"-x", "GLOO_SOCKET_IFNAME=" + list});
+  } else if (!interfaces.exclude.empty()) {
+    const std::string list = control::InterfaceList(control::ExcludedWithLoopback(interfaces));
+    Add(words, {"--mca", "btl_tcp_if_exclude", list});
+    Add(words, {runtime, daemons + "exclude", control::InterfaceList(interfaces.exclude)});
+  }
+  const std::string nccl = control::NcclInterfaces(interfaces);
+  if (!nccl.empty()) Add(words, {"-x", "NCCL_SOCKET_IFNAME=" + nccl});
+}
+
 }  // namespace
 
 Result<MpiVersion> ParseMpiVersion(std::string_view output) {
@@ -68,13 +86,7 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   Add(words, {runtime, ssh + "no_tree_spawn", "1"});
   Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
   Add(words, {runtime, ssh + "args", SshArguments(plan)});
-  if (!plan.interface.empty()) {
-    Add(words, {"--mca", "btl_tcp_if_include", plan.interface});
-    if (plan.interface_here) {
-      Add(words, {runtime, five ? "prte_if_include" : "oob_tcp_if_include", plan.interface});
-    }
-    Add(words, {"-x", "NCCL_SOCKET_IFNAME=" + plan.interface});
-  }
+  AddInterfaces(plan, runtime, words);
   for (const std::string& name : plan.export_env) Add(words, {"-x", name});
   words.insert(words.end(), plan.extra_args.begin(), plan.extra_args.end());
   words.insert(words.end(), plan.program.begin(), plan.program.end());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/control/interfaces.h"
 
 namespace ringmaster::launcher {
 
@@ -35,8 +36,8 @@ struct MpirunPlan {
   int hosts = 1;
   std::string hostfile;
   std::string ssh_config;
-  std::string interface;                // for ranks; empty: any
-  bool interface_here = false;          // the launcher has one of that name too
+  control::Interfaces interfaces;       // for ranks
+  bool interface_here = false;          // the launcher has one of those included
   std::vector<std::string> export_env;  // names handed to the processes, beyond our own
   std::vector<std::string> extra_args;  // the user's
   std::vector<std::string> program;     // what every slot runs

@@ -1,5 +1,6 @@
 #include "worker/launcher/mpi/mpirun_runner.h"
 
+#include <algorithm>
 #include <csignal>
 #include <net/if.h>
 #include <unistd.h>
@@ -107,10 +108,12 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.hosts = static_cast<int>(start.hosts.size());
   plan.hostfile = files_.hostfile;
   plan.ssh_config = files_.ssh_config;
-  plan.interface = config_.spec.network_interface;
-  plan.interface_here = !plan.interface.empty() && ::if_nametoindex(plan.interface.c_str()) != 0;
+  plan.interfaces = config_.spec.interfaces;
+  plan.interface_here =
+      std::any_of(plan.interfaces.include.begin(), plan.interfaces.include.end(),
+                  [](const std::string& name) { return ::if_nametoindex(name.c_str()) != 0; });
   // A name that is not set here would make mpirun complain for every process.
-  for (const std::string& name : config_.spec.mpi_env) {
+  for (const std::string& name : config_.spec.mpi_pass_env) {
     if (config_.environment.contains(name)) plan.export_env.push_back(name);
   }
   plan.extra_args = config_.spec.mpi_extra_args;

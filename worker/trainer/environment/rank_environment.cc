@@ -4,6 +4,7 @@
 
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
@@ -57,7 +58,7 @@ void NameJob(CheckpointPlace& place) {
 
 int ExitCodeOf(const Error& error, SessionEnd end) {
   if (end == SessionEnd::kPeerLost) return control::kExitPeerLost;
-  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : 1;
+  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : control::kExitFailed;
 }
 
 }  // namespace ringmaster::trainer

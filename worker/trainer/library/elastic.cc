@@ -37,6 +37,11 @@ Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std:
   return {};
 }
 
+std::chrono::milliseconds TimeoutOfJob() {
+  const int seconds = trainer::NumberIn(control::kEnvConnectTimeoutSeconds);
+  return seconds > 0 ? std::chrono::seconds(seconds) : trainer::SessionOptions{}.timeout;
+}
+
 Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
   if (parameters.empty()) return Wrong("there are no parameters");
   if (options.steps < 1) return Wrong("steps is below 1");
@@ -178,7 +183,7 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
       trainer::MakeCommunicators(gpu_.get(), abandoned_connects_, trainer::HostTransport::kAuto),
       *buckets_, state_->view(), audit_, clock_,
       trainer::SessionOptions{.global_batch = options_.global_batch,
-                              .timeout = options_.timeout,
+                              .timeout = options_.timeout.value_or(TimeoutOfJob()),
                               .fingerprint = fingerprint.value(),
                               .position = position_,
                               .checkpointer = keeper_.get(),

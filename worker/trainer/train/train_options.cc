@@ -110,6 +110,7 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
       ->default_str("1s");
   app.add_option("--timeout", timeout_seconds,
                  "seconds until ranks that do not answer count as lost")
+      ->envname(control::kEnvConnectTimeoutSeconds)
       ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
   app.add_option("--threads", options.threads,

@@ -49,6 +49,18 @@ TEST(AgentConfig, KnowsNothingOfANewerOperatorsVariablesAndDoesWithoutAnOlderOne
   EXPECT_EQ(config->runtime_dir, control::kRuntimeDir);
 }
 
+TEST(AgentConfig, TakesTheJobsLimitAndKeepsForItsRanksWhatIsTheirs) {
+  Environment environment = Valid();
+  environment[control::kEnvLoadLimitMillis] = "90000";
+  environment[control::kEnvConnectTimeoutSeconds] = "90";
+
+  const auto config = ReadConfig(environment);
+
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->load_limit, std::chrono::seconds(90));
+  EXPECT_EQ(config->container.at(control::kEnvConnectTimeoutSeconds), "90");
+}
+
 TEST(AgentConfig, ADataCacheNeedsASourceAndAFolder) {
   EXPECT_FALSE(ReadConfig(Valid())->data_cache.has_value());
   Environment environment = Valid();

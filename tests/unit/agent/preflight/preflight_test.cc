@@ -103,7 +103,7 @@ TEST(PreflightChecks, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {
   Config config = WithPath("/nowhere");
   EXPECT_FALSE(CheckAddress(config).has_value());
 
-  config.spec.network_interface = "nic7";
+  config.spec.interfaces.include = {"lo", "nic7"};
 
   ASSERT_TRUE(CheckAddress(config).has_value());
   EXPECT_THAT(CheckAddress(config)->message, HasSubstr("nic7"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/pod_contract.h"
 #include "common/control/protocol_version.h"
 
 namespace ringmaster::agent {
@@ -35,6 +36,13 @@ TEST(RankEnvironment, HasTheContainersVariablesAndTheSlotsOwn) {
   EXPECT_THAT(environment, Not(Contains(HasSubstr("SHA256"))));
 }
 
+TEST(RankEnvironment, HasTheJobsConnectTimeout) {
+  Config config = TwoSlots();
+  config.container[control::kEnvConnectTimeoutSeconds] = "90";
+
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("RINGMASTER_CONNECT_TIMEOUT_SECONDS=90"));
+}
+
 TEST(RankEnvironment, NamesThePageOfThisRankAlone) {
   Config config = TwoSlots();
   config.container["RINGMASTER_POSITION_PAGE"] = "/of/somebody/else";
@@ -51,15 +59,26 @@ TEST(RankEnvironment, LeavesTheUsersThreadCountAlone) {
   EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("OMP_NUM_THREADS=3"));
 }
 
-TEST(RankEnvironment, TakesNcclToTheJobsInterfaceUnlessTheContainerSaysOtherwise) {
+TEST(RankEnvironment, TakesNcclAndGlooToTheJobsInterfacesUnlessTheContainerSaysOtherwise) {
   Config config = TwoSlots();
-  EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("NCCL_SOCKET_IFNAME"))));
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("SOCKET_IFNAME"))));
 
-  config.spec.network_interface = "ib0";
-  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME==ib0"));
+  config.spec.interfaces.include = {"ib0", "ib1"};
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME==ib0,ib1"));
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("GLOO_SOCKET_IFNAME=ib0,ib1"));
 
   config.container["NCCL_SOCKET_IFNAME"] = "eth";
+  config.container["GLOO_SOCKET_IFNAME"] = "eth0";
   EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME=eth"));
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("GLOO_SOCKET_IFNAME=eth0"));
+}
+
+TEST(RankEnvironment, KeepsNcclFromExcludedInterfacesAndFromTheLoopback) {
+  Config config = TwoSlots();
+  config.spec.interfaces.exclude = {"docker0"};
+
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("NCCL_SOCKET_IFNAME=^=docker0,lo"));
+  EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("GLOO_SOCKET_IFNAME"))));
 }
 
 TEST(RankEnvironment, ARankHasAtLeastOneThread) {

@@ -98,6 +98,17 @@ TEST_F(SlotOutputTest, ALineEndsWithItsProcessOrWhenItIsTooLong) {
   EXPECT_EQ(AtLauncher().size(), 11U + 20'001U);
 }
 
+TEST_F(SlotOutputTest, TheErrorThatAProcessDidNotEndIsShownAsAnError) {
+  output.GoTo({Way::kLauncher, 0, 1});
+  output.Add(true, "last words");
+  output.EndLines();
+
+  const auto sent = actions.Told<control::SlotOutput>();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_TRUE(sent[0].is_stderr);
+  EXPECT_EQ(sent[0].data, "last words\n");
+}
+
 TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   actions.launcher_takes_output = false;
   output.GoTo({Way::kLauncher, 0, 0});
@@ -110,6 +121,10 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   output.GoTo({Way::kLauncher, 0, 0});
 
   EXPECT_EQ(AtLauncher(), "one\ntwo\nthree\n");
+  const auto sent = actions.Told<control::SlotOutput>();
+  ASSERT_EQ(sent.size(), 3U);
+  EXPECT_FALSE(sent[0].is_stderr);
+  EXPECT_TRUE(sent[1].is_stderr);
 }
 
 TEST_F(SlotOutputTest, WhatIsTooMuchStaysHereAndIsCounted) {

@@ -40,15 +40,15 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
   const Row table[] = {
       {[](auto& spec) { spec.host_network = true; }, [](auto& rules) { rules.host_network = true; },
        "spec.network.hostNetwork", "team-a.hostNetwork"},
-      {[](auto& spec) { spec.privileged = true; },
-       [](auto& rules) { rules.privileged = rules.root = true; }, "spec.network.privileged",
+      {[](auto& spec) { spec.worker.privileged = true; },
+       [](auto& rules) { rules.privileged = rules.root = true; }, "spec.worker.privileged",
        "team-a.privileged and namespacePolicy.namespaces.team-a.root"},
-      {[](auto& spec) { spec.ipc_lock = true; },
-       [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.network.ipcLock",
+      {[](auto& spec) { spec.worker.ipc_lock = true; },
+       [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.worker.ipcLock",
        "team-a.capabilities"},
-      {[](auto& spec) { spec.rdma_devices["rdma/hca"] = 1; },
-       [](auto& rules) { rules.device_resources = {"rdma/hca"}; },
-       "spec.network.rdmaDevices[rdma/hca]", "team-a.deviceResources"},
+      {[](auto& spec) { spec.worker.rdma["rdma/hca"] = 1; },
+       [](auto& rules) { rules.device_resources = {"rdma/hca"}; }, "spec.worker.rdma[rdma/hca]",
+       "team-a.deviceResources"},
       {[](auto& spec) {
          spec.worker.template_json =
              R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "resources": {"limits": {"example.com/nic": 1}}}]}})";
@@ -93,7 +93,7 @@ TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
   NamespaceRules rules;
   rules.ns = "team-a";
   api::TrainingJobSpec spec = Spec();
-  spec.privileged = true;
+  spec.worker.privileged = true;
 
   const std::string all = Only(CheckRequests(spec, rules));
   EXPECT_NE(all.find("runs as root"), std::string::npos) << all;
@@ -264,7 +264,7 @@ TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
 TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
   const NamespaceRules rules{.max_gpus = 17};
   api::TrainingJobSpec spec = Spec();
-  spec.rdma_devices["nvidia.com/gpu"] = 8;
+  spec.worker.rdma["nvidia.com/gpu"] = 8;
   EXPECT_TRUE(CheckRequests(spec, rules).empty());
 
   spec.launcher_template_json =
@@ -328,7 +328,7 @@ TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
 TEST(RequestPolicy, AWorkerWithRdmaDevicesTakesNoGpusFromAConfigMapEither) {
   api::TrainingJobSpec spec = Spec(
       R"({"spec": {"containers": [{"name": "worker", "envFrom": [{"configMapRef": {"name": "c"}}]}]}})");
-  spec.rdma_devices["rdma/hca"] = 1;
+  spec.worker.rdma["rdma/hca"] = 1;
 
   EXPECT_EQ(CheckRequests(spec, {.device_resources = {"rdma/hca"}, .max_gpus = 8}).size(), 1U);
   EXPECT_TRUE(CheckRequests(spec, {.device_resources = {"rdma/hca"}}).empty());

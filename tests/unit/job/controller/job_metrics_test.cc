@@ -120,7 +120,7 @@ json Manifest(const char* name, const char* state, const char* managed_by) {
            {{"image", "i"},
             {"command", {"x"}},
             {"worker", {{"replicas", 2}, {"template", json::parse(kGpuTemplate)}}},
-            {"runPolicy", {{"managedBy", managed_by}}}}},
+            {"managedBy", managed_by}}},
           {"status", {{"state", state}}}};
 }
 

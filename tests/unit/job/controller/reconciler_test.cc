@@ -312,7 +312,7 @@ TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
 
 TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["network"] = {{"privileged", true}};
+  api.objects[kJobPath]["spec"]["worker"]["privileged"] = true;
   Operator(api, R"({"default": {"privileged": true, "root": true}})").Settle();
   ASSERT_EQ(api.Count(kPodsPath), 4U);
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
@@ -387,11 +387,11 @@ TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
   for (const bool by_policy : {false, true}) {
     FakeApi api;
     if (by_policy) {
-      api.objects[kJobPath]["spec"]["network"] = {{"privileged", true}};
+      api.objects[kJobPath]["spec"]["worker"]["privileged"] = true;
     } else {
       TemplateOf(api) = kEvil;
     }
-    api.objects[kJobPath]["status"] = {{"launcherTerm", 7}, {"epoch", 3}};
+    api.objects[kJobPath]["status"] = {{"internal", {{"launcherTerm", 7}}}, {"epoch", 3}};
     Operator op(api);
 
     op.Settle();
@@ -1331,7 +1331,7 @@ TEST(Reconciler, JobsOfAnotherControllerAreLeftAlone) {
   for (const auto& [manager, ours] : std::vector<std::pair<const char*, bool>>{
            {"", true}, {api::kManagedByOperator, true}, {"kueue.x-k8s.io/multikueue", false}}) {
     FakeApi api;
-    api.objects[kJobPath]["spec"]["runPolicy"] = {{"managedBy", manager}};
+    api.objects[kJobPath]["spec"]["managedBy"] = manager;
     Operator op(api);
 
     op.Settle();

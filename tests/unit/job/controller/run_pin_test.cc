@@ -33,11 +33,13 @@ api::TrainingJobSpec FullSpec() {
                          .sub_path = "faces",
                          .size_limit = "1Gi"};
   spec.mpi_extra_args = {"--verbose"};
-  spec.mpi_env = {"A"};
-  spec.network_interface = "eth0";
+  spec.mpi_pass_env = {"A"};
+  spec.interfaces.include = {"eth0"};
   spec.ssh_port = 2222;
-  spec.host_network = spec.privileged = spec.ipc_lock = true;
-  spec.rdma_devices = {{"rdma/hca", 1}};
+  spec.host_network = spec.worker.privileged = spec.worker.ipc_lock = true;
+  spec.worker.rdma = {{"rdma/hca", 1}};
+  spec.fault_tolerance.lost_after_millis = 5000;
+  spec.start_wait = std::chrono::minutes(2);
   spec.run_policy.restart =
       api::RestartLimit{.limit = 3, .window = std::chrono::seconds(60), .fail_codes = {41}};
   return spec;
@@ -90,13 +92,20 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
       {"spec.dataCache.subPath", [](auto& spec) { spec.data_cache->sub_path.clear(); }},
       {"spec.dataCache.sizeLimit", [](auto& spec) { spec.data_cache->size_limit = "2Gi"; }},
       {"spec.mpi.extraArgs", [](auto& spec) { spec.mpi_extra_args.clear(); }},
-      {"spec.mpi.env", [](auto& spec) { spec.mpi_env = {"B"}; }},
-      {"spec.network.interface", [](auto& spec) { spec.network_interface.clear(); }},
+      {"spec.mpi.passEnv", [](auto& spec) { spec.mpi_pass_env = {"B"}; }},
+      {"spec.network.interfaces", [](auto& spec) { spec.interfaces.include.clear(); }},
+      {"spec.network.excludeInterfaces", [](auto& spec) { spec.interfaces.exclude = {"eth1"}; }},
       {"spec.network.sshPort", [](auto& spec) { spec.ssh_port = 0; }},
       {"spec.network.hostNetwork", [](auto& spec) { spec.host_network = false; }},
-      {"spec.network.privileged", [](auto& spec) { spec.privileged = false; }},
-      {"spec.network.ipcLock", [](auto& spec) { spec.ipc_lock = false; }},
-      {"spec.network.rdmaDevices.rdma/hca", [](auto& spec) { spec.rdma_devices["rdma/hca"] = 2; }},
+      {"spec.worker.privileged", [](auto& spec) { spec.worker.privileged = false; }},
+      {"spec.worker.ipcLock", [](auto& spec) { spec.worker.ipc_lock = false; }},
+      {"spec.worker.rdma.rdma/hca", [](auto& spec) { spec.worker.rdma["rdma/hca"] = 2; }},
+      {"spec.faultTolerance.lostAfterMilliseconds",
+       [](auto& spec) { spec.fault_tolerance.lost_after_millis = 1000; }},
+      {"spec.scheduling.startWaitSeconds",
+       [](auto& spec) { spec.start_wait = std::chrono::seconds(0); }},
+      {"spec.scheduling", [](auto& spec) { spec.start_wait.reset(); }},
+      {"spec.faultTolerance", [](auto& spec) { spec.fault_tolerance = {}; }},
       {"spec.runPolicy.restart.limit", [](auto& spec) { spec.run_policy.restart->limit = 4; }},
   };
   const api::TrainingJobSpec pinned = FullSpec();
@@ -145,6 +154,24 @@ TEST(RunPin, FieldsThatStandForATemplatesAreKeptForTheRun) {
             std::vector<std::string>{"spec.worker.workingDir"});
   EXPECT_NE(RevisionOf(api::EncodeRunSpec(decoded(twice))),
             RevisionOf(api::EncodeRunSpec(decoded(typed))));
+}
+
+TEST(RunPin, AFieldThatIsTakenAwayIsNamedAsItWasWritten) {
+  const auto job = [](const json& worker) {
+    return *api::DecodeTrainingJob(
+        {{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", {{"worker", worker}}}});
+  };
+  const api::TrainingJob typed = job({{"gpus", 8}, {"workingDir", "/a"}});
+  const json manifest = RunPinManifest(typed, api::EncodeRunSpec(typed.spec));
+  json forged = manifest;
+  forged["data"]["typedFields"] = {{"x", 7}, {std::string(20000, 'x'), "y"}};
+
+  const api::TrainingJobSpec pinned = *ReadRunPin(manifest)->spec;
+
+  EXPECT_EQ(ChangedFields(pinned, job({{"gpus", 8}}).spec),
+            std::vector<std::string>{"spec.worker.workingDir"});
+  EXPECT_EQ(SpecOfRun(pinned, job({{"gpus", 8}}).spec).typed_fields.size(), 2U);
+  EXPECT_TRUE(ReadRunPin(forged)->spec->typed_fields.empty());
 }
 
 TEST(RunPin, WhatHoldsNoSpecIsSaid) {

@@ -99,8 +99,8 @@ TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
           .WorkerTemplate(
               R"({"spec": {"containers": [{"name": "side"}, {"name": "worker", "resources": {"limits": {"cpu": 1}}}]}})")
           .Build();
-  job.spec.host_network = job.spec.privileged = job.spec.ipc_lock = true;
-  job.spec.rdma_devices = {{"rdma/hca", 2}};
+  job.spec.host_network = job.spec.worker.privileged = job.spec.worker.ipc_lock = true;
+  job.spec.worker.rdma = {{"rdma/hca", 2}};
 
   const json worker = Worker(job);
 
@@ -269,6 +269,33 @@ TEST(Pods, LaunchersKnowTheRestartLimitOfTheJob) {
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvIgnoreExitCodes), "77");
 }
 
+TEST(Pods, SayAfterHowLongTheJobCountsSomethingAsLostToWhoeverJudgesIt) {
+  api::TrainingJob job = JobBuilder().Build();
+  for (const json& pod : {Launcher(job), Worker(job)}) {
+    for (const char* name : {control::kEnvLostAfterMillis, control::kEnvStallMillis,
+                             control::kEnvLoadLimitMillis, control::kEnvConnectTimeoutSeconds}) {
+      EXPECT_EQ(Variable(Managed(pod), name), "") << name;
+    }
+  }
+  job.spec.fault_tolerance = {.lost_after_millis = 5000,
+                              .stall_after = std::chrono::seconds(0),
+                              .load_timeout = std::chrono::hours(1),
+                              .connect_timeout = std::chrono::seconds(90)};
+
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvLostAfterMillis), "5000");
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvStallMillis), "0");
+  EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvLoadLimitMillis), "3600000");
+  EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvConnectTimeoutSeconds), "90");
+}
+
+TEST(Pods, LaunchersKnowHowLongAStartWaitsForAllWorkers) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvStartWaitSeconds), "");
+  job.spec.start_wait = std::chrono::minutes(2);
+
+  EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvStartWaitSeconds), "120");
+}
+
 TEST(Pods, BelongToTheJob) {
   const json pod = Launcher(JobBuilder().Build());
 
@@ -355,7 +382,7 @@ TEST(Pods, AContainerThatAsksForNoDeviceSeesNoGpu) {
     EXPECT_EQ(visible(pod["spec"]["containers"][1]), "void") << text;
   }
   api::TrainingJob rdma = JobBuilder().Build();
-  rdma.spec.rdma_devices["rdma/hca"] = 1;
+  rdma.spec.worker.rdma["rdma/hca"] = 1;
   EXPECT_EQ(visible(Managed(Worker(rdma))), "");
   EXPECT_EQ(visible(Managed(Launcher(rdma))), "void");
 }

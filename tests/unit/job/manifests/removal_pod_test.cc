@@ -117,8 +117,8 @@ TEST(RemovalPod, RunsAsTheWorkersUserWhereWorkersMayRun) {
 
 TEST(RemovalPod, RootOfAPrivilegedJobIsRootWithoutPrivileges) {
   api::TrainingJob job = JobBuilder().Checkpoint({.volume_json = kVolume}).Build();
-  job.spec.privileged = job.spec.host_network = job.spec.ipc_lock = true;
-  job.spec.rdma_devices = {{"rdma/hca", 1}};
+  job.spec.worker.privileged = job.spec.host_network = job.spec.worker.ipc_lock = true;
+  job.spec.worker.rdma = {{"rdma/hca", 1}};
 
   const json pod = PodOf(job);
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/control/reasons.h"
 #include "operator/api/codec.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/job/policy/verdict_policy.h"
@@ -40,7 +41,7 @@ void ExpectTime(const json& object, const char* field) {
 
 void ExpectTakenByTheCrd(const json& status) {
   EXPECT_LE(status.dump().size(), 200U << 10);  // throws where it is no UTF-8
-  EXPECT_GE(status.at("launcherTerm").get<int64_t>(), 0);
+  EXPECT_GE(status.at("internal").at("launcherTerm").get<int64_t>(), 0);
   ASSERT_LE(status.at("conditions").size(), 16U);
   for (const json& condition : status.at("conditions")) {
     EXPECT_GE(condition.at("reason").get<std::string>().size(), 1U);

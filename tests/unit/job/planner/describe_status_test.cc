@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/job/policy/progress_policy.h"
 #include "tests/builders/job_builder.h"
@@ -88,7 +89,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
       {api::kReasonCreating, [](Situation& s) { s.outlook.complete = false; }},
       {api::kReasonWaitingForPods,
        [](Situation& s) { s.launcher->status->workers[1].ready = false; }},
-      {api::kReasonPreflightFailed,
+      {control::kReasonPreflightFailed,
        [](Situation& s) {
          s.launcher->status->workers[0].faults = {{"sshd", "no sshd in the image"}};
        }},
@@ -166,6 +167,20 @@ TEST(DescribeStatus, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
   EXPECT_EQ(situation.Describe(), situation.job.status);
 }
 
+TEST(DescribeStatus, SaysWhichElasticityModeHolds) {
+  Situation situation = Complete();
+  situation.job.spec.elasticity_mode.reset();
+  situation.job.spec.command = {"python", "train.py"};
+  EXPECT_EQ(situation.Describe().elasticity_mode, api::ElasticityMode::kRestart);
+
+  situation.job.spec.elasticity_mode = api::ElasticityMode::kInPlace;
+  EXPECT_EQ(situation.Describe().elasticity_mode, api::ElasticityMode::kInPlace);
+
+  situation.job.spec.elasticity_mode.reset();
+  situation.job.spec.command = {"/usr/bin/ringmaster-train"};
+  EXPECT_EQ(situation.Describe().elasticity_mode, api::ElasticityMode::kInPlace);
+}
+
 TEST(DescribeStatus, ProgressHasPercentAndTimeOfCompletion) {
   Situation situation = Complete();
   situation.launcher->steps_per_second = 10;
@@ -179,10 +194,21 @@ TEST(DescribeStatus, ProgressHasPercentAndTimeOfCompletion) {
 
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->percent, 40);
-  EXPECT_EQ(progress->samples_per_second, 1235);
+  EXPECT_EQ(progress->samples_per_second, "1235");
   EXPECT_EQ(progress->loss, "0.03125");
   EXPECT_EQ(progress->accuracy, "0.975");
   EXPECT_EQ(progress->estimated_completion_time, "2026-11-20T10:01:00Z");
+}
+
+TEST(DescribeStatus, ARateIsADecimalNumber) {
+  const std::pair<double, std::string> rows[] = {
+      {0.4, "0.4"}, {0.0628, "0.063"}, {12.34, "12.3"},      {7, "7"},          {100.4, "100"},
+      {0, "0"},     {-1, ""},          {1234567, "1234567"}, {std::nan(""), ""}};
+  for (const auto& [rate, text] : rows) {
+    Situation situation = Complete();
+    situation.launcher->status->progress = control::Progress{.step = 1, .samples_per_second = rate};
+    EXPECT_EQ(situation.Describe().progress->samples_per_second, text) << rate;
+  }
 }
 
 control::Straggler SlowRank(int worker, double step_millis, int64_t for_seconds) {

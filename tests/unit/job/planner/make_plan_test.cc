@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "tests/builders/job_builder.h"
 #include "tests/builders/plan_scene.h"

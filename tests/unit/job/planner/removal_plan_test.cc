@@ -130,10 +130,12 @@ TEST(RemovalPlan, NothingKeepsTheJobLongerThanTheLimit) {
                                      .retry_at = kSeenDeleted + kRemovalLimit * 2};
   const char* const why[] = {"digits-worker-0 on node cut-off", "ImagePullBackOff: no such image",
                              "claim \"c\" not found", "is being deleted", "exceeded quota"};
+  const char* const reasons[] = {"EndingPods", "Removing", "Removing", "Removing", "QuotaExceeded"};
   for (std::size_t i = 0; i < scenes.size(); ++i) {
     scenes[i].now = kSeenDeleted + kRemovalLimit - std::chrono::milliseconds(1);
     const RemovalPlan waiting = scenes[i].Plan();
     EXPECT_FALSE(waiting.release) << i;
+    EXPECT_EQ(waiting.waiting_reason, reasons[i]) << i;
     EXPECT_THAT(waiting.waiting_for, HasSubstr(why[i]));
     EXPECT_EQ(waiting.requeue_after, std::chrono::milliseconds(1)) << i;
 

@@ -241,7 +241,7 @@ TEST(SuspendPlan, ASuspendedJobHasNoRanks) {
   Scene scene = Training();
   scene.job.status.world_size = 2;
   scene.job.status.workers = {.desired = 2, .replicas = 2, .ready = 2, .members = 2};
-  scene.job.status.progress = api::JobProgress{.step = 5, .samples_per_second = 900};
+  scene.job.status.progress = api::JobProgress{.step = 5, .samples_per_second = "900"};
   scene.job.status.stragglers.emplace_back();
   scene.job.status.conditions.push_back(
       {.type = api::kResizing, .status = api::ConditionStatus::kTrue, .reason = "ScalingUp"});
@@ -252,7 +252,7 @@ TEST(SuspendPlan, ASuspendedJobHasNoRanks) {
   EXPECT_EQ(plan.status.workers.ready, 0);
   EXPECT_EQ(plan.status.workers.members, 0);
   EXPECT_EQ(plan.status.world_size, 0);
-  EXPECT_EQ(plan.status.progress->samples_per_second, 0);
+  EXPECT_EQ(plan.status.progress->samples_per_second, "");
   EXPECT_THAT(plan.status.stragglers, IsEmpty());
   EXPECT_EQ(ConditionOf(plan, api::kResizing).status, api::ConditionStatus::kFalse);
   EXPECT_EQ(ConditionOf(plan, api::kResizing).reason, api::kReasonSuspended);
@@ -462,7 +462,7 @@ TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
     scene.job.status.progress = api::JobProgress{.step = 14'676,
                                                  .total_steps = 20'000,
                                                  .percent = 73,
-                                                 .samples_per_second = 900,
+                                                 .samples_per_second = "900",
                                                  .estimated_completion_time = kLater};
     scene.observed = SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Deleting()).Build();
 

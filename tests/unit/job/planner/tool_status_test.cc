@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/control/reasons.h"
 #include "operator/api/codec.h"
 #include "tests/builders/plan_scene.h"
 

@@ -21,9 +21,9 @@ TEST(ChangePolicy, NamesAHandfulOfFields) {
   today.image = "other";
   EXPECT_EQ(ChangedFields(pinned, today), (Fields{"spec.command", "spec.image"}));
 
-  today.mpi_env = {"A"};
+  today.mpi_pass_env = {"A"};
   today.mpi_extra_args = {"--verbose"};
-  today.network_interface = "eth1";
+  today.interfaces.include = {"eth1"};
   today.ssh_port = 2200;
   today.host_network = true;
   EXPECT_EQ(ChangedFields(pinned, today).size(), 5U);
@@ -70,6 +70,10 @@ TEST(ChangePolicy, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
        R"({"gpus": 8, "workingDir": "/w"})",
        {"spec.worker.gpus", "spec.worker.workingDir"}},
       {R"({"gpus": 8})", R"({"gpus": 8, "tolerations": []})", {"spec.worker.tolerations"}},
+      {R"({"gpus": 8, "env": [{"name": "A"}]})", R"({"gpus": 8})", {"spec.worker.env"}},
+      {R"({"gpus": 8, "tolerations": []})",
+       R"({})",
+       {"spec.worker.gpus", "spec.worker.tolerations"}},
       {R"({"template": {"spec": {"nodeSelector": {"a": "b"}}}})",
        R"({"nodeSelector": {"a": "b"}})",
        {}},

@@ -42,7 +42,7 @@ TEST(CleanupPolicy, DeletesWhatThePolicyNames) {
   };
   for (const Row& row : std::vector<Row>{
            {api::CleanPodPolicy::kNone, {"digits-worker-1"}},
-           {api::CleanPodPolicy::kRunning, {"digits-worker-1", "digits-worker-2"}},
+           {api::CleanPodPolicy::kStillRunning, {"digits-worker-1", "digits-worker-2"}},
            {api::CleanPodPolicy::kAll,
             {"digits-worker-1", "digits-worker-0", "digits-worker-2", "digits-launcher-1"}}}) {
     api::RunPolicy policy;

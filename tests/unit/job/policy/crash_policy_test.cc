@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/job/policy/replacement_policy.h"
 #include "tests/builders/plan_scene.h"

@@ -56,7 +56,7 @@ TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));
   EXPECT_FALSE(IsOurs(job, nullptr, {.excluded_namespaces = {"other", job.ns}}));
-  job.spec.run_policy.managed_by = "kueue.x-k8s.io/multikueue";
+  job.spec.managed_by = "kueue.x-k8s.io/multikueue";
   EXPECT_FALSE(IsOurs(job, nullptr, {}));
 }
 

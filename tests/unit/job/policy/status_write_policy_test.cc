@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/control/reasons.h"
 #include "tests/builders/plan_scene.h"
 
 namespace ringmaster::job {

@@ -247,5 +247,26 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
 }
 
+TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
+  const control::Epoch epoch{3, 1};
+  const std::vector<control::Member> members = {{"a", "w", "n", "", 0, "first", 0},
+                                                {"a", "w", "n", "", 1, "first", 1}};
+  CheckpointTracker tracker;
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(tracker.Grants({epoch, rank, 500, 0, 4096, "00ff"}, "a", epoch, members));
+    tracker.Protection("a", "w", {rank, "snapshot", "no memory"});
+  }
+
+  tracker.Forget("a", 0);
+
+  EXPECT_THAT(tracker.Faults(), SizeIs(1));
+  tracker.Completed({}, "a", {epoch, 0, 500});
+  EXPECT_FALSE(tracker.Newest({}));
+  tracker.Completed({}, "a", {epoch, 1, 500});
+  EXPECT_TRUE(tracker.Newest({}));
+  tracker.Forget("a", -1);  // all of them
+  EXPECT_THAT(tracker.Faults(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace ringmaster::launcher

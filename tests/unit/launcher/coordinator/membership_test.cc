@@ -37,7 +37,20 @@ TEST(Membership, WaitsForPodsThatTheOrderCannotNameYet) {
   world.Pass(60s, {0, 1});
 
   EXPECT_TRUE(world.All<StartMpirun>().empty());
-  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("waits for 1 of 3 workers"));
+  EXPECT_EQ(world.membership.Status(world.now).message,
+            "waits for 1 of 3 workers: the others have no Pod yet");
+}
+
+TEST(Membership, APodThatIsOrderedNoMoreIsReportedForAMinute) {
+  World world;
+  world.Order({0, 1}, 2, 1);
+  world.Order({0}, 1, 1);
+
+  world.now += 60s - 1ms;
+  ASSERT_EQ(world.membership.Status(world.now).workers.size(), 2U);
+  EXPECT_TRUE(world.membership.Status(world.now).workers[1].drained);
+  world.now += 1ms;
+  EXPECT_EQ(world.membership.Status(world.now).workers.size(), 1U);
 }
 
 TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {

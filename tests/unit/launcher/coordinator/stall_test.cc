@@ -249,6 +249,26 @@ TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
   EXPECT_EQ(other.Asked().size(), 0U);
 }
 
+TEST(Stall, SaysHowLongTheStepsOfAStragglerAndOfTheOthersTake) {
+  StallWorld world(2);
+  for (int64_t i = 0; i < 110; ++i) {
+    world.Pass(100ms, {0, 1});
+    for (const control::Member& member : std::vector(world.membership.members())) {
+      control::RankPosition stands = world.PositionOf(member, member.rank);
+      stands.step = i;
+      stands.own_micros = member.rank == 1 ? 90'000 : 50'000;
+      world.Say(member.rank, control::RankPositions{world.membership.epoch(), {stands}});
+    }
+  }
+
+  const auto status = world.membership.Status(world.now);
+
+  ASSERT_EQ(status.stragglers.size(), 1U);
+  EXPECT_EQ(status.stragglers[0].step_millis, 90);
+  EXPECT_EQ(status.stragglers[0].median_millis, 50);
+  EXPECT_EQ(status.stragglers[0].for_seconds, 10);
+}
+
 TEST(Stall, NamesAStragglerWhileItIsOne) {
   StallWorld world;
   for (int i = 0; i < 120; ++i) {

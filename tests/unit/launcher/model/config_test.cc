@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
+#include "worker/launcher/model/coordinator_options.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -31,6 +32,7 @@ TEST(LauncherConfig, HasTheDocumentedLimits) {
   EXPECT_EQ(config->crash_limit, 5);
   EXPECT_EQ(config->restart_window, 1h);
   EXPECT_EQ(config->stall_floor, 2000ms);
+  EXPECT_EQ(config->start_wait, 30s);
 }
 
 TEST(LauncherConfig, KnowsNothingOfANewerOperatorsVariables) {
@@ -54,6 +56,7 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   environment[control::kEnvFailOnExitCodes] = "3,41";
   environment[control::kEnvIgnoreExitCodes] = "77";
   environment[control::kEnvStallMillis] = "0";
+  environment[control::kEnvStartWaitSeconds] = "0";
 
   const auto config = ReadConfig(environment);
 
@@ -66,6 +69,21 @@ TEST(LauncherConfig, TakesLimitsFromTheEnvironment) {
   EXPECT_EQ(config->exit_codes.fail, (std::set<int>{3, 41}));
   EXPECT_EQ(config->exit_codes.ignored, std::set<int>{77});
   EXPECT_EQ(config->stall_floor, 0ms);
+  EXPECT_EQ(config->start_wait, 0s);
+}
+
+TEST(LauncherConfig, TheCoordinatorJudgesByTheJobsLimits) {
+  Environment environment = Whole();
+  environment[control::kEnvLostAfterMillis] = "5000";
+  environment[control::kEnvStallMillis] = "60000";
+  environment[control::kEnvStartWaitSeconds] = "120";
+
+  const CoordinatorOptions options = OptionsFrom(*ReadConfig(environment), "token");
+
+  EXPECT_EQ(options.lost_after, 5s);
+  EXPECT_EQ(options.stall_floor, 60s);
+  EXPECT_EQ(options.partial_after, 120s);
+  EXPECT_EQ(options.agent_token, "token");
 }
 
 TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
@@ -77,7 +95,8 @@ TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
        {Case{control::kEnvLostAfterMillis, "199"}, Case{control::kEnvLostAfterMillis, "soon"},
         Case{control::kEnvHeartbeatMillis, "0"}, Case{control::kEnvHeartbeatMillis, "-1"},
         Case{control::kEnvRestartLimit, "many"}, Case{control::kEnvStallMillis, "-5"},
-        Case{control::kEnvFailOnExitCodes, "3,,4"}, Case{control::kEnvIgnoreExitCodes, "256"}}) {
+        Case{control::kEnvStartWaitSeconds, "86401"}, Case{control::kEnvFailOnExitCodes, "3,,4"},
+        Case{control::kEnvIgnoreExitCodes, "256"}}) {
     Environment environment = Whole();
     environment[c.name] = c.value;
     const auto config = ReadConfig(environment);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace ringmaster::launcher {
 namespace {

@@ -114,6 +114,25 @@ TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
   EXPECT_EQ(ranks.Slow(), Slow{});
 }
 
+TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
+  for (const int count : {64, 65}) {
+    Ranks ranks(count);
+    const auto report = [&](int rank, int64_t own_millis) {
+      for (int i = 0; i < 20; ++i) {
+        const control::Member& member = ranks.members[static_cast<std::size_t>(rank)];
+        ranks.watch.Report(ranks.now, member, ++ranks.step, own_millis * 1000);
+      }
+    };
+    for (int rank = 0; rank < count; ++rank) report(rank, 300);
+    ranks.now += 100ms;
+    for (int rank = 1; rank < count; ++rank) report(rank, 80);
+    report(0, 130);  // slow by the median of now, not by that of 100 ms ago
+    ranks.now += 10s;
+
+    EXPECT_EQ(ranks.Slow(), count == 64 ? Slow{0} : Slow{}) << count;
+  }
+}
+
 TEST(StragglerWatch, KnowsThemInTheNextWorldToo) {
   Ranks ranks(3);
   ranks.Train({80, 130, 80}, 12s);

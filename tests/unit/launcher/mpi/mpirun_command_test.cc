@@ -49,7 +49,7 @@ TEST(MpirunCommand, AddsWhatTheJobAsksFor) {
   MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
   plan.as_root = true;
   plan.mpirun = "/opt/mpi/bin/mpirun";
-  plan.interface = "eth0";
+  plan.interfaces.include = {"eth0", "eth1"};
   plan.interface_here = true;
   plan.export_env = {"NCCL_DEBUG"};
   plan.extra_args = {"--mca", "btl_base_verbose", "30"};
@@ -60,9 +60,31 @@ TEST(MpirunCommand, AddsWhatTheJobAsksFor) {
             "/tmp/ringmaster/hostfile --bind-to "
             "none --map-by slot --mca pml ob1 --mca btl ^openib --mca plm_rsh_no_tree_spawn 1 "
             "--mca plm_rsh_num_concurrent 3 --mca plm_rsh_args '-F /tmp/ringmaster/ssh_config' "
-            "--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 -x "
-            "NCCL_SOCKET_IFNAME=eth0 -x NCCL_DEBUG "
+            "--mca btl_tcp_if_include eth0,eth1 --mca oob_tcp_if_include eth0,eth1 "
+            "-x GLOO_SOCKET_IFNAME=eth0,eth1 -x NCCL_SOCKET_IFNAME==eth0,eth1 -x NCCL_DEBUG "
             "--mca btl_base_verbose 30 /usr/bin/ringmaster-attach --cohort=7 -- './train me'");
+}
+
+TEST(MpirunCommand, ExcludesInterfacesAndTheLoopbackFromWhatRanksUse) {
+  MpirunPlan plan = Plan(MpiFlavour::kOpenMpi5);
+  plan.interfaces.exclude = {"docker0"};
+
+  const std::string line = QuoteCommand(MpirunArguments(plan));
+
+  EXPECT_NE(line.find("--mca btl_tcp_if_exclude docker0,lo --prtemca prte_if_exclude docker0 "
+                      "-x NCCL_SOCKET_IFNAME=^=docker0,lo /usr/bin"),
+            std::string::npos)
+      << line;
+}
+
+TEST(MpirunCommand, TellsTheDaemonsOfNoInterfaceThatTheLauncherLacks) {
+  MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
+  plan.interfaces.include = {"ib0"};
+
+  const std::string line = QuoteCommand(MpirunArguments(plan));
+
+  EXPECT_NE(line.find("--mca btl_tcp_if_include ib0 "), std::string::npos) << line;
+  EXPECT_EQ(line.find("oob_tcp"), std::string::npos) << line;
 }
 
 TEST(MpirunCommand, HandsOnOnlyAllowedVariables) {

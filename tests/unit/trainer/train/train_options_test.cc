@@ -92,6 +92,17 @@ TEST(TrainOptions, TakesTheFlagsOfASample) {
   EXPECT_EQ(parsed->options.log_every.time, std::chrono::seconds(1));
 }
 
+TEST(TrainOptions, TheJobsConnectTimeoutHoldsUnlessTheCommandSaysOtherwise) {
+  ASSERT_EQ(setenv(control::kEnvConnectTimeoutSeconds, "90", 1), 0);
+  const auto parsed = Parse({"--workload=mnist", "--data=generated"});
+  const auto given = Parse({"--workload=mnist", "--data=generated", "--timeout=7"});
+  unsetenv(control::kEnvConnectTimeoutSeconds);
+
+  ASSERT_TRUE(parsed.ok() && given.ok());
+  EXPECT_EQ(parsed->options.timeout, std::chrono::seconds(90));
+  EXPECT_EQ(given->options.timeout, std::chrono::seconds(7));
+}
+
 // At 0.03 the loss of mnist's network rises again after some thousand steps, with most seeds.
 TEST(TrainOptions, TheUsualLearningRateIsOneAtWhichLongTrainingStaysStable) {
   EXPECT_EQ(Parse({})->options.learning_rate, 0.01);

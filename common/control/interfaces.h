@@ -1,0 +1,35 @@
+#pragma once
+
+// The network interfaces of spec.network, and how other programs are told of them. NCCL takes a
+// name for the beginning of names unless told otherwise, Open MPI and Gloo for a whole one: here a
+// name is a whole one for all of them.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringmaster::control {
+
+// At most one of the lists has names; neither: whatever the routes say.
+struct Interfaces {
+  std::vector<std::string> include;  // every worker has all of them, and is reached by the first
+  std::vector<std::string> exclude;  // all others may be used
+
+  friend bool operator==(const Interfaces&, const Interfaces&) = default;
+};
+
+// Whether a name can be handed to NCCL, Open MPI and Gloo as the name of an interface and as
+// nothing else: a letter, then letters, digits, "_", "." and "-"; at most 15, as for the kernel.
+bool IsInterfaceName(std::string_view name);
+
+// With commas between.
+std::string InterfaceList(const std::vector<std::string>& names);
+
+// Those excluded, and the loopback: NCCL and Open MPI leave it out by themselves, but not where
+// they are told what to leave out.
+std::vector<std::string> ExcludedWithLoopback(const Interfaces& interfaces);
+
+// The value of NCCL_SOCKET_IFNAME; empty: none.
+std::string NcclInterfaces(const Interfaces& interfaces);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Renders what pages say about the API, between two marks on each page; the text around them is written by hand.
+
+  render.py           writes the pages
+  render.py --check   writes nothing, and fails where a page differs
+
+docs/api.md has the fields of every CRD in crds/: one table for each group of fields. docs/reasons.md has the constants of
+common/control/reasons.h: one table for each section of it.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import textwrap
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- rendered by render.py: begin -->", "<!-- rendered by render.py: end -->"
+
+
+def cell(text):
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def code(value):
+    return f"`{cell(value if isinstance(value, str) else json.dumps(value))}`"
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def paragraph(text, bullet=""):
+    return textwrap.wrap(cell(text), 150, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False) + [""]
+
+
+# --- docs/api.md
+
+
+def type_of(field):
+    if field.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if field["type"] == "array":
+        keys = field.get("x-kubernetes-list-map-keys")
+        by = f" by {', '.join(keys)}" if keys else ""
+        return f"{'set' if field.get('x-kubernetes-list-type') == 'set' else 'list'} of {plural(field['items'])}{by}"
+    if field["type"] == "object" and "additionalProperties" in field and "properties" not in field:
+        return f"map of {plural(field['additionalProperties'])}"
+    if field.get("format") == "date-time":
+        return "time"
+    return field["type"]
+
+
+def plural(field):
+    return {"quantity": "quantities"}.get(type_of(field), type_of(field) + "s")
+
+
+def bounds_of(field):
+    """Of the field itself, and of what a list or map holds where that is no object of named fields."""
+    found = []
+    if "enum" in field:
+        found.append(", ".join(code(word) for word in field["enum"]))
+    for least, most, unit in [
+        ("minimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " items"),
+        ("minProperties", "maxProperties", " keys"),
+    ]:
+        low, high = field.get(least), field.get(most)
+        if low is not None and high is not None:
+            found.append(f"{low} to {high}{unit}" if low != high else f"exactly {low}{unit}")
+        elif high is not None:
+            found.append(f"at most {high}{unit}")
+        elif low is not None:
+            found.append(f"at least {low}{unit}")
+    if "pattern" in field:
+        found.append(f"matches {code(field['pattern'])}")
+    for each in ("items", "additionalProperties"):
+        held = field.get(each)
+        if held and "properties" not in held and (inner := bounds_of(held)):
+            found.append(f"each: {inner}")
+    return "; ".join(found)
+
+
+def children(field):
+    """The named fields of an object, or of a list's items, with what stands between the two names."""
+    if "properties" in field:
+        return ".", field
+    if field.get("items", {}).get("properties"):
+        return "[].", field["items"]
+    return "", {}
+
+
+def rules_of(path, field):
+    """What CEL refuses, in the CRD's own sentences."""
+    for rule in field.get("x-kubernetes-validations", []):
+        yield path, rule["message"]
+    if "items" in field:
+        yield from rules_of(path + "[]", field["items"])
+
+
+def render_group(path, field, sections, depth):
+    """One table: the fields below `path`, deeper ones by their path; `sections` have tables of their own."""
+    rows, rules = [], list(rules_of(path, field))
+
+    def add(prefix, parent):
+        for name, child in parent["properties"].items():
+            shown = prefix + name
+            full = f"{path}.{shown}"
+            joint, inside = children(child)
+            about, kind = child.get("description", ""), type_of(child)
+            if full in sections:  # its own table has all of the description
+                about, kind = about.split(". ")[0].rstrip(".") + ".", f"[{kind}](#{anchor(sections[full])})"
+            else:
+                rules.extend(rules_of(full, child))
+            default = "required" if name in parent.get("required", []) else code(child["default"]) if "default" in child else ""
+            rows.append([f"`{shown}`", kind, default, bounds_of(child), cell(about)])
+            if inside and full not in sections:
+                add(shown + joint, inside)
+
+    joint, inside = children(field)
+    add("", inside)
+    lines = ["#" * depth + f" {sections[path]}", ""]
+    if "description" in field:
+        lines += paragraph(field["description"])
+    lines += table(["Field", "Type", "Default", "Bounds", "What it is"], rows)
+    if rules:
+        lines += ["Refused at apply, with these words:", ""]
+        for where, message in rules:
+            lines += paragraph(message if where == path else f"`{where}`: {message}", "- ")[:-1]
+        lines += [""]
+    return lines
+
+
+def anchor(title):
+    return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
+
+
+def render_version(kind, version):
+    schema = version["schema"]["openAPIV3Schema"]
+    lines = [f"## {kind}, {version['name']}", ""] + paragraph(schema.get("description", ""))
+    for _, message in rules_of("", schema):
+        lines += paragraph(message, "- ")[:-1]
+    for part in ("spec", "status"):
+        field = schema["properties"].get(part)
+        if not field or "properties" not in field:
+            continue
+        sections = {part: f"{kind}: {part}"}
+        for name, child in field["properties"].items():
+            if len(children(child)[1].get("properties", {})) > 1 or "properties" in child:
+                sections[f"{part}.{name}"] = f"{kind}: {part}.{name}" + ("[]" if child["type"] == "array" else "")
+        lines += [""] if lines[-1] else []
+        for path in sections:
+            group = field if path == part else field["properties"][path.split(".")[1]]
+            lines += render_group(path, group, sections, 3)
+    columns = version.get("additionalPrinterColumns", [])
+    if columns:
+        lines += [f"### {kind}: columns", "", "What `kubectl get` shows; with `-o wide` the wide ones, too.", ""]
+        lines += table(
+            ["Column", "From", "", "What it is"],
+            [[c["name"], code(c["jsonPath"]), "wide" if c.get("priority") else "", cell(c.get("description", ""))] for c in columns],
+        )
+    return lines
+
+
+def render_api():
+    lines = []
+    for path in sorted((ROOT / "crds").glob("*.yaml")):
+        crd = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
+        for version in crd["versions"]:
+            lines += render_version(crd["names"]["kind"], version)
+    return lines
+
+
+# --- docs/reasons.md
+
+HEADER = "common/control/reasons.h"
+CONSTANT = re.compile(r'inline constexpr (?:char k\w+\[\] = "(\w+)"|int k\w+ = (\d+));')
+
+
+def render_reasons():
+    sections = []  # of [title, what stands below it, rows]
+    comment = []  # since the last line that is none
+    title = False  # the comment begins a section
+    for line in (ROOT / HEADER).read_text(encoding="utf-8").splitlines():
+        if line.startswith("// --- "):
+            sections.append([line.removeprefix("// --- "), "", []])
+            title = True
+        elif line.startswith("//"):
+            comment.append(line.removeprefix("//").strip())
+        elif found := CONSTANT.fullmatch(line):
+            if not comment:
+                raise SystemExit(f"{HEADER}: {line} has no comment")
+            sections[-1][2].append([f"`{found[1] or found[2]}`", cell(" ".join(comment))])
+            comment = []
+        elif "constexpr" in line:
+            raise SystemExit(f"{HEADER}: cannot read {line}")
+        else:
+            if title:
+                sections[-1][1] = " ".join(comment)
+            comment, title = [], False
+    lines = []
+    for heading, text, rows in sections:
+        lines += [f"## {heading}", ""] + (paragraph(text) if text.strip() else [])
+        lines += table(["Code" if rows[0][0][1:-1].isdigit() else "Word", "When, and what to do"], rows)
+    return lines
+
+
+PAGES = {"docs/api.md": render_api, "docs/reasons.md": render_reasons}
+
+
+def main(arguments):
+    if arguments not in ([], ["--check"]):
+        raise SystemExit(__doc__)
+    stale = 0
+    for name, render in PAGES.items():
+        page = ROOT / name
+        text = page.read_text(encoding="utf-8")
+        before, marked = text.split(BEGIN)
+        after = marked.split(END)[1]
+        wanted = before + "\n".join([BEGIN, *render()]) + END + after
+        if wanted == text:
+            continue
+        if arguments:
+            print(f"{name} is out of date: run docs/render.py", file=sys.stderr)
+            stale = 1
+        else:
+            page.write_text(wanted, encoding="utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

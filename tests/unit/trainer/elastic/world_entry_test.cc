@@ -1,0 +1,245 @@
+// A rank in worlds of one: what it tells whom, and when it tries the next world.
+
+#include "worker/trainer/elastic/world_entry.h"
+
+#include <deque>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/elastic/memory_communicator.h"
+#include "worker/trainer/comm/loopback_communicator.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Gives one world after another, and remembers what it hears of them.
+class Worlds final : public MembershipSource {
+ public:
+  explicit Worlds(int count) : count_(count) {}
+
+  Result<World> AwaitWorld(control::Epoch after) override {
+    if (after.number == count_) return Error{ErrorKind::kNotFound, "no other world comes"};
+    return World{.epoch = {1, after.number + 1}};
+  }
+  bool Done() const override { return done; }
+  void Watch(control::Epoch, OverCallback over) override { over_ = std::move(over); }
+  void Unwatch() override { over_ = nullptr; }
+  bool SwitchWanted(control::Epoch, int64_t) override { return false; }
+  void Broken(const World& world, int, const std::string& reason) override {
+    broken.push_back(std::to_string(world.epoch.number) + ": " + reason);
+  }
+  void AtBoundary(const World&, int64_t step) override { left_after.push_back(step); }
+  void Report(const World&, const control::Progress&) override {}
+  Result<bool> Finish(const World&, const control::Progress&) override { return true; }
+  void Began(const World&, const Beginning& beginning) override {
+    began.push_back(beginning.version.step);
+  }
+  void Unprotected(const std::string& what, const std::string& reason) override {
+    unprotected.push_back(what + ": " + reason);
+  }
+
+  void GiveUp() { over_("it is over"); }
+
+  bool done = false;
+  std::vector<std::string> broken;
+  std::vector<int64_t> left_after;
+  std::vector<int64_t> began;  // the steps
+  std::vector<std::string> unprotected;
+
+ private:
+  const int64_t count_;
+  OverCallback over_;
+};
+
+// What is kept, and how often it was asked.
+class Keeper final : public Checkpointer {
+ public:
+  Result<LocalState> Restore(const LocalState& local, bool to_begin) override {
+    if (!to_begin) return local;
+    if (unreadable-- > 0) return Error{ErrorKind::kUnavailable, "the volume is away"};
+    return kept;
+  }
+  const std::optional<Beginning>& beginning() const override { return beginning_; }
+  std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const override {
+    return control::KeptCheckpoint{.step = up_to.step};
+  }
+  bool KeepOther(const World&, const LocalState&) override {
+    ++asked_to_keep;
+    if (keeping) keeping();
+    return asked_to_keep == 3;
+  }
+  void Distrust(const StateVersion&, const std::string&) override {}
+  void Applied(const World&, const LocalState&) override {}
+  void Committed(const World&, const LocalState& local, bool) override {
+    committed.push_back(local.version.step);
+  }
+  std::optional<StateVersion> PartWritten() const override { return {}; }
+  void PartsWritten(const StateVersion&) override { ++parts_written; }
+  Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
+    return {};
+  }
+  void WorldEnded() override { ++worlds_ended; }
+  void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
+  void Finished(const World&, const LocalState&, const GivenUp&) override {}
+
+  Result<LocalState> kept = LocalState{};
+  int unreadable = 0;  // times
+  std::function<void()> keeping;
+  int asked_to_keep = 0;
+  int parts_written = 0;
+  int worlds_ended = 0;
+  std::vector<int64_t> committed;  // the steps
+
+ private:
+  std::optional<Beginning> beginning_;
+};
+
+class NoAudit final : public StepAudit {
+ public:
+  bool on() const override { return false; }
+  void Entered(const World&, int64_t, const Adopted&, const std::string&) override {}
+  void Begun(const World&, int64_t, Share) override {}
+  void Applied(const World&, int64_t, Share, uint64_t, std::optional<uint64_t>) override {}
+};
+
+// The worlds up to `broken` have lost a rank when they are entered.
+CommunicatorFactory FakeCommunicators(int broken) {
+  return [broken](const World& world, Deadline) -> Result<std::unique_ptr<Communicator>> {
+    if (world.epoch.number > broken) {
+      return std::unique_ptr<Communicator>(std::make_unique<LoopbackCommunicator>());
+    }
+    auto hub = std::make_shared<MemoryCommunicator::Hub>(1);
+    hub->Break();
+    return std::unique_ptr<Communicator>(std::make_unique<MemoryCommunicator>(std::move(hub), 0));
+  };
+}
+
+struct EnteringRank {
+  explicit EnteringRank(int worlds_to_come, int broken_worlds = 0,
+                        Checkpointer* checkpointer = nullptr)
+      : worlds(worlds_to_come),
+        options{.timeout = std::chrono::milliseconds(40),  // hence no pause
+                .position = std::make_shared<RankPosition>(),
+                .checkpointer = checkpointer},
+        entry(worlds, FakeCommunicators(broken_worlds), {values}, audit, clock, options) {}
+
+  std::vector<float> values = std::vector<float>(4);
+  SystemClock clock;
+  NoAudit audit;
+  Worlds worlds;
+  SessionOptions options;
+  WorldEntry entry;
+};
+
+LocalState Kept(StateOrigin origin, int64_t step) {
+  return {.version = {.epoch = {1, 1}, .step = step}, .origin = origin};
+}
+
+TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
+  EnteringRank rank(2, /*broken_worlds=*/1);
+
+  const Result<void> joined = rank.entry.Join();
+
+  ASSERT_TRUE(joined.ok()) << joined.error().message;
+  EXPECT_EQ(rank.entry.world().epoch, (control::Epoch{1, 2}));
+  EXPECT_THAT(rank.worlds.broken, ElementsAre("1: a rank went away"));
+  EXPECT_EQ(rank.entry.end(), SessionEnd::kNone);
+}
+
+TEST(WorldEntry, WhereNoOtherWorldComesItSaysWhyTheLastOneEnded) {
+  EnteringRank lost(1, /*broken_worlds=*/1);
+  EnteringRank done(1, /*broken_worlds=*/1);
+  done.worlds.done = true;
+
+  const Result<void> without_a_peer = lost.entry.Join();
+  const Result<void> after_all = done.entry.Join();
+
+  ASSERT_FALSE(without_a_peer.ok());
+  EXPECT_EQ(without_a_peer.error().message, "a rank went away");
+  EXPECT_EQ(lost.entry.end(), SessionEnd::kPeerLost);
+  ASSERT_FALSE(after_all.ok());
+  EXPECT_EQ(after_all.error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(done.entry.end(), SessionEnd::kDone);
+}
+
+TEST(WorldEntry, AStateThatMustNotBeTrainedOnEndsTheRankAndBlamesNobody) {
+  Keeper keeper;
+  keeper.kept = Error{ErrorKind::kInvalid, "the checkpoints are of another model"};
+  EnteringRank rank(2, 0, &keeper);
+
+  const Result<void> joined = rank.entry.Join();
+
+  ASSERT_FALSE(joined.ok());
+  EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(rank.worlds.broken, IsEmpty());
+  EXPECT_THAT(keeper.committed, IsEmpty());
+}
+
+TEST(WorldEntry, ReportsWithWhatItsWorldBeganAndOnceNotThatOfATrainedState) {
+  Keeper keeper;
+  keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
+  EnteringRank rank(2, 0, &keeper);
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+  ASSERT_TRUE(rank.entry.resumed().has_value());
+  rank.entry.Advance(/*excluded=*/false);
+  rank.entry.LeaveAtBoundary();
+  ASSERT_TRUE(rank.entry.Next(Error{}).ok());
+
+  EXPECT_THAT(rank.worlds.began, ElementsAre(7));
+  EXPECT_THAT(rank.worlds.left_after, ElementsAre(8));
+  EXPECT_THAT(rank.worlds.broken, IsEmpty());
+  EXPECT_THAT(keeper.committed, ElementsAre(7, 8));
+  EXPECT_EQ(keeper.worlds_ended, 1);
+  EXPECT_FALSE(rank.entry.resumed().has_value());
+}
+
+TEST(WorldEntry, SaysThatItCannotReadWhatIsKeptUntilItCan) {
+  Keeper keeper;
+  keeper.unreadable = 2;
+  keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
+  EnteringRank rank(1, 0, &keeper);
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  EXPECT_EQ(rank.entry.local().version.step, 7);
+  EXPECT_THAT(rank.worlds.unprotected, ElementsAre("restore: the volume is away",
+                                                   "restore: the volume is away", "restore: "));
+}
+
+TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
+  Keeper keeper;
+  keeper.kept = Kept(StateOrigin::kOther, 5);
+  EnteringRank rank(1, 0, &keeper);
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  EXPECT_EQ(keeper.asked_to_keep, 3);
+  EXPECT_EQ(keeper.parts_written, 0);
+  EXPECT_THAT(keeper.committed, ElementsAre(5));
+}
+
+TEST(WorldEntry, AWorldThatIsGivenUpMeanwhileIsLeftWithoutAReport) {
+  Keeper keeper;
+  keeper.kept = Kept(StateOrigin::kOther, 5);
+  EnteringRank rank(2, 0, &keeper);
+  keeper.keeping = [&] {
+    if (keeper.asked_to_keep == 1) rank.worlds.GiveUp();
+  };
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  EXPECT_EQ(rank.entry.world().epoch, (control::Epoch{1, 2}));
+  EXPECT_FALSE(rank.entry.WorldOver()());
+  EXPECT_THAT(rank.worlds.broken, IsEmpty());
+  EXPECT_EQ(keeper.worlds_ended, 1);
+  EXPECT_EQ(keeper.asked_to_keep, 3);
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer

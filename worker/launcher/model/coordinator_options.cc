@@ -1,0 +1,29 @@
+#include "worker/launcher/model/coordinator_options.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringmaster::launcher {
+
+CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
+  CoordinatorOptions options;
+  options.term = config.term;
+  options.job_uid = config.job_uid;
+  options.agent_token = std::move(agent_token);
+  options.slots = config.spec.slots_per_worker;
+  options.elastic = config.spec.InPlace();
+  options.heartbeat = config.heartbeat;
+  options.lost_after = config.lost_after;
+  options.stall_floor = config.stall_floor;
+  options.partial_after = config.start_wait;
+  options.restart_limit = config.restart_limit;
+  options.restart_window = config.restart_window;
+  options.crash_limit = config.crash_limit;
+  options.exit_codes = config.exit_codes;
+  // Lateness of our own must not look like theirs.
+  options.late_tick = config.heartbeat + std::min<std::chrono::milliseconds>(
+                                             config.lost_after / 2, std::chrono::milliseconds(400));
+  return options;
+}
+
+}  // namespace ringmaster::launcher
