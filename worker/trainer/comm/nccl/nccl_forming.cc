@@ -75,15 +75,34 @@ bool StartsFromParent(const NcclPlan& plan, const World& world) {
 // Where NCCL makes it: some calls put it there only when they have ended, on a thread of NCCL's.
 NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
 
-// The communicator that a call is busy with: its parent; without one, what it makes. Null: nothing
-// to ask has appeared in time.
-NcclComm BusyWith(NcclComm parent, NcclComm* made, NcclResult first, const NcclPatience& patience) {
-  if (parent != nullptr) return parent;
+// The communicator that a call's thread reports to: a shrink's is the parent, which stands before
+// what it makes; else what is made. Null: nothing to ask has appeared in time.
+NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult first,
+                  const NcclPatience& patience) {
+  if (parent != nullptr && path != NcclPath::kGrow) return parent;
   while (first == NcclResult::kInProgress && MadeAt(made) == nullptr && !patience.given_up() &&
          std::chrono::steady_clock::now() < patience.deadline) {
     patience.pause();
   }
   return MadeAt(made);
+}
+
+// What `call` has made, once it is well. On an error what was made is still in its slot.
+Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
+                           NcclComm* made, const NcclPatience& patience) {
+  if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
+    return NcclError(nccl, call.name, call.result);
+  }
+  // Shrinking and growing answer success while a thread of NCCL's has only begun (2.27.3 to 2.30.7,
+  // src/init.cc: the end of the group's call, which says "in progress", is not what they return).
+  NcclComm const busy = BusyWith(path, parent, made, call.result, patience);
+  Result<void> settled = Settle(nccl, busy, NcclResult::kInProgress, call.name, patience);
+  if (!settled.ok()) return settled.error();
+  NcclComm const comm = MadeAt(made);
+  if (comm == nullptr) return NcclError(nccl, call.name, NcclResult::kInternalError);
+  settled = Settle(nccl, comm, StateOf(nccl, comm), call.name, patience);
+  if (!settled.ok()) return settled.error();
+  return comm;
 }
 
 // All other ranks do: one that cannot may not go on in this world, and says so before the next.
@@ -135,17 +154,16 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
   NcclComm const from = descends ? parent->comm : nullptr;
   NcclComm* const made = runtime.MakeSlot();
   const Call call = Start(nccl, world, *plan, from, made);
-  NcclComm const busy = BusyWith(from, made, call.result, patience);
-  const Result<void> settled = Settle(nccl, busy, call.result, call.name, patience);
+  const Result<NcclComm> comm = AwaitMade(nccl, plan->path, call, from, made, patience);
+  // Only now: a thread that is still at work reads its parent, and ends with it.
   if (from != nullptr) runtime.Abort(from);
-  if (!settled.ok()) {
-    if (from == nullptr && busy != nullptr) runtime.Abort(busy);
-    return settled.error();
+  if (!comm.ok()) {
+    if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);
+    return comm.error();
   }
-  NcclComm const comm = MadeAt(made);
   if (plan->registers) {
-    if (const auto registered = RegisterMemory(runtime, comm, patience); !registered.ok()) {
-      runtime.Abort(comm);
+    if (const auto registered = RegisterMemory(runtime, *comm, patience); !registered.ok()) {
+      runtime.Abort(*comm);
       return registered.error();
     }
   }
@@ -153,7 +171,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                         {"rank", world.rank},
                                         {"size", world.size},
                                         {"registered", plan->registers}});
-  return comm;
+  return *comm;
 }
 
 std::string CommunicatorName(const World& world) {

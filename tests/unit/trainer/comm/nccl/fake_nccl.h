@@ -3,6 +3,12 @@
 // NCCL and a device for one rank, in memory: operations are done at once, or held until they are
 // released, revoked or aborted, as the test says. Copies and operations run when they are launched;
 // only their ends are held. The other ranks give what this one gives.
+//
+// No kinder than NCCL (read in 2.28.9 and 2.30.7, src/init.cc and src/group.cc): shrinking and
+// growing answer success and go on by themselves for a few looks; a shrink is its parent's work and
+// puts the child into its slot at the end, a grow is the child's own and reads the parent until
+// then. A parent aborted meanwhile takes a shrunk child with it and crashes a growing one. Using a
+// communicator that is gone crashes; one that is still being made refuses.
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +48,8 @@ class FakeNccl {
   std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
   std::atomic<NcclResult> revoke_result = NcclResult::kSuccess;
   std::atomic<NcclResult> shrink_result = NcclResult::kSuccess;
+  std::atomic<NcclResult> late_result =
+      NcclResult::kSuccess;  // of shrinking and growing, at the end
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;  // called before an abort returns
@@ -74,18 +83,36 @@ class FakeNccl {
   }
 
  private:
+  // A child on its way, on a thread of NCCL's.
+  struct Making {
+    NcclComm parent;  // null: a joiner has none
+    NcclComm child;
+    NcclComm* slot;
+    bool grows;
+    int looks = 3;
+    NcclComm reports() const { return grows ? child : parent; }
+  };
+
   NcclResult Note(const std::string& call, NcclResult result = NcclResult::kSuccess) {
     const std::lock_guard lock(mutex_);
     calls_.push_back(call);
     return result;
   }
+  NcclComm New(int ranks) {
+    ranks_ = static_cast<uint64_t>(ranks);
+    NcclComm const made = reinterpret_cast<NcclComm>(static_cast<std::uintptr_t>(++made_) * 16);
+    alive_.insert(made);
+    return made;
+  }
   NcclResult Make(NcclComm* made, int ranks) {
     const std::lock_guard lock(mutex_);
-    ranks_ = static_cast<uint64_t>(ranks);
-    *made = reinterpret_cast<NcclComm>(static_cast<std::uintptr_t>(++made_) * 16);
-    alive_.insert(*made);
+    *made = New(ranks);
     return hold_init ? NcclResult::kInProgress : init_result.load();
   }
+  NcclResult Descend(bool grows, NcclComm parent, NcclComm* slot, int ranks);
+  NcclResult StateOf(NcclComm comm);
+  // Notes the call, where `comm` may be used.
+  NcclResult Use(NcclComm comm, const std::string& call, NcclResult result);
   void SumOfAll(const uint64_t* from, std::size_t count, void* to) {
     const std::lock_guard lock(mutex_);
     summed_.insert(summed_.end(), from, from + count);
@@ -100,6 +127,8 @@ class FakeNccl {
   std::vector<uint64_t> summed_;
   uint64_t ranks_ = 1;  // of the newest communicator
   std::set<NcclComm> alive_;
+  std::set<NcclComm> failed_;  // those among them whose making failed
+  std::optional<Making> making_;
   int made_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
@@ -114,12 +143,50 @@ inline NcclResult FakeNccl::Register(NcclComm comm, const void* memory, std::siz
   return register_result;
 }
 
+inline NcclResult FakeNccl::Descend(bool grows, NcclComm parent, NcclComm* slot, int ranks) {
+  const std::lock_guard lock(mutex_);
+  if (parent != nullptr && !alive_.contains(parent)) std::abort();
+  making_ = {.parent = parent, .child = New(ranks), .slot = slot, .grows = grows};
+  *slot = grows ? making_->child : nullptr;
+  return NcclResult::kSuccess;
+}
+
+inline NcclResult FakeNccl::StateOf(NcclComm comm) {
+  const std::lock_guard lock(mutex_);
+  if (!alive_.contains(comm)) std::abort();
+  if (hold_init) return NcclResult::kInProgress;
+  if (making_ && making_->reports() == comm) {
+    if (--making_->looks > 0) return NcclResult::kInProgress;
+    std::atomic_ref<NcclComm>(*making_->slot).store(making_->child);
+    if (late_result.load() != NcclResult::kSuccess) failed_.insert(making_->child);
+    making_.reset();
+    if (late_result.load() != NcclResult::kSuccess) return late_result;
+  }
+  if (failed_.contains(comm)) return NcclResult::kInternalError;
+  return async_error.load() != NcclResult::kSuccess ? async_error.load() : init_result.load();
+}
+
+inline NcclResult FakeNccl::Use(NcclComm comm, const std::string& call, NcclResult result) {
+  const std::lock_guard lock(mutex_);
+  if (!alive_.contains(comm)) std::abort();
+  calls_.push_back(call);
+  const bool unfinished = making_ && (making_->child == comm || making_->reports() == comm);
+  return unfinished || failed_.contains(comm) ? NcclResult::kInvalidArgument : result;
+}
+
 inline NcclResult FakeNccl::Abort(NcclComm comm) {
   Note("abort");
   if (on_abort) on_abort();
   while (hang_aborts) std::this_thread::yield();
   hold_operations = false;
   const std::lock_guard lock(mutex_);
+  if (making_ && making_->parent == comm) {
+    if (making_->grows) std::abort();
+    failed_.insert(making_->child);
+    std::atomic_ref<NcclComm>(*making_->slot).store(making_->child);
+    making_.reset();
+  }
+  if (making_ && making_->child == comm) making_.reset();
   // What is aborted twice, or was never made, ends a real program.
   if (alive_.erase(comm) != 1) std::abort();
   return NcclResult::kSuccess;
@@ -139,15 +206,13 @@ inline NcclApi FakeNccl::Api() {
     return Make(made, ranks);
   };
   api.comm_abort = [this](NcclComm comm) { return Abort(comm); };
-  api.comm_async_error = [this](NcclComm, NcclResult* error) {
-    *error = hold_init                                    ? NcclResult::kInProgress
-             : async_error.load() != NcclResult::kSuccess ? async_error.load()
-                                                          : init_result.load();
+  api.comm_async_error = [this](NcclComm comm, NcclResult* error) {
+    *error = StateOf(comm);
     return NcclResult::kSuccess;
   };
   // Every float grows by one: what is seen where the result is expected has been on the device.
   api.all_reduce = [this](const void* from, void* to, std::size_t count, NcclType type, NcclOp,
-                          NcclComm, NcclStream) {
+                          NcclComm comm, NcclStream) {
     if (type == NcclType::kFloat32) {
       for (std::size_t i = 0; i < count; ++i) {
         static_cast<float*>(to)[i] = static_cast<const float*>(from)[i] + 1;
@@ -155,38 +220,39 @@ inline NcclApi FakeNccl::Api() {
     }
     if (type == NcclType::kUint64) SumOfAll(static_cast<const uint64_t*>(from), count, to);
     if (peer_gave_up) std::memset(to, 0x41, count * (type == NcclType::kUint8 ? 1 : 4));
-    return Note("all_reduce", launch_result);
+    return Use(comm, "all_reduce", launch_result);
   };
   api.reduce_scatter = [this](const void* from, void* to, std::size_t count, NcclType, NcclOp,
-                              NcclComm, NcclStream) {
+                              NcclComm comm, NcclStream) {
     std::memcpy(to, from, count * sizeof(float));
-    return Note("reduce_scatter", launch_result);
+    return Use(comm, "reduce_scatter", launch_result);
   };
-  api.all_gather = [this](const void* from, void* to, std::size_t bytes, NcclType, NcclComm,
+  api.all_gather = [this](const void* from, void* to, std::size_t bytes, NcclType, NcclComm comm,
                           NcclStream) {
     std::memcpy(to, from, bytes);
-    return Note("all_gather", launch_result);
+    return Use(comm, "all_gather", launch_result);
   };
-  api.broadcast = [this](const void*, void*, std::size_t, NcclType, int root, NcclComm,
+  api.broadcast = [this](const void*, void*, std::size_t, NcclType, int root, NcclComm comm,
                          NcclStream) {
-    return Note("broadcast " + std::to_string(root), launch_result);
+    return Use(comm, "broadcast " + std::to_string(root), launch_result);
   };
   api.send = [this](const void*, std::size_t bytes, NcclType, int peer, NcclComm, NcclStream) {
     return Note("send " + std::to_string(bytes) + " to " + std::to_string(peer), launch_result);
   };
-  api.receive = [this](void*, std::size_t bytes, NcclType, int peer, NcclComm, NcclStream) {
-    return Note("receive " + std::to_string(bytes) + " from " + std::to_string(peer));
+  api.receive = [this](void*, std::size_t bytes, NcclType, int peer, NcclComm comm, NcclStream) {
+    return Use(comm, "receive " + std::to_string(bytes) + " from " + std::to_string(peer),
+               NcclResult::kSuccess);
   };
   api.group_start = [this] { return Note("group_start"); };
   api.group_end = [this] { return Note("group_end"); };
   if (api.version >= kNcclShrinkSince) {
-    api.comm_shrink = [this](NcclComm, int* excluded, int count, NcclComm* made, NcclConfig*,
+    api.comm_shrink = [this](NcclComm parent, int* excluded, int count, NcclComm* made, NcclConfig*,
                              int mode) {
       std::string list;
       for (int i = 0; i < count; ++i) list += std::to_string(excluded[i]) + ",";
       Note("shrink " + std::to_string(mode) + " [" + list + "]");
       if (shrink_result.load() != NcclResult::kSuccess) return shrink_result.load();
-      return Make(made, ranks() - count);
+      return Descend(/*grows=*/false, parent, made, ranks() - count);
     };
   }
   if (api.version >= kNcclRevokeSince) {
@@ -205,7 +271,7 @@ inline NcclApi FakeNccl::Api() {
       if (id != nullptr && id->bytes[0] != 9) return NcclResult::kInvalidArgument;
       Note("grow " + std::to_string(rank) + "/" + std::to_string(ranks) +
            (parent == nullptr ? " joins" : "") + (id == nullptr ? "" : " id"));
-      return Make(made, ranks);
+      return Descend(/*grows=*/true, parent, made, ranks);
     };
   }
   if (api.version >= kNcclRegisterSince) {

@@ -114,6 +114,28 @@ TEST_F(NcclWorldsTest, AfterAShrinkThatFailedTheNextIsNew) {
                           "all_reduce"));
 }
 
+TEST_F(NcclWorldsTest, AShrinkThatFailsLateLeavesNothing) {
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+  for (FakeRank& rank : ranks) rank.nccl.late_result = NcclResult::kRemoteError;
+
+  EXPECT_EQ(Form({0, 1}), 0);
+  EXPECT_EQ(ranks[0].nccl.alive(), 0);
+  EXPECT_EQ(Form({0, 1}), 2);
+
+  EXPECT_THAT(ranks[0].nccl.calls(),
+              ElementsAre("init 0/3", "all_reduce", "revoke", "shrink 0 [2,]", "abort", "abort",
+                          "init 0/2", "all_reduce"));
+}
+
+TEST_F(NcclWorldsTest, AGrowThatFailsLateLeavesNothing) {
+  ASSERT_EQ(Form({0, 1}), 2);
+  for (FakeRank& rank : ranks) rank.nccl.late_result = NcclResult::kRemoteError;
+
+  EXPECT_EQ(Form({0, 1, 2}), 0);
+
+  for (FakeRank& rank : ranks) EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
 TEST_F(NcclWorldsTest, EachWorldRegistersOnceBeforeItsFirstOperation) {
   for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
 
