@@ -35,7 +35,7 @@ inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";
 // False: no operator runs the job, since its installation was removed. It appears only then.
 inline constexpr char kManaged[] = "Managed";
-// The spec was changed while the job runs, and the job goes on with the spec it was started with.
+// The spec was changed while the job runs, and the job still runs with the one it was started with.
 // Suspend and resume it to run with the changed one.
 inline constexpr char kChangeRefused[] = "ChangeRefused";
 // Of a deleted job with spec.checkpoint.onDelete: Delete: what its end waits for.
@@ -126,7 +126,7 @@ inline constexpr char kReasonUnknown[] = "Unknown";
 inline constexpr char kReasonTraining[] = "Training";
 // No ranks run yet.
 inline constexpr char kReasonStarting[] = "Starting";
-// The world of ranks is being formed anew. Nothing to do.
+// The ranks are forming a new world. Nothing to do.
 inline constexpr char kReasonStopping[] = "ReformingWorld";
 // The job has ended. Also of WorkersReady, Resizing, Suspended, Created and ChangeRefused.
 inline constexpr char kReasonFinished[] = "Finished";
@@ -154,7 +154,7 @@ inline constexpr char kReasonLauncherReplaced[] = "LauncherReplaced";
 inline constexpr char kReasonSuspending[] = "Suspending";
 // The job is suspended. Also of the other conditions meanwhile.
 inline constexpr char kReasonSuspended[] = "Suspended";
-// The job goes on.
+// The job was resumed.
 inline constexpr char kReasonResumed[] = "Resumed";
 
 // --- Reasons: Managed
@@ -224,7 +224,7 @@ inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
 // It was killed for lack of memory. Raise the memory limit in spec.launcher.template.
 inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
-// A program in mode Restart began anew, because its world changed. Also of an event.
+// A program in mode Restart was started again, because its world changed. Also of an event.
 inline constexpr char kReasonProgramRestarted[] = "ProgramRestarted";
 // The node of a worker is gone.
 inline constexpr char kReasonNodeLost[] = "NodeLost";
@@ -348,7 +348,7 @@ inline constexpr char kEventWorkerLost[] = "WorkerLost";
 // Warning: a worker that was to leave was not drained in time. It was deleted, or is kept until
 // another one trains.
 inline constexpr char kEventNotDrained[] = "NotDrained";
-// Training goes on after a loss. The message says after what, and how long it took.
+// Training continues after a loss. The message says after what, and how long it took.
 inline constexpr char kEventRecovered[] = "Recovered";
 // Warning: too many nodes are not connected to act on that.
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
@@ -358,7 +358,7 @@ inline constexpr char kEventPolicyRestored[] = "NetworkPolicyRestored";
 inline constexpr char kEventChangeRefused[] = "ChangeRefused";
 // The job is suspended.
 inline constexpr char kEventSuspended[] = "Suspended";
-// The job goes on.
+// The job was resumed.
 inline constexpr char kEventResumed[] = "Resumed";
 // The job has ended well.
 inline constexpr char kEventSucceeded[] = "Succeeded";
@@ -384,7 +384,7 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUserError = 2;
 // A rank: it ends because it lost another one. The launcher looks for the one that failed first.
 inline constexpr int kExitPeerLost = 75;
-// mpirun started a process on a host that is no worker of the job: WorldMismatch.
+// mpirun started a process on a host that is not one of the job's workers: WorldMismatch.
 inline constexpr int kExitNoAgent = 79;
 // A rank: the program does not exist or cannot be executed, as a shell says it.
 inline constexpr int kExitCannotStart = 127;

@@ -45,7 +45,7 @@ lists_without_type=$(kubectl get crd trainingjobs.ringmaster.dev -o json | jq -r
 [ -z "$lists_without_type" ] || fail "server-side apply does not know how to merge $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
 
-# What is legal and unwise is taken, with a warning that names the field; what is wise without one.
+# A valid spec with a likely mistake is accepted with a warning that names the field; others are accepted without one.
 kubectl create namespace samples >/dev/null
 job() { # name spec
   echo "{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingJob, metadata: {name: $1}, spec: {$2}}"

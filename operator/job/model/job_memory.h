@@ -72,7 +72,10 @@ struct RemovalMemory {
   std::string pod_uid;               // of the Pod that was made for it last
   std::optional<Refusal> refusal;    // of such a Pod
   bool for_good = false;             // trying again cannot help
-  bool released = false;             // the finalizer is off, whatever the store still shows
+  // The finalizer is off. The store may show the job with it for a moment more: the answer to a
+  // patch that takes the last finalizer off a deleted object is the object as it was, so no newer
+  // version tells.
+  bool released = false;
 };
 
 struct JobMemory {

@@ -111,7 +111,7 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
     notice.status = api::ConditionStatus::kTrue;
     notice.reason = api::kReasonChangedWhileRunning;
     notice.message =
-        "the job goes on with the spec that it was started with, because all its Pods are "
+        "the job still runs with the spec that it was started with, because all its Pods are "
         "made from one; changed since: " +
         fields +
         ". Set spec.runPolicy.suspend to true, wait for the condition Suspended and set it to "

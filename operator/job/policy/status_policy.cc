@@ -31,7 +31,7 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
     if (answer.message.empty()) running.message = "ranks wait and keep their state";
   } else if (answer.phase == Phase::kStopping) {
     running.reason = api::kReasonStopping;
-    if (answer.message.empty()) running.message = "the world of ranks is being formed anew";
+    if (answer.message.empty()) running.message = "the ranks are forming a new world";
   } else if (answer.phase == Phase::kFinished) {
     running.reason = api::kReasonFinished;
     running.message = "the launcher has finished";

@@ -62,7 +62,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
       });
   if (elsewhere) {
     return fail(control::kReasonWorldMismatch,
-                "mpirun started processes on a host that is no worker of this world; " +
+                "mpirun started processes on a host that is not one of this world's workers; " +
                     MismatchText(others) + "; it did not use the hostfile");
   }
   const std::string how = exit.signal > 0 ? "was killed by signal " + std::to_string(exit.signal)
