@@ -22,12 +22,17 @@ void PipedMembership::Read(int orders) {
     World world;
     words >> kind >> world.epoch.number >> world.rank >> world.size >> folder;
     if (kind == "end") break;
+    if (kind == "leave") {
+      left_ = world.epoch.number;
+      continue;
+    }
     world.epoch.term = 1;
     Result<std::unique_ptr<FileStore>> store = FileStore::Open(folder);
     if (!store.ok()) break;
     world.store = *std::move(store);
     const std::lock_guard lock(mutex_);
-    if (over_ && watched_ < world.epoch) std::exchange(over_, nullptr)("another world follows");
+    if (over_ && watched_ < world.epoch && !IsLeft(watched_))
+      std::exchange(over_, nullptr)("another world follows");
     newest_ = std::move(world);
     changed_.notify_all();
   }
@@ -51,7 +56,7 @@ void PipedMembership::AwaitEnd() {
 
 void PipedMembership::Watch(control::Epoch epoch, OverCallback over) {
   const std::lock_guard lock(mutex_);
-  if (newest_ && epoch < newest_->epoch) return over("another world follows");
+  if (newest_ && epoch < newest_->epoch && !IsLeft(epoch)) return over("another world follows");
   watched_ = epoch;
   over_ = std::move(over);
 }

@@ -2,10 +2,13 @@
 
 // Worlds as the process of a test orders them, through a pipe, one a line, and at last the end:
 //   world <number> <rank> <size> <folder of its store>
+//   leave <number>
 //   end
 // A world that comes while another one is in use gives that one up at once, as a launcher does
-// after a loss.
+// after a loss. Ranks that are told to leave theirs do so together at the end of a step, as where
+// workers come and go in order, and the next world may be ordered at once.
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -24,7 +27,7 @@ class PipedMembership final : public MembershipSource {
   Result<World> AwaitWorld(control::Epoch after) override;
   void Watch(control::Epoch epoch, OverCallback over) override;
   void Unwatch() override;
-  bool SwitchWanted(control::Epoch, int64_t) override { return false; }
+  bool SwitchWanted(control::Epoch epoch, int64_t) override { return IsLeft(epoch); }
   void Broken(const World&, int, const std::string&) override {}
   void AtBoundary(const World&, int64_t) override {}
   void Report(const World&, const control::Progress&) override {}
@@ -34,7 +37,9 @@ class PipedMembership final : public MembershipSource {
 
  private:
   void Read(int orders);
+  bool IsLeft(control::Epoch epoch) const { return left_ == epoch.number; }
 
+  std::atomic<int64_t> left_ = -1;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<World> newest_;

@@ -149,7 +149,10 @@ class Member {
     return report;
   }
 
-  void Kill() const { ::kill(process_, SIGKILL); }
+  void Leave(int64_t number) const {
+    ::dprintf(orders_, "leave %lld\n", static_cast<long long>(number));
+  }
+  void Signal(int signal) const { ::kill(process_, signal); }
   int End() const {
     ::dprintf(orders_, "end\n");
     return AwaitExit(process_, kRecoveryLimit);
@@ -166,47 +169,93 @@ long long MillisSince(steady_clock::time_point begin) {
       std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - begin).count());
 }
 
-class GpuRecovery : public testing::TestWithParam<Trained> {};
-INSTANTIATE_TEST_SUITE_P(Of, GpuRecovery, testing::Values(Trained::kMnist, Trained::kPartialFc),
-                         [](const auto& test) {
-                           return test.param == Trained::kMnist ? "Mnist" : "PartialFc";
-                         });
+enum class Fault { kKilled, kStopped };
 
-TEST_P(GpuRecovery, TheOthersGoOnWithoutAKilledRankAndWithANewOne) {
-  const TemporaryFolder folder;
-  const auto world = [&](int64_t number, const std::vector<const Member*>& members) {
-    const std::string store = folder.path() + "/world-" + std::to_string(number);
+class GpuWorlds : public testing::Test {
+ protected:
+  void Order(int64_t number, const std::vector<const Member*>& members) const {
+    const std::string store = folder_.path() + "/world-" + std::to_string(number);
     for (std::size_t rank = 0; rank < members.size(); ++rank) {
       members[rank]->Order(number, static_cast<int>(rank), static_cast<int>(members.size()), store);
     }
-  };
-  const Member first(GetParam(), 0);
-  const Member second(GetParam(), 1);
-  const Member third(GetParam(), 2);
-  world(1, {&first, &second, &third});
+  }
+
+  // To the last step, in the world `number`.
+  static void ExpectTheSameEnd(int64_t number, const std::vector<const Member*>& members) {
+    const Report end = members.front()->Await(kSteps, number);
+    ASSERT_EQ(end.step, kSteps);
+    for (const Member* member : members) {
+      if (member != members.front()) {
+        EXPECT_EQ(member->Await(kSteps, number).checksum, end.checksum);
+      }
+    }
+    for (const Member* member : members) EXPECT_EQ(member->End(), 0);
+  }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+struct Case {
+  const char* name;
+  Trained what;
+  Fault fault;
+};
+
+class GpuRecovery : public GpuWorlds, public testing::WithParamInterface<Case> {};
+INSTANTIATE_TEST_SUITE_P(Of, GpuRecovery,
+                         testing::Values(Case{"KilledMnist", Trained::kMnist, Fault::kKilled},
+                                         Case{"KilledPartialFc", Trained::kPartialFc,
+                                              Fault::kKilled},
+                                         Case{"StoppedMnist", Trained::kMnist, Fault::kStopped}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(GpuRecovery, TheOthersGoOnWithoutALostRankAndWithANewOne) {
+  const Member first(GetParam().what, 0);
+  const Member second(GetParam().what, 1);
+  const Member third(GetParam().what, 2);
+  Order(1, {&first, &second, &third});
   ASSERT_GE(first.Await(20, 1).step, 20);
 
-  const auto killed = steady_clock::now();
-  second.Kill();
-  EXPECT_EQ(second.End(), 128 + SIGKILL);
-  world(2, {&first, &third});
+  const auto lost = steady_clock::now();
+  second.Signal(GetParam().fault == Fault::kKilled ? SIGKILL : SIGSTOP);
+  Order(2, {&first, &third});
   const Report resumed = first.Await(1, 2);
   ASSERT_GE(resumed.step, 20) << "no committed step is lost";
-  std::printf("first step after a rank was killed: %lld ms\n", MillisSince(killed));
+  std::printf("first step after a rank was lost: %lld ms\n", MillisSince(lost));
+  second.Signal(SIGKILL);
+  EXPECT_EQ(second.End(), 128 + SIGKILL);
 
   const auto came = steady_clock::now();
-  const Member fourth(GetParam(), 3);
-  world(3, {&first, &third, &fourth});
+  const Member fourth(GetParam().what, 3);
+  Order(3, {&first, &third, &fourth});
   ASSERT_GE(first.Await(1, 3).step, resumed.step);
   std::printf("first step with a new rank, from its start: %lld ms\n", MillisSince(came));
 
-  const Report end = first.Await(kSteps, 3);
-  ASSERT_EQ(end.step, kSteps);
-  EXPECT_EQ(third.Await(kSteps, 3).checksum, end.checksum);
-  EXPECT_EQ(fourth.Await(kSteps, 3).checksum, end.checksum);
-  EXPECT_EQ(first.End(), 0);
-  EXPECT_EQ(third.End(), 0);
-  EXPECT_EQ(fourth.End(), 0);
+  ExpectTheSameEnd(3, {&first, &third, &fourth});
+}
+
+TEST_F(GpuWorlds, FollowEachOtherWhereRanksLeaveAndJoinInOrder) {
+  const Member first(Trained::kMnist, 0);
+  const Member second(Trained::kMnist, 1);
+  const Member third(Trained::kMnist, 2);
+  Order(1, {&first, &second, &third});
+  ASSERT_GE(first.Await(20, 1).step, 20);
+
+  const auto leaving = steady_clock::now();
+  for (const Member* member : {&first, &second, &third}) member->Leave(1);
+  Order(2, {&first, &second});
+  ASSERT_GE(first.Await(1, 2).step, 20);
+  std::printf("first step without a rank that left: %lld ms\n", MillisSince(leaving));
+  EXPECT_EQ(third.End(), 3) << "no other world comes";
+
+  const Member fourth(Trained::kMnist, 3);
+  const auto joining = steady_clock::now();
+  for (const Member* member : {&first, &second}) member->Leave(2);
+  Order(3, {&first, &second, &fourth});
+  ASSERT_GE(first.Await(1, 3).step, 20);
+  std::printf("first step with a rank that joined: %lld ms\n", MillisSince(joining));
+  ExpectTheSameEnd(3, {&first, &second, &fourth});
 }
 
 }  // namespace

@@ -25,10 +25,12 @@ void Contribute(const at::Tensor& average, const at::Tensor& statistic, double s
 }  // namespace
 
 at::Tensor Convolution::operator()(const at::Tensor& x) const {
-  return at::conv2d(x.to(type), weight.to(type), {}, stride, padding).to(at::kFloat);
+  return at::conv2d(x.to(type), weight.to(type), {}, stride, padding);
 }
 
-at::Tensor Prelu::operator()(const at::Tensor& x) const { return at::prelu(x, weight); }
+at::Tensor Prelu::operator()(const at::Tensor& x) const {
+  return at::prelu(x, weight.to(x.scalar_type()));
+}
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   return at::linear(x.to(type), weight.to(type), bias.to(type)).to(at::kFloat);
