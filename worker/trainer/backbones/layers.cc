@@ -50,15 +50,10 @@ at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
     return std::get<0>(at::native_batch_norm(x, weight, bias, mean.detach(), variance.detach(),
                                              false, 0, kEpsilon));
   }
-  const auto [normalised, batch_mean, inverse_deviation] =
-      at::native_batch_norm(x, weight, bias, {}, {}, true, 0, kEpsilon);
-  const c10::AutoGradMode no_gradients(false);
-  const auto count = static_cast<double>(values);
-  const at::Tensor unbiased =
-      (inverse_deviation.detach().pow(-2) - kEpsilon).mul_(count / (count - 1));
-  Contribute(mean, batch_mean.detach(), share);
-  Contribute(variance, unbiased, share);
-  return normalised;
+  // The running statistics' gradients take what they shall move towards, as running statistics
+  // themselves would: they are zero before, and a layer is called once in a step.
+  return std::get<0>(at::native_batch_norm(x, weight, bias, mean.grad(), variance.grad(), true,
+                                           share, kEpsilon));
 }
 
 template <typename Draw>

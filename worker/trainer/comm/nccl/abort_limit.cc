@@ -1,5 +1,6 @@
 #include "worker/trainer/comm/nccl/abort_limit.h"
 
+#include <csignal>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>
@@ -48,10 +49,11 @@ void AbortLimit::Run(const std::stop_token& stop) {
 void EndProcessThatHangs(const std::string& what) {
   std::fprintf(stderr,
                "ringmaster-train: %s did not return in time: this process can no longer use its "
-               "GPU and ends, so that it is started anew\n",
+               "GPU and ends, so that it is started again\n",
                what.c_str());
   std::fflush(stderr);
-  _exit(1);
+  ::kill(::getpid(), SIGKILL);
+  ::_exit(1);
 }
 
 }  // namespace ringmaster::trainer

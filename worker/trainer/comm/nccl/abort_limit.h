@@ -2,7 +2,7 @@
 
 // Ends the process when a call that must not hang does: aborting a communicator whose device or
 // driver is broken may never return, and a rank that cannot let go of its GPU is of no use to the
-// next world. Its agent starts it anew.
+// next world. Its agent starts it again.
 
 #include <chrono>
 #include <functional>
@@ -53,7 +53,8 @@ class AbortLimit {
   std::jthread thread_;  // last member: it ends first
 };
 
-// Says on standard error what hung, and ends the process with exit code 1.
+// Says on standard error what hung, and kills the process: a device that hangs is a crash, which
+// does not count against the job's restart limit, and in a row does against its crash limit.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
 
 }  // namespace ringmaster::trainer

@@ -217,8 +217,7 @@ void NcclEngine::Quiesce() {
 // In what state the communicator can be kept; kNone: it must be aborted.
 ParentState NcclEngine::StopLaunched() {
   const NcclApi& nccl = runtime_->nccl();
-  const Deadline deadline =
-      steady_clock::now() + runtime_->abort_limit() / 2;  // then it is aborted
+  const Deadline deadline = steady_clock::now() + runtime_->revoke_limit();
   if (!nccl.comm_shrink) return ParentState::kNone;
   if (nccl.comm_revoke) {
     const Result<void> revoked =

@@ -54,7 +54,10 @@ class NcclHolders {
 class NcclRuntime {
  public:
   struct Options {
-    std::chrono::milliseconds abort_limit{2'000};
+    // Far beyond what a healthy device takes: an abort frees memory, which waits for all that the
+    // device has been given, and ends the threads of every connection.
+    std::chrono::milliseconds abort_limit{15'000};
+    std::chrono::milliseconds revoke_limit{1'000};  // then it is aborted
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 
@@ -68,8 +71,8 @@ class NcclRuntime {
   DeviceApi& device() { return *device_; }
   Staging& staging() { return staging_; }
   NcclHolders& holders() { return holders_; }
-  // How long letting go of the device may take, and what sees to that.
-  std::chrono::milliseconds abort_limit() const { return options_.abort_limit; }
+  std::chrono::milliseconds revoke_limit() const { return options_.revoke_limit; }
+  // Sees to it that letting go of the device does not take longer than the limit.
   AbortLimit& limit() { return limit_; }
 
   // A communicator is aborted, never destroyed: destroying waits, in some versions, for ranks that

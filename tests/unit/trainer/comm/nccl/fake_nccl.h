@@ -380,6 +380,7 @@ struct FakeRank {
     runtime = std::make_shared<NcclRuntime>(
         nccl.Api(), std::move(owned),
         NcclRuntime::Options{.abort_limit = std::chrono::milliseconds(200),
+                             .revoke_limit = std::chrono::milliseconds(100),
                              .end_process = [this](const std::string& what) {
                                const std::lock_guard lock(mutex);
                                ended_for = what;
