@@ -1,9 +1,13 @@
 // What the trainer computes on a GPU against the same on the CPU.
 
+#include <string>
+#include <vector>
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_ranks.h"
+#include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/elastic_torch/buckets.h"
 #include "worker/trainer/optim/sgd.h"
 #include "worker/trainer/workloads/mnist.h"
@@ -77,6 +81,40 @@ TEST(GpuMnist, LossAndGradientsAreTheCpus) {
               const Step device = FirstStepOn("cuda:0");
               return Wrong(std::abs(host.loss - device.loss) < 1e-3 * std::abs(host.loss), "loss") +
                      Wrong(at::allclose(host.gradients, device.gradients, 1e-3, 1e-3), "gradients");
+            }),
+            0);
+}
+
+// Running statistics first: their gradients lie in the same memory as all others.
+at::Tensor BackbonesGradientsOn(const std::string& device) {
+  const auto backbone = MakeBackbone("r18", {.shape = {.channels = 3, .side = 32},
+                                             .dimension = 64,
+                                             .seed = 4,
+                                             .global_batch = 8,
+                                             .device = at::Device(device)});
+  std::vector<at::Tensor> all;
+  int64_t averages = 0;
+  for (const NamedTensor& average : backbone->averages()) {
+    all.push_back(average.tensor);
+    averages += average.tensor.numel();
+  }
+  for (const NamedTensor& parameter : backbone->parameters()) all.push_back(parameter.tensor);
+  Buckets buckets(all, {.averages = averages});
+  buckets.Arm([](int) {});
+  const at::Tensor images = at::arange(8 * 3 * 32 * 32, at::kFloat).reshape({8, 3, 32, 32}).sin();
+  backbone->Forward(images.to(device), true).square().sum().backward();
+  buckets.Flush();
+  return buckets.flat_gradients().cpu();
+}
+
+TEST(GpuBackbone, GradientsAndRunningStatisticsAreTheCpus) {
+  EXPECT_EQ(InAProcess([] {
+              at::globalContext().setAllowTF32CuDNN(false);
+              const at::Tensor host = BackbonesGradientsOn("cpu");
+              const double off = (BackbonesGradientsOn("cuda:0") - host).norm().item<double>();
+              std::printf("r18: %g of the gradients' norm apart\n",
+                          off / host.norm().item<double>());
+              return Wrong(off < 1e-3 * host.norm().item<double>(), "gradients");
             }),
             0);
 }

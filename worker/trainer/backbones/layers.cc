@@ -51,9 +51,14 @@ at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
                                              false, 0, kEpsilon));
   }
   // The running statistics' gradients take what they shall move towards, as running statistics
-  // themselves would: they are zero before, and a layer is called once in a step.
-  return std::get<0>(at::native_batch_norm(x, weight, bias, mean.grad(), variance.grad(), true,
-                                           share, kEpsilon));
+  // themselves would: they are zero before, and a layer is called once in a step. Without their
+  // version, since all lie in one memory, of which other layers write their parts later.
+  const auto statistic = [](const at::Tensor& average) {
+    const at::Tensor& gradient = average.grad();
+    return gradient.defined() ? gradient.variable_data() : gradient;
+  };
+  return std::get<0>(at::native_batch_norm(x, weight, bias, statistic(mean), statistic(variance),
+                                           true, share, kEpsilon));
 }
 
 template <typename Draw>

@@ -14,7 +14,8 @@
 
 namespace ringmaster::trainer {
 
-// `type` is in which numbers a layer computes; what comes in and goes out is float.
+// `type` is in which numbers a layer computes. A convolution hands them on, and normalisation and
+// PReLU take what comes; what a linear layer gives is float.
 struct Convolution {
   at::Tensor weight;
   int64_t stride = 1;
