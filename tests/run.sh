@@ -6,7 +6,7 @@
 #   tests/run.sh all      lint, unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
 # One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
-# trainer with CUDA, which needs no GPU; libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
+# trainer with CUDA, which needs no GPU (all its tests on a machine with one: deploy/gpu-box.sh); libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
 # Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
 # images are made beside the builds, with what those leave of the processors.
 set -euo pipefail
@@ -69,8 +69,8 @@ if [ "$what" = all ]; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
   fi
-  if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target gpu_trainer; then
-    step "tests of the GPU trainer" run_tests gpu gpu -R '^(trainer_|gpu_)' || true
+  if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then
+    step "tests of the GPU trainer" run_tests gpu gpu -L '^gpu$' || true
   fi
   if step "build: fuzz" build fuzz --target fuzz_targets; then
     step "fuzz targets, a short run each" run_tests fuzz fuzz -j2 -L '^fuzz$' || true
