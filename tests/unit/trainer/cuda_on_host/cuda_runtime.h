@@ -1,11 +1,13 @@
 #pragma once
 
 // Stands in for CUDA's header of this name, so that the very sources of our kernels run on a host,
-// under the sanitizers: what of CUDA they use, and no more. The threads of a block are real threads
-// (ThreadSanitizer sees a __syncthreads() that is missing), blocks run one after another, in an
-// order that changes from launch to launch. Threads of a block that part, so that some wait for
-// others that never come, end the process with a sentence.
+// under the sanitizers: what of CUDA they use, and no more. The threads of a block take turns in
+// the one that launches (but ThreadSanitizer sees a __syncthreads() that is missing), upwards in
+// one block and downwards in the next. Blocks run one after another, in an order that changes from
+// launch to launch. Threads of a block that part, so that some wait for others that never come, end
+// the process with a sentence.
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +26,11 @@ struct dim3 {
       : x(across), y(down), z(deep) {}
 };
 
-inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+// Of the thread whose turn it is. One launch at a time.
+inline struct ThreadIndex {
+  std::atomic<unsigned> x;
+} threadIdx;
+inline dim3 blockIdx, blockDim, gridDim;
 
 struct alignas(8) float2 {
   float x, y;

@@ -4,13 +4,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "tests/unit/trainer/cuda_on_host/cuda_runtime.h"
+#include "tests/unit/trainer/cuda_on_host/fiber.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -18,12 +20,11 @@ namespace {
 constexpr unsigned kLanes = 32;
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostBlocksDown = 65'535;
+constexpr auto kOrdersNothing = std::memory_order_relaxed;
 
-enum class Reason { kSync, kWarp, kEnd };
 struct Barrier {
-  unsigned arrived = 0;
-  Reason reason = Reason::kSync;
-  std::atomic<int> round = 0;  // what threads wait for, outside of all locks
+  std::atomic<unsigned> arrived = 0;
+  std::atomic<unsigned> round = 0;
 };
 
 struct Warp {
@@ -32,85 +33,80 @@ struct Warp {
   std::array<std::array<uint64_t, kLanes>, 2> values{};
 };
 
-// The one multiprocessor there is: its threads stay from launch to launch.
-class Machine {
+// Blocks of so many threads, one after another. A block's threads and, last, the one that launches
+// take turns: each goes on until it has to wait. What they have of each other's work they have by
+// barriers alone.
+class Multiprocessor {
  public:
-  ~Machine() {
-    ending_ = true;
-    ++launch_;
-    launch_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+  explicit Multiprocessor(unsigned threads) : threads_(threads), warps_(threads / kLanes) {
+    while (fibers_.size() < threads) fibers_.push_back(std::make_unique<Fiber>(&RunThread));
+    fibers_.push_back(std::make_unique<Fiber>());
   }
 
-  void Run(dim3 blocks, unsigned threads, const std::function<void()>& body) {
-    const std::lock_guard one_at_a_time(launches_);
-    blocks_ = blocks;
-    size_ = threads;
+  void Run(dim3 blocks, const std::function<void()>& body) {
+    fibers_.back()->BeCaller();
     body_ = &body;
-    order_.resize(static_cast<std::size_t>(blocks.x) * blocks.y * blocks.z);
-    std::iota(order_.begin(), order_.end(), 0U);
-    std::ranges::shuffle(order_, random_);
-    while (threads_.size() < threads) {
-      threads_.emplace_back([this, number = static_cast<unsigned>(threads_.size()),
-                             served = launch_.load()] { Serve(number, served); });
+    blockDim = dim3(threads_);
+    gridDim = blocks;
+    threadIdx.x.store(threads_, kOrdersNothing);
+    running = this;
+    std::vector<unsigned> order(static_cast<std::size_t>(blocks.x) * blocks.y * blocks.z);
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::shuffle(order, random_);
+    for (const unsigned block : order) {
+      blockIdx = dim3(block % blocks.x, block / blocks.x % blocks.y, block / blocks.x / blocks.y);
+      upwards_ = !upwards_;
+      Await(whole_block_, threads_ + 1);  // its begin
+      Await(whole_block_, threads_ + 1);  // and its end
     }
-    running_ = static_cast<int>(threads_.size());
-    ++launch_;
-    launch_.notify_all();
-    for (int left = running_; left > 0; left = running_) running_.wait(left);
   }
 
-  void Sync() { Await(block_, size_, Reason::kSync); }
+  void Sync() { Await(threads_of_block_, threads_); }
 
   const uint64_t* Exchange(uint64_t mine) {
     Warp& warp = warps_[threadIdx.x / kLanes];
-    thread_local uint64_t turn = 0;
-    auto& values = warp.values[++turn % 2];
+    auto& values = warp.values[warp.barrier.round % 2];
     values[threadIdx.x % kLanes] = mine;
-    Await(warp.barrier, kLanes, Reason::kWarp);
+    Await(warp.barrier, kLanes);
     return values.data();
   }
 
+  static inline std::atomic<Multiprocessor*> running = nullptr;
+
  private:
-  void Serve(unsigned number, int served) {
+  static void RunThread() {
+    Multiprocessor& self = *running;
+    self.fibers_[threadIdx.x]->ComeFrom(*self.left_.load(kOrdersNothing));
     for (;;) {
-      launch_.wait(served);
-      served = launch_;
-      if (ending_) return;
-      if (number < size_) RunBlocks(number);
-      if (--running_ == 0) running_.notify_all();
+      self.Await(self.whole_block_, self.threads_ + 1);
+      (*self.body_)();
+      self.Await(self.whole_block_, self.threads_ + 1);
     }
   }
 
-  void RunBlocks(unsigned number) {
-    threadIdx = dim3(number);
-    blockDim = dim3(size_);
-    gridDim = blocks_;
-    for (const unsigned block : order_) {
-      blockIdx =
-          dim3(block % blocks_.x, block / blocks_.x % blocks_.y, block / blocks_.x / blocks_.y);
-      (*body_)();
-      Await(block_, size_, Reason::kEnd);
+  // Until as many as `of` have come. When all wait for others, nobody comes.
+  void Await(Barrier& barrier, unsigned of) {
+    const unsigned round = barrier.round;
+    if (++barrier.arrived == of) {
+      barrier.arrived = 0;
+      ++barrier.round;
+      turns_.store(0, kOrdersNothing);
+    }
+    while (barrier.round == round) {
+      // After a change of direction, a turn may be nobody's.
+      if (turns_.fetch_add(1, kOrdersNothing) > 2 * fibers_.size()) EndTheProcess();
+      LetTheNextGoOn();
     }
   }
 
-  // A thread waits until as many as `of` have come. When all wait for others, nobody comes.
-  void Await(Barrier& barrier, unsigned of, Reason reason) {
-    int round = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      round = barrier.round;
-      if (barrier.arrived > 0 && barrier.reason != reason) EndTheProcess();
-      barrier.reason = reason;
-      if (++barrier.arrived < of && ++waiting_ == size_) EndTheProcess();
-      if (barrier.arrived == of) {
-        waiting_ -= of - 1;
-        barrier.arrived = 0;
-        ++barrier.round;
-      }
-    }
-    if (barrier.round != round) return barrier.round.notify_all();
-    barrier.round.wait(round);
+  void LetTheNextGoOn() {
+    const std::size_t all = fibers_.size();
+    const unsigned here = threadIdx.x;
+    const std::size_t next = (here + (upwards_ ? 1 : all - 1)) % all;
+    threadIdx.x.store(static_cast<unsigned>(next), kOrdersNothing);
+    left_.store(fibers_[here].get(), kOrdersNothing);
+    fibers_[here]->LeaveFor(*fibers_[next]);
+    fibers_[here]->ComeFrom(*left_.load(kOrdersNothing));
   }
 
   [[noreturn]] static void EndTheProcess() {
@@ -120,29 +116,19 @@ class Machine {
     std::abort();
   }
 
-  std::mutex launches_;
-  std::vector<std::thread> threads_;
+  const unsigned threads_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
   std::mt19937 random_{1};
-  std::atomic<int> launch_ = 0;   // counts up
-  std::atomic<int> running_ = 0;  // threads that have not done with it
-  std::atomic<bool> ending_ = false;
 
-  std::mutex mutex_;  // guards `waiting_` and barriers' fields but for their rounds
-  unsigned waiting_ = 0;
-  Barrier block_;
-  std::array<Warp, kMostThreads / kLanes> warps_;
+  Barrier whole_block_;  // where the one that launches waits, too
+  Barrier threads_of_block_;
+  std::vector<Warp> warps_;
+  std::atomic<bool> upwards_ = false;
+  std::atomic<std::size_t> turns_ = 0;  // since somebody was the last to come
+  std::atomic<Fiber*> left_ = nullptr;  // for the one that goes on
 
-  // Of the launch under way.
-  dim3 blocks_;
-  unsigned size_ = 0;
   const std::function<void()>* body_ = nullptr;
-  std::vector<unsigned> order_;
 };
-
-Machine& TheMachine() {
-  static Machine machine;
-  return machine;
-}
 
 std::atomic<unsigned> most_blocks_across = std::numeric_limits<unsigned>::max();
 std::atomic<unsigned> most_blocks_down = kMostBlocksDown;
@@ -161,11 +147,16 @@ int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread
                         blocks.y <= most_blocks_down && blocks.z <= kMostBlocksDown;
   if (!possible) return cudaErrorInvalidConfiguration;
   blocks.x = std::min(blocks.x, most_blocks_across.load());
-  TheMachine().Run(blocks, threads, thread);
+  static std::mutex one_at_a_time;
+  static auto& by_threads = *new std::map<unsigned, Multiprocessor>;  // its fibers never end
+  const std::lock_guard lock(one_at_a_time);
+  by_threads.try_emplace(threads, threads).first->second.Run(blocks, thread);
   return cudaSuccess;
 }
 
-const uint64_t* ExchangeInWarp(uint64_t mine) { return TheMachine().Exchange(mine); }
-void SyncBlock() { TheMachine().Sync(); }
+const uint64_t* ExchangeInWarp(uint64_t mine) {
+  return Multiprocessor::running.load()->Exchange(mine);
+}
+void SyncBlock() { Multiprocessor::running.load()->Sync(); }
 
 }  // namespace ringmaster::trainer

@@ -1,5 +1,7 @@
 // The stand-in for a GPU itself: what it would not notice, no test of a kernel can.
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <set>
@@ -68,6 +70,15 @@ TEST(RunOnHost, AWarpExchangesValues) {
     }
     EXPECT_EQ(largest[i], expected);
   }
+}
+
+// Where a barrier is missing, one of the orders shows it.
+TEST(RunOnHost, ThreadsTakeTurnsTheOtherWayRoundInTheNextBlock) {
+  std::atomic<int> turns = 0;
+  std::array<std::array<int, kBlock>, 2> turn{};
+  ASSERT_EQ(RunOnHost(dim3(2), kBlock, [&] { turn[blockIdx.x][threadIdx.x] = ++turns; }),
+            cudaSuccess);
+  EXPECT_NE(turn[0][10] < turn[0][80], turn[1][10] < turn[1][80]);
 }
 
 TEST(RunOnHost, BlocksRunInAnotherOrderEachTime) {
