@@ -6,9 +6,9 @@
 #   tests/run.sh all      lint, unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
 # One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
-# trainer with CUDA, which needs no GPU (all its tests on a machine with one: deploy/gpu-box.sh); libFuzzer targets with clang. What is slow to make or to fetch (LibTorch,
-# Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by version. Kubernetes and the
-# images are made beside the builds, with what those leave of the processors.
+# trainer with CUDA, which needs no GPU (all its tests, on a machine with one: deploy/gpu-box.sh); libFuzzer targets with
+# clang. What is slow to make or to fetch (LibTorch, Kubernetes, root file systems, compiled objects) is cached outside the
+# tree, keyed by version. Kubernetes and the images are made beside the builds, with what those leave of the processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -27,9 +27,7 @@ struct dim3 {
 };
 
 // Of the thread whose turn it is. One launch at a time.
-inline struct ThreadIndex {
-  std::atomic<unsigned> x;
-} threadIdx;
+inline struct ThreadIndex { std::atomic<unsigned> x; } threadIdx;
 inline dim3 blockIdx, blockDim, gridDim;
 
 struct alignas(8) float2 {
