@@ -106,7 +106,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
 std::map<int, int> StallWatch::CannotConnect(Time now) const {
   std::map<int, int> peers;
   if (floor_.count() == 0 || positions_.empty() || !AllFresh(now)) return peers;
-  if (now - moved_at_ < Limit()) return peers;
+  if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
@@ -146,14 +146,22 @@ bool StallWatch::AllFresh(Time now) const {
 StallWatch::Millis StallWatch::Limit() const {
   const std::optional<Millis> median = MedianStep();
   bool entering = false;
-  bool evaluating = false;
+  bool unknown = !median;
   for (const auto& position : positions_) {
     entering = entering || StageOf(*position) < kStepping;
-    // One that is stopped evaluates nothing, wherever it was.
-    evaluating = evaluating || (position->phase == RankPhase::kEvaluate && !position->stopped);
+    // One that is stopped evaluates and starts nothing, wherever it was.
+    if (position->stopped) continue;
+    const bool first_step = position->entered && position->step_micros == 0;
+    unknown = unknown || first_step || position->phase == RankPhase::kEvaluate;
   }
-  if (!median || evaluating) return kWhileUnknown * floor_;
-  return std::max(kOfMedian * *median, entering ? kWhileEntering * floor_ : floor_);
+  if (unknown) return kWhileUnknown * floor_;
+  return entering ? EnteringLimit() : std::max(kOfMedian * *median, floor_);
+}
+
+StallWatch::Millis StallWatch::EnteringLimit() const {
+  const std::optional<Millis> median = MedianStep();
+  if (!median) return kWhileUnknown * floor_;
+  return std::max(kOfMedian * *median, kWhileEntering * floor_);
 }
 
 // Those of `ranks` that have come least far.

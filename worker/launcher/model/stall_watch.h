@@ -8,7 +8,9 @@
 //   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
 //   max(10 x the median step time, 5 F)    while ranks connect and come to one state
 //   30 F                                   while nobody knows how long it should take: before five
-//                                          steps have been seen, and while accuracy is measured
+//                                          steps have been seen, while accuracy is measured, and
+//                                          while a process has applied no step, whose first one
+//                                          starts its device, NCCL and cuDNN's plans
 //
 // Then somebody is to blame if others wait for them: the ranks that do not wait, the hindmost of
 // them; where all wait, the one that waits for something earlier than all others do. Two or more at
@@ -68,6 +70,7 @@ class StallWatch {
  private:
   bool AllFresh(Time now) const;
   Millis Limit() const;
+  Millis EnteringLimit() const;
   std::vector<int> Hindmost(const std::vector<int>& ranks) const;
 
   const Millis floor_;

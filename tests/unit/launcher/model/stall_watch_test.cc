@@ -30,6 +30,12 @@ RankPosition Stopped(RankPosition position) {
   return position;
 }
 
+// Of a process that has applied no step.
+RankPosition New(RankPosition position) {
+  position.step_micros = 0;
+  return position;
+}
+
 RankPosition NotEntered(RankPhase phase) {
   RankPosition position = At(phase);
   position.entered = false;
@@ -116,6 +122,10 @@ TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
        {kReduces, kComputes, kReduces, kComputes, kReduces},
        2000ms,
        "1 3"},
+      {"a new process in its first step: not yet", {kReduces, New(kComputes)}, 59'900ms, "nobody"},
+      {"in the end", {kReduces, New(kComputes)}, 60s, "1"},
+      {"a new process that is stopped", {kReduces, Stopped(New(kComputes))}, 2000ms, "1"},
+      {"another one beside a new one that waits", {kReduces, kComputes, New(kReduces)}, 60s, "1"},
       {"half of them at one place: not yet",
        {kReduces, kComputes, kReduces, kComputes},
        5900ms,
