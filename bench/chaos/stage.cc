@@ -35,7 +35,8 @@ Error Late(const std::string& what) {
 }  // namespace
 
 std::vector<std::string> TrainerArguments(const StageOptions& options) {
-  std::vector<std::string> arguments{"--workload=mnist",
+  std::vector<std::string> arguments{"--threads=1",  // the hosts share this machine's processors
+                                     "--workload=mnist",
                                      "--data=generated",
                                      "--generated-samples=2048",
                                      "--seed=7",

@@ -45,7 +45,8 @@ class DataCache : public testing::Test {
   // Its steps tell what it read: an epoch of the source's samples, not of generated ones.
   static control::LaunchSpec OneEpoch() {
     control::LaunchSpec spec;
-    spec.command = {TrainProgram(), "--workload=mnist", "--global-batch=32", "--epochs=1"};
+    spec.command = {TrainProgram(), "--threads=1", "--workload=mnist", "--global-batch=32",
+                    "--epochs=1"};
     return spec;
   }
 

@@ -90,6 +90,7 @@ Variables Job::CommonVariables(const std::string& host_name, const std::string& 
           // exit code.
           {"ASAN_OPTIONS", "detect_leaks=0"},
           {"UBSAN_OPTIONS", "print_stacktrace=1"},
+          {"OMP_NUM_THREADS", "1"},  // the hosts share this machine's processors
           {control::kEnvJobName, "digits"},
           {control::kEnvNamespace, "team"},
           {control::kEnvJobUid, job_uid_},

@@ -35,6 +35,7 @@ class LoggedTest : public testing::Test {
   control::LaunchSpec TrainerSpec(std::int64_t steps, const std::string& step_log) const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),
+                    "--threads=1",  // the hosts share this machine's processors
                     "--workload=mnist",
                     "--data=generated",
                     "--generated-samples=2048",

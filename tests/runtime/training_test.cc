@@ -26,7 +26,7 @@ class Training : public testing::Test {
 
   static control::LaunchSpec Mnist(std::vector<std::string> flags) {
     control::LaunchSpec spec;
-    spec.command = {TrainProgram(), "--workload=mnist", "--data=generated"};
+    spec.command = {TrainProgram(), "--threads=1", "--workload=mnist", "--data=generated"};
     spec.command.insert(spec.command.end(), flags.begin(), flags.end());
     return spec;
   }
