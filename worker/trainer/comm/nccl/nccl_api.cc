@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
-#include <string_view>
+#include <fstream>
 
 namespace ringmaster::trainer {
 namespace {
@@ -39,11 +39,33 @@ class Symbols {
 // ncclCommAbort frees before it takes them back through it (seen in 2.20.5 to 2.30.7). What
 // reductions in place register otherwise, multicast memory, has no part in that.
 bool CollNetWanted() {
-  const char* const wanted = std::getenv("NCCL_COLLNET_ENABLE");
-  return wanted != nullptr && std::string_view(wanted) != "0";
+  const std::optional<std::string> wanted = NcclSetting("NCCL_COLLNET_ENABLE");
+  return wanted && *wanted != "0";
+}
+
+std::optional<std::string> SettingOf(const std::string& name, const std::string& file) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.starts_with(name + '=')) return line.substr(name.size() + 1);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<std::string> NcclSetting(const std::string& name, const std::string& site) {
+  if (const char* const value = std::getenv(name.c_str())) return value;
+  const char* const file = std::getenv("NCCL_CONF_FILE");
+  const char* const home = std::getenv("HOME");
+  std::optional<std::string> setting;
+  if (file != nullptr && *file != '\0') {
+    setting = SettingOf(name, file);
+  } else if (home != nullptr) {
+    setting = SettingOf(name, std::string(home) + "/.nccl.conf");
+  }
+  return setting ? setting : SettingOf(name, site);
+}
 
 Result<NcclApi> LoadNccl() {
   // Never closed: NCCL's threads may run until the process ends.

@@ -2,12 +2,13 @@
 
 // The functions of NCCL that the trainer calls, as a table filled when the program runs: the
 // library's own version decides what exists, the build needs no NCCL, and tests put a fake here.
-// Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl, src/nccl.h.in),
-// whose values are stable since 2.14.
+// Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl, src/nccl.h.in):
+// layouts.tsv has what each version declares.
 
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -112,6 +113,12 @@ struct NcclApi {
 // Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is
 // older than 2.18.
 Result<NcclApi> LoadNccl();
+
+// What NCCL will take a variable of its own to be: that of the environment, else of the file that
+// NCCL_CONF_FILE names, or of ~/.nccl.conf where it names none, else of `site`; a file's first line
+// for it counts (NCCL's src/misc/param.cc). Nothing: it is not set.
+std::optional<std::string> NcclSetting(const std::string& name,
+                                       const std::string& site = "/etc/nccl.conf");
 
 // Whether a communicator is well, busy, or failed, and why.
 NcclResult StateOf(const NcclApi& nccl, NcclComm comm);
