@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Puts the CRD of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default
+# Puts the CRDs of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default
 # values; and docs/api.md and docs/reasons.md by docs/render.py.
 #   deploy/render-install.sh           writes them all
 #   deploy/render-install.sh --check   fails when one of them is not what would be written
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # Helm reads no file outside a chart.
-copied=(crds/ringmaster.dev_trainingjobs.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
+copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofiles.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 

@@ -5,7 +5,8 @@
   render.py --check   writes nothing, and fails where a page differs
 
 docs/api.md has the fields of every CRD in crds/: one table for each group of fields. docs/reasons.md has the constants of
-common/control/reasons.h: one table for each section of it.
+common/control/reasons.h: one table for each section of it. The CRD of TrainingProfiles has in spec.workload the fields of a TrainingJob's
+spec that a profile may set.
 """
 
 import json
@@ -18,6 +19,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rendered by render.py: begin -->", "<!-- rendered by render.py: end -->"
+COPY_BEGIN, COPY_END = (f"# rendered by docs/render.py from ringmaster.dev_trainingjobs.yaml: {word}\n" for word in ("begin", "end"))
 
 
 def cell(text):
@@ -37,7 +39,40 @@ def paragraph(text, bullet=""):
     return textwrap.wrap(cell(text), 150, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False) + [""]
 
 
+# --- crds/ringmaster.dev_trainingprofiles.yaml
+
+COPIED = ["imagePullSecrets", "priorityClassName", "worker", "launcher", "mpi", "network", "faultTolerance", "scheduling"]
+OF_THE_JOB = {"worker": ["replicas", "minReplicas", "maxReplicas", "gpus", "gpuResource"], "mpi": ["implementation"]}
+
+
+class NoAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data):
+        return True
+
+
+def without_defaults(field):
+    """What is not written is not set."""
+    if not isinstance(field, dict):
+        return [without_defaults(item) for item in field] if isinstance(field, list) else field
+    return {key: without_defaults(value) for key, value in field.items() if key != "default" or isinstance(value, dict) and "type" in value}
+
+
+def render_workload():
+    crd = yaml.safe_load((ROOT / "crds/ringmaster.dev_trainingjobs.yaml").read_text(encoding="utf-8"))
+    of_job = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    fields = {name: without_defaults(of_job[name]) for name in COPIED}
+    for name, left_out in OF_THE_JOB.items():
+        for field in left_out:
+            del fields[name]["properties"][field]
+    del fields["worker"]["x-kubernetes-validations"]  # of numbers that are the job's
+    text = yaml.dump(fields, Dumper=NoAliases, sort_keys=False, width=110, allow_unicode=True)
+    return textwrap.indent(text, " " * 20)
+
+
 # --- docs/api.md
+
+
+COPY = "spec.workload"  # of a TrainingProfile: fields that TrainingJob: spec has above
 
 
 def type_of(field):
@@ -110,11 +145,11 @@ def render_group(path, field, sections, depth):
         for name, child in parent["properties"].items():
             shown = prefix + name
             full = f"{path}.{shown}"
-            joint, inside = children(child)
+            joint, inside = children(child) if full != COPY else ("", {})
             about, kind = child.get("description", ""), type_of(child)
             if full in sections:  # its own table has all of the description
                 about, kind = about.split(". ")[0].rstrip(".") + ".", f"[{kind}](#{anchor(sections[full])})"
-            else:
+            elif full != COPY:
                 rules.extend(rules_of(full, child))
             default = "required" if name in parent.get("required", []) else code(child["default"]) if "default" in child else ""
             rows.append([f"`{shown}`", kind, default, bounds_of(child), cell(about)])
@@ -150,6 +185,8 @@ def render_version(kind, version):
             continue
         sections = {part: f"{kind}: {part}"}
         for name, child in field["properties"].items():
+            if f"{part}.{name}" == COPY:
+                continue
             if len(children(child)[1].get("properties", {})) > 1 or "properties" in child:
                 sections[f"{part}.{name}"] = f"{kind}: {part}.{name}" + ("[]" if child["type"] == "array" else "")
         lines += [""] if lines[-1] else []
@@ -209,19 +246,24 @@ def render_reasons():
     return lines
 
 
-PAGES = {"docs/api.md": render_api, "docs/reasons.md": render_reasons}
+# In this order: a page shows what an earlier one has got.
+PAGES = {
+    "crds/ringmaster.dev_trainingprofiles.yaml": (COPY_BEGIN, render_workload, " " * 20 + COPY_END),
+    "docs/api.md": (BEGIN, lambda: "\n".join(["", *render_api()]), END),
+    "docs/reasons.md": (BEGIN, lambda: "\n".join(["", *render_reasons()]), END),
+}
 
 
 def main(arguments):
     if arguments not in ([], ["--check"]):
         raise SystemExit(__doc__)
     stale = 0
-    for name, render in PAGES.items():
+    for name, (begin, render, end) in PAGES.items():
         page = ROOT / name
         text = page.read_text(encoding="utf-8")
-        before, marked = text.split(BEGIN)
-        after = marked.split(END)[1]
-        wanted = before + "\n".join([BEGIN, *render()]) + END + after
+        before, marked = text.split(begin)
+        after = marked.split(end)[1]
+        wanted = before + begin + render() + end + after
         if wanted == text:
             continue
         if arguments:

@@ -35,7 +35,8 @@ inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
 inline constexpr char kSuspended[] = "Suspended";
 // False: no operator runs the job, since its installation was removed. It appears only then.
 inline constexpr char kManaged[] = "Managed";
-// The spec was changed while the job runs, and the job still runs with the one it was started with.
+// The spec or what its TrainingProfile sets was changed while the job runs, and the job still runs
+// with what it was started with.
 // Suspend and resume it to run with the changed one.
 inline constexpr char kChangeRefused[] = "ChangeRefused";
 // Of a deleted job with spec.checkpoint.onDelete: Delete: what its end waits for.
@@ -106,9 +107,9 @@ inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
 // The API server or an admission webhook refused a request. The message is its own.
 inline constexpr char kReasonForbidden[] = "Forbidden";
-// The policy of the operator's namespace does not allow what the spec asks for. Change the spec, or
-// ask the platform team.
-inline constexpr char kReasonNamespacePolicy[] = "NamespacePolicy";
+// The job's TrainingProfile does not allow what the spec asks for, or there is no such profile for
+// its namespace. Change the spec, or ask the platform team.
+inline constexpr char kReasonRefusedByProfile[] = "RefusedByProfile";
 // An object that is not the job's has a name that it needs. Delete that one, or rename the job.
 inline constexpr char kReasonNameConflict[] = "NameConflict";
 // The operator could not read or make its keyring. Look at its log and at its rights.

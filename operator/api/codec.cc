@@ -125,6 +125,7 @@ void Describe(auto& a, Is<RunPolicy> auto& v) {
 void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Optional("image", v.image);
   a.Optional("command", v.command);
+  a.Sparse("profile", v.profile);
   a.Sparse("slotsPerWorker", v.slots_per_worker);
   DescribeMode(a, v.elasticity_mode);
   a.Optional("worker", v.worker);
@@ -234,6 +235,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("firstStepTime", v.first_step_time);
   a.Sparse("completionTime", v.completion_time);
   a.Sparse("installation", v.installation);
+  a.Sparse("profile", v.profile);
   a.Field("conditions", v.conditions);
   a.Field("workers", v.workers);
   a.Sparse("selector", v.selector);
@@ -318,6 +320,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   run.run_policy = {};
   run.run_policy.restart = spec.run_policy.restart;
   run.managed_by.clear();
+  run.profile.clear();
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
@@ -329,8 +332,23 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
-  spec->managed_by.clear();  // no part of a run; nobody has bounded it
+  spec->managed_by.clear();  // no part of a run; nobody has bounded them
+  spec->profile.clear();
   BoundTexts(*spec);
+  return spec;
+}
+
+TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& today) {
+  TrainingJobSpec spec = run;
+  spec.worker.replicas = today.worker.replicas;
+  spec.worker.min_replicas = today.worker.min_replicas;
+  spec.worker.max_replicas = today.worker.max_replicas;
+  spec.typed_fields = TypedFieldsOf(today, run);
+  spec.run_policy = today.run_policy;
+  spec.managed_by = today.managed_by;
+  spec.profile = today.profile;
+  spec.run_policy.restart = run.run_policy.restart;
+  if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();
   return spec;
 }
 

@@ -19,12 +19,16 @@ Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 
 // What of a spec a run keeps from its first Pod to its last, in the TrainingJob's own form: all
-// that shapes its Pods and its world, but not how many workers there are, whether the job runs, and
-// its clocks. Equal specs give equal documents.
+// that shapes its Pods and its world, but not how many workers there are, whether the job runs,
+// its clocks and its profile. Equal specs give equal documents.
 nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
 
 // The reverse; everything else has its defaults. kInvalid names the field that is wrong.
 Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
+
+// `today` with the text of its run in place of its own: numbers of workers, suspension, clocks,
+// what becomes of checkpoints and the profile are today's.
+TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& today);
 
 // Only what is set: empty strings and unknown values are left out.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);

@@ -42,6 +42,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   } else if (!spec.command.empty()) {
     rest.command = {CutText(std::move(spec.command.front()), kShortCommandBytes)};
   }
+  if (spec.profile.size() <= kMaxTextBytes) rest.profile = std::move(spec.profile);
   rest.slots_per_worker = spec.slots_per_worker;
   rest.elasticity_mode = spec.elasticity_mode;
   rest.worker.replicas = spec.worker.replicas;
@@ -66,6 +67,7 @@ void BoundTexts(TrainingJobSpec& spec) {
   const std::pair<const char*, std::size_t> fields[] = {
       {"spec.image", spec.image.size()},
       {"spec.command", BytesOf(spec.command)},
+      {"spec.profile", spec.profile.size()},
       {"spec.network", BytesOf(spec.interfaces.include) + BytesOf(spec.interfaces.exclude)},
       {"spec.checkpoint.restoreFrom",
        spec.checkpoint ? spec.checkpoint->restore_job.size() + spec.checkpoint->restore_path.size()

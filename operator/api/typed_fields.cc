@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -177,6 +178,31 @@ void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   }
   spec.worker.template_json = std::move(worker).Text(std::move(spec.worker.template_json));
   spec.launcher_template_json = std::move(launcher).Text(std::move(spec.launcher_template_json));
+}
+
+std::vector<std::string> PathsInTemplates(const std::string& path) {
+  const auto begins_with = [&](const std::string& field) {
+    return path == field || IsBelow(path, field);
+  };
+  const std::string of_worker = "worker.";
+  for (const char* field : kFieldsOfAllPods) {
+    if (begins_with(field))
+      return {"worker.template.spec." + path, "launcher.template.spec." + path};
+  }
+  for (const char* field : kPodFields) {
+    if (begins_with(of_worker + field)) {
+      return {"worker.template.spec." + path.substr(of_worker.size())};
+    }
+  }
+  const auto in_container = [&](const std::string& field) {
+    return begins_with(of_worker + field);
+  };
+  if (in_container("resources") ||
+      std::any_of(std::begin(kContainerFields), std::end(kContainerFields), in_container)) {
+    return {std::string("worker.template.spec.containers[") + control::kWorkerContainer + "]." +
+            path.substr(of_worker.size())};
+  }
+  return {path};
 }
 
 std::vector<TypedField> TypedFieldsOf(const TrainingJobSpec& first, const TrainingJobSpec& other) {

@@ -112,6 +112,7 @@ struct TypedField {
 struct FieldProblem {
   std::string path{};
   std::string message{};
+  bool by_profile = false;  // what the job's profile sets made it one
 
   friend bool operator==(const FieldProblem&, const FieldProblem&) = default;
 };
@@ -119,7 +120,8 @@ struct FieldProblem {
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
-  std::optional<int> slots_per_worker;            // unset: the worker's GPUs, else 1
+  std::string profile{};                // a TrainingProfile; empty: the namespace's default
+  std::optional<int> slots_per_worker;  // unset: the worker's GPUs, else 1
   std::optional<ElasticityMode> elasticity_mode;  // unset: the program's name decides, see Mode()
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
@@ -267,6 +269,7 @@ struct TrainingJobStatus {
   std::string completion_time{};  // the same, once it has ended
   int64_t launcher_term = 0;
   std::string installation{};  // that has the job; empty until its launcher's Service exists
+  std::string profile{};       // that the run is judged and merged by
   std::vector<Condition> conditions;
   WorkerCounts workers;
   std::string selector{};

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/log.h"
 #include "operator/api/codec.h"
 #include "operator/api/names.h"
 #include "operator/job/model/views.h"
@@ -14,7 +15,8 @@ Caches::Caches()
     : jobs_(api::DecodeTrainingJob),
       pods_(job::ProjectPod),
       services_(job::ProjectService),
-      nodes_(job::ProjectNode) {}
+      nodes_(job::ProjectNode),
+      profiles_(job::ReadProfile) {}
 
 void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
   jobs_.OnChange(
@@ -26,6 +28,14 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   services_.OnChange(owner);
   nodes_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
     for (const std::string& key : node_changes_.JobsToLookAt(meta.name)) queue.Add(key);
+  });
+  profiles_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
+    const auto profile = profiles_.Get(meta.Key());
+    if (profile != nullptr && !profile->problem.empty()) {
+      LogWarn("No job can use a profile",
+              {{"profile", profile->name}, {"reason", profile->problem}});
+    }
+    for (const auto& job : jobs_.List()) queue.Add(job->Key());
   });
   freshness.Watch(
       kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
@@ -40,10 +50,10 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
 void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
                    runtime::Metrics& metrics, const MainEvents& events) {
   const auto add = [&](const kube::Resource& resource, runtime::StoreWriter& store,
-                       const char* selector, bool needed) {
+                       const std::string& ns, const char* selector, bool needed) {
     runtime::ReflectorOptions options;
     options.resource = resource;
-    options.ns = config.watch_namespace;
+    options.ns = ns;
     options.label_selector = selector;
     if (needed) {
       options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
@@ -55,11 +65,14 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& c
                                               &metrics.reflector()),
          needed});
   };
-  add(kube::kTrainingJobs, jobs_, "", true);
-  add(kube::kPods, pods_, api::kManagedBySelector, true);
-  add(kube::kServices, services_, api::kManagedBySelector, true);
+  const std::string& watched = config.watch_namespace;
+  // Before the jobs that they are for: no job is looked at until all are here.
+  add(kube::kTrainingProfiles, profiles_, config.ns, "", true);
+  add(kube::kTrainingJobs, jobs_, watched, "", true);
+  add(kube::kPods, pods_, watched, api::kManagedBySelector, true);
+  add(kube::kServices, services_, watched, api::kManagedBySelector, true);
   // Cluster-scoped: an operator that was confined to a namespace may not see them.
-  add(kube::kNodes, nodes_, "", false);
+  add(kube::kNodes, nodes_, "", "", false);
 }
 
 void Caches::Start() {

@@ -25,7 +25,7 @@ class Caches {
   Caches();
 
   // In this order, once each; what is given outlives the caches. A job is looked at when it, an
-  // object that it controls, or a node of its Pods changed.
+  // object that it controls, or a node of its Pods changed; all are when a profile did.
   void Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
   void Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
              runtime::Metrics& metrics, const MainEvents& events);
@@ -38,6 +38,7 @@ class Caches {
   const job::PodStore& pods() const { return pods_; }
   const job::ServiceStore& services() const { return services_; }
   const job::NodeStore& nodes() const { return nodes_; }
+  const job::ProfileStore& profiles() const { return profiles_; }
 
   // For the queue's keys: the oldest job first, as it is now; last what is no job any more.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
@@ -61,6 +62,7 @@ class Caches {
   job::PodStore pods_;
   job::ServiceStore services_;
   job::NodeStore nodes_;
+  job::ProfileStore profiles_;
   job::NodeChanges node_changes_{nodes_, pods_, jobs_};
   runtime::WatchListSupport watch_list_;
   std::vector<Watched> watched_;

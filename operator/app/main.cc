@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <malloc.h>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@
 #include "operator/app/rights.h"
 #include "operator/http/admin_server.h"
 #include "operator/http/cpprest_http_client.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/profile.h"
 #include "operator/job/controller/job_metrics.h"
 #include "operator/job/controller/reconciler.h"
 #include "operator/job/credentials/keyring.h"
@@ -122,11 +123,13 @@ job::Scope ScopeOf(const Config& config) {
       .excluded_namespaces = {config.exclude_namespaces.begin(), config.exclude_namespaces.end()}};
 }
 
+using Presets = std::map<std::string, job::ProfilePtr>;
+
 // All objects, in the order in which they need each other.
 class Operator {
  public:
   // All outlive it.
-  Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+  Operator(const Config& config, const Presets& presets, const Clock& clock,
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 
   // Blocks until a signal; ends the process at once when the lease is lost.
@@ -159,7 +162,7 @@ class Operator {
   runtime::AccessCheck access_;
 };
 
-Operator::Operator(const Config& config, const job::NamespacePolicy& policy, const Clock& clock,
+Operator::Operator(const Config& config, const Presets& presets, const Clock& clock,
                    runtime::Metrics& metrics, Connections& connections, const MainEvents& events)
     : config_(config),
       events_(events),
@@ -177,23 +180,24 @@ Operator::Operator(const Config& config, const job::NamespacePolicy& policy, con
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
                                                               config.Election(), OnElection())
                    : nullptr),
-      reconciler_({.tools = {clock,
-                             *connections.requests.kube,
-                             freshness_,
-                             pool_,
-                             recorder_,
-                             {.enabled = config.job_network_policies, .operator_ns = config.ns},
-                             config.Installation(),
-                             &job_metrics_},
-                   .jobs = caches_.jobs(),
-                   .pods = caches_.pods(),
-                   .services = caches_.services(),
-                   .nodes = caches_.nodes(),
-                   .keyring = keyring_,
-                   .launchers = launchers_,
-                   .policy = policy,
-                   .scope = ScopeOf(config),
-                   .leader_term = [this] { return term_.load(); }}),
+      reconciler_(
+          {.tools = {clock,
+                     *connections.requests.kube,
+                     freshness_,
+                     pool_,
+                     recorder_,
+                     {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                     config.Installation(),
+                     &job_metrics_},
+           .jobs = caches_.jobs(),
+           .pods = caches_.pods(),
+           .services = caches_.services(),
+           .nodes = caches_.nodes(),
+           .keyring = keyring_,
+           .launchers = launchers_,
+           .profiles = {.stored = caches_.profiles(), .presets = presets, .operator_ns = config.ns},
+           .scope = ScopeOf(config),
+           .leader_term = [this] { return term_.load(); }}),
       controller_(
           clock, queue_, freshness_,
           [this](const std::string& key) { return reconciler_.Reconcile(key); },
@@ -266,7 +270,7 @@ void Operator::Stop() {
   caches_.Stop();
 }
 
-Result<void> Run(const Config& config, const job::NamespacePolicy& policy, const MainEvents& events,
+Result<void> Run(const Config& config, const Presets& presets, const MainEvents& events,
                  bool release_jobs) {
   const SystemClock clock;
   runtime::Metrics metrics("trainingjob");
@@ -281,7 +285,7 @@ Result<void> Run(const Config& config, const job::NamespacePolicy& policy, const
     LogInfo("Released the jobs", {{"installation", config.Installation()}, {"jobs", *released}});
     return {};
   }
-  return Operator(config, policy, clock, metrics, *connections, events).Run();
+  return Operator(config, presets, clock, metrics, *connections, events).Run();
 }
 
 int Main(int argc, char** argv) {
@@ -292,10 +296,9 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "ringmaster-operator: %s\n", config.error().message.c_str());
     return 2;
   }
-  const auto policy = job::NamespacePolicy::Parse(config->namespace_policy);
-  if (!policy.ok()) {
-    std::fprintf(stderr, "ringmaster-operator: --namespace-policy: %s\n",
-                 policy.error().message.c_str());
+  const Result<Presets> presets = job::ReadPresets(config->presets);
+  if (!presets.ok()) {
+    std::fprintf(stderr, "ringmaster-operator: --presets: %s\n", presets.error().message.c_str());
     return 2;
   }
   if (command_line.options.print_config) {
@@ -313,7 +316,7 @@ int Main(int argc, char** argv) {
   LogInfo("Starting", {{"version", RINGMASTER_VERSION},
                        {"server", config->cluster.server},
                        {"identity", config->identity}});
-  const Result<void> ran = Run(*config, *policy, events, command_line.options.release_jobs);
+  const Result<void> ran = Run(*config, *presets, events, command_line.options.release_jobs);
   if (!ran.ok()) {
     LogError(command_line.options.release_jobs ? "Could not release the jobs" : "Could not start",
              {{"error", ran.error().message}});

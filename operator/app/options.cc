@@ -76,9 +76,10 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--exclude-namespaces", options.exclude_namespaces,
                  "leave the TrainingJobs of these namespaces alone, separated by commas")
       ->delimiter(',');
-  app.add_option("--namespace-policy", options.namespace_policy,
-                 "what TrainingJobs may ask for by namespace, as JSON: {\"default\": RULES, "
-                 "\"namespaces\": {NAME: RULES}}; default: nothing beyond an ordinary Pod");
+  app.add_option(
+      "--presets", options.presets,
+      "TrainingProfiles that hold without an object, as JSON: {NAME: SPEC}; an object of "
+      "the same name in the operator's namespace replaces one");
   app.add_option("--job-network-policies", options.job_network_policies,
                  "whether each job gets NetworkPolicies, which admit its own Pods and the operator")
       ->capture_default_str();
@@ -177,7 +178,7 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.ns = FirstOf(options.ns, environment("POD_NAMESPACE"), config.cluster.ns);
   config.watch_namespace = options.watch_namespace;
   config.exclude_namespaces = options.exclude_namespaces;
-  config.namespace_policy = options.namespace_policy;
+  config.presets = options.presets;
   config.job_network_policies = options.job_network_policies;
   config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
   config.identity =
@@ -208,7 +209,7 @@ std::string Config::Text() const {
   text << "server: " << cluster.server << "\nnamespace: " << ns
        << "\nwatchNamespace: " << (watch_namespace.empty() ? "(all)" : watch_namespace)
        << "\nexcludeNamespaces: " << CLI::detail::join(exclude_namespaces, ",")
-       << "\nnamespacePolicy: " << (namespace_policy.empty() ? "(none)" : namespace_policy)
+       << "\npresets: " << (presets.empty() ? "(none)" : presets)
        << "\njobNetworkPolicies: " << (job_network_policies ? "true" : "false")
        << "\nidentity: " << identity << "\nworkers: " << workers
        << "\nleaderElect: " << (leader_elect ? "true" : "false") << "\nleaseName: " << lease_name

@@ -19,7 +19,7 @@ struct Options {
   std::string ns;
   std::string watch_namespace;
   std::vector<std::string> exclude_namespaces;
-  std::string namespace_policy;
+  std::string presets;
   bool job_network_policies = true;
   std::string identity;
   int workers = 256;
@@ -54,7 +54,7 @@ struct Config {
   std::string ns;               // our own
   std::string watch_namespace;  // empty: all
   std::vector<std::string> exclude_namespaces;
-  std::string namespace_policy;      // JSON as given; job/admission/namespace_policy.h reads it
+  std::string presets;               // JSON as given; job/admission/profile.h reads it
   bool job_network_policies = true;  // jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process
   std::string instance;  // Pod or host name

@@ -45,6 +45,9 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
           {.verb = "create", .resource = review, .without = "nobody may read /metrics"});
     }
   }
+  for (const char* verb : {"list", "watch"}) {
+    rules.push_back({.verb = verb, .resource = kube::kTrainingProfiles, .ns = config.ns});
+  }
   rules.push_back(
       {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});
   rules.push_back({.verb = "create", .resource = kube::kSecrets, .ns = config.ns});

@@ -34,6 +34,8 @@ inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
 inline constexpr Resource kTrainingJobs{"ringmaster.dev", "v1alpha1", "trainingjobs",
                                         "TrainingJob"};
+inline constexpr Resource kTrainingProfiles{"ringmaster.dev", "v1alpha1", "trainingprofiles",
+                                            "TrainingProfile"};
 
 // "/api/v1/namespaces/<ns>/pods"; with an empty namespace, or a cluster-scoped kind, the collection
 // of all namespaces.

@@ -39,8 +39,9 @@ for account in given.account default; do kubectl -n ringmaster-system create ser
 
 render >"$work/default.yaml"
 apply "$work/default.yaml"
-kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null
-lists_without_type=$(kubectl get crd trainingjobs.ringmaster.dev -o json | jq -r '.spec.versions[].schema.openAPIV3Schema.properties.spec
+crds=(crd/trainingjobs.ringmaster.dev crd/trainingprofiles.ringmaster.dev)
+kubectl wait --for=condition=Established "${crds[@]}" --timeout=60s >/dev/null
+lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.versions[].schema.openAPIV3Schema.properties.spec
   | paths(type == "object" and .type == "array" and (has("x-kubernetes-list-type") | not)) | join(".")')
 [ -z "$lists_without_type" ] || fail "server-side apply does not know how to merge $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
@@ -94,6 +95,11 @@ mapfile -t shown < <(grep -l '^kind: TrainingJob$' "$work"/shown.*)
 [ ${#shown[@]} -ge 3 ] || fail "found only ${#shown[@]} jobs that pages show"
 for job in "${shown[@]}"; do
   kubectl -n samples apply --dry-run=server --validate=strict -f "$job" >"$work/applied" 2>&1 || fail "a page shows a job that is refused: $(cat "$job" "$work/applied")"
+done
+mapfile -t shown < <(grep -l '^kind: TrainingProfile$' "$work"/shown.*)
+[ ${#shown[@]} -ge 1 ] || fail "no page shows a profile"
+for shown_profile in "${shown[@]}"; do
+  kubectl apply --dry-run=server --validate=strict -f "$shown_profile" >"$work/applied" 2>&1 || fail "a page shows a profile that is refused: $(cat "$work/applied")"
 done
 for values in "${variations[@]}"; do
   name=$(name_of "$values")

@@ -6,7 +6,7 @@
 keys() {
   awk '
     /^ *#/ {comment = 1; next}
-    /^ *[a-zA-Z]+:/ {
+    /^ *[-a-zA-Z]+:/ {
       match($0, /^ */); depth = RLENGTH / 2
       split($0, part, ":"); key = part[1]; gsub(/ /, "", key)
       path[depth] = depth ? path[depth - 1] "." key : key

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every variation passes helm's strict lint, renders the same bytes twice, and sets flags that the operator (argument 1)
-# takes; the defaults of values.yaml are the operator's own.
+# takes; the defaults of values.yaml are the operator's own, the preset gpu aside.
 . "$(dirname "$0")/lib.sh"
 operator=${1:?the operator\'s program}
 
@@ -25,7 +25,10 @@ for values in "$work/default.yaml" "${variations[@]}"; do
   configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator refuses ${arguments[*]}"
 done
 configuration >"$work/own.configuration"
-diff "$work/own.configuration" "$work/default.configuration" || fail "values.yaml and the operator differ in their defaults"
+# The chart alone brings a profile, which allows nothing.
+grep -F 'presets: {"gpu":{"description"' "$work/default.configuration" >/dev/null || fail "the preset gpu is not there by default"
+diff <(grep -v '^presets:' "$work/own.configuration") <(grep -v '^presets:' "$work/default.configuration") ||
+  fail "values.yaml and the operator differ in their defaults"
 grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
 grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
 for name in no_apply_warnings watched_namespace own_namespace; do
@@ -50,9 +53,10 @@ for name in default watched_namespace; do
 done
 ! grep '^kind: NetworkPolicy' "$work/no_network_policy.1" >/dev/null || fail "a NetworkPolicy that nobody wants"
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
-for part in '"default":{"imagePrefixes":["registry.example.com/"],"maxGPUs":16,"maxWorkers":8}' '"team-b":{}' '"capabilities":["IPC_LOCK"]'; do
-  grep '^namespacePolicy: {' "$work/namespace_policy.configuration" | grep -F "$part" >/dev/null || fail "namespacePolicy does not reach the operator: $part"
+for part in '"gpu":{"description"' '"namespaces":["*"]' '"namespaces":["team-a","team-b"]' '"capabilities":["IPC_LOCK"]'; do
+  grep '^presets: {' "$work/presets.configuration" | grep -F "$part" >/dev/null || fail "presets do not reach the operator: $part"
 done
+! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/default.1") >/dev/null || fail "every editor may write profiles"
 [ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
   fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null

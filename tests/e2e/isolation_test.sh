@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who may connect to a job's Pods, and what more they may have where the namespace policy allows it. A Pod of another
+# Who may connect to a job's Pods, and what more they may have where a profile allows it. A Pod of another
 # namespace knows every address and port, and gets nowhere: with the job's NetworkPolicies off, by keys, tokens and TLS alone,
 # and, after deny-all has shown that this cluster denies, with them on. Then jobs on their nodes' network, two of two workers
 # each on one node; then privileged ones and such that run as root.
@@ -9,6 +9,7 @@ strangers=isolation-strangers
 # The other tests need the operator, however this one ends.
 clean_up() {
   install_chart --reset-values
+  kubectl -n ringmaster-system delete trainingprofile "$namespace" --ignore-not-found >/dev/null
   kubectl delete namespace "$strangers" --ignore-not-found --wait=false >/dev/null
 }
 
@@ -129,12 +130,11 @@ spec:
 Y
 }
 on_node denied 10 | as_user apply -f -
-wait_condition denied Failed True 20
-assert_contains "why the node's network is refused" "namespacePolicy.namespaces.$namespace.hostNetwork" "$(condition denied Failed message)"
+is_denied() { condition denied WorkersReady message | grep 'spec.allows.hostNetwork' >/dev/null; }
+wait_for "the node's network to be refused" 20 is_denied
 kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
-rules=namespacePolicy.namespaces.$namespace
-install_chart --set "$rules.hostNetwork=true,$rules.privileged=true,$rules.root=true,$rules.capabilities[0]=IPC_LOCK"
-for name in first second; do on_node "$name" 1000000 | as_user apply -f -; done
+profile "$namespace" "{namespaces: [$namespace], allows: {hostNetwork: true, privileged: true, root: true, capabilities: [IPC_LOCK]}}"
+for name in first second; do on_node "$name" 1000000 | sed "s/^spec:/spec:\n  profile: $namespace/" | as_user apply -f -; done
 for name in first second; do wait_for "the first step of $name on the node's network" 120 at_step "$name" 1; done
 node=$(kubectl get node node1 -o jsonpath='{.status.addresses[?(@.type=="InternalIP")].address}')
 assert_equal "addresses of the four workers" "$node $node $node $node" \
@@ -156,6 +156,7 @@ apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: $1}
 spec:
+  profile: $namespace
   image: $WORKER_IMAGE
   command: [sh, -c, 'echo "$1 is \$(id -u) with \$(sed -n "s/^CapEff:.//p" /proc/self/status)"']
   worker: {replicas: 2, $2, template: {spec: {securityContext: {$3}}}}

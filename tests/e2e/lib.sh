@@ -75,6 +75,11 @@ show_state() {
   kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=30 || true
 }
 
+# profile NAME SPEC: what a platform team writes.
+profile() {
+  kubectl apply -f - >/dev/null <<<"{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: $1, namespace: ringmaster-system}, spec: $2}"
+}
+
 as_user() { kubectl --kubeconfig "$user" -n "$namespace" "$@"; }
 
 fail() { echo "FAILED: $*" >&2; exit 1; }

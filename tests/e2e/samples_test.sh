@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every sample of deploy/samples does what its first lines say, with this tree's image; digits.yaml does so in digits_test.sh.
-# rdma.yaml asks for what no node here has: its Pods get it where nodes advertise it, and the job says that there are no GPUs.
+# gpu.yaml and rdma.yaml ask for what no node here has: their Pods get it where nodes advertise it, and the jobs say that there are no GPUs.
 # shellcheck disable=SC2317  # functions are called by name: wait_for, before_*, sample_*
 . "$(dirname "$0")/lib.sh"
 new_namespace samples
@@ -60,19 +60,35 @@ sample_partial_fc() {
   succeeds 240
   assert_equal "its last step" 200 "$(status_field "$job" progress.step)"
 }
+# Resources that nodes say they have.
+advertise() { # JSON
+  local node
+  for node in node1 node2 node3; do
+    kubectl patch node "$node" --subresource=status --type=merge --patch "{\"status\": {\"capacity\": $1, \"allocatable\": $1}}" >/dev/null
+  done
+}
+has_failed_preflight() { [ "$(condition "$job" Failed reason)" = PreflightFailed ]; }
 # Who installs the operator allows what the sample's comment says.
+before_gpu() {
+  install_chart --set "presets.gpu={$namespace}"
+  advertise '{"nvidia.com/gpu": "8"}'
+}
+sample_gpu() {
+  worker_tolerates() {
+    as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json | jq -e '[.items[] |
+      select(.spec.nodeName and .spec.containers[0].resources.limits["nvidia.com/gpu"] == "8"
+        and (.spec.tolerations | any(.key == "nvidia.com/gpu")) and (.spec.containers[0].env | any(.name == "NCCL_DEBUG")))] | length >= 2'
+  }
+  wait_for "two workers of $job with GPUs and what the profile sets" 60 worker_tolerates
+  wait_for "$job to fail because its workers have no GPUs" 120 has_failed_preflight
+}
 before_rdma() {
   kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
-  sed -n '/^#   namespacePolicy/,/^#$/s/^#   //p' "$samples/rdma.yaml" | sed "s/team-a/$namespace/" >"$values"
-  install_chart --values "$values"
-  local node resources='{"nvidia.com/gpu": "8", "rdma/hca": "1"}'
-  for node in node1 node2 node3; do
-    kubectl patch node "$node" --subresource=status --type=merge --patch "{\"status\": {\"capacity\": $resources, \"allocatable\": $resources}}" >/dev/null
-  done
+  install_chart --set "presets.gpu-host-network={$namespace}"
+  advertise '{"nvidia.com/gpu": "8", "rdma/hca": "1"}'
 }
 sample_rdma() {
   local pod
-  refused() { [ "$(condition "$job" Failed reason)" = PreflightFailed ]; }
   worker_asks() {
     pod=$(as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json)
     jq -e '[.items[] | select(.spec.nodeName and .spec.hostNetwork and .spec.containers[0].resources.limits["nvidia.com/gpu"] == "8"
@@ -80,17 +96,11 @@ sample_rdma() {
       and (.spec.containers[0].securityContext.capabilities.add // [] | index("IPC_LOCK")))] | length >= 2' <<<"$pod"
   }
   wait_for "two workers of $job with GPUs, RDMA devices and IPC_LOCK on the nodes' network" 60 worker_asks
-  wait_for "$job to fail because its workers have no GPUs" 120 refused
+  wait_for "$job to fail because its workers have no GPUs" 120 has_failed_preflight
 }
-values=$(mktemp)
 clean_up() {
-  rm -f "$values"
   install_chart --reset-values
-  for node in node1 node2 node3; do
-    kubectl patch node "$node" --subresource=status --type=json --patch '[
-      {"op": "remove", "path": "/status/capacity/nvidia.com~1gpu"}, {"op": "remove", "path": "/status/allocatable/nvidia.com~1gpu"},
-      {"op": "remove", "path": "/status/capacity/rdma~1hca"}, {"op": "remove", "path": "/status/allocatable/rdma~1hca"}]' >/dev/null 2>&1
-  done
+  advertise '{"nvidia.com/gpu": null, "rdma/hca": null}'
 }
 
 grep -F 'deploy/samples/digits.yaml' "$repository/tests/e2e/digits_test.sh" >/dev/null || fail "no test runs digits.yaml"

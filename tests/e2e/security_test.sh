@@ -41,7 +41,7 @@ for port in 8080 8443; do
     fail "a job's Pod reaches port $port of the operator"
   fi
 done
-clean_up() { kubectl -n ringmaster-system delete pod stranger --ignore-not-found --wait=false >/dev/null; }
+clean_up() { kubectl -n ringmaster-system delete pod/stranger trainingprofile/others --ignore-not-found --wait=false >/dev/null; }
 kubectl -n ringmaster-system delete pod stranger --ignore-not-found --wait >/dev/null
 kubectl -n ringmaster-system apply -f - >/dev/null <<Y
 apiVersion: v1
@@ -85,20 +85,30 @@ second=$(secret_of long)
 as_user delete trainingjob long --cascade=foreground >/dev/null
 
 # What D9 refuses: named by its path, no Pod.
+with_launcher() { # name template
+  job "$1" 1 "$(generated 10)" "  launcher: {template: {spec: $2}}" | as_user apply -f -
+}
 refused() { # name path template
-  job "$1" 1 "$(generated 10)" "  launcher: {template: {spec: $3}}" | as_user apply -f -
+  with_launcher "$1" "$3"
   wait_condition "$1" Failed True 20
   assert_equal "reason of $1" InvalidSpec "$(condition "$1" Failed reason)"
   assert_contains "message of $1" "$2" "$(condition "$1" Failed message)"
   assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
   wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep InvalidSpec >/dev/null"
 }
-refused privileged 'securityContext.privileged' '{containers: [{name: launcher, securityContext: {privileged: true}}]}'
-refused host-path 'hostPath' '{volumes: [{name: root, hostPath: {path: /}}]}'
-refused borrowed 'serviceAccountName' '{serviceAccountName: default}'
+# What a profile could allow: the job waits for one.
+held_up() { # name path template
+  with_launcher "$1" "$3"
+  wait_for "the refusal of $1" 20 eval "[ \"\$(condition $1 WorkersReady reason)\" = RefusedByProfile ]"
+  assert_contains "message of $1" "$2" "$(condition "$1" WorkersReady message)"
+  assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
+}
+held_up privileged 'securityContext.privileged' '{containers: [{name: launcher, securityContext: {privileged: true}}]}'
+held_up host-path 'hostPath' '{volumes: [{name: root, hostPath: {path: /}}]}'
+held_up borrowed 'serviceAccountName' '{serviceAccountName: default}'
 refused token 'serviceAccountToken' '{volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t}}]}}]}'
 refused host-network 'hostNetwork' '{hostNetwork: true}'
-refused root-user 'runAsUser' '{securityContext: {runAsUser: 0}}'
+held_up root-user 'runAsUser' '{securityContext: {runAsUser: 0}}'
 refused no-worker 'launcher' '{containers: [{name: other, image: x}]}'
 
 # A template is judged as it is when its Pods are made, however and whenever it came there. Pod Security is out of the way, so
@@ -160,6 +170,42 @@ as_user patch trainingjob forged --type=merge -p '{"spec":{"runPolicy":{"suspend
 is_refused() { condition forged WorkersReady message | grep 'spec.worker.template.spec.hostPID' >/dev/null; }
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
+
+# Profiles: no role that people get by being editor or admin somewhere writes one, in the operator's namespace neither; one
+# elsewhere has no effect, one for others is as one that does not exist, and a running job gains nothing by another one.
+for role in view edit admin; do
+  assert_equal "who has profiles by the role $role" "" "$(kubectl get clusterrole "$role" -o json |
+    jq -r '.rules[] | select(any(.resources[]?; startswith("trainingprofiles"))) | .verbs[]')"
+done
+for role in edit admin; do
+  kubectl -n ringmaster-system create rolebinding "attacker-$role" --clusterrole="$role" --user="attacker-$role" >/dev/null
+  for verb in create update patch delete; do
+    assert_equal "$verb on profiles as $role" no "$(kubectl -n ringmaster-system auth can-i "$verb" trainingprofiles --as="attacker-$role" || true)"
+  done
+  if kubectl -n ringmaster-system create rolebinding "mine-$role" --role=ringmaster-profiles --user="attacker-$role" --as="attacker-$role" >/dev/null 2>&1; then
+    fail "an $role of the operator's namespace takes the platform team's rights"
+  fi
+  kubectl -n ringmaster-system delete rolebinding "attacker-$role" >/dev/null
+done
+profile others "{namespaces: [$namespace-others], allows: {hostNetwork: true}, workload: {network: {hostNetwork: true}}}"
+kubectl apply -f - >/dev/null <<<"{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: mine, namespace: $namespace},
+  spec: {namespaces: ['*'], default: true, allows: {hostNetwork: true}, workload: {network: {hostNetwork: true}}}}"
+refused_by_profile() { [ "$(condition "$1" WorkersReady reason)" = RefusedByProfile ]; }
+for name in mine others nobodys; do
+  job "of-$name" 1 "$(generated 10)" "  profile: $name" | as_user apply -f -
+  wait_for "profile $name to be refused" 20 refused_by_profile "of-$name"
+  assert_equal "Pods under profile $name" "" "$(as_user get pods -l "ringmaster.dev/job-name=of-$name" -o name)"
+done
+sentence() { condition "of-$1" WorkersReady message | sed "s/$1/NAME/"; }
+assert_equal "what is said of a profile that is for others" "$(sentence nobodys)" "$(sentence others)"
+as_user patch trainingjob kept --type=merge -p '{"spec":{"profile":"others"}}' >/dev/null
+names_the_profile() { condition kept ChangeRefused message | grep 'spec.profile' >/dev/null; }
+wait_for "another profile to be held back" 20 names_the_profile
+old=$(as_user get "$(worker_pods kept | head -1)" -o jsonpath='{.metadata.uid}')
+as_user delete "$(worker_pods kept | head -1)" --wait=false >/dev/null
+wait_for "a worker under the profile of the run" 90 replaced
+assert_equal "Pods on the nodes' network" 0 "$(kubectl -n "$namespace" get pods -o json | jq '[.items[] | select(.spec.hostNetwork)] | length')"
+clean_up
 
 # A job's status is the operator's alone.
 for role in view edit admin; do

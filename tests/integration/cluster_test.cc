@@ -155,6 +155,24 @@ void ClusterTest::CreateJob(const json& manifest) {
   ASSERT_EQ(created.status, 201) << created.Text();
 }
 
+std::string ClusterTest::ProfilePath(const std::string& ns, const std::string& name) {
+  return "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns + "/trainingprofiles" +
+         (name.empty() ? "" : "/" + name);
+}
+
+void ClusterTest::PutProfile(const std::string& name, json spec) {
+  if (!spec.contains("namespaces")) spec["namespaces"] = json::array({ns_});
+  const Response put =
+      admin().Send("PATCH", ProfilePath(kOperatorNamespace, name) + "?fieldManager=test&force=true",
+                   json{{"apiVersion", "ringmaster.dev/v1alpha1"},
+                        {"kind", "TrainingProfile"},
+                        {"metadata", {{"name", name}}},
+                        {"spec", std::move(spec)}}
+                       .dump(),
+                   "application/apply-patch+yaml");
+  ASSERT_TRUE(put.ok()) << put.Text();
+}
+
 json ClusterTest::Job(const std::string& name) { return admin().Get(JobPath(name)).body; }
 
 json ClusterTest::Condition(const std::string& name, const std::string& type) {

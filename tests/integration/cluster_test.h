@@ -69,6 +69,10 @@ class ClusterTest : public ::testing::Test {
   void CreateJob(const std::string& name, int replicas) {
     CreateJob(JobManifest(ns_, name, replicas));
   }
+  // The collection without a name.
+  static std::string ProfilePath(const std::string& ns, const std::string& name = "");
+  // A TrainingProfile for the test's namespace unless `spec` lists others.
+  void PutProfile(const std::string& name, json spec);
   json Job(const std::string& name);
   std::string JobUid(const std::string& name) { return TextAt(Job(name), "/metadata/uid"); }
   json Condition(const std::string& name, const std::string& type);

@@ -275,7 +275,7 @@ class RefusalTest : public ClusterTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartOperator();
   }
-  // The job fails with this path in its message, and has no Pod.
+  // What no profile could allow: the job fails with this path in its message, and has no Pod.
   void ExpectRefused(const json& manifest, const char* path) {
     CreateJob(manifest);
     WaitCondition("digits", "Failed", "True", "InvalidSpec");
@@ -289,6 +289,7 @@ struct ForbiddenItem {
   const char* pointer;
   const char* value;
   const char* path;
+  bool by_profile = false;  // a profile could allow it
 };
 
 constexpr char kPod[] = "/spec/worker/template/spec";
@@ -298,36 +299,36 @@ constexpr ForbiddenItem kForbidden[] = {
     {"/hostIPC", "true", "hostIPC"},
     {"/shareProcessNamespace", "true", "shareProcessNamespace"},
     {"/nodeName", R"("node-1")", "nodeName"},
-    {"/schedulerName", R"("mine")", "schedulerName"},
-    {"/serviceAccountName", R"("operator")", "serviceAccountName"},
+    {"/schedulerName", R"("mine")", "schedulerName", true},
+    {"/serviceAccountName", R"("operator")", "serviceAccountName", true},
     {"/serviceAccount", R"("operator")", "serviceAccount"},
     {"/automountServiceAccountToken", "true", "automountServiceAccountToken"},
-    {"/volumes", R"([{"name":"host","hostPath":{"path":"/"}}])", "volumes[0].hostPath"},
+    {"/volumes", R"([{"name":"host","hostPath":{"path":"/"}}])", "volumes[0].hostPath", true},
     {"/volumes", R"([{"name":"t","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}])",
      "serviceAccountToken"},
-    {"/securityContext", R"({"runAsUser":0})", "securityContext.runAsUser"},
+    {"/securityContext", R"({"runAsUser":0})", "securityContext.runAsUser", true},
     {"/containers", R"([{"name":"worker","securityContext":{"privileged":true}}])",
-     "containers[0].securityContext.privileged"},
+     "containers[0].securityContext.privileged", true},
     {"/containers", R"([{"name":"worker","securityContext":{"allowPrivilegeEscalation":true}}])",
-     "allowPrivilegeEscalation"},
+     "allowPrivilegeEscalation", true},
     {"/containers",
      R"([{"name":"worker","securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}}])",
-     "capabilities.add"},
-    {"/containers", R"([{"name":"worker","securityContext":{"runAsUser":0}}])", "runAsUser"},
+     "capabilities.add", true},
+    {"/containers", R"([{"name":"worker","securityContext":{"runAsUser":0}}])", "runAsUser", true},
     {"/containers", R"([{"name":"worker","ports":[{"containerPort":22,"hostPort":22}]}])",
      "hostPort"},
     {"/containers", R"([{"name":"worker","command":["sh"]}])", "containers[0].command"},
     {"/containers",
      R"([{"name":"worker"},{"name":"x","image":"x","securityContext":{"privileged":true}}])",
-     "containers[1].securityContext.privileged"},
+     "containers[1].securityContext.privileged", true},
     {"/initContainers", R"([{"name":"x","image":"x","securityContext":{"privileged":true}}])",
-     "initContainers[0]"},
+     "initContainers[0]", true},
     {"/containers", R"([{"name":"trainer"}])", "worker"},
 };
 
 TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod) {
   int index = 0;
-  std::vector<std::pair<std::string, std::string>> jobs;
+  std::vector<std::pair<std::string, ForbiddenItem>> jobs;
   for (const ForbiddenItem& item : kForbidden) {
     const std::string name = "bad-" + std::to_string(index++);
     json manifest = JobManifest(ns(), name, 1);
@@ -335,16 +336,19 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
         {"spec", {{"containers", json::array({{{"name", "worker"}}})}}}};
     manifest[json::json_pointer(std::string(kPod) + item.pointer)] = json::parse(item.value);
     CreateJob(manifest);
-    jobs.emplace_back(name, item.path);
+    jobs.emplace_back(name, item);
   }
-  for (const auto& [name, path] : jobs) {
-    WaitCondition(name, "Failed", "True", "InvalidSpec");
-    EXPECT_THAT(TextAt(Condition(name, "Failed"), "/message"), HasSubstr(path)) << name;
-    EXPECT_THAT(TextAt(Condition(name, "Failed"), "/message"), HasSubstr("worker.template"))
-        << name;
+  for (const auto& [name, item] : jobs) {
+    const char* type = item.by_profile ? "WorkersReady" : "Failed";
+    WaitCondition(name, type, item.by_profile ? "False" : "True",
+                  item.by_profile ? "RefusedByProfile" : "InvalidSpec");
+    EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr(item.path)) << name;
+    EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr("worker.template")) << name;
   }
-  WaitFor("an event for each",
-          [&] { return Events("InvalidSpec").size() == std::size(kForbidden); });
+  const auto for_good = std::count_if(std::begin(kForbidden), std::end(kForbidden),
+                                      [](const ForbiddenItem& item) { return !item.by_profile; });
+  WaitFor("an event for each that failed",
+          [&] { return Events("InvalidSpec").size() == static_cast<std::size_t>(for_good); });
   EXPECT_TRUE(Names("pods").empty());
 }
 
@@ -365,38 +369,45 @@ TEST_F(RefusalTest, WhatReachesTheNodeIsDeniedByDefault) {
     CreateJob(manifest);
   }
   for (const Row& row : table) {
-    WaitCondition(row.job, "Failed", "True", "InvalidSpec");
-    const std::string message = TextAt(Condition(row.job, "Failed"), "/message");
+    WaitCondition(row.job, "WorkersReady", "False", "RefusedByProfile");
+    const std::string message = TextAt(Condition(row.job, "WorkersReady"), "/message");
     EXPECT_THAT(message, HasSubstr(std::string("spec.") + row.group + "." + row.field));
-    EXPECT_THAT(message, HasSubstr("namespacePolicy.namespaces." + ns() + "."));
+    EXPECT_THAT(message, HasSubstr("spec.allows."));
   }
   EXPECT_TRUE(Names("pods").empty());
 }
 
-class NamespacePolicyTest : public ClusterTest {
+class ProfileTest : public ClusterTest {
  protected:
-  void StartWith(const json& rules) {
-    std::vector<std::string> flags = kPatientLease;
-    flags.push_back("--namespace-policy=" + json{{"namespaces", {{ns(), rules}}}}.dump());
-    StartOperator(flags);
+  // With a default of the test's namespace.
+  void StartWith(json spec) {
+    spec["default"] = true;
+    PutProfile(ns(), std::move(spec));
+    StartOperator();
   }
 };
 
-TEST_F(NamespacePolicyTest, WhatItAllowsIsWhatTheApiServerGets) {
+TEST_F(ProfileTest, WhatItAllowsIsWhatTheApiServerGets) {
   ASSERT_EQ(admin().Post(Path("serviceaccounts"), {{"metadata", {{"name", "trainer"}}}}).status,
             201);
-  StartWith({{"hostNetwork", true},
-             {"privileged", true},
-             {"root", true},
-             {"serviceAccounts", {"trainer"}},
-             {"capabilities", {"IPC_LOCK"}},
-             {"deviceResources", {"rdma/hca"}}});
+  StartWith({{"allows",
+              {{"hostNetwork", true},
+               {"privileged", true},
+               {"root", true},
+               {"serviceAccounts", {"trainer"}},
+               {"capabilities", {"IPC_LOCK"}},
+               {"devices", {"rdma/hca"}},
+               {"hostPaths", {"/data"}}}}});
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["network"] = {{"hostNetwork", true}};
   manifest["spec"]["worker"].update(
       {{"privileged", true}, {"ipcLock", true}, {"rdma", {{"rdma/hca", 1}}}});
   manifest["spec"]["worker"]["template"] = {
       {"spec", {{"serviceAccountName", "trainer"}, {"securityContext", {{"runAsUser", 0}}}}}};
+  manifest["spec"]["worker"]["volumes"] =
+      json::array({{{"name", "d"}, {"hostPath", {{"path", "/data/faces"}}}}});
+  manifest["spec"]["worker"]["volumeMounts"] =
+      json::array({{{"name", "d"}, {"mountPath", "/faces"}, {"readOnly", true}}});
   CreateJob(manifest);
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });
   const json worker = List("pods")["digits-worker-0"];
@@ -406,13 +417,14 @@ TEST_F(NamespacePolicyTest, WhatItAllowsIsWhatTheApiServerGets) {
   EXPECT_EQ(At(worker, "/spec/containers/0/securityContext/privileged"), json(true));
   EXPECT_EQ(At(worker, "/spec/containers/0/securityContext/capabilities/add/3"), json("IPC_LOCK"));
   EXPECT_EQ(TextAt(worker, "/spec/containers/0/resources/requests/rdma~1hca"), "1");
+  EXPECT_EQ(TextAt(worker, "/spec/volumes/0/hostPath/path"), "/data/faces");
   const json launcher = List("pods")["digits-launcher-1"];
   EXPECT_EQ(At(launcher, "/spec/hostNetwork"), json());
   EXPECT_EQ(At(launcher, "/spec/containers/0/securityContext/privileged"), json());
 }
 
-TEST_F(NamespacePolicyTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
-  StartWith({{"maxWorkers", 2}, {"imagePrefixes", {"registry.example.com/"}}});
+TEST_F(ProfileTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
+  StartWith({{"limits", {{"workers", 2}, {"imagePrefixes", {"registry.example.com/"}}}}});
   StartKubelet();
   json manifest = JobManifest(ns(), "digits", 2);
   manifest["spec"]["image"] = "registry.example.com/worker:1";
@@ -423,20 +435,115 @@ TEST_F(NamespacePolicyTest, AJobIsHeldToItsNumbersAlsoWhenItIsScaled) {
   foreign["metadata"]["name"] = "foreign";
   foreign["spec"]["image"] = "registry.example.community/worker:1";
   for (const json& job : {large, foreign, manifest}) CreateJob(job);
-  WaitCondition("large", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("large", "Failed"), "/message"), HasSubstr("at most 2 workers"));
-  WaitCondition("foreign", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("foreign", "Failed"), "/message"), HasSubstr("spec.image"));
+  WaitCondition("large", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_THAT(TextAt(Condition("large", "WorkersReady"), "/message"),
+              HasSubstr("at most 2 workers"));
+  WaitCondition("foreign", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_THAT(TextAt(Condition("foreign", "WorkersReady"), "/message"), HasSubstr("spec.image"));
   WaitCondition("digits", "Running", "True");
 
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 4}}}}}}).ok());
-  WaitCondition("digits", "WorkersReady", "False", "NamespacePolicy");
+  WaitCondition("digits", "WorkersReady", "False", "RefusedByProfile");
   EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
   EXPECT_EQ(Names("pods").size(), 3U);
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
   WaitCondition("digits", "WorkersReady", "True");
+}
+
+const json kHostNetwork = json::parse(R"({"allows": {"hostNetwork": true},
+    "workload": {"network": {"hostNetwork": true}, "worker": {"env": [{"name": "MARK", "value": "set"}]}}})");
+
+TEST_F(ProfileTest, AJobWaitsForItsProfileAndKeepsWhatItSetUntilItIsResumed) {
+  StartOperator();
+  StartKubelet();
+  json manifest = JobManifest(ns(), "digits", 2);
+  manifest["spec"]["profile"] = ns();
+  CreateJob(manifest);
+  WaitCondition("digits", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
+  EXPECT_TRUE(Names("pods").empty());
+
+  PutProfile(ns(), kHostNetwork);
+  WaitCondition("digits", "Running", "True");
+  EXPECT_EQ(At(List("pods")["digits-worker-0"], "/spec/hostNetwork"), json(true));
+
+  // Another text first, then no profile at all: what runs goes on, and what is new waits.
+  json changed = kHostNetwork;
+  changed["workload"]["worker"]["env"][0]["value"] = "changed";
+  PutProfile(ns(), changed);
+  WaitCondition("digits", "ChangeRefused", "True");
+  ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-0")).ok());
+  WaitFor("another worker of the same text",
+          [&] { return List("pods").contains("digits-worker-2"); });
+  EXPECT_EQ(TextAt(List("pods")["digits-worker-2"], "/metadata/labels/ringmaster.dev~1revision"),
+            TextAt(List("pods")["digits-worker-1"], "/metadata/labels/ringmaster.dev~1revision"));
+  ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, ns())).ok());
+  WaitCondition("digits", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_NE(TextAt(Condition("digits", "Failed"), "/status"), "True");
+  EXPECT_EQ(Names("pods").size(), 3U);
+}
+
+TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
+  json spec = kHostNetwork;
+  spec["default"] = true;
+  spec["namespaces"] = json::array({"*"});
+  ASSERT_EQ(admin()
+                .Post(ProfilePath(ns()), {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                                          {"kind", "TrainingProfile"},
+                                          {"metadata", {{"name", "mine"}}},
+                                          {"spec", spec}})
+                .status,
+            201);
+  StartOperator();
+  CreateJob("unnamed", 1);
+  json named = JobManifest(ns(), "named", 1);
+  named["spec"]["profile"] = "mine";
+  CreateJob(named);
+
+  WaitCondition("named", "WorkersReady", "False", "RefusedByProfile");
+  WaitFor("both Pods of the other one", [&] { return Names("pods").size() == 2; });
+  EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
+}
+
+TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
+  const struct {
+    const char* spec;
+    const char* field;
+  } table[] = {
+      {R"({"namespaces": ["*", "team-a"]})", "spec.namespaces"},
+      {R"({"namespaces": ["Team_A"]})", "spec.namespaces"},
+      {R"({"default": true})", "spec.default"},
+      {R"({"allows": {"capabilities": ["CAP_IPC_LOCK"]}})", "spec.allows.capabilities"},
+      {R"({"allows": {"hostPaths": ["/data/../etc"]}})", "spec.allows.hostPaths"},
+      {R"({"allows": {"hostPaths": ["/"]}})", "spec.allows.hostPaths"},
+      {R"({"allows": {"hostPID": true}})", "spec.allows.hostPID"},
+      {R"({"limits": {"workers": 0}})", "spec.limits.workers"},
+      {R"({"workload": {"worker": {"replicas": 4}}})", "spec.workload.worker.replicas"},
+      {R"({"workload": {"command": ["x"]}})", "spec.workload.command"},
+      {R"({"workload": {"worker": {"env": [{"name": "A"}, {"name": "A"}]}}})",
+       "spec.workload.worker.env"},
+      {R"({"limits": {"devices": {"rdma/hca": -1}}})", "spec.limits.devices"},
+      {R"({"overridable": ["spec.worker.env"]})", "spec.overridable"},
+      {R"({"overridable": ["workers.env"]})", "spec.overridable"},
+      {R"({"workload": {"network": {"hostNetwork": true}}})", "allows.hostNetwork is not"},
+      {R"({"workload": {"worker": {"privileged": true}}, "allows": {"privileged": true}})",
+       "allows.root are not"},
+      {R"({"workload": {"worker": {"ipcLock": true}}})", "does not list IPC_LOCK"},
+      {R"({"workload": {"worker": {"rdma": {"rdma/hca": 1, "nvidia.com/gpu": 1}}}, "allows": {"devices": ["a/b"]}})",
+       "allows.devices does not list"},
+  };
+  for (const auto& [spec, field] : table) {
+    const Response refused =
+        admin().Post(ProfilePath(kOperatorNamespace) + "?fieldValidation=Strict&dryRun=All",
+                     {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                      {"kind", "TrainingProfile"},
+                      {"metadata", {{"name", "wrong"}}},
+                      {"spec", json::parse(spec)}});
+    EXPECT_FALSE(refused.ok()) << spec;
+    EXPECT_THAT(refused.body.dump(), HasSubstr(field)) << spec;
+  }
 }
 
 TEST_F(RefusalTest, AJobsNetworkPoliciesAreThoseTheServerTakes) {

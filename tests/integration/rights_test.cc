@@ -113,7 +113,8 @@ TEST_F(RightsTest, WatchesPodsAndServicesByItsLabelBesideJobsAndNodes) {
     EXPECT_THAT(request.target,
                 HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
   }
-  EXPECT_THAT(watched, ::testing::ElementsAre("nodes", "pods", "services", "trainingjobs"));
+  EXPECT_THAT(watched, ::testing::ElementsAre("nodes", "pods", "services", "trainingjobs",
+                                              "trainingprofiles"));
 }
 
 TEST_F(RightsTest, ItsRolesGrantNoWildcardAndNoSecretRead) {

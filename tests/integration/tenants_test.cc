@@ -55,7 +55,7 @@ TEST_F(TenantsTest, AnythingThatALauncherSaysGivesAStatusThatTheApiServerTakes) 
 TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   StartOperator();
   json refused = JobManifest(ns(), "refused", 1);
-  refused["spec"]["network"] = {{"hostNetwork", true}};
+  refused["spec"]["worker"]["template"]["spec"]["hostPID"] = true;
   CreateJob(refused);
   RunJob("digits", 1);
   FinishJob("digits", Success(1));
@@ -76,9 +76,10 @@ class InstallationsTest : public TenantsTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartKubelet();
     LaunchOperator({"--no-leader-elect", "--lease-name=strict"});
-    permissive_ = AnotherOperator("permissive", {"--no-leader-elect", "--lease-name=permissive",
-                                                 R"(--namespace-policy={"namespaces":{")" + ns() +
-                                                     R"(":{"hostNetwork":true}}})"});
+    permissive_ =
+        AnotherOperator("permissive", {"--no-leader-elect", "--lease-name=permissive",
+                                       R"(--presets={"a":{"namespaces":[")" + ns() +
+                                           R"("],"default":true,"allows":{"hostNetwork":true}}})"});
     ASSERT_TRUE(op().WaitReady());
     ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
   }
@@ -163,8 +164,10 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   WaitCondition("digits", "Managed", "False", "Uninstalled");
   WaitCondition("digits", "Running", "True");
 
-  // The other one leaves it alone until its Service names it.
-  LaunchOperator({"--no-leader-elect", "--lease-name=strict"});
+  // The other one leaves it alone until its Service names it. It has a profile of the name by which
+  // the job runs: without any it would make no more Pods of it.
+  LaunchOperator({"--no-leader-elect", "--lease-name=strict",
+                  R"(--presets={"a":{"namespaces":[")" + ns() + R"("]}})"});
   ASSERT_TRUE(op().WaitReady());
   WaitCondition("digits", "Managed", "False");
   ASSERT_TRUE(

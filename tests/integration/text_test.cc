@@ -17,7 +17,7 @@ constexpr char kMark[] = "evil";  // a label of every template that must not com
 
 const json kHarmless{{"metadata", {{"annotations", {{"a", "b"}}}}}};
 
-// Every item of the template policy, and of the namespace policy below, as a template's spec.
+// Every item of the template policy, and of the profile below, as a template's spec.
 struct Item {
   const char* name;
   const char* spec;
@@ -92,13 +92,13 @@ class TextTest : public ClusterTest {
     Start();
   }
   void Start() {
-    std::vector<std::string> flags = kPatientLease;
-    const json rules{{"imagePrefixes", {"registry.example.com"}},
-                     {"priorityClasses", {"training"}},
-                     {"runtimeClasses", {"nvidia"}},
-                     {"maxGPUs", 8}};
-    flags.push_back("--namespace-policy=" + json{{"namespaces", {{ns(), rules}}}}.dump());
-    StartOperator(flags);
+    PutProfile(ns(), {{"default", true},
+                      {"limits",
+                       {{"imagePrefixes", {"registry.example.com"}},
+                        {"priorityClasses", {"training"}},
+                        {"runtimeClasses", {"nvidia"}},
+                        {"gpus", 8}}}});
+    StartOperator();
   }
   void Stop() { ASSERT_EQ(op().Stop(), 0); }
 
@@ -181,6 +181,19 @@ class TextTest : public ClusterTest {
         const auto found = conditions.find(job);
         return found != conditions.end() && TextAt(found->second, "/status") == "True" &&
                TextAt(found->second, "/reason") == reason;
+      });
+    });
+  }
+  // For good, or until a profile allows it.
+  void WaitAllRefused(const std::vector<std::string>& jobs) {
+    WaitFor("all to be refused", [&] {
+      const auto failed = Conditions("Failed");
+      const auto waiting = Conditions("WorkersReady");
+      return std::all_of(jobs.begin(), jobs.end(), [&](const std::string& job) {
+        const auto end = failed.find(job);
+        const auto wait = waiting.find(job);
+        return (end != failed.end() && TextAt(end->second, "/reason") == "InvalidSpec") ||
+               (wait != waiting.end() && TextAt(wait->second, "/reason") == "RefusedByProfile");
       });
     });
   }
@@ -338,7 +351,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfASuspendedOrResumedJob) {
   for (const Case& one : unseen) Change(one.job, one.verb, one.evil, false);
   Start();
 
-  WaitAll(jobs, "Failed", "InvalidSpec");
+  WaitAllRefused(jobs);
   EXPECT_TRUE(Names("pods").empty());
   ExpectNoPodWasEvil();
 }
@@ -351,7 +364,11 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfANewJob) {
       CreateJob(Manifest(jobs.back(), Evil(item), suspend));
     }
   }
-  WaitAll(jobs, "Failed", "InvalidSpec");
+  // What some profile could allow is judged once the job is resumed.
+  WaitFor("all to be looked at", [&] { return Conditions("WorkersReady").size() == jobs.size(); });
+  EXPECT_TRUE(Names("pods").empty());
+  for (const auto& [job, condition] : Conditions("Suspended")) Suspend(job, false);
+  WaitAllRefused(jobs);
   EXPECT_TRUE(Names("pods").empty());
   ExpectNoPodWasEvil();
 }

@@ -49,6 +49,18 @@ app.kubernetes.io/component: operator
 {{ eq .Values.watchNamespace "" }}
 {{- end -}}
 
+{{/* The presets that some namespace may use, as the operator takes them; empty: none. */}}
+{{- define "ringmaster.presets" -}}
+{{- $presets := dict -}}
+{{- $specs := .Files.Get "files/presets.yaml" | fromYaml -}}
+{{- range $name, $namespaces := .Values.presets -}}
+{{- if $namespaces -}}
+{{- $_ := set $presets $name (merge (dict "namespaces" $namespaces) (index $specs $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $presets }}{{ toJson $presets }}{{ end -}}
+{{- end -}}
+
 {{/* What the operator's Pods and those of the hooks have in common: the Pod's fields, then the container's. A hook's Pod
      may have a ServiceAccount of its own (.hookAccount), and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
@@ -86,10 +98,8 @@ args:
   {{- with .Values.excludeNamespaces }}
   - --exclude-namespaces={{ join "," . }}
   {{- end }}
-  {{- with .Values.namespacePolicy }}
-  {{- if or .default .namespaces }}
-  - {{ printf "--namespace-policy=%s" (toJson .) | squote }}
-  {{- end }}
+  {{- with include "ringmaster.presets" . }}
+  - {{ printf "--presets=%s" . | squote }}
   {{- end }}
   - --job-network-policies={{ .Values.jobNetworkPolicies }}
   - --metrics-authorization={{ include "ringmaster.metricsAuthorization" . }}

@@ -98,7 +98,7 @@ void CheckProbes(const json& container, const std::string& path, Findings& found
 
 }  // namespace
 
-void CheckContainer(const json& container, const std::string& path, const NamespaceRules& rules,
+void CheckContainer(const json& container, const std::string& path, const JobRules& rules,
                     Findings& found) {
   found.IfObject(container, "securityContext", path,
                  [&](const json& context, const std::string& at) {

@@ -9,13 +9,13 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "operator/job/admission/findings.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
 
 namespace ringmaster::job {
 
 // Any container, init containers included.
-void CheckContainer(const nlohmann::json& container, const std::string& path,
-                    const NamespaceRules& rules, Findings& found);
+void CheckContainer(const nlohmann::json& container, const std::string& path, const JobRules& rules,
+                    Findings& found);
 
 // Beside that, the one that Ringmaster runs, whose name is `name`.
 void CheckManagedContainer(const nlohmann::json& container, const std::string& path,

@@ -17,7 +17,7 @@ namespace ringmaster::job {
 
 inline constexpr char kByRingmaster[] = "is set by Ringmaster; remove it from the template";
 inline constexpr char kBeyondRestricted[] =
-    "is refused, because it gives the Pod rights beyond the profile \"restricted\"; remove it";
+    "is refused, because it gives the Pod rights beyond Pod Security \"restricted\"; remove it";
 
 class Findings {
  public:
@@ -25,7 +25,7 @@ class Findings {
   using Check = std::function<void(const nlohmann::json&, const std::string&)>;
 
   void Add(const std::string& path, const std::string& message);
-  // The namespace's rules could allow it.
+  // A profile could allow it.
   void AddByPolicy(const std::string& path, const std::string& message);
   // Refuses a field that is there and not null. `path` is the object's.
   void RefuseSet(const nlohmann::json& object, const char* field, const std::string& path,

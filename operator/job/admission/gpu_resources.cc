@@ -44,13 +44,13 @@ bool IsDevice(std::string_view resource) {
   return domain == kDeviceClassDomain || !domain.ends_with("kubernetes.io");
 }
 
-bool TakesDevices(const json& container) {
+bool TakesGpus(const json& container) {
   if (!kube::GetArray(container, {"resources", "claims"}).empty()) return true;
   const json* limits = kube::Find(container, {"resources", "limits"});
   if (limits == nullptr || !limits->is_object()) return false;
   const auto items = limits->items();
   return std::any_of(items.begin(), items.end(),
-                     [](const auto& item) { return IsDevice(item.key()) && IsSome(item.value()); });
+                     [](const auto& item) { return IsGpu(item.key()) && IsSome(item.value()); });
 }
 
 bool HidesGpus(const json& variable) {

@@ -34,9 +34,9 @@ inline bool IsGpuOf(const api::TrainingJobSpec& spec, std::string_view resource)
 // A resource that Kubernetes does not know by itself, GPUs among them.
 bool IsDevice(std::string_view resource);
 
-// Whether a container of a Pod asks for devices, by its limits or by claims. What hands them out
-// may set kVisibleGpus.
-bool TakesDevices(const nlohmann::json& container);
+// Whether a container of a Pod asks for GPUs, by its limits, or for a claim, which may be one. What
+// hands them out sets kVisibleGpus. By its name alone: a job may call anything GPUs.
+bool TakesGpus(const nlohmann::json& container);
 
 // Whether a variable of a container's `env` says that it sees no GPU.
 bool HidesGpus(const nlohmann::json& variable);

@@ -10,8 +10,13 @@
 
 namespace ringmaster::job {
 
-Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules) {
+Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
   Judgement judgement;
+  if (!rules.problem.empty()) {
+    judgement.violations.push_back(
+        {.path = "spec.profile", .message = rules.problem, .by_policy = true});
+    return judgement;
+  }
   // What both templates take from one field is found twice.
   const auto add = [&](Violation violation) {
     violation.path = api::PathAsWritten(job.spec.typed_fields, violation.path);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "operator/api/types.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
 #include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
@@ -21,7 +21,7 @@ class JudgedJob {
   const api::TrainingJob& job() const { return *job_; }
 
  private:
-  friend Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules);
+  friend Judgement Judge(const api::TrainingJob& job, const JobRules& rules);
   explicit JudgedJob(const api::TrainingJob& job) : job_(&job) {}
 
   const api::TrainingJob* job_;
@@ -32,7 +32,7 @@ struct Judgement {
   std::vector<Violation> violations;  // of the templates and volumes, then of the requests
 };
 
-Judgement Judge(const api::TrainingJob& job, const NamespaceRules& rules);
-Judgement Judge(api::TrainingJob&& job, const NamespaceRules& rules) = delete;
+Judgement Judge(const api::TrainingJob& job, const JobRules& rules);
+Judgement Judge(api::TrainingJob&& job, const JobRules& rules) = delete;
 
 }  // namespace ringmaster::job

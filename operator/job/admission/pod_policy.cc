@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/job/admission/gpu_resources.h"
+#include "operator/job/admission/volume_policy.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr char kBeyond[] = "gives the Pod rights that its namespace does not allow";
+constexpr char kBeyond[] = "gives the Pod rights that its job's profile does not allow";
 
 template <typename List>
 bool Has(const List& list, std::string_view text) {
@@ -24,12 +25,16 @@ bool Has(const List& list, std::string_view text) {
 
 class PodChecker {
  public:
-  explicit PodChecker(const NamespaceRules& rules) : rules_(rules) {}
+  explicit PodChecker(const JobRules& rules) : rules_(rules) {}
 
   std::vector<Violation> Check(const json& spec) {
     for (const char* field : {"hostPID", "hostIPC", "shareProcessNamespace"}) Truth(spec, field);
     if (!rules_.host_network) Truth(spec, "hostNetwork");
-    for (const char* field : {"nodeName", "schedulerName", "ephemeralContainers"}) {
+    const std::string scheduler = kube::GetString(spec, {"schedulerName"});
+    if (kube::Find(spec, {"schedulerName"}) != nullptr && !Has(rules_.schedulers, scheduler)) {
+      Add("schedulerName");
+    }
+    for (const char* field : {"nodeName", "ephemeralContainers"}) {
       if (kube::Find(spec, {field}) != nullptr) Add(field);
     }
     if (kube::GetBool(spec, {"automountServiceAccountToken"}, true)) {
@@ -57,9 +62,29 @@ class PodChecker {
         "ephemeral", "projected", "persistentVolumeClaim"};
     for (const json& volume : kube::GetArray(spec, {"volumes"})) {
       for (const auto& [kind, source] : volume.items()) {
-        if (!source.is_null() && !Has(kKinds, kind)) Add("volumes." + kind);
+        if (source.is_null() || Has(kKinds, kind)) continue;
+        if (kind != "hostPath" || !MayMount(spec, volume)) Add("volumes." + kind);
       }
     }
+  }
+  // A path of the host that is allowed, and mounted read-only alone.
+  bool MayMount(const json& spec, const json& volume) const {
+    const std::string type = kube::GetString(volume, {"hostPath", "type"});
+    if (!type.empty() && type != "Directory" && type != "File") return false;
+    const std::string path = kube::GetString(volume, {"hostPath", "path"});
+    const bool listed =
+        std::any_of(rules_.host_paths.begin(), rules_.host_paths.end(),
+                    [&](const std::string& prefix) { return IsBelowHostPath(path, prefix); });
+    if (!listed) return false;
+    for (const char* list : {"initContainers", "containers"}) {
+      for (const json& container : kube::GetArray(spec, {list})) {
+        for (const json& mount : kube::GetArray(container, {"volumeMounts"})) {
+          const bool same = kube::GetString(mount, {"name"}) == kube::GetString(volume, {"name"});
+          if (same && !IsReadOnlyMount(mount)) return false;
+        }
+      }
+    }
+    return true;
   }
   void User(const json& context, const std::string& path) {
     const json* user = kube::Find(context, {"runAsUser"});
@@ -91,7 +116,7 @@ class PodChecker {
   }
   // GPUs that are counted come by limits alone.
   void Environment(const json& container, const std::string& path) {
-    bool hidden = TakesDevices(container);
+    bool hidden = TakesGpus(container);
     for (const json& source : kube::GetArray(container, {"envFrom"})) {
       if (hidden && MayNameGpus(source)) Add(path + ".envFrom");
     }
@@ -111,13 +136,13 @@ class PodChecker {
     found_.push_back({.path = "the Pod's spec." + path, .message = kBeyond, .by_policy = true});
   }
 
-  const NamespaceRules& rules_;
+  const JobRules& rules_;
   std::vector<Violation> found_;
 };
 
 }  // namespace
 
-std::vector<Violation> CheckPod(const json& pod, const NamespaceRules& rules) {
+std::vector<Violation> CheckPod(const json& pod, const JobRules& rules) {
   const json* spec = kube::Find(pod, {"spec"});
   return spec == nullptr ? std::vector<Violation>() : PodChecker(rules).Check(*spec);
 }

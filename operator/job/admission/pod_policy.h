@@ -1,7 +1,7 @@
 #pragma once
 
 // A second look, at the finished manifest: whatever a Pod is made from, these are the rights beyond
-// the profile "restricted" that it may have, and only as far as its namespace's rules go. It knows
+// the profile "restricted" that it may have, and only as far as its job's rules go. It knows
 // neither templates nor pods.h, so a mistake there does not hide here. Pure; used by the actor
 // before each create.
 
@@ -9,11 +9,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
 #include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
 
-std::vector<Violation> CheckPod(const nlohmann::json& pod, const NamespaceRules& rules);
+std::vector<Violation> CheckPod(const nlohmann::json& pod, const JobRules& rules);
 
 }  // namespace ringmaster::job

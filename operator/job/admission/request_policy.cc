@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,12 @@ namespace ringmaster::job {
 using nlohmann::json;
 
 namespace {
+
+// Whether the first part of an image's name is a host, as container runtimes tell one from a part
+// of a path.
+bool IsRegistry(std::string_view part) {
+  return part.find_first_of(".:") != std::string_view::npos || part == "localhost";
+}
 
 bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
@@ -50,8 +57,7 @@ std::string OtherUserOfWorker(const std::string& template_json) {
 
 class Requests {
  public:
-  Requests(const api::TrainingJobSpec& spec, const NamespaceRules& rules)
-      : spec_(spec), rules_(rules) {}
+  Requests(const api::TrainingJobSpec& spec, const JobRules& rules) : spec_(spec), rules_(rules) {}
 
   std::vector<Violation> Check();
 
@@ -65,7 +71,9 @@ class Requests {
              const std::optional<std::vector<std::string>>& allowed, const std::string& path,
              const char* item);
   void Device(const std::string& resource, const std::string& path);
-  void Environment(const json& container, const std::string& path, bool takes_devices);
+  void Count(const std::string& resource, const json& amount, const std::string& path,
+             std::map<std::string, int64_t>& amounts);
+  void Environment(const json& container, const std::string& path, bool takes_gpus);
   void Numbers();
 
   void Add(const std::string& path, const std::string& why, const std::string& item) {
@@ -77,24 +85,25 @@ class Requests {
   }
 
   const api::TrainingJobSpec& spec_;
-  const NamespaceRules& rules_;
+  const JobRules& rules_;
   std::vector<Violation> found_;
-  int64_t gpus_per_worker_ = 0;
-  int64_t gpus_of_launcher_ = 0;
+  // By resource.
+  std::map<std::string, int64_t> per_worker_;
+  std::map<std::string, int64_t> of_launcher_;
   bool gpus_unreadable_ = false;
 };
 
 void Requests::HostReach() {
   if (spec_.host_network && !rules_.host_network) {
-    Add("spec.network.hostNetwork", "", "hostNetwork");
+    Add("spec.network.hostNetwork", "", "allows.hostNetwork");
   }
   if (spec_.worker.privileged) Privileged();
   if (spec_.worker.ipc_lock && !Contains(rules_.capabilities, "IPC_LOCK")) {
-    Add("spec.worker.ipcLock", "it adds the capability IPC_LOCK", "capabilities");
+    Add("spec.worker.ipcLock", "it adds the capability IPC_LOCK", "allows.capabilities");
   }
   for (const auto& [resource, count] : spec_.worker.rdma) {
     Device(resource, "spec.worker.rdma[" + resource + "]");
-    if (IsGpuOf(spec_, resource)) gpus_per_worker_ += count;
+    per_worker_[resource] += count;
   }
 }
 
@@ -108,20 +117,20 @@ void Requests::Privileged() {
                     "sets " +
                     user + "; remove that, or privileged"});
   }
-  std::string missing = rules_.privileged ? "" : "privileged";
+  std::string missing = rules_.privileged ? "" : "allows.privileged";
   if (!rules_.root) {
-    missing += missing.empty() ? "root" : " and namespacePolicy.namespaces." + rules_.ns + ".root";
+    missing += missing.empty() ? "allows.root" : " and spec.allows.root";
   }
   if (missing.empty()) return;
   Add(path,
-      "a privileged worker runs as root, for which the namespace policy has to allow both "
-      "privileged and root, and the namespace's Pod Security a privileged Pod",
+      "a privileged worker runs as root, for which its profile has to allow both privileged and "
+      "root, and the namespace's Pod Security a privileged Pod",
       missing);
 }
 
 void Requests::Device(const std::string& resource, const std::string& path) {
-  if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.device_resources, resource)) return;
-  Add(path, "it takes a device of the node", "deviceResources");
+  if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.devices, resource)) return;
+  Add(path, "it takes a device of the node", "allows.devices");
 }
 
 void Requests::Class(const json& pod_template, const char* field,
@@ -129,7 +138,8 @@ void Requests::Class(const json& pod_template, const char* field,
                      const std::string& path, const char* item) {
   const std::string name = kube::GetString(pod_template, {"spec", field});
   if (!allowed || name.empty() || Contains(*allowed, name)) return;
-  Add(path + ".spec." + field, "\"" + name + "\" is not one of its " + item, item);
+  Add(path + ".spec." + field, "\"" + name + "\" is not one of its profile's " + item,
+      std::string("limits.") + item);
 }
 
 void Requests::Image(const std::string& image, const std::string& path) {
@@ -144,43 +154,55 @@ void Requests::Image(const std::string& image, const std::string& path) {
   Add(path,
       "images come from " + (list.empty() ? "nowhere" : list) + " alone, and this one is \"" +
           image + "\"",
-      "imagePrefixes");
+      "limits.imagePrefixes");
 }
 
 void Requests::Container(const json& container, const std::string& path, bool worker) {
   Image(kube::GetString(container, {"image"}), path + ".image");
-  int64_t gpus = 0;
+  std::map<std::string, int64_t> most;
   for (const char* kind : {"limits", "requests"}) {
     const json* amounts = kube::Find(container, {"resources", kind});
     if (amounts == nullptr || !amounts->is_object()) continue;
-    int64_t of_kind = 0;
     for (const auto& [resource, amount] : amounts->items()) {
       const std::string at = path + ".resources." + kind + "[" + resource + "]";
       Device(resource, at);
-      if (!IsGpuOf(spec_, resource)) continue;
-      const auto number = kube::ReadWholeQuantity(amount);
-      if (number && *number >= 0 && *number <= 1'000'000) {
-        of_kind += *number;
-      } else if (rules_.max_gpus) {
-        gpus_unreadable_ = true;
-        Add(at, "GPUs are counted, and this is no plain whole number", "maxGPUs");
-      }
+      Count(resource, amount, at, most);
     }
-    gpus = std::max(gpus, of_kind);
   }
-  (worker ? gpus_per_worker_ : gpus_of_launcher_) += gpus;
-  const bool rdma = worker && kube::GetString(container, {"name"}) == control::kWorkerContainer &&
-                    !spec_.worker.rdma.empty();
-  if (rules_.max_gpus) Environment(container, path, rdma || TakesDevices(container));
+  auto& total = worker ? per_worker_ : of_launcher_;
+  for (const auto& [resource, amount] : most) total[resource] += amount;
+  const auto& rdma = spec_.worker.rdma;
+  const bool by_rdma =
+      worker && kube::GetString(container, {"name"}) == control::kWorkerContainer &&
+      std::any_of(rdma.begin(), rdma.end(), [](const auto& device) { return IsGpu(device.first); });
+  if (rules_.max_gpus) Environment(container, path, by_rdma || TakesGpus(container));
 }
 
-// Of a container without devices pods.h says that it sees no GPU, which overrules envFrom.
-void Requests::Environment(const json& container, const std::string& path, bool takes_devices) {
+// A container's amounts are the larger ones of its limits and its requests.
+void Requests::Count(const std::string& resource, const json& amount, const std::string& path,
+                     std::map<std::string, int64_t>& amounts) {
+  const bool gpu = IsGpuOf(spec_, resource);
+  const bool named = rules_.max_devices.contains(resource);
+  if (!gpu && !named) return;
+  const auto number = kube::ReadWholeQuantity(amount);
+  if (number && *number >= 0 && *number <= 1'000'000) {
+    int64_t& most = amounts[resource];
+    most = std::max(most, *number);
+  } else if (named) {
+    Add(path, "these devices are counted, and this is no plain whole number", "limits.devices");
+  } else if (rules_.max_gpus) {
+    gpus_unreadable_ = true;
+    Add(path, "GPUs are counted, and this is no plain whole number", "limits.gpus");
+  }
+}
+
+// Of a container without GPUs pods.h says that it sees none, which overrules envFrom.
+void Requests::Environment(const json& container, const std::string& path, bool takes_gpus) {
   const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
     Add(path + "." + list + "[" + std::to_string(i) + "]",
         "GPUs are counted, and " + std::string(what) + " " + kVisibleGpus +
             ", by which NVIDIA's container runtime hands out GPUs that no limit counts: " + instead,
-        "maxGPUs");
+        "limits.gpus");
   };
   const json& variables = kube::GetArray(container, {"env"});
   for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -189,7 +211,7 @@ void Requests::Environment(const json& container, const std::string& path, bool 
     refuse("env", i, "this sets", "remove it and ask for GPUs by spec.worker.gpus");
   }
   const json& sources = kube::GetArray(container, {"envFrom"});
-  for (std::size_t i = 0; takes_devices && i < sources.size(); ++i) {
+  for (std::size_t i = 0; takes_gpus && i < sources.size(); ++i) {
     if (!MayNameGpus(sources[i])) continue;
     refuse("envFrom", i, "this may hold",
            "give it a prefix, or take single keys by env[].valueFrom");
@@ -202,7 +224,7 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
   if (!parsed.ok()) return;  // template_policy.h says so
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
-    Add(path + ".spec.resourceClaims", "it takes devices of the node", "resourceClaims");
+    Add(path + ".spec.resourceClaims", "it takes devices of the node", "allows.resourceClaims");
   }
   Class(*parsed, "priorityClassName", rules_.priority_classes, path, "priorityClasses");
   Class(*parsed, "runtimeClassName", rules_.runtime_classes, path, "runtimeClasses");
@@ -226,24 +248,40 @@ void Requests::Numbers() {
                       .message = "asks for " + std::to_string(most * slots) + " ranks (" +
                                  std::to_string(slots) + " on each of " + std::to_string(most) +
                                  " workers), and a job has at most " +
-                                 std::to_string(control::kMaxRanks) + "; lower " + field,
-                      .by_policy = true});
+                                 std::to_string(control::kMaxRanks) + "; lower " + field});
   }
   if (rules_.max_workers && workers > *rules_.max_workers) {
     Add("spec.worker.replicas",
         "a job has at most " + std::to_string(*rules_.max_workers) +
             " workers, and this one asks for " + std::to_string(workers),
-        "maxWorkers");
+        "limits.workers");
   }
-  const int64_t gpus = workers * gpus_per_worker_ + gpus_of_launcher_;
+  const auto count = [](const std::map<std::string, int64_t>& amounts, const auto& counts) {
+    int64_t sum = 0;
+    for (const auto& [resource, amount] : amounts) sum += counts(resource) ? amount : 0;
+    return sum;
+  };
+  const auto is_gpu = [&](const std::string& resource) { return IsGpuOf(spec_, resource); };
+  const int64_t gpus_per_worker = count(per_worker_, is_gpu);
+  const int64_t gpus_of_launcher = count(of_launcher_, is_gpu);
+  const int64_t gpus = workers * gpus_per_worker + gpus_of_launcher;
   if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
     Add("spec.worker.replicas",
         "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
-            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker_) + " a worker" +
-            (gpus_of_launcher_ > 0
-                 ? " and " + std::to_string(gpus_of_launcher_) + " for the launcher)"
+            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker) + " a worker" +
+            (gpus_of_launcher > 0
+                 ? " and " + std::to_string(gpus_of_launcher) + " for the launcher)"
                  : ")"),
-        "maxGPUs");
+        "limits.gpus");
+  }
+  for (const auto& [resource, limit] : rules_.max_devices) {
+    const auto is_it = [&name = resource](const std::string& one) { return one == name; };
+    const int64_t devices = workers * count(per_worker_, is_it) + count(of_launcher_, is_it);
+    if (devices <= limit) continue;
+    Add("spec.worker.replicas",
+        "a job has at most " + std::to_string(limit) + " of " + resource +
+            ", and this one asks for " + std::to_string(devices),
+        "limits.devices");
   }
 }
 
@@ -268,14 +306,14 @@ bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
       last.find('@') != std::string_view::npos ||
       (slash != std::string_view::npos && last.find(':') != std::string_view::npos);
   if (one_image) return false;  // with its tag or digest: it and nothing else
-  if (rest.front() == '/') return true;
+  // Without a registry it is an image of Docker Hub, and no organisation there.
+  if (rest.front() == '/') return slash != std::string_view::npos || IsRegistry(prefix);
   // A tag or a digest ends the name. What goes on is another registry: the same host's other port.
   return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
          rest.find('/') == std::string_view::npos;
 }
 
-std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec,
-                                     const NamespaceRules& rules) {
+std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const JobRules& rules) {
   return Requests(spec, rules).Check();
 }
 

@@ -28,24 +28,24 @@ bool IsListed(const List& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// `item` is the one of the namespace's rules that could allow it, and does not.
-void Deny(const std::string& path, const char* item, const NamespaceRules& rules, Findings& found) {
+// `item` of a profile could allow it, and does not.
+void Deny(const std::string& path, const char* item, const JobRules& rules, Findings& found) {
   found.AddByPolicy(path, "is refused in namespace " + rules.ns +
-                              ", because it gives the Pod rights beyond the profile "
-                              "\"restricted\"; remove it: " +
+                              ", because it gives the Pod rights beyond Pod "
+                              "Security \"restricted\"; remove it: " +
                               rules.HowToAllow(item));
 }
 
 // What both kinds of security context have in common.
-void CheckEither(const json& context, const std::string& path, const NamespaceRules& rules,
+void CheckEither(const json& context, const std::string& path, const JobRules& rules,
                  Findings& found) {
   const json* user = kube::Find(context, {"runAsUser"});
   if (user != nullptr && *user == json(0) && !rules.root) {
-    Deny(path + ".runAsUser", "root", rules, found);
+    Deny(path + ".runAsUser", "allows.root", rules, found);
   }
   const json* non_root = kube::Find(context, {"runAsNonRoot"});
   if (non_root != nullptr && *non_root != json(true) && !rules.root) {
-    Deny(path + ".runAsNonRoot", "root", rules, found);
+    Deny(path + ".runAsNonRoot", "allows.root", rules, found);
   }
   for (const char* profile : {"seccompProfile", "appArmorProfile"}) {
     if (kube::GetString(context, {profile, "type"}) == "Unconfined") {
@@ -65,8 +65,8 @@ void CheckEither(const json& context, const std::string& path, const NamespaceRu
 
 }  // namespace
 
-void CheckPodSecurityContext(const json& context, const std::string& path,
-                             const NamespaceRules& rules, Findings& found) {
+void CheckPodSecurityContext(const json& context, const std::string& path, const JobRules& rules,
+                             Findings& found) {
   CheckEither(context, path, rules, found);
   found.ForEach(context, "sysctls", path, [&](const json& sysctl, const std::string& at) {
     if (!IsListed(kSafeSysctls, kube::GetString(sysctl, {"name"}))) {
@@ -76,12 +76,12 @@ void CheckPodSecurityContext(const json& context, const std::string& path,
 }
 
 void CheckContainerSecurityContext(const json& context, const std::string& path,
-                                   const NamespaceRules& rules, Findings& found) {
+                                   const JobRules& rules, Findings& found) {
   CheckEither(context, path, rules, found);
   for (const char* field : {"privileged", "allowPrivilegeEscalation"}) {
     const json* value = kube::Find(context, {field});
     if (value != nullptr && *value != json(false) && !rules.privileged) {
-      Deny(path + "." + field, "privileged", rules, found);
+      Deny(path + "." + field, "allows.privileged", rules, found);
     }
   }
   found.IfObject(
@@ -92,7 +92,7 @@ void CheckContainerSecurityContext(const json& context, const std::string& path,
             added->is_array() && std::all_of(added->begin(), added->end(), [&](const json& one) {
               return one.is_string() && IsListed(rules.capabilities, one.get<std::string>());
             });
-        if (!allowed) Deny(at + ".add", "capabilities", rules, found);
+        if (!allowed) Deny(at + ".add", "allows.capabilities", rules, found);
       });
   if (kube::GetString(context, {"procMount"}, "Default") != "Default") {
     found.Add(path + ".procMount", kBeyondRestricted);

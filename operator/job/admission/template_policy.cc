@@ -41,17 +41,19 @@ void CheckMetadata(const json& metadata, const std::string& path, Findings& foun
   }
 }
 
+bool Lists(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
 // The account's token is not mounted by itself: a listed account may be named in a projected
 // volume.
-bool UsesListedAccount(const json& spec, const NamespaceRules& rules) {
+bool UsesListedAccount(const json& spec, const JobRules& rules) {
   if (kube::Find(spec, {"serviceAccountName"}) == nullptr) return false;
-  const std::vector<std::string>& listed = rules.service_accounts;
-  const std::string account = kube::GetString(spec, {"serviceAccountName"});
-  return std::find(listed.begin(), listed.end(), account) != listed.end();
+  return Lists(rules.service_accounts, kube::GetString(spec, {"serviceAccountName"}));
 }
 
 // What a Pod says outside its containers, volumes and security context.
-void CheckPodFields(const json& spec, const std::string& path, const NamespaceRules& rules,
+void CheckPodFields(const json& spec, const std::string& path, const JobRules& rules,
                     Findings& found) {
   // false and null are what a Pod has anyway; anything else is refused.
   for (const char* field :
@@ -61,16 +63,22 @@ void CheckPodFields(const json& spec, const std::string& path, const NamespaceRu
   }
   const json* host_network = kube::Find(spec, {"hostNetwork"});
   if (host_network != nullptr && *host_network != json(false)) {
-    found.Add(path + ".hostNetwork",
-              "is refused in a template; remove it and set spec.network.hostNetwork, which the "
-              "operator's namespace policy has to allow");
+    found.Add(
+        path + ".hostNetwork",
+        "is refused in a template; remove it and set spec.network.hostNetwork, which the job's "
+        "profile has to allow");
   }
   const bool has_account = kube::Find(spec, {"serviceAccountName"}) != nullptr;
   if (has_account && !UsesListedAccount(spec, rules)) {
-    found.AddByPolicy(path + ".serviceAccountName",
-                      std::string(kForeignRights) + ": " + rules.HowToAllow("serviceAccounts"));
+    found.AddByPolicy(path + ".serviceAccountName", std::string(kForeignRights) + ": " +
+                                                        rules.HowToAllow("allows.serviceAccounts"));
   }
-  for (const char* field : {"serviceAccount", "nodeName", "schedulerName"}) {
+  const std::string scheduler = kube::GetString(spec, {"schedulerName"});
+  if (kube::Find(spec, {"schedulerName"}) != nullptr && !Lists(rules.schedulers, scheduler)) {
+    found.AddByPolicy(path + ".schedulerName",
+                      std::string(kForeignRights) + ": " + rules.HowToAllow("allows.schedulers"));
+  }
+  for (const char* field : {"serviceAccount", "nodeName"}) {
     found.RefuseSet(spec, field, path, kForeignRights);
   }
   if (kube::GetString(spec, {"priorityClassName"}).starts_with("system-")) {
@@ -92,9 +100,10 @@ void CheckPodFields(const json& spec, const std::string& path, const NamespaceRu
 }
 
 void CheckContainers(const json& spec, const std::string& path, const std::string& managed,
-                     const NamespaceRules& rules, Findings& found) {
+                     const JobRules& rules, Findings& found) {
   found.ForEach(spec, "initContainers", path, [&](const json& container, const std::string& at) {
     CheckContainer(container, at, rules, found);
+    CheckHostPathMounts(spec, container, at, found);
   });
   bool has_managed = false;
   found.ForEach(spec, "containers", path, [&](const json& container, const std::string& at) {
@@ -103,6 +112,7 @@ void CheckContainers(const json& spec, const std::string& path, const std::strin
       CheckManagedContainer(container, at, managed, found);
     }
     CheckContainer(container, at, rules, found);
+    CheckHostPathMounts(spec, container, at, found);
   });
   if (!kube::GetArray(spec, {"containers"}).empty() && !has_managed) {
     found.Add(path + ".containers",
@@ -112,20 +122,20 @@ void CheckContainers(const json& spec, const std::string& path, const std::strin
 }
 
 void CheckPodSpec(const json& spec, const std::string& path, const std::string& managed,
-                  const NamespaceRules& rules, Findings& found) {
+                  const JobRules& rules, Findings& found) {
   CheckPodFields(spec, path, rules, found);
   found.IfObject(spec, "securityContext", path, [&](const json& context, const std::string& at) {
     CheckPodSecurityContext(context, at, rules, found);
   });
   const bool may_use_token = UsesListedAccount(spec, rules);
   found.ForEach(spec, "volumes", path, [&](const json& volume, const std::string& at) {
-    CheckVolume(volume, at, may_use_token, found);
+    CheckVolume(volume, at, may_use_token, rules, found);
   });
   CheckContainers(spec, path, managed, rules, found);
 }
 
 void CheckParsed(const json& pod_template, const std::string& path, const std::string& managed,
-                 const NamespaceRules& rules, Findings& found) {
+                 const JobRules& rules, Findings& found) {
   if (!pod_template.is_object()) return found.Add(path, "is not an object; correct it");
   for (const auto& [key, value] : pod_template.items()) {
     if (key != "metadata" && key != "spec") {
@@ -141,7 +151,7 @@ void CheckParsed(const json& pod_template, const std::string& path, const std::s
 }
 
 void CheckText(const std::string& text, const std::string& path, const std::string& managed,
-               const NamespaceRules& rules, Findings& found) {
+               const JobRules& rules, Findings& found) {
   if (text.empty()) return;
   const Result<json> parsed = ParseJson(text);
   if (!parsed.ok()) return found.Add(path, "cannot be read: " + parsed.error().message);
@@ -160,13 +170,13 @@ void CheckVolumeText(const std::string& text, const std::string& path,
 }  // namespace
 
 std::vector<Violation> CheckTemplate(const json& pod_template, const std::string& path,
-                                     const std::string& managed, const NamespaceRules& rules) {
+                                     const std::string& managed, const JobRules& rules) {
   Findings found;
   CheckParsed(pod_template, path, managed, rules, found);
   return found.Take();
 }
 
-std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules) {
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const JobRules& rules) {
   if (spec.texts == api::TrainingJobSpec::Texts::kTooLong) {
     return {{.path = spec.longest_text,
              .message = "command, templates, volumes and mpirun's arguments have more than " +
@@ -175,7 +185,14 @@ std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const Namespa
                         "or into the image"}};
   }
   Findings found;
-  for (const api::FieldProblem& problem : spec.problems) found.Add(problem.path, problem.message);
+  for (const api::FieldProblem& problem : spec.problems) {
+    if (problem.by_profile) {
+      found.AddByPolicy(problem.path,
+                        problem.message + " (TrainingProfile \"" + rules.profile + "\")");
+    } else {
+      found.Add(problem.path, problem.message);
+    }
+  }
   CheckText(spec.worker.template_json, "spec.worker.template", control::kWorkerContainer, rules,
             found);
   CheckText(spec.launcher_template_json, "spec.launcher.template", control::kLauncherContainer,

@@ -13,7 +13,7 @@
 
 #include "common/base/result.h"
 #include "operator/api/types.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
 #include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
@@ -21,9 +21,9 @@ namespace ringmaster::job {
 // Every violation in one Pod template. `path` is that of the template, `managed` the container that
 // Ringmaster runs; `rules` are the namespace's, which may allow some of it.
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
-                                     const std::string& managed, const NamespaceRules& rules);
+                                     const std::string& managed, const JobRules& rules);
 
 // Both templates of a job, and the volumes of its checkpoints and of its data.
-std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const NamespaceRules& rules);
+std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const JobRules& rules);
 
 }  // namespace ringmaster::job

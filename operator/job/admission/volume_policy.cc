@@ -16,7 +16,53 @@ namespace {
 
 constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "emptyDir",
                                   "ephemeral", "projected", "secret",      "persistentVolumeClaim"};
+constexpr char kIfPossible[] = "IfPossible";
 constexpr std::array kReadOnlyKinds{"configMap", "downwardAPI", "projected", "secret"};
+
+// A type that the kubelet makes nothing for, or that nobody could use to talk to the host.
+bool IsAllowedHostPath(const json& source, const JobRules& rules) {
+  const std::string type = kube::GetString(source, {"type"});
+  if (!type.empty() && type != "Directory" && type != "File") return false;
+  const std::string path = kube::GetString(source, {"path"});
+  return std::any_of(rules.host_paths.begin(), rules.host_paths.end(),
+                     [&](const std::string& prefix) { return IsBelowHostPath(path, prefix); });
+}
+
+bool MountsHostPath(const json& spec, const json& mount) {
+  const json& volumes = kube::GetArray(spec, {"volumes"});
+  return std::any_of(volumes.begin(), volumes.end(), [&](const json& volume) {
+    return kube::Find(volume, {"hostPath"}) != nullptr &&
+           kube::GetString(volume, {"name"}) == kube::GetString(mount, {"name"});
+  });
+}
+
+// What may be in any volume; `allowed`: a kind beside kVolumeKinds.
+void CheckKinds(const json& volume, const std::string& path, std::string_view allowed,
+                Findings& found) {
+  for (const auto& [key, value] : volume.items()) {
+    if (key == "name" || key == allowed || value.is_null()) continue;
+    if (std::find(kVolumeKinds.begin(), kVolumeKinds.end(), key) != kVolumeKinds.end()) continue;
+    found.Add(path + "." + key,
+              "is refused, because Pod Security \"restricted\" has no such volumes; use a "
+              "persistentVolumeClaim, emptyDir, configMap, secret, projected, downwardAPI, csi "
+              "or ephemeral volume");
+  }
+}
+
+void CheckSources(const json& volume, const std::string& path, bool may_use_token,
+                  Findings& found) {
+  const auto check_source = [&](const json& source, const std::string& at) {
+    for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
+      if (may_use_token && std::string_view(credential) == "serviceAccountToken") continue;
+      found.RefuseSet(source, credential, at,
+                      "is refused, because a job's Pods hold no API credentials but the token of a "
+                      "serviceAccountName that the job's profile allows; remove it");
+    }
+  };
+  found.IfObject(volume, "projected", path, [&](const json& projected, const std::string& at) {
+    found.ForEach(projected, "sources", at, check_source);
+  });
+}
 
 void CheckOneSource(const json& volume, const std::string& path, Findings& found) {
   found.RefuseSet(volume, "name", path, kByRingmaster);
@@ -29,38 +75,68 @@ void CheckOneSource(const json& volume, const std::string& path, Findings& found
                         " volume sources instead of one; write for example "
                         "{persistentVolumeClaim: {claimName: NAME}}");
   }
-  CheckVolume(anonymous, path, false, found);
+  CheckKinds(anonymous, path, "", found);
+  CheckSources(anonymous, path, false, found);
 }
 
 }  // namespace
 
-void CheckVolume(const json& volume, const std::string& path, bool may_use_token, Findings& found) {
+void CheckVolume(const json& volume, const std::string& path, bool may_use_token,
+                 const JobRules& rules, Findings& found) {
   if (kube::GetString(volume, {"name"}).starts_with("ringmaster-")) {
     found.Add(path + ".name",
               "starts with \"ringmaster-\", which is kept for Ringmaster's own; choose another "
               "name");
   }
-  for (const auto& [key, value] : volume.items()) {
-    const bool allowed =
-        std::find(kVolumeKinds.begin(), kVolumeKinds.end(), key) != kVolumeKinds.end();
-    if (key != "name" && !value.is_null() && !allowed) {
-      found.Add(path + "." + key,
-                "is refused, because the profile \"restricted\" has no such volumes; use a "
-                "persistentVolumeClaim, emptyDir, configMap, secret, projected, downwardAPI, csi "
-                "or ephemeral volume");
+  found.IfObject(volume, "hostPath", path, [&](const json& source, const std::string& at) {
+    if (IsAllowedHostPath(source, rules)) return;
+    found.AddByPolicy(at, "is refused in namespace " + rules.ns +
+                              ", because it reaches into the node; use another volume: " +
+                              rules.HowToAllow("allows.hostPaths"));
+  });
+  CheckKinds(volume, path, "hostPath", found);
+  CheckSources(volume, path, may_use_token, found);
+}
+
+void CheckHostPathMounts(const json& spec, const json& container, const std::string& path,
+                         Findings& found) {
+  found.ForEach(container, "volumeMounts", path, [&](const json& mount, const std::string& at) {
+    if (!MountsHostPath(spec, mount)) return;
+    if (!kube::GetBool(mount, {"readOnly"}, false)) {
+      found.Add(at + ".readOnly", "is not true, and paths of the node are read-only; set it");
+    }
+    if (kube::GetString(mount, {"recursiveReadOnly"}, kIfPossible) == "Disabled") {
+      found.Add(at + ".recursiveReadOnly",
+                "is Disabled, and paths of the node are read-only with all that is mounted below "
+                "them; remove it");
+    }
+    if (kube::GetString(mount, {"mountPropagation"}, "None") != "None") {
+      found.Add(at + ".mountPropagation",
+                "is refused, because what the node mounts later below its path would be seen, "
+                "too; remove it");
+    }
+  });
+}
+
+bool IsReadOnlyMount(const json& mount) {
+  const std::string recursive = kube::GetString(mount, {"recursiveReadOnly"});
+  return kube::GetBool(mount, {"readOnly"}, false) &&
+         (recursive == kIfPossible || recursive == "Enabled") &&
+         kube::GetString(mount, {"mountPropagation"}, "None") == "None";
+}
+
+void RestrictHostPathMounts(json& spec) {
+  for (const char* list : {"initContainers", "containers"}) {
+    if (!spec.contains(list) || !spec[list].is_array()) continue;
+    for (json& container : spec[list]) {
+      if (kube::GetArray(container, {"volumeMounts"}).empty()) continue;
+      for (json& mount : container["volumeMounts"]) {
+        if (!MountsHostPath(spec, mount)) continue;
+        json& recursive = mount["recursiveReadOnly"];
+        if (recursive.is_null()) recursive = kIfPossible;
+      }
     }
   }
-  const auto check_source = [&](const json& source, const std::string& at) {
-    for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
-      if (may_use_token && std::string_view(credential) == "serviceAccountToken") continue;
-      found.RefuseSet(source, credential, at,
-                      "is refused, because a job's Pods hold no API credentials but the token of a "
-                      "serviceAccountName that the namespace policy lists; remove it");
-    }
-  };
-  found.IfObject(volume, "projected", path, [&](const json& projected, const std::string& at) {
-    found.ForEach(projected, "sources", at, check_source);
-  });
 }
 
 void CheckCheckpointVolume(const json& volume, const std::string& path, Findings& found) {

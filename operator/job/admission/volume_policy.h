@@ -1,20 +1,35 @@
 #pragma once
 
-// Which volumes a job may bring: those of the profile "restricted", and no API credentials in them.
-// Where containers mount them is judged by container_policy.h. Pure; used by template_policy.cc.
+// Which volumes a job may bring: those of Pod Security "restricted", no API credentials in them,
+// and paths of the host that the job's rules list. Where containers mount them is judged by
+// container_policy.h. Pure; used by template_policy.cc.
 
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "operator/job/admission/findings.h"
+#include "operator/job/admission/job_rules.h"
 
 namespace ringmaster::job {
 
-// One of a template's volumes. `may_use_token`: the Pod runs as a service account that the
-// namespace's rules list, whose token may be projected.
+// One of a template's volumes. `may_use_token`: the Pod runs as a service account that the rules
+// list, whose token may be projected.
 void CheckVolume(const nlohmann::json& volume, const std::string& path, bool may_use_token,
-                 Findings& found);
+                 const JobRules& rules, Findings& found);
+
+// Whether nothing below a finished Pod's mount can be written, what is mounted there included, and
+// nothing that the host mounts there later is seen. IfPossible is what nodes can do: kernels before
+// 5.12 cannot.
+bool IsReadOnlyMount(const nlohmann::json& mount);
+
+// Makes the mounts of the host's paths in a Pod's spec such mounts.
+void RestrictHostPathMounts(nlohmann::json& spec);
+
+// A container's mounts, of a Pod with this spec: one of a host's path is read-only, with all that
+// is below it.
+void CheckHostPathMounts(const nlohmann::json& spec, const nlohmann::json& container,
+                         const std::string& path, Findings& found);
 
 // spec.checkpoint.volume: one volume source, which can be written.
 void CheckCheckpointVolume(const nlohmann::json& volume, const std::string& path, Findings& found);

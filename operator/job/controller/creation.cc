@@ -108,8 +108,9 @@ void Creation::PostSecret() {
 // Whoever comes first has the name; another text than ours is the run's from then on.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
-  const std::optional<json> stored = requests_.Create(
-      kube::kControllerRevisions, RunPinManifest(job, api::EncodeRunSpec(job.spec)));
+  const std::optional<json> stored =
+      requests_.Create(kube::kControllerRevisions,
+                       RunPinManifest(job, input_.rules.profile, api::EncodeRunSpec(job.spec)));
   if (!stored) return;
   Result<RunPin> pin = ReadRunPin(*stored);
   if (!pin.ok()) {

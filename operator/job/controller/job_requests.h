@@ -17,7 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
 #include "operator/job/controller/act_result.h"
 #include "operator/job/controller/job_changes.h"
 #include "operator/job/credentials/credentials.h"
@@ -53,7 +53,7 @@ struct ActorTools {
 struct ActorInput {
   const api::TrainingJob& job;  // has the text of its run (run_pin.h), of the revision `revision`
   std::string revision;
-  NamespaceRules rules;  // of its namespace
+  JobRules rules;  // of its run
   const Observed& observed;
   std::shared_ptr<const Credentials> credentials;  // may be null unless the plan creates anything
   const JobMemory& memory;

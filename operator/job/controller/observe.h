@@ -7,6 +7,7 @@
 #include <string>
 
 #include "operator/api/types.h"
+#include "operator/job/admission/profile.h"
 #include "operator/job/model/observed.h"
 #include "operator/job/model/views.h"
 #include "operator/runtime/store.h"
@@ -17,6 +18,7 @@ using JobStore = runtime::Store<api::TrainingJob>;
 using PodStore = runtime::Store<PodView>;
 using ServiceStore = runtime::Store<ServiceView>;
 using NodeStore = runtime::Store<NodeView>;
+using ProfileStore = runtime::Store<Profile>;
 
 // What is observed; all outlive the call.
 struct Stores {

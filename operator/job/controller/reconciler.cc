@@ -95,6 +95,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                                                                  : LaunchersHeard{},
                 .network_policies = parts_.tools.isolation.enabled,
                 .installation = parts_.scope.installation,
+                .profile = run->ProfileName(),
                 .progress_period = ProgressPeriod(parts_.jobs.size()),
                 .changed = run->changed});
   plan.write_status = plan.write_status || job != run->job;
@@ -104,7 +105,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   TalkToLauncher(*job, observed, plan, *credentials);
   const ActResult result = Actor(parts_.tools, {.job = *run->job,
                                                 .revision = run->revision,
-                                                .rules = parts_.policy.Of(job->ns),
+                                                .rules = run->Rules(),
                                                 .observed = observed,
                                                 .credentials = *credentials,
                                                 .memory = known.memory})
@@ -128,9 +129,9 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
       return run.error().WithContext("removing the checkpoints of the TrainingJob " +
                                      stored->Key());
     }
-    run = Run{.job = stored, .revision = "", .changed = {}};
+    run = Run{.job = stored, .profile = ProfileOf(*stored, stored->spec.profile)};
   }
-  const NamespaceRules rules = parts_.policy.Of(stored->ns);
+  const JobRules rules = run->Rules();
   const Judgement judgement = Judge(*run->job, rules);
   const RemovalPlan plan =
       PlanRemoval({.job = *run->job,
@@ -188,26 +189,66 @@ bool Reconciler::IsOurs(const api::TrainingJob& job) const {
   return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
 }
 
-Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
-  if (known.seen == nullptr || known.seen->spec != job->spec) {
-    known.revision = RevisionOf(api::EncodeRunSpec(job->spec));
+Choice Reconciler::ProfileOf(const api::TrainingJob& job, const std::string& wanted) const {
+  std::map<std::string, ProfilePtr> by_name = parts_.profiles.presets;
+  for (const ProfilePtr& profile : parts_.profiles.stored.List()) by_name[profile->name] = profile;
+  std::vector<ProfilePtr> profiles;
+  for (auto& [name, profile] : by_name) profiles.push_back(std::move(profile));
+  return ChooseProfile(profiles, job.ns, wanted, parts_.profiles.operator_ns);
+}
+
+void Reconciler::Look(const JobPtr& job, const Choice& profile, Known& known) const {
+  if (known.seen == nullptr || known.seen->spec != job->spec ||
+      known.seen_under != profile.profile) {
+    known.merged = nullptr;
+    if (profile.profile != nullptr && !profile.profile->workload.text.empty() &&
+        job->spec.texts == api::TrainingJobSpec::Texts::kAll) {
+      known.merged = std::make_shared<const api::TrainingJobSpec>(
+          api::MergeWorkload(job->spec, profile.profile->workload));
+    }
+    known.revision =
+        RevisionOf(api::EncodeRunSpec(known.merged == nullptr ? job->spec : *known.merged));
   }
   known.seen = job;
+  known.seen_under = profile.profile;
+}
+
+Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
+  Run run{.profile = ProfileOf(*job, job->spec.profile)};
+  const auto with_text = [&](api::TrainingJobSpec spec) {
+    auto changed = std::make_shared<api::TrainingJob>(*job);
+    changed->spec = std::move(spec);
+    return changed;
+  };
+  Look(job, run.profile, known);
+  run.job = known.merged == nullptr ? job : with_text(*known.merged);
+  run.revision = known.revision;
   std::optional<RunPin>& pin = known.memory.pin;
   if (job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pods are made
-    return Run{.job = job, .revision = pin ? pin->revision : std::string(), .changed = {}};
+    run.revision = pin ? pin->revision : std::string();
+    return run;
   }
   if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();
-  if (!pin) return Run{.job = job, .revision = known.revision, .changed = {}};
+  if (!pin) return run;
+  run.revision = pin->revision;
+  const Choice today = run.profile;
+  const std::string name = today.profile == nullptr ? "" : today.profile->name;
+  if (!pin->profile.empty()) run.profile = ProfileOf(*job, pin->profile);
+  // The namespace has got a default since, whose limits hold for all.
+  if (pin->profile == kRestricted && run.profile.profile == nullptr) {
+    run.profile = ProfileOf(*job, "");
+  }
+  const bool another = !pin->profile.empty() && pin->profile != name;
   if (pin->revision == known.revision) {
     pin->spec = nullptr;
-    return Run{.job = job, .revision = pin->revision, .changed = {}};
+  } else if (!another || today.problem.empty()) {  // else what it would set is not known
+    run.changed = ChangedFields(*pin->spec, run.job->spec);
   }
-  auto changed = ChangedFields(*pin->spec, job->spec);
-  if (changed.empty()) return Run{.job = job, .revision = pin->revision, .changed = {}};
-  auto as_pinned = std::make_shared<api::TrainingJob>(*job);
-  as_pinned->spec = SpecOfRun(*pin->spec, job->spec);
-  return Run{.job = std::move(as_pinned), .revision = pin->revision, .changed = std::move(changed)};
+  if (another) run.changed.insert(run.changed.begin(), "spec.profile");
+  if (pin->spec != nullptr && !run.changed.empty()) {
+    run.job = with_text(api::SpecOfRun(*pin->spec, job->spec));
+  }
+  return run;
 }
 
 // Read where there is reason to think that the job has begun and this process does not know its
@@ -243,14 +284,20 @@ std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& obs
     known.violations.clear();
     return {};
   }
-  if (known.judged == nullptr || known.judged->spec != run.job->spec) {
-    known.violations = Judge(*run.job, parts_.policy.Of(run.job->ns)).violations;
+  if (known.judged == nullptr || known.judged->spec != run.job->spec ||
+      known.judged_under != run.profile) {
+    known.violations = Judge(*run.job, run.Rules()).violations;
     if (refusal && IsJudged(*refusal)) refusal.reset();
   }
   known.judged = run.job;
+  known.judged_under = run.profile;
   // By its objects: what a status says does not count.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
-  if (begun && !known.violations.empty()) {
+  // A profile may come, or allow more, after the job that needs it.
+  const bool waits =
+      begun || std::all_of(known.violations.begin(), known.violations.end(),
+                           [](const Violation& violation) { return violation.by_policy; });
+  if (waits && !known.violations.empty()) {
     refusal = JudgedRefusal(known.violations, now);
     return {};
   }

@@ -15,7 +15,8 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
-#include "operator/job/admission/namespace_policy.h"
+#include "operator/job/admission/job_rules.h"
+#include "operator/job/admission/profile.h"
 #include "operator/job/controller/job_requests.h"
 #include "operator/job/controller/observe.h"
 #include "operator/job/controller/question_turns.h"
@@ -30,6 +31,13 @@
 
 namespace ringmaster::job {
 
+// Where TrainingProfiles come from.
+struct ProfileSource {
+  const ProfileStore& stored;                   // of the operator's namespace; outlives this
+  std::map<std::string, ProfilePtr> presets{};  // by name; a stored one of the same name counts
+  std::string operator_ns{};
+};
+
 // What the reconciler works with; all outlive it.
 struct ReconcilerParts {
   ActorTools tools;
@@ -39,7 +47,7 @@ struct ReconcilerParts {
   const NodeStore& nodes;
   Keyring& keyring;
   LauncherPoller& launchers;
-  const NamespacePolicy& policy;
+  ProfileSource profiles;
   Scope scope;
   std::function<int64_t()> leader_term;  // stamps the orders; higher than any leader's before us
 };
@@ -58,26 +66,40 @@ class Reconciler {
   struct Known {
     std::string uid;
     JobMemory memory;
-    JobPtr seen;           // the job whose spec has this revision
+    JobPtr seen;  // the job whose spec, under this profile, has this revision
+    ProfilePtr seen_under;
     std::string revision;  // of what a run would keep of it
-    JobPtr judged;         // the one whose spec, as its run has it, these are the violations of
+    std::shared_ptr<const api::TrainingJobSpec>
+        merged;     // with what its profile sets; null: nothing
+    JobPtr judged;  // the one whose spec, as its run has it, these are the violations of
+    Choice judged_under;
     std::vector<Violation> violations;
   };
   // A job with the text of its run in its spec.
   struct Run {
-    JobPtr job;
-    std::string revision;
-    std::vector<std::string> changed;  // where the job's own spec is another one
+    JobPtr job{};
+    std::string revision{};
+    std::vector<std::string> changed{};  // where the job's own spec, under its profile, is another
+    Choice profile{};
+    JobRules Rules() const { return RulesOf(profile, job->ns); }
+    // Of one that has its Pods made; empty: none, or no Pods.
+    std::string ProfileName() const {
+      const bool makes_pods = job->spec.texts != api::TrainingJobSpec::Texts::kNotNeeded;
+      return makes_pods && profile.profile != nullptr ? profile.profile->name : std::string();
+    }
   };
 
   // A deleted job that is held until its checkpoints are removed.
   Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored);
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
+  Choice ProfileOf(const api::TrainingJob& job, const std::string& wanted) const;
+  // Takes in how the job's spec looks today, under its profile.
+  void Look(const JobPtr& job, const Choice& profile, Known& known) const;
   Result<Run> RunOf(const JobPtr& job, Known& known);
   Result<void> FindPin(const api::TrainingJob& job, Known& known);
-  // What ends a job. One that has begun is not ended: a refusal in its memory keeps new Pods from
-  // being made.
+  // What ends a job. One that has begun is not ended, nor one that a profile could allow: a refusal
+  // in its memory keeps new Pods from being made.
   std::vector<Violation> JudgeSpec(const Run& run, const Observed& observed, Known& known,
                                    Clock::Time now) const;
   void Forget(const std::string& key);

@@ -50,14 +50,14 @@ Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock
 Refusal JudgedRefusal(const std::vector<Violation>& violations, Clock::Time now) {
   const Violation& first = violations.front();
   Refusal refusal =
-      MakeRefusal(first.by_policy ? api::kReasonNamespacePolicy : api::kReasonInvalidSpec,
+      MakeRefusal(first.by_policy ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
                   "no more Pods are made for this job: " + first.Text(), 0, now);
   refusal.retry_at = now + kJudgeAgain;
   return refusal;
 }
 
 bool IsJudged(const Refusal& refusal) {
-  return refusal.reason == api::kReasonNamespacePolicy ||
+  return refusal.reason == api::kReasonRefusedByProfile ||
          (refusal.reason == api::kReasonInvalidSpec && !refusal.user_error);
 }
 

@@ -20,7 +20,8 @@ bool CertainlyNotCreated(const Error& error);
 // object was a Pod, whose content comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);
 
-// Of a spec that is not allowed, of a job that has begun: it keeps its Pods and gets no more.
+// Of a spec that is not allowed, of a job that is not ended for it: it keeps its Pods and gets no
+// more.
 // REQUIRES: !violations.empty().
 Refusal JudgedRefusal(const std::vector<Violation>& violations, Clock::Time now);
 bool IsJudged(const Refusal& refusal);

@@ -22,7 +22,7 @@ namespace ringmaster::job {
 using nlohmann::json;
 
 RemovalActor::RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
-                           const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
+                           const std::optional<JudgedJob>& judged, const JobRules& rules,
                            RemovalMemory memory)
     : tools_(tools), job_(job), judged_(judged), rules_(rules), memory_(std::move(memory)) {}
 

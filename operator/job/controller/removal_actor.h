@@ -20,8 +20,7 @@ class RemovalActor {
   // `job` is the one in the store; `judged` has the text of its run, and may be empty unless the
   // plan makes a Pod. All but `memory` outlive it.
   RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
-               const std::optional<JudgedJob>& judged, const NamespaceRules& rules,
-               RemovalMemory memory);
+               const std::optional<JudgedJob>& judged, const JobRules& rules, RemovalMemory memory);
 
   // When to look again; unset once the job is released. An error is for the queue's back-off.
   Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
@@ -37,7 +36,7 @@ class RemovalActor {
   const ActorTools& tools_;
   const api::TrainingJob& job_;
   const std::optional<JudgedJob>& judged_;
-  const NamespaceRules& rules_;
+  const JobRules& rules_;
   RemovalMemory memory_;
 };
 

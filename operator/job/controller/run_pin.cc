@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
 #include "common/control/secrets.h"
 #include "common/json/json.h"
 #include "operator/api/codec.h"
@@ -21,6 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
+constexpr std::size_t kMostNameBytes = 253;        // a longer one is no profile's
 constexpr std::size_t kMostTypedBytes = 16 << 10;  // they are for messages alone
 
 std::vector<api::TypedField> ReadTypedFields(const json& object) {
@@ -43,7 +45,7 @@ std::string RevisionOf(const json& run_spec) {
   return control::Sha256Hex(DumpJson(run_spec)).substr(0, kRevisionDigits);
 }
 
-json RunPinManifest(const api::TrainingJob& job, const json& run_spec) {
+json RunPinManifest(const api::TrainingJob& job, const std::string& profile, const json& run_spec) {
   json typed = json::object();
   for (const api::TypedField& field : job.spec.typed_fields) {
     typed[field.in_template] = field.path;
@@ -53,7 +55,7 @@ json RunPinManifest(const api::TrainingJob& job, const json& run_spec) {
            {"metadata",
             {{"name", api::RunPinName(job.name, job.uid)},
              {"labels", {{api::kLabelRevision, RevisionOf(run_spec)}}}}},
-           {"data", {{"spec", run_spec}, {"typedFields", std::move(typed)}}},
+           {"data", {{"spec", run_spec}, {"profile", profile}, {"typedFields", std::move(typed)}}},
            {"revision", 1}};
   Own(pin, job);
   return pin;
@@ -67,21 +69,8 @@ Result<RunPin> ReadRunPin(const json& object) {
   spec->typed_fields = ReadTypedFields(object);
   return RunPin{.uid = kube::GetString(object, {"metadata", "uid"}),
                 .revision = RevisionOf(*run_spec),
+                .profile = CutText(kube::GetString(object, {"data", "profile"}), kMostNameBytes),
                 .spec = std::make_shared<const api::TrainingJobSpec>(*std::move(spec))};
-}
-
-api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
-                               const api::TrainingJobSpec& today) {
-  api::TrainingJobSpec spec = pinned;
-  spec.worker.replicas = today.worker.replicas;
-  spec.worker.min_replicas = today.worker.min_replicas;
-  spec.worker.max_replicas = today.worker.max_replicas;
-  spec.typed_fields = api::TypedFieldsOf(today, pinned);
-  spec.run_policy = today.run_policy;
-  spec.managed_by = today.managed_by;
-  spec.run_policy.restart = pinned.run_policy.restart;
-  if (spec.checkpoint) spec.checkpoint->delete_with_job = today.DeletesCheckpoints();
-  return spec;
 }
 
 }  // namespace ringmaster::job

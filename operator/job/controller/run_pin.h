@@ -3,7 +3,8 @@
 // The text of a job's run: what its Pods are made from, from the first one until the job is
 // suspended or has ended (docs/decisions.md, D53). It is kept in a ControllerRevision of the job,
 // whose data the API server lets nobody change; one name, so that only one text can be the first.
-// Its content is as untrusted as any spec: whoever puts another one there gets judged Pods. Values
+// Its content is as untrusted as any spec: whoever puts another one there gets judged Pods, under a
+// profile of the job's namespace. Values
 // and pure functions; the actor writes the object, the reconciler reads it.
 
 #include <string>
@@ -19,15 +20,12 @@ namespace ringmaster::job {
 // Names a run spec (api::EncodeRunSpec) by its content; a label's value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// Beside the run spec it has the names of the job's typed fields, for messages.
-nlohmann::json RunPinManifest(const api::TrainingJob& job, const nlohmann::json& run_spec);
+// Beside the run spec it has the run's profile (empty: none) and the names of the job's typed
+// fields, for messages.
+nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
+                              const nlohmann::json& run_spec);
 
 // kInvalid when the object holds no run spec.
 Result<RunPin> ReadRunPin(const nlohmann::json& object);
-
-// `today` with the run's text in place of its own: numbers of workers, suspension, clocks and what
-// becomes of checkpoints are today's.
-api::TrainingJobSpec SpecOfRun(const api::TrainingJobSpec& pinned,
-                               const api::TrainingJobSpec& today);
 
 }  // namespace ringmaster::job

@@ -19,7 +19,7 @@ void Own(nlohmann::json& object, const api::TrainingJob& job);
 nlohmann::json ParseTemplate(const std::string& text);
 
 // Completes a Pod's spec to the profile "restricted", for every container alike: the namespace may
-// enforce it on sidecars too. What the namespace policy let through stays: a privileged container
+// enforce it on sidecars too. What the job's rules let through stays: a privileged container
 // cannot be kept from gaining privileges, and one that runs as root cannot be kept from that.
 void RestrictPod(nlohmann::json& spec);
 

@@ -13,6 +13,7 @@
 #include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/job/admission/gpu_resources.h"
+#include "operator/job/admission/volume_policy.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/kube/json_access.h"
 
@@ -179,7 +180,7 @@ void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) 
   AddVariable(container, control::kEnvDataDir, control::kDataDir);
 }
 
-// What of its host a worker gets, which the namespace policy has allowed. Names of the cluster
+// What of its host a worker gets, which its profile has allowed. Names of the cluster
 // resolve on the host's network too.
 void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
   if (job.host_network) {
@@ -249,6 +250,7 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   Default(spec, "terminationGracePeriodSeconds", kGraceSeconds);
   json& container = ManagedContainer(spec, kind.container);
   RestrictPod(spec);
+  RestrictHostPathMounts(spec);
   Default(container, "image", context.job().spec.image);
   container["command"] = json::array({kind.program});
   container["terminationMessagePolicy"] = kind.message_policy;
@@ -259,8 +261,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// GPUs are what a container asks for, whatever its image says of itself. One that takes devices is
-// told by what hands them out; what the template says, the namespace policy has let through.
+// GPUs are what a container asks for, whatever its image says of itself. One that takes some is
+// told by what hands them out; what the template says, the job's rules have let through.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
@@ -269,7 +271,7 @@ void HideGpus(json& spec) {
       const bool said = std::any_of(variables.begin(), variables.end(), [](const json& variable) {
         return kube::GetString(variable, {"name"}) == kVisibleGpus;
       });
-      if (!said && !TakesDevices(container)) AddVariable(container, kVisibleGpus, kNoVisibleGpus);
+      if (!said && !TakesGpus(container)) AddVariable(container, kVisibleGpus, kNoVisibleGpus);
     }
   }
 }

@@ -36,6 +36,7 @@ struct Refusal {
 struct RunPin {
   std::string uid;       // of the ControllerRevision
   std::string revision;  // of its content; the job's Pods bear it
+  std::string profile;   // under which the run began; empty: none
   // What it holds. Null: the same as the job's spec, of which no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };

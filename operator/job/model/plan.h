@@ -35,6 +35,7 @@ struct PlanInput {
   LaunchersHeard launchers{};    // counted only while this job's launcher is not heard
   bool network_policies = true;  // jobs get them
   std::string installation{};    // ours
+  std::string profile{};         // that the run is judged and merged by; empty: as the status says
   // Progress alone is written this often; anything else that changes is written at once.
   std::chrono::milliseconds progress_period = kLeastProgressPeriod;
   // Fields of the job's spec that differ from what its run is made from; `job` has the run's.

@@ -11,7 +11,7 @@ struct Violation {
   std::string
       path;  // for example spec.worker.template.spec.containers[0].securityContext.privileged
   std::string message;     // what is wrong and what to do
-  bool by_policy = false;  // the namespace's rules could allow it
+  bool by_policy = false;  // a profile could allow it
 
   std::string Text() const { return path + ": " + message; }
 };

@@ -173,6 +173,7 @@ void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {
   if (input.observed.launcher_service != nullptr && !input.installation.empty()) {
     status.installation = input.installation;
   }
+  if (!input.profile.empty()) status.profile = input.profile;
   status.workers.desired = input.job.spec.worker.replicas;
   status.workers.replicas = static_cast<int>(input.observed.live.size());
 }

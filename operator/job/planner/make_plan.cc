@@ -70,6 +70,11 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   return plan;
 }
 
+// Another installation may have a profile that allows the job.
+bool IsRefusedByProfile(const JobMemory& memory) {
+  return memory.refusal && memory.refusal->reason == api::kReasonRefusedByProfile;
+}
+
 std::optional<Outcome> Judge(const PlanInput& input) {
   // Its spec has been good enough once: whoever refuses its objects now may change his mind.
   const bool begun = input.job.status.epoch > 0;
@@ -182,6 +187,8 @@ Plan MakePlan(const PlanInput& input) {
     plan.confirm_claim = input.observed.launcher_service == nullptr && !input.installation.empty();
   } else if (ShallBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
+  } else if (unclaimed && IsRefusedByProfile(input.memory)) {
+    plan = PlanClaim(input);
   } else {
     plan = PlanWithinTime(input);
   }

@@ -112,7 +112,7 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
     notice.reason = api::kReasonChangedWhileRunning;
     notice.message =
         "the job still runs with the spec that it was started with, because all its Pods are "
-        "made from one; changed since: " +
+        "made from one; changed since, in the job or in its TrainingProfile: " +
         fields +
         ". Set spec.runPolicy.suspend to true, wait for the condition Suspended and set it to "
         "false to run with the changed spec, or change it back";

@@ -19,7 +19,7 @@ struct Verdict {
   std::vector<std::string> paths;
 };
 
-Verdict JudgeWorker(const char* worker, const NamespaceRules& rules = {},
+Verdict JudgeWorker(const char* worker, const JobRules& rules = {},
                     const json& of_all_pods = json::object()) {
   json object{{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", of_all_pods}};
   object["spec"]["worker"] = *ParseJson(worker);
@@ -42,7 +42,7 @@ TEST(Judgement, NoPodIsMadeOfAJobThatSaysOneThingTwice) {
 }
 
 TEST(Judgement, FieldsThatStandForATemplatesAreJudgedAsThoseAndNamedAsWritten) {
-  NamespaceRules rules;
+  JobRules rules;
   rules.priority_classes = {"low"};
   rules.max_gpus = 8;
   const auto paths = [&rules](const char* worker) { return JudgeWorker(worker, rules).paths; };
@@ -65,8 +65,8 @@ TEST(Judgement, FieldsThatStandForATemplatesAreJudgedAsThoseAndNamedAsWritten) {
 }
 
 TEST(Judgement, WhatAJobCallsGpusIsCounted) {
-  NamespaceRules rules;
-  rules.device_resources = {"example.com/gpu"};
+  JobRules rules;
+  rules.devices = {"example.com/gpu"};
   rules.max_gpus = 8;
   const auto paths = [&rules](const char* worker) { return JudgeWorker(worker, rules).paths; };
 

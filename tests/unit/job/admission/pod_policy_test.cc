@@ -11,17 +11,24 @@ using nlohmann::json;
 json Pod(const char* pointer = nullptr, const char* value = "null") {
   json pod = json::parse(R"({"spec": {"automountServiceAccountToken": false,
     "volumes": [{"name": "t", "emptyDir": {}}],
-    "containers": [{"name": "worker", "securityContext": {"allowPrivilegeEscalation": false}}]}})");
+    "containers": [{"name": "worker", "volumeMounts": [{"name": "h", "mountPath": "/h", "readOnly": true, "recursiveReadOnly": "IfPossible"},
+                                                       {"name": "flat", "mountPath": "/f", "readOnly": true},
+                                                       {"name": "late", "mountPath": "/l", "readOnly": true, "recursiveReadOnly": "Enabled",
+                                                        "mountPropagation": "HostToContainer"},
+                                                       {"name": "rw", "mountPath": "/rw"}],
+                    "securityContext": {"allowPrivilegeEscalation": false}}]}})");
   if (pointer != nullptr) pod[json::json_pointer(pointer)] = json::parse(value);
   return pod;
 }
 
-TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsNamespace) {
-  const NamespaceRules all{.host_network = true,
-                           .privileged = true,
-                           .root = true,
-                           .service_accounts = {"trainer"},
-                           .capabilities = {"IPC_LOCK"}};
+TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsProfile) {
+  const JobRules all{.host_network = true,
+                     .privileged = true,
+                     .root = true,
+                     .service_accounts = {"trainer"},
+                     .capabilities = {"IPC_LOCK"},
+                     .schedulers = {"volcano"},
+                     .host_paths = {"/data"}};
   const struct {
     const char* pointer;
     const char* value;
@@ -36,6 +43,14 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsNamespace) {
       {"/spec/automountServiceAccountToken", "true", false},
       {"/spec/automountServiceAccountToken", "null", false},
       {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/"}})", false},
+      {"/spec/schedulerName", R"("volcano")", true},
+      {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data/faces"}})", true},
+      {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data/../etc"}})", false},
+      {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data", "type": "Socket"}})",
+       false},
+      {"/spec/volumes/1", R"({"name": "rw", "hostPath": {"path": "/data"}})", false},
+      {"/spec/volumes/1", R"({"name": "flat", "hostPath": {"path": "/data"}})", false},
+      {"/spec/volumes/1", R"({"name": "late", "hostPath": {"path": "/data"}})", false},
       {"/spec/containers/0/ports/0", R"({"hostPort": 22})", false},
       {"/spec/containers/0/securityContext/procMount", R"("Unmasked")", false},
       {"/spec/containers/0/securityContext/capabilities/add/0", R"("SYS_ADMIN")", false},
@@ -60,7 +75,7 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsNamespace) {
 }
 
 TEST(PodPolicy, WhereGpusAreCountedEachContainerSaysThatItSeesNoneOrAsksForThem) {
-  const NamespaceRules counted{.max_gpus = 8};
+  const JobRules counted{.max_gpus = 8};
   const struct {
     const char* fields;
     bool allowed;
@@ -73,6 +88,8 @@ TEST(PodPolicy, WhereGpusAreCountedEachContainerSaysThatItSeesNoneOrAsksForThem)
        false},
       {R"({"resources": {"limits": {"nvidia.com/gpu": 1}}})", true},
       {R"({"resources": {"limits": {"nvidia.com/gpu": 0}}})", false},
+      {R"({"resources": {"limits": {"rdma/hca": 1}}})", false},
+      {R"({"resources": {"claims": [{"name": "gpu"}]}})", true},
       {R"({"resources": {"limits": {"nvidia.com/gpu": 1}},
            "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})",
        false},

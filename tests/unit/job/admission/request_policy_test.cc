@@ -33,48 +33,48 @@ TEST(RequestPolicy, AnOrdinaryJobNeedsNoRules) {
 TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
   struct Row {
     void (*ask)(api::TrainingJobSpec&);
-    void (*allow)(NamespaceRules&);
+    void (*allow)(JobRules&);
     const char* path;
     const char* item;
   };
   const Row table[] = {
       {[](auto& spec) { spec.host_network = true; }, [](auto& rules) { rules.host_network = true; },
-       "spec.network.hostNetwork", "team-a.hostNetwork"},
+       "spec.network.hostNetwork", "spec.allows.hostNetwork"},
       {[](auto& spec) { spec.worker.privileged = true; },
        [](auto& rules) { rules.privileged = rules.root = true; }, "spec.worker.privileged",
-       "team-a.privileged and namespacePolicy.namespaces.team-a.root"},
+       "spec.allows.privileged and spec.allows.root"},
       {[](auto& spec) { spec.worker.ipc_lock = true; },
        [](auto& rules) { rules.capabilities = {"IPC_LOCK"}; }, "spec.worker.ipcLock",
-       "team-a.capabilities"},
+       "spec.allows.capabilities"},
       {[](auto& spec) { spec.worker.rdma["rdma/hca"] = 1; },
-       [](auto& rules) { rules.device_resources = {"rdma/hca"}; }, "spec.worker.rdma[rdma/hca]",
-       "team-a.deviceResources"},
+       [](auto& rules) { rules.devices = {"rdma/hca"}; }, "spec.worker.rdma[rdma/hca]",
+       "spec.allows.devices"},
       {[](auto& spec) {
          spec.worker.template_json =
              R"({"spec": {"containers": [{"name": "worker"}, {"name": "side", "resources": {"limits": {"example.com/nic": 1}}}]}})";
        },
-       [](auto& rules) { rules.device_resources = {"example.com/nic"}; },
+       [](auto& rules) { rules.devices = {"example.com/nic"}; },
        "spec.worker.template.spec.containers[1].resources.limits[example.com/nic]",
-       "team-a.deviceResources"},
+       "spec.allows.devices"},
       {[](auto& spec) {
          spec.worker.template_json =
              R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu": 1}}}]}})";
        },
-       [](auto& rules) { rules.device_resources = {"deviceclass.resource.kubernetes.io/gpu"}; },
+       [](auto& rules) { rules.devices = {"deviceclass.resource.kubernetes.io/gpu"}; },
        "spec.worker.template.spec.containers[0].resources.limits[deviceclass.resource.kubernetes."
        "io/gpu]",
-       "team-a.deviceResources"},
+       "spec.allows.devices"},
       {[](auto& spec) {
          spec.launcher_template_json = R"({"spec": {"resourceClaims": [{"name": "a"}]}})";
        },
        [](auto& rules) { rules.resource_claims = true; },
-       "spec.launcher.template.spec.resourceClaims", "team-a.resourceClaims"},
+       "spec.launcher.template.spec.resourceClaims", "spec.allows.resourceClaims"},
   };
   for (const Row& row : table) {
     api::TrainingJobSpec spec = Spec();
     row.ask(spec);
     for (const Row& other : table) {
-      NamespaceRules rules;
+      JobRules rules;
       rules.ns = "team-a";
       other.allow(rules);
       const auto found = CheckRequests(spec, rules);
@@ -90,23 +90,20 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
 }
 
 TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
-  NamespaceRules rules;
+  JobRules rules;
   rules.ns = "team-a";
   api::TrainingJobSpec spec = Spec();
   spec.worker.privileged = true;
 
   const std::string all = Only(CheckRequests(spec, rules));
   EXPECT_NE(all.find("runs as root"), std::string::npos) << all;
-  EXPECT_NE(all.find("namespacePolicy.namespaces.team-a.privileged and "
-                     "namespacePolicy.namespaces.team-a.root"),
-            std::string::npos)
-      << all;
+  EXPECT_NE(all.find("spec.allows.privileged and spec.allows.root"), std::string::npos) << all;
   EXPECT_NE(all.find("Pod Security"), std::string::npos) << all;
 
   rules.privileged = true;
   const std::string root = Only(CheckRequests(spec, rules));
-  EXPECT_NE(root.find("namespacePolicy.namespaces.team-a.root"), std::string::npos) << root;
-  EXPECT_EQ(root.find("team-a.privileged"), std::string::npos) << root;
+  EXPECT_NE(root.find("spec.allows.root"), std::string::npos) << root;
+  EXPECT_EQ(root.find("allows.privileged"), std::string::npos) << root;
 
   rules.root = true;
   struct Row {
@@ -137,7 +134,7 @@ TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
 }
 
 TEST(RequestPolicy, ImagesOfEveryContainerComeFromTheListedPlaces) {
-  const NamespaceRules rules{.image_prefixes = std::vector<std::string>{"example.com/team/"}};
+  const JobRules rules{.image_prefixes = std::vector<std::string>{"example.com/team/"}};
   api::TrainingJobSpec spec = Spec(
       R"({"spec": {"initContainers": [{"name": "i", "image": "evil.com/x"}], "containers": [{"name": "worker", "image": "example.com/team/w"}]}})");
 
@@ -196,6 +193,9 @@ TEST(RequestPolicy, APortIsAnotherRegistryAndATagNamesOneImage) {
       {"example.com/app@sha256:0/x", "example.com/app@sha256:0", false},
       {"ubuntu:24.04", "ubuntu", true},
       {"ubuntu:24/evil", "ubuntu", false},
+      {"ubuntu/evil:24.04", "ubuntu", false},
+      {"ubuntu/good:24.04", "ubuntu/", true},
+      {"localhost/a", "localhost", true},
   };
   for (const auto& [image, prefix, under] : table) {
     EXPECT_EQ(IsUnderPrefix(image, prefix), under) << image << " under " << prefix;
@@ -207,8 +207,8 @@ TEST(RequestPolicy, ClassesAreFreeUntilTheyAreListed) {
   const std::vector<std::string> other{"kata"};
   const struct {
     const char* field;
-    NamespaceRules limited;
-    NamespaceRules allowing;
+    JobRules limited;
+    JobRules allowing;
   } table[] = {
       {"priorityClassName", {.priority_classes = other}, {.priority_classes = listed}},
       {"runtimeClassName", {.runtime_classes = other}, {.runtime_classes = listed}},
@@ -253,16 +253,19 @@ TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
   grows.worker.max_replicas = 2049;
 
   EXPECT_TRUE(CheckRequests(Spec(eight, 2048), {}).empty());
-  EXPECT_NE(Only(CheckRequests(Spec(eight, 2049), {}))
+  EXPECT_NE(CheckRequests(Spec(eight, 2049), {})
+                .at(0)
+                .Text()
                 .find("spec.worker.replicas: asks for 16392 ranks (8 on each of 2049 workers), and "
                       "a job has at most 16384"),
             std::string::npos);
-  EXPECT_NE(Only(CheckRequests(grows, {})).find("lower spec.worker.maxReplicas"),
+  EXPECT_NE(CheckRequests(grows, {}).at(0).Text().find("lower spec.worker.maxReplicas"),
             std::string::npos);
+  EXPECT_FALSE(CheckRequests(grows, {}).at(0).by_policy) << "no profile could allow it";
 }
 
 TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
-  const NamespaceRules rules{.max_gpus = 17};
+  const JobRules rules{.max_gpus = 17};
   api::TrainingJobSpec spec = Spec();
   spec.worker.rdma["nvidia.com/gpu"] = 8;
   EXPECT_TRUE(CheckRequests(spec, rules).empty());
@@ -325,13 +328,27 @@ TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
   }
 }
 
-TEST(RequestPolicy, AWorkerWithRdmaDevicesTakesNoGpusFromAConfigMapEither) {
+TEST(RequestPolicy, DevicesAreCountedByTheirNamesOverTheWholeJob) {
+  const JobRules rules{.devices = {"amd.com/gpu", "rdma/hca"},
+                       .max_devices = {{"amd.com/gpu", 18}, {"rdma/hca", 2}}};
   api::TrainingJobSpec spec = Spec(
-      R"({"spec": {"containers": [{"name": "worker", "envFrom": [{"configMapRef": {"name": "c"}}]}]}})");
+      R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"amd.com/gpu": 8}, "requests": {"amd.com/gpu": 8}}}],
+                   "initContainers": [{"name": "i", "resources": {"limits": {"amd.com/gpu": "1"}}}]}})",
+      2);
   spec.worker.rdma["rdma/hca"] = 1;
+  EXPECT_TRUE(CheckRequests(spec, rules).empty());
 
-  EXPECT_EQ(CheckRequests(spec, {.device_resources = {"rdma/hca"}, .max_gpus = 8}).size(), 1U);
-  EXPECT_TRUE(CheckRequests(spec, {.device_resources = {"rdma/hca"}}).empty());
+  spec.launcher_template_json =
+      R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"amd.com/gpu": 1}}}]}})";
+  EXPECT_NE(
+      Only(CheckRequests(spec, rules)).find("at most 18 of amd.com/gpu, and this one asks for 19"),
+      std::string::npos);
+  spec.launcher_template_json =
+      R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"amd.com/gpu": "1k"}}}]}})";
+  EXPECT_NE(Only(CheckRequests(spec, rules)).find("no plain whole number"), std::string::npos);
+  spec.launcher_template_json.clear();
+  spec.worker.rdma["rdma/hca"] = 2;
+  EXPECT_NE(Only(CheckRequests(spec, rules)).find("at most 2 of rdma/hca"), std::string::npos);
 }
 
 TEST(RequestPolicy, NetworkDevicesOfNvidiaAreNoGpus) {
@@ -339,9 +356,9 @@ TEST(RequestPolicy, NetworkDevicesOfNvidiaAreNoGpus) {
       R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8, "nvidia.com/hostdev": 8}}}]}})",
       1);
 
-  EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 8})).find("deviceResources"), std::string::npos);
-  EXPECT_TRUE(
-      CheckRequests(spec, {.device_resources = {"nvidia.com/hostdev"}, .max_gpus = 8}).empty());
+  EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 8})).find("spec.allows.devices"),
+            std::string::npos);
+  EXPECT_TRUE(CheckRequests(spec, {.devices = {"nvidia.com/hostdev"}, .max_gpus = 8}).empty());
 }
 
 TEST(RequestPolicy, GpusThatCannotBeCountedAreRefusedWhereTheyAre) {

@@ -13,10 +13,10 @@ struct Row {
   const char* path;  // of the one violation; empty: none
 };
 
-const NamespaceRules kNoRules;
+const JobRules kNoRules;
 
 std::vector<Violation> Check(const char* text, const char* managed = "worker",
-                             const NamespaceRules& rules = kNoRules) {
+                             const JobRules& rules = kNoRules) {
   const auto parsed = ParseJson(text);
   EXPECT_TRUE(parsed.ok()) << text;
   return CheckTemplate(*parsed, "t", managed, rules);
@@ -144,11 +144,11 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
 
 struct AllowedRow {
   const char* fields;  // of the Pod's spec
-  NamespaceRules rules;
-  const char* item;  // of the policy, that a refusal names
+  JobRules rules;
+  const char* item;  // of a profile's allows, that a refusal names
 };
 
-TEST(TemplatePolicy, ANamespacesRulesAllowExactlyTheirItem) {
+TEST(TemplatePolicy, AProfileAllowsExactlyItsItems) {
   const AllowedRow table[] = {
       {R"("securityContext": {"runAsUser": 0})", {.root = true}, "root"},
       {R"("securityContext": {"runAsNonRoot": false})", {.root = true}, "root"},
@@ -165,11 +165,15 @@ TEST(TemplatePolicy, ANamespacesRulesAllowExactlyTheirItem) {
        {.capabilities = {"SYS_PTRACE", "IPC_LOCK"}},
        "capabilities"},
       {R"("serviceAccountName": "trainer")", {.service_accounts = {"trainer"}}, "serviceAccounts"},
+      {R"("schedulerName": "volcano")", {.schedulers = {"volcano"}}, "schedulers"},
+      {R"("volumes": [{"name": "d", "hostPath": {"path": "/data/faces", "type": "Directory"}}])",
+       {.host_paths = {"/data"}},
+       "hostPaths"},
   };
   for (const AllowedRow& allowed : table) {
     const std::string text = std::string(R"({"spec": {)") + allowed.fields + "}}";
     for (const AllowedRow& row : table) {
-      NamespaceRules rules = row.rules;
+      JobRules rules = row.rules;
       rules.ns = "team-a";
       const bool same_item = std::string(row.item) == allowed.item;
 
@@ -178,22 +182,21 @@ TEST(TemplatePolicy, ANamespacesRulesAllowExactlyTheirItem) {
       ASSERT_EQ(found.size(), same_item ? 0U : 1U) << text << " under " << row.item;
       if (same_item) continue;
       EXPECT_TRUE(found[0].by_policy);
-      EXPECT_NE(
-          found[0].message.find("namespacePolicy.namespaces.team-a." + std::string(allowed.item)),
-          std::string::npos)
+      EXPECT_NE(found[0].message.find("spec.allows." + std::string(allowed.item)),
+                std::string::npos)
           << found[0].message;
     }
   }
 }
 
 TEST(TemplatePolicy, NoRulesAllowWhatReachesBeyondThem) {
-  const NamespaceRules all{.host_network = true,
-                           .privileged = true,
-                           .root = true,
-                           .resource_claims = true,
-                           .service_accounts = {"trainer"},
-                           .capabilities = {"IPC_LOCK"},
-                           .priority_classes = std::vector<std::string>{"system-node-critical"}};
+  const JobRules all{.host_network = true,
+                     .privileged = true,
+                     .root = true,
+                     .resource_claims = true,
+                     .service_accounts = {"trainer"},
+                     .capabilities = {"IPC_LOCK"},
+                     .priority_classes = std::vector<std::string>{"system-node-critical"}};
   for (
       const char* fields :
       {R"("hostNetwork": true)", R"("hostPID": true)", R"("hostIPC": true)",
@@ -209,6 +212,50 @@ TEST(TemplatePolicy, NoRulesAllowWhatReachesBeyondThem) {
     const std::string text = std::string(R"({"spec": {)") + fields + "}}";
 
     EXPECT_EQ(Check(text.c_str(), "worker", all).size(), 1U) << text;
+  }
+}
+
+TEST(TemplatePolicy, AHostsPathIsReadOnlyAndBelowOneThatIsAllowed) {
+  using Texts = std::vector<std::string>;
+  const JobRules rules{.host_paths = {"/data"}};
+  const auto found = [&](const char* source, const char* mount) {
+    const std::string text =
+        std::string(R"({"spec": {"volumes": [{"name": "d", "hostPath": )") + source +
+        R"(}], "containers": [{"name": "worker"}, {"name": "side", "volumeMounts": [)" + mount +
+        "]}]}}";
+    std::vector<std::string> paths;
+    for (const Violation& violation : Check(text.c_str(), "worker", rules))
+      paths.push_back(violation.path);
+    return paths;
+  };
+  constexpr char kReadOnly[] = R"({"name": "d", "mountPath": "/d", "readOnly": true})";
+
+  EXPECT_EQ(found(R"({"path": "/data/faces"})", kReadOnly), Texts{});
+  EXPECT_EQ(found(R"({"path": "/data", "type": "File"})", ""), Texts{});
+  EXPECT_EQ(
+      found(
+          R"({"path": "/data"})",
+          R"({"name": "d", "mountPath": "/d", "readOnly": true, "recursiveReadOnly": "Enabled", "mountPropagation": "None"})"),
+      Texts{});
+  EXPECT_EQ(
+      found(
+          R"({"path": "/data"})",
+          R"({"name": "d", "mountPath": "/d", "readOnly": true, "recursiveReadOnly": "Disabled"})"),
+      Texts{"t.spec.containers[1].volumeMounts[0].recursiveReadOnly"});
+  EXPECT_EQ(
+      found(
+          R"({"path": "/data"})",
+          R"({"name": "d", "mountPath": "/d", "readOnly": true, "mountPropagation": "HostToContainer"})"),
+      Texts{"t.spec.containers[1].volumeMounts[0].mountPropagation"});
+  EXPECT_EQ(found(R"({"path": "/data"})", R"({"name": "d", "mountPath": "/d"})"),
+            Texts{"t.spec.containers[1].volumeMounts[0].readOnly"});
+  EXPECT_EQ(
+      found(R"({"path": "/data"})", R"({"name": "d", "mountPath": "/d", "readOnly": "true"})"),
+      Texts{"t.spec.containers[1].volumeMounts[0].readOnly"});
+  for (const char* source : {R"({"path": "/database"})", R"({"path": "/data/../etc"})", "{}",
+                             R"({"path": "/data/x", "type": "DirectoryOrCreate"})",
+                             R"({"path": "/data/x", "type": "Socket"})"}) {
+    EXPECT_EQ(found(source, kReadOnly), Texts{"t.spec.volumes[0].hostPath"}) << source;
   }
 }
 

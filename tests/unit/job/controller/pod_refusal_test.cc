@@ -25,7 +25,7 @@ Credentials NoCredentials() {
 struct Refused {
   api::TrainingJob job;
   Credentials credentials = NoCredentials();
-  NamespaceRules rules{};
+  JobRules rules{};
 
   JudgedJob Judged() const { return Judge(job, rules).allowed.value(); }
   json Worker() const {

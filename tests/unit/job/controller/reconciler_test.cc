@@ -33,6 +33,11 @@ constexpr char kPinPath[] =
     "/apis/apps/v1/namespaces/team-a/controllerrevisions/digits-run-job-uid";
 constexpr char kServicesPath[] = "/api/v1/namespaces/team-a/services";
 
+constexpr char kProfilesPath[] =
+    "/apis/ringmaster.dev/v1alpha1/namespaces/ringmaster-system/trainingprofiles";
+constexpr char kAllowsHostNetwork[] =
+    R"({"a": {"namespaces": ["team-a"], "default": true, "allows": {"hostNetwork": true}}})";
+
 // An API server of one namespace in memory: enough of it for the verbs of the operator.
 class FakeApi {
  public:
@@ -145,10 +150,10 @@ class Ends final : public JobObserver {
 
 // One life of the operator: everything it keeps in memory. A new one is a restart.
 struct Operator {
-  explicit Operator(FakeApi& the_api, const char* namespace_policy = "", Scope the_scope = {},
+  explicit Operator(FakeApi& the_api, const char* the_presets = "", Scope the_scope = {},
                     NetworkIsolation the_isolation = {})
       : api(the_api),
-        policy(*NamespacePolicy::Parse(namespace_policy)),
+        presets(*ReadPresets(the_presets)),
         scope(std::move(the_scope)),
         isolation(std::move(the_isolation)) {}
 
@@ -157,6 +162,7 @@ struct Operator {
     Fill(jobs, "/trainingjobs/");
     Fill(pods, "/pods/");
     Fill(services, "/services/");
+    Fill(profiles, "/trainingprofiles/");
   }
   // Until nothing changes any more.
   void Settle() {
@@ -181,7 +187,8 @@ struct Operator {
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
   NodeStore nodes{ProjectNode};
-  NamespacePolicy policy;
+  ProfileStore profiles{ReadProfile};
+  std::map<std::string, ProfilePtr> presets;
   Scope scope;
   NetworkIsolation isolation;
   Reconciler reconciler{
@@ -192,7 +199,7 @@ struct Operator {
        .nodes = nodes,
        .keyring = keyring,
        .launchers = launchers,
-       .policy = policy,
+       .profiles = {.stored = profiles, .presets = presets, .operator_ns = "ringmaster-system"},
        .scope = scope,
        .leader_term = [] { return 1; }}};
 
@@ -220,7 +227,21 @@ const api::Condition& ConditionOf(const FakeApi& api, const char* type) {
   return found == nullptr ? kNone : *found;
 }
 
-TEST(Reconciler, WhatTheNamespacePolicyRefusesNeverGetsAPod) {
+// A TrainingProfile in the operator's namespace, as the API server has it.
+json& ProfileOf(FakeApi& api, const std::string& name) {
+  return api.objects[std::string(kProfilesPath) + "/" + name];
+}
+void PutProfile(FakeApi& api, const std::string& name, json spec) {
+  static int version = 0;
+  ProfileOf(api, name) = {{"metadata",
+                           {{"name", name},
+                            {"namespace", "ringmaster-system"},
+                            {"uid", "profile-" + name},
+                            {"resourceVersion", std::to_string(++version)}}},
+                          {"spec", std::move(spec)}};
+}
+
+TEST(Reconciler, WhatNoProfileAllowsNeverGetsAPod) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
   Operator op(api);
@@ -228,15 +249,64 @@ TEST(Reconciler, WhatTheNamespacePolicyRefusesNeverGetsAPod) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
-  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
-  EXPECT_NE(ConditionOf(api, api::kFailed).message.find("spec.network.hostNetwork"),
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "") << "a profile may come yet";
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("spec.network.hostNetwork"),
             std::string::npos);
 }
 
-TEST(Reconciler, WhatTheNamespacePolicyAllowsGetsItsPods) {
+TEST(Reconciler, AJobThatNoProfileAllowsBeginsOnceOneDoes) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
-  Operator op(api, R"({"namespaces": {"team-a": {"hostNetwork": true}}})");
+  Operator op(api);
+  op.Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 0U);
+
+  PutProfile(api, "late",
+             {{"namespaces", {"team-a"}}, {"default", true}, {"allows", {{"hostNetwork", true}}}});
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(api.objects[kJobPath]["status"]["profile"], "late");
+}
+
+TEST(Reconciler, ADefaultThatComesLaterLimitsWhatRunsWithoutOne) {
+  FakeApi api;
+  Operator op(api);
+  op.Settle();
+  ASSERT_EQ(api.objects[kPinPath]["data"]["profile"], kRestricted);
+  const json lenient{{"namespaces", {"team-a"}}, {"default", true}};
+  json strict = lenient;
+  strict["limits"] = {{"workers", 1}};
+
+  PutProfile(api, "default", strict);
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 3U);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 1 workers"),
+            std::string::npos);
+  PutProfile(api, "default", lenient);
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
+TEST(Reconciler, AJobWaitsWhileTheDefaultOfItsNamespaceCannotBeRead) {
+  FakeApi api;
+  PutProfile(api, "default",
+             {{"namespaces", {"team-a"}}, {"default", true}, {"limits", {{"gpus", "eight"}}}});
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("cannot be read"), std::string::npos);
+}
+
+TEST(Reconciler, WhatItsProfileAllowsGetsItsPods) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  Operator op(api, kAllowsHostNetwork);
 
   op.Settle();
 
@@ -291,7 +361,7 @@ TEST(Reconciler, WhatAPodsEventsSayOfItsStartIsInTheConditionAndAskedSeldom) {
 
 TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
   FakeApi api;
-  Operator op(api, R"({"default": {"maxWorkers": 3}})");
+  Operator op(api, R"({"a": {"namespaces": ["*"], "default": true, "limits": {"workers": 3}}})");
   op.Settle();
   ASSERT_EQ(api.Count(kPodsPath), 4U);
 
@@ -300,20 +370,23 @@ TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {
 
   EXPECT_EQ(api.Count(kPodsPath), 4U);
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
   EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 3 workers"),
             std::string::npos);
 
   api.objects[kJobPath]["spec"]["worker"]["replicas"] = 3;
   op.Settle();
 
-  EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
 }
 
-TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
+TEST(Reconciler, AStricterProfileEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["worker"]["privileged"] = true;
-  Operator(api, R"({"default": {"privileged": true, "root": true}})").Settle();
+  Operator(
+      api,
+      R"({"a": {"namespaces": ["*"], "default": true, "allows": {"privileged": true, "root": true}}})")
+      .Settle();
   ASSERT_EQ(api.Count(kPodsPath), 4U);
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
 
@@ -321,7 +394,7 @@ TEST(Reconciler, AStricterPolicyEndsNoJobThatHasBegunAndReplacesNothingOfIt) {
 
   EXPECT_EQ(api.Count(kPodsPath), 3U);
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
-  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonNamespacePolicy);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
 }
 
 // spec.worker.template of the job, as the API server has it.
@@ -397,7 +470,7 @@ TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
     op.Settle();
 
     EXPECT_EQ(api.Count(kPodsPath), 0U);
-    EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+    EXPECT_EQ(ConditionOf(api, api::kFailed).reason, by_policy ? "" : api::kReasonInvalidSpec);
   }
 }
 
@@ -568,6 +641,203 @@ TEST(Reconciler, ADeletedPinComesBackWithTheTextOfTheRunningPods) {
 
   EXPECT_EQ(api.objects[kPinPath]["data"], pin["data"]);
   EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
+}
+
+json OnNodesNetwork(const char* mark, const char* ns = "team-a") {
+  return {{"namespaces", {ns}},
+          {"allows", {{"hostNetwork", true}}},
+          {"workload",
+           {{"network", {{"hostNetwork", true}}},
+            {"worker", {{"env", json::array({{{"name", "MARK"}, {"value", mark}}})}}}}}};
+}
+std::string MarkOf(const json& pod) {
+  for (const json& variable : pod.at("spec").at("containers").at(0).at("env")) {
+    if (variable.at("name") == "MARK") return variable.at("value").get<std::string>();
+  }
+  return "";
+}
+// Of the workers that there are.
+std::set<std::string> Marks(const FakeApi& api) {
+  std::set<std::string> marks;
+  for (const auto& [path, pod] : api.objects) {
+    if (path.rfind(std::string(kPodsPath) + "/digits-worker", 0) == 0) marks.insert(MarkOf(pod));
+  }
+  return marks;
+}
+using Names = std::set<std::string>;
+
+TEST(Reconciler, AJobRunsWithWhatItsProfileSetsAndItsPinSaysSo) {
+  FakeApi api;
+  PutProfile(api, "gpu", OnNodesNetwork("gpu"));
+  api.objects[kJobPath]["spec"]["profile"] = "gpu";
+  Operator op(api);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(Marks(api), Names{"gpu"});
+  EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-worker-0"]["spec"]["hostNetwork"], true);
+  EXPECT_EQ(api.objects[kPinPath]["data"]["profile"], "gpu");
+  EXPECT_EQ(api.objects[kJobPath]["status"]["profile"], "gpu");
+  EXPECT_EQ(api.objects[kPinPath]["data"]["spec"]["network"]["hostNetwork"], true);
+  EXPECT_EQ(ConditionOf(api, api::kChangeRefused).reason, "");
+}
+
+TEST(Reconciler, AJobWaitsForAProfileThatIsNotForItsNamespaceAndDoesNotEnd) {
+  for (const bool elsewhere : {false, true}) {
+    FakeApi api;
+    if (elsewhere) PutProfile(api, "gpu", OnNodesNetwork("gpu", "team-b"));
+    api.objects[kJobPath]["spec"]["profile"] = "gpu";
+    Operator op(api);
+
+    op.Settle();
+
+    EXPECT_EQ(api.Count(kPodsPath), 0U);
+    EXPECT_EQ(api.Count(kPinsPath), 0U);
+    EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+    EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
+    PutProfile(api, "gpu", OnNodesNetwork("gpu"));
+    op.Settle();
+    EXPECT_EQ(Marks(api), Names{"gpu"});
+  }
+}
+
+TEST(Reconciler, AChangeOfAProfileReachesAJobThatIsSuspendedAndResumed) {
+  for (const bool restart : {false, true}) {
+    FakeApi api;
+    PutProfile(api, "gpu", OnNodesNetwork("before"));
+    api.objects[kJobPath]["spec"]["profile"] = "gpu";
+    auto op = std::make_unique<Operator>(api);
+    op->Settle();
+
+    PutProfile(api, "gpu", OnNodesNetwork("after"));
+    api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+    if (restart) op = std::make_unique<Operator>(api);
+    op->Settle();
+
+    EXPECT_EQ(api.Count(kPodsPath), 4U);
+    EXPECT_EQ(Marks(api), Names{"before"});
+    EXPECT_EQ(ConditionOf(api, api::kChangeRefused).reason, api::kReasonChangedWhileRunning);
+
+    Suspend(api, true);
+    op->Settle();
+    op->clock.Advance(std::chrono::seconds(31));
+    op->Settle();
+    ASSERT_EQ(api.Count(kPodsPath), 0U);
+    Suspend(api, false);
+    op->Settle();
+    EXPECT_EQ(Marks(api), Names{"after"});
+  }
+}
+
+TEST(Reconciler, AProfileThatIsNarrowedOrGoneStopsNewPodsAndEndsNone) {
+  const json narrow = {{"namespaces", {"team-a"}}};
+  const json foreign = OnNodesNetwork("gpu", "team-b");
+  for (const json& to : {narrow, foreign, json()}) {
+    for (const bool restart : {false, true}) {
+      FakeApi api;
+      PutProfile(api, "gpu", OnNodesNetwork("gpu"));
+      api.objects[kJobPath]["spec"]["profile"] = "gpu";
+      auto op = std::make_unique<Operator>(api);
+      op->Settle();
+      ASSERT_EQ(api.Count(kPodsPath), 4U);
+
+      if (to.is_null()) {
+        api.objects.erase(std::string(kProfilesPath) + "/gpu");
+      } else {
+        PutProfile(api, "gpu", to);
+      }
+      api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+      if (restart) op = std::make_unique<Operator>(api);
+      op->Settle();
+
+      EXPECT_EQ(api.Count(kPodsPath), 3U) << to;
+      EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+      EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
+      PutProfile(api, "gpu", OnNodesNetwork("gpu"));
+      op->Settle();
+      EXPECT_EQ(api.Count(kPodsPath), 4U);
+      EXPECT_EQ(Marks(api), Names{"gpu"});
+    }
+  }
+}
+
+TEST(Reconciler, ARunKeepsTheProfileThatItBeganWith) {
+  struct Row {
+    const char* what;
+    void (*change)(FakeApi& api);
+  };
+  const Row table[] = {
+      {"the job names another",
+       [](FakeApi& api) { api.objects[kJobPath]["spec"]["profile"] = "b"; }},
+      {"the job names one that is not there",
+       [](FakeApi& api) { api.objects[kJobPath]["spec"]["profile"] = "c"; }},
+      {"another default",
+       [](FakeApi& api) {
+         ProfileOf(api, "a")["spec"].erase("default");
+         json spec = OnNodesNetwork("b");
+         spec["default"] = true;
+         PutProfile(api, "b", spec);
+       }},
+      {"two defaults",
+       [](FakeApi& api) {
+         json spec = OnNodesNetwork("b");
+         spec["default"] = true;
+         PutProfile(api, "b", spec);
+       }},
+  };
+  for (const Row& row : table) {
+    for (const bool restart : {false, true}) {
+      FakeApi api;
+      json first = OnNodesNetwork("a");
+      first["default"] = true;
+      PutProfile(api, "a", first);
+      PutProfile(api, "b", OnNodesNetwork("b"));
+      auto op = std::make_unique<Operator>(api);
+      op->Settle();
+      ASSERT_EQ(Marks(api), Names{"a"});
+
+      row.change(api);
+      api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+      if (restart) op = std::make_unique<Operator>(api);
+      op->Settle();
+
+      EXPECT_EQ(api.Count(kPodsPath), 4U) << row.what;
+      EXPECT_EQ(Marks(api), Names{"a"}) << row.what;
+      EXPECT_NE(ConditionOf(api, api::kChangeRefused).message.find("spec.profile"),
+                std::string::npos)
+          << row.what;
+    }
+  }
+}
+
+TEST(Reconciler, AForgedPinUnderAForeignProfileGetsNoPod) {
+  FakeApi api;
+  Operator(api).Settle();
+  PutProfile(api, "gpu", OnNodesNetwork("gpu", "team-b"));
+  const json evil = {{"image", "i"}, {"command", {"x"}}, {"network", {{"hostNetwork", true}}}};
+  api.objects[kPinPath] = ForgedPin(evil);
+  api.objects[kPinPath]["data"]["profile"] = "gpu";
+  Operator op(api);
+
+  op.Settle();
+
+  for (const auto& [path, object] : api.objects) {
+    EXPECT_FALSE(path.rfind(kPodsPath, 0) == 0 && object["spec"].contains("hostNetwork")) << path;
+  }
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
+}
+
+TEST(Reconciler, AStoredProfileReplacesAPresetOfItsName) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  PutProfile(api, "a", {{"namespaces", {"team-a"}}, {"default", true}});
+  Operator op(api, kAllowsHostNetwork);
+
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonRefusedByProfile);
 }
 
 // What a template may be made of, as a pointer into it and a value.
@@ -820,7 +1090,7 @@ TEST(Reconciler, SaysWhyAJobIsNotIsolated) {
 
   FakeApi host;
   host.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
-  Operator(host, R"({"default": {"hostNetwork": true}})", {}, kIsolated).Settle();
+  Operator(host, kAllowsHostNetwork, {}, kIsolated).Settle();
   EXPECT_EQ(ConditionOf(host, api::kNetworkIsolated).status, api::ConditionStatus::kFalse);
   EXPECT_EQ(ConditionOf(host, api::kNetworkIsolated).reason, api::kReasonHostNetwork);
 }
@@ -828,7 +1098,7 @@ TEST(Reconciler, SaysWhyAJobIsNotIsolated) {
 TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
-  Operator op(api, R"({"default": {"hostNetwork": true}})", {}, kIsolated);
+  Operator op(api, kAllowsHostNetwork, {}, kIsolated);
   op.Settle();
   const std::string launcher = std::string(kPoliciesPath) + "/digits-job-uid-launcher";
   ASSERT_EQ(api.objects[launcher]["spec"]["ingress"].size(), 1U);
@@ -848,7 +1118,7 @@ TEST(Reconciler, TheLauncherAdmitsTheNodesOfWorkersThatUseTheirNetwork) {
 TEST(Reconciler, WithoutRightsOnNodesTheLauncherAdmitsTheirWorkersAddresses) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
-  Operator op(api, R"({"default": {"hostNetwork": true}})", {}, kIsolated);
+  Operator op(api, kAllowsHostNetwork, {}, kIsolated);
   op.Settle();
   json& worker = api.objects[std::string(kPodsPath) + "/digits-worker-1"];
   worker["spec"]["nodeName"] = "n1";
@@ -882,8 +1152,6 @@ TEST(Reconciler, TwoInstallationsNeverActOnOneJob) {
   EXPECT_EQ(api.Count(kPodsPath), 4U);
 }
 
-constexpr char kAllowsHostNetwork[] = R"({"namespaces": {"team-a": {"hostNetwork": true}}})";
-
 TEST(Reconciler, AnInstallationThatRefusesAJobLeavesItToOneThatAcceptsIt) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
@@ -903,7 +1171,7 @@ TEST(Reconciler, AnInstallationThatRefusesAJobLeavesItToOneThatAcceptsIt) {
 
 TEST(Reconciler, AJobThatAllRefuseIsFailedByTheFirstToTakeIt) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["network"] = {{"hostNetwork", true}};
+  TemplateOf(api) = kEvil;
   Operator first(api, "", {.installation = "a/lease"});
   Operator second(api, "", {.installation = "b/lease"});
   for (Operator* op : {&first, &second}) {
@@ -1626,12 +1894,14 @@ TEST(Reconciler, ANamespaceThatGoesIsNotKeptByACheckpoint) {
   EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsLeft), 1);
 }
 
-TEST(Reconciler, AStricterPolicyKeepsNoDeletedJob) {
+TEST(Reconciler, AStricterProfileKeepsNoDeletedJob) {
   HeldJob scene;
   Operator(scene.api).Settle();
   scene.DeleteJob();
 
-  Operator op(scene.api, R"({"default": {"imagePrefixes": ["registry.example.com/"]}})");
+  Operator op(
+      scene.api,
+      R"({"restricted": {"namespaces": ["*"], "limits": {"imagePrefixes": ["registry.example.com/"]}}})");
   op.Settle();
 
   EXPECT_EQ(scene.Remover(), nullptr);

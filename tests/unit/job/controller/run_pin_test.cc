@@ -49,11 +49,12 @@ TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec = FullSpec();
 
-  const json manifest = RunPinManifest(job, api::EncodeRunSpec(job.spec));
+  const json manifest = RunPinManifest(job, "gpu", api::EncodeRunSpec(job.spec));
   const Result<RunPin> pin = ReadRunPin(*ParseJson(DumpJson(manifest)));
 
   ASSERT_TRUE(pin.ok()) << pin.error().message;
   EXPECT_EQ(SpecOfRun(*pin->spec, job.spec), job.spec);
+  EXPECT_EQ(pin->profile, "gpu");
   EXPECT_EQ(manifest["metadata"]["labels"][api::kLabelRevision].get<std::string>(), pin->revision);
   EXPECT_TRUE(ChangedFields(*pin->spec, job.spec).empty());
 }
@@ -121,6 +122,7 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
       [](auto& spec) { spec.worker.replicas = 9; },
       [](auto& spec) { spec.worker.min_replicas = 1; },
       [](auto& spec) { spec.worker.max_replicas = 12; },
+      [](auto& spec) { spec.profile = "b"; },
       [](auto& spec) { spec.run_policy.suspend = true; },
       [](auto& spec) { spec.run_policy.active_deadline = std::chrono::seconds(1); },
       [](auto& spec) { spec.run_policy.clean_pods = api::CleanPodPolicy::kAll; },
@@ -162,7 +164,7 @@ TEST(RunPin, AFieldThatIsTakenAwayIsNamedAsItWasWritten) {
         {{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", {{"worker", worker}}}});
   };
   const api::TrainingJob typed = job({{"gpus", 8}, {"workingDir", "/a"}});
-  const json manifest = RunPinManifest(typed, api::EncodeRunSpec(typed.spec));
+  const json manifest = RunPinManifest(typed, "", api::EncodeRunSpec(typed.spec));
   json forged = manifest;
   forged["data"]["typedFields"] = {{"x", 7}, {std::string(20000, 'x'), "y"}};
 

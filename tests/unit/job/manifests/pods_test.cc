@@ -25,15 +25,16 @@ const Credentials& Keys() {
 }
 
 // A namespace in which everything is allowed that a namespace can be allowed.
-const NamespaceRules& AllRules() {
-  static const NamespaceRules rules{.ns = "team-a",
-                                    .host_network = true,
-                                    .privileged = true,
-                                    .root = true,
-                                    .resource_claims = true,
-                                    .service_accounts = {"trainer"},
-                                    .capabilities = {"IPC_LOCK"},
-                                    .device_resources = {"rdma/hca"}};
+const JobRules& AllRules() {
+  static const JobRules rules{.ns = "team-a",
+                              .host_network = true,
+                              .privileged = true,
+                              .root = true,
+                              .resource_claims = true,
+                              .service_accounts = {"trainer"},
+                              .capabilities = {"IPC_LOCK"},
+                              .devices = {"rdma/hca"},
+                              .host_paths = {"/data"}};
   return rules;
 }
 JudgedJob Judged(const api::TrainingJob& job) {
@@ -346,8 +347,24 @@ TEST(Pods, LauncherHasDefaultResourcesUnlessTheTemplateSaysOtherwise) {
   EXPECT_EQ(Managed(chosen)["resources"], (json{{"requests", {{"cpu", "2"}}}}));
 }
 
+TEST(Pods, WhatIsMountedBelowAHostsPathIsReadOnlyToo) {
+  const json pod = Worker(JobBuilder()
+                              .WorkerTemplate(R"({"spec": {
+      "volumes": [{"name": "h", "hostPath": {"path": "/data"}}, {"name": "e", "emptyDir": {}}],
+      "initContainers": [{"name": "i", "volumeMounts": [{"name": "h", "mountPath": "/h", "readOnly": true, "recursiveReadOnly": "Enabled"}]}],
+      "containers": [{"name": "side", "volumeMounts": [{"name": "h", "mountPath": "/h", "readOnly": true},
+                                                       {"name": "e", "mountPath": "/e"}]},
+                     {"name": "worker"}]}})")
+                              .Build());
+
+  const json& mounts = pod["spec"]["containers"][0]["volumeMounts"];
+  EXPECT_EQ(mounts[0]["recursiveReadOnly"], "IfPossible");
+  EXPECT_FALSE(mounts[1].contains("recursiveReadOnly"));
+  EXPECT_EQ(pod["spec"]["initContainers"][0]["volumeMounts"][0]["recursiveReadOnly"], "Enabled");
+}
+
 // Images for CUDA ask NVIDIA's container runtime for all of a node's GPUs.
-TEST(Pods, AContainerThatAsksForNoDeviceSeesNoGpu) {
+TEST(Pods, AContainerThatAsksForNoGpuSeesNone) {
   const auto visible = [](const json& container) {
     return Variable(container, "NVIDIA_VISIBLE_DEVICES");
   };
@@ -362,7 +379,7 @@ TEST(Pods, AContainerThatAsksForNoDeviceSeesNoGpu) {
       {R"({"resources": {"limits": {"nvidia.com/gpu": "1"}}})", ""},
       {R"({"resources": {"limits": {"nvidia.com/gpu": "1e0"}}})", ""},
       {R"({"resources": {"limits": {"nvidia.com/mig-1g.5gb": 2}}})", ""},
-      {R"({"resources": {"limits": {"rdma/hca": 1}}})", ""},
+      {R"({"resources": {"limits": {"rdma/hca": 1}}})", "void"},
       {R"({"resources": {"claims": [{"name": "gpu"}]}})", ""},
       {R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})", "all"},
   };
@@ -383,7 +400,7 @@ TEST(Pods, AContainerThatAsksForNoDeviceSeesNoGpu) {
   }
   api::TrainingJob rdma = JobBuilder().Build();
   rdma.spec.worker.rdma["rdma/hca"] = 1;
-  EXPECT_EQ(visible(Managed(Worker(rdma))), "");
+  EXPECT_EQ(visible(Managed(Worker(rdma))), "void");
   EXPECT_EQ(visible(Managed(Launcher(rdma))), "void");
 }
 

@@ -19,18 +19,18 @@ using ringmaster::testing::JobBuilder;
 
 constexpr char kVolume[] = R"({"persistentVolumeClaim":{"claimName":"states"}})";
 
-const NamespaceRules& RulesWithRoot() {
-  static const NamespaceRules rules{.ns = "team-a",
-                                    .host_network = true,
-                                    .privileged = true,
-                                    .root = true,
-                                    .service_accounts = {"trainer"},
-                                    .capabilities = {"IPC_LOCK"},
-                                    .device_resources = {"rdma/hca"}};
+const JobRules& RulesWithRoot() {
+  static const JobRules rules{.ns = "team-a",
+                              .host_network = true,
+                              .privileged = true,
+                              .root = true,
+                              .service_accounts = {"trainer"},
+                              .capabilities = {"IPC_LOCK"},
+                              .devices = {"rdma/hca"}};
   return rules;
 }
 
-json PodOf(const api::TrainingJob& job, const NamespaceRules& rules = RulesWithRoot()) {
+json PodOf(const api::TrainingJob& job, const JobRules& rules = RulesWithRoot()) {
   const Judgement judgement = Judge(job, rules);
   for (const Violation& violation : judgement.violations) ADD_FAILURE() << violation.Text();
   const json pod = RemovalPod(judgement.allowed.value());

@@ -1,0 +1,45 @@
+#include "operator/job/admission/job_rules.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace ringmaster::job {
+
+bool JobRules::Grants() const {
+  return host_network || privileged || root || resource_claims || !service_accounts.empty() ||
+         !capabilities.empty() || !devices.empty() || !schedulers.empty() || !host_paths.empty();
+}
+
+std::string JobRules::HowToAllow(const std::string& item) const {
+  std::vector<std::string> others = open;
+  others.erase(std::remove(others.begin(), others.end(), profile), others.end());
+  return "the TrainingProfile \"" + profile +
+         "\" of this job does not allow it; name one whose spec." + item + " does in spec.profile" +
+         Listed(others) + ", or ask the platform team";
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? " (" : ", ") + name;
+  return list.empty() ? list : list + ")";
+}
+
+bool IsBelowHostPath(const std::string& path, const std::string& prefix) {
+  if (!path.starts_with('/') || !prefix.starts_with('/')) return false;
+  const auto parts = [](const std::string& text) {
+    std::vector<std::string> found;
+    for (const auto& part : std::filesystem::path(text).relative_path()) {
+      if (!part.empty() && part != ".") found.push_back(part.string());
+    }
+    return found;
+  };
+  const std::vector<std::string> inner = parts(path);
+  const std::vector<std::string> outer = parts(prefix);
+  if (inner.size() < outer.size()) return false;
+  for (const std::string& part : inner) {
+    if (part == "..") return false;
+  }
+  return std::equal(outer.begin(), outer.end(), inner.begin());
+}
+
+}  // namespace ringmaster::job

@@ -1,0 +1,217 @@
+#include "operator/job/admission/profile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/json/fields.h"
+#include "common/json/json.h"
+#include "operator/api/typed_fields.h"
+#include "operator/job/admission/request_policy.h"
+#include "operator/job/admission/template_policy.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+// spec.allows and spec.limits of a profile.
+void Describe(auto& a, Is<JobRules> auto& v) {
+  a.Inside("allows", [&v](auto& b) {
+    b.Sparse("hostNetwork", v.host_network);
+    b.Sparse("privileged", v.privileged);
+    b.Sparse("root", v.root);
+    b.Sparse("resourceClaims", v.resource_claims);
+    b.Sparse("serviceAccounts", v.service_accounts);
+    b.Sparse("capabilities", v.capabilities);
+    b.Sparse("devices", v.devices);
+    b.Sparse("schedulers", v.schedulers);
+    b.Sparse("hostPaths", v.host_paths);
+  });
+  a.Inside("limits", [&v](auto& b) {
+    b.Sparse("workers", v.max_workers);
+    b.Sparse("gpus", v.max_gpus);
+    b.Sparse("devices", v.max_devices);
+    b.Sparse("imagePrefixes", v.image_prefixes);
+    b.Sparse("priorityClasses", v.priority_classes);
+    b.Sparse("runtimeClasses", v.runtime_classes);
+  });
+}
+
+namespace {
+
+constexpr char kAll[] = "*";  // all namespaces
+
+struct Reach {
+  std::vector<std::string> namespaces;
+  bool is_default = false;
+  std::vector<std::string> overridable;
+};
+
+void Describe(auto& a, Is<Reach> auto& v) {
+  a.Sparse("namespaces", v.namespaces);
+  a.Sparse("default", v.is_default);
+  a.Sparse("overridable", v.overridable);
+}
+
+// What of the workload the profile's own rules refuse; empty: nothing.
+std::string Uncovered(const Profile& profile) {
+  const api::TrainingJobSpec& spec = profile.workload.spec;
+  std::vector<Violation> found = CheckSpec(spec, profile.rules);
+  if (found.empty()) found = CheckRequests(spec, profile.rules);
+  if (found.empty()) return {};
+  const std::string path = api::PathAsWritten(spec.typed_fields, found.front().path);
+  return "it does not itself allow what its workload sets (spec.workload" +
+         path.substr(sizeof "spec" - 1) + ")";
+}
+
+Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
+  auto reach = FromJson<Reach>(spec, "spec");
+  if (!reach.ok()) return reach.error();
+  auto rules = FromJson<JobRules>(spec, "spec");
+  if (!rules.ok()) return rules.error();
+  const json* written = kube::Find(spec, {"workload"});
+  auto workload =
+      api::DecodeWorkload(written == nullptr ? json::object() : *written, reach->overridable);
+  if (!workload.ok()) return workload.error().WithContext("reading spec.workload");
+  Profile profile{.name = std::move(name),
+                  .namespaces = std::move(reach->namespaces),
+                  .is_default = reach->is_default,
+                  .rules = *std::move(rules),
+                  .workload = *std::move(workload)};
+  profile.rules.profile = profile.name;
+  profile.problem = Uncovered(profile);
+  return profile;
+}
+
+bool Lists(const Profile& profile, const std::string& ns) {
+  return std::find(profile.namespaces.begin(), profile.namespaces.end(), ns) !=
+         profile.namespaces.end();
+}
+
+// At most one: names are unique.
+std::vector<ProfilePtr> Named(const std::vector<ProfilePtr>& profiles, const std::string& name,
+                              const std::string& ns) {
+  for (const ProfilePtr& profile : profiles) {
+    if (profile->name != name) continue;
+    if (Lists(*profile, ns) || Lists(*profile, kAll)) return {profile};
+  }
+  return {};
+}
+
+// The defaults of a namespace in the rank that counts.
+std::vector<ProfilePtr> DefaultsOf(const std::vector<ProfilePtr>& profiles, const std::string& ns) {
+  for (const std::string& rank : {ns, std::string(kAll)}) {
+    std::vector<ProfilePtr> found;
+    for (const ProfilePtr& profile : profiles) {
+      if (profile->is_default && Lists(*profile, rank)) found.push_back(profile);
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+std::vector<ProfilePtr> Find(const std::vector<ProfilePtr>& profiles, const std::string& ns,
+                             const std::string& wanted) {
+  std::vector<ProfilePtr> found =
+      wanted.empty() ? DefaultsOf(profiles, ns) : Named(profiles, wanted, ns);
+  if (!found.empty() || (!wanted.empty() && wanted != kRestricted)) return found;
+  if (wanted.empty()) found = Named(profiles, kRestricted, ns);
+  if (!found.empty() || !DefaultsOf(profiles, ns).empty()) return found;
+  static const ProfilePtr kBuiltIn = std::make_shared<const Profile>(
+      Profile{.name = kRestricted, .rules = {.profile = kRestricted}});
+  return {kBuiltIn};
+}
+
+std::string WhyUnusable(const Profile& profile, const std::string& ns,
+                        const std::string& operator_ns) {
+  if (!profile.problem.empty()) {
+    return "the TrainingProfile \"" + profile.name + "\" cannot be used, because " +
+           profile.problem + "; ask the platform team";
+  }
+  if (ns == operator_ns && profile.rules.Grants()) {
+    return "the TrainingProfile \"" + profile.name +
+           "\" grants rights beyond an ordinary Pod, and the job is in the operator's own "
+           "namespace, where these rights would be those of everybody who may create Pods beside "
+           "the operator; run the job in another namespace, or name a profile without spec.allows";
+  }
+  return {};
+}
+
+std::vector<std::string> OpenTo(const std::vector<ProfilePtr>& profiles, const std::string& ns,
+                                const std::string& operator_ns) {
+  std::vector<std::string> open;
+  for (const ProfilePtr& profile : profiles) {
+    const bool listed = Lists(*profile, ns) || Lists(*profile, kAll);
+    if (listed && WhyUnusable(*profile, ns, operator_ns).empty()) open.push_back(profile->name);
+  }
+  return open;
+}
+
+}  // namespace
+
+Profile ReadProfile(const json& object) {
+  const std::string name = kube::GetString(object, {"metadata", "name"});
+  const json* found = kube::Find(object, {"spec"});
+  const json spec = found == nullptr ? json::object() : *found;
+  auto profile = ReadProfileSpec(name, spec);
+  if (profile.ok()) return *std::move(profile);
+  const auto reach = FromJson<Reach>(spec, "spec");
+  const std::string problem = "it cannot be read: " + profile.error().message;
+  if (!reach.ok()) {
+    return {.name = name, .namespaces = {kAll}, .is_default = true, .problem = problem};
+  }
+  return {.name = name,
+          .namespaces = reach->namespaces,
+          .is_default = reach->is_default,
+          .problem = problem};
+}
+
+Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text) {
+  std::map<std::string, ProfilePtr> presets;
+  if (text.empty()) return presets;
+  const Result<json> document = ParseJsonObject(text);
+  if (!document.ok()) return document.error();
+  for (const auto& [name, spec] : document->items()) {
+    auto profile = ReadProfileSpec(name, spec);
+    if (!profile.ok()) return profile.error().WithContext("reading the profile " + name);
+    if (!profile->problem.empty()) {
+      return Error{ErrorKind::kInvalid,
+                   "the profile " + name + " cannot be used, because " + profile->problem};
+    }
+    presets[name] = std::make_shared<const Profile>(*std::move(profile));
+  }
+  return presets;
+}
+
+Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
+                     const std::string& wanted, const std::string& operator_ns) {
+  const std::vector<ProfilePtr> found = Find(profiles, ns, wanted);
+  Choice choice{.open = OpenTo(profiles, ns, operator_ns)};
+  if (found.empty()) {
+    choice.problem = "there is no TrainingProfile \"" + wanted + "\" for namespace " + ns +
+                     "; name another one" + Listed(choice.open) + ", or ask the platform team";
+    return choice;
+  }
+  if (found.size() > 1) {
+    std::vector<std::string> names;
+    for (const ProfilePtr& profile : found) names.push_back(profile->name);
+    choice.problem = "namespace " + ns + " has several default TrainingProfiles" + Listed(names) +
+                     "; name one of them in spec.profile, or ask the platform team to leave one";
+    return choice;
+  }
+  choice.problem = WhyUnusable(*found.front(), ns, operator_ns);
+  if (choice.problem.empty()) choice.profile = found.front();
+  return choice;
+}
+
+JobRules RulesOf(const Choice& choice, const std::string& ns) {
+  JobRules rules = choice.profile == nullptr ? JobRules() : choice.profile->rules;
+  rules.ns = ns;
+  rules.problem = choice.problem;
+  rules.open = choice.open;
+  return rules;
+}
+
+}  // namespace ringmaster::job

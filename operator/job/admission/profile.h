@@ -1,0 +1,63 @@
+#pragma once
+
+// A TrainingProfile: what a platform team prepares for jobs of some namespaces (docs/decisions.md,
+// D47). It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
+// it is read, and one is chosen for a job. Pure.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "operator/api/workload.h"
+#include "operator/job/admission/job_rules.h"
+
+namespace ringmaster::job {
+
+struct Profile {
+  std::string name{};
+  std::vector<std::string> namespaces{};  // "*": all
+  bool is_default = false;                // of those namespaces
+  JobRules rules{};                       // without a namespace
+  api::Workload workload{};
+  std::string problem{};  // "it ...": why no job can use it; empty: any may
+};
+
+using ProfilePtr = std::shared_ptr<const Profile>;
+
+// An object of the API server. One that cannot be read has a problem, as has one with a workload
+// that its own rules do not allow: tenants' commands run with what it sets. Where it cannot be read
+// whose it is, it is the default of all namespaces: what it would limit must not go unlimited.
+Profile ReadProfile(const nlohmann::json& object);
+
+// What holds for a job whose namespace has no default: an ordinary Pod. It cannot be named where
+// there is a default, whose limits it would shed. A profile of this name is one like any other, and
+// replaces it in its namespaces.
+inline constexpr char kRestricted[] = "restricted";
+
+// Profiles that the operator was started with, by name: {NAME: a profile's spec}.
+Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
+
+// What holds for a job.
+struct Choice {
+  ProfilePtr profile{};             // null: none
+  std::string problem{};            // why there is none; empty: there is one
+  std::vector<std::string> open{};  // names that a job of the namespace may say
+
+  // Whether nothing that was chosen from has changed.
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+// `wanted`: the one that the job names; empty: its namespace's default, of which one that names the
+// namespace comes before one for all, else kRestricted. One that does not exist and one that is not
+// for the namespace cannot be told apart.
+Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
+                     const std::string& wanted, const std::string& operator_ns);
+
+JobRules RulesOf(const Choice& choice, const std::string& ns);
+
+}  // namespace ringmaster::job
