@@ -3,7 +3,7 @@
 # they keep under $STATE/nodeN. And how all nodes of a cluster start together and are taken away.
 
 need_node_commands() {
-  need_commands containerd ctr runc ip nsenter nft conntrack iptables jq gcc tar
+  need_commands containerd ctr runc ip nsenter unshare findmnt nft conntrack iptables jq gcc tar
   need_cgroup
   [ -x /usr/lib/cni/ptp ] || die "no CNI plugins in /usr/lib/cni; run deploy/local/prerequisites.sh cluster"
 }
@@ -55,7 +55,10 @@ take_kernel_settings() { # run it with machine_wide
 
 prepare_node() { # index nodes
   local i=$1 node=node$1 directory=$STATE/node$1
-  mkdir -p "$directory/cni"
+  mkdir -p "$directory/cni" "$directory/var-lib"
+  # Volumes that the kubelet mounts in its own namespace of mounts appear in containerd's.
+  mount --bind "$directory" "$directory"
+  mount --make-shared "$directory"
   make_node_network "$i" "$2"
   make_cgroup "$NAME-$node"
   write_node_files "$i"
@@ -72,9 +75,15 @@ start_in_node() { # index program command...
   start "$program-node$i" nsenter --net="/run/netns/$(netns "node$i")" "$@"
 }
 
+# The kubelet's socket for device plugins has a fixed place, /var/lib/kubelet, and two that start at once take it from each
+# other: each has a /var/lib of its own.
 start_node_programs() { # index
   local node=node$1 directory=$STATE/node$1
-  start_in_node "$1" kubelet "$BIN/kubelet" --config="$directory/kubelet.yaml" --kubeconfig="$STATE/$node.kubeconfig" \
+  # shellcheck disable=SC2016 # expanded by that shell
+  start_in_node "$1" kubelet unshare --mount --propagation unchanged sh -c \
+    'mount --make-private "$(findmnt --noheadings --output TARGET --target /var/lib)" && mount --bind "$0" /var/lib && exec "$@"' \
+    "$directory/var-lib" \
+    "$BIN/kubelet" --config="$directory/kubelet.yaml" --kubeconfig="$STATE/$node.kubeconfig" \
     --hostname-override="$node" --node-ip="$(node_address "$1")" --root-dir="$directory/kubelet" --cert-dir="$directory/kubelet-pki"
   start_in_node "$1" kube-proxy "$BIN/kube-proxy" --kubeconfig="$STATE/kube-proxy.kubeconfig" --proxy-mode=nftables \
     --cluster-cidr="$(all_pods_cidr)" --hostname-override="$node" --conntrack-max-per-core=0
@@ -162,7 +171,7 @@ kill_shims() {
 }
 
 # What the programs of a node leave outside the state directory, at places that cannot be chosen: shim sockets, CNI results,
-# links to container logs, kubelet's socket for device plugins (the last kubelet to start has it).
+# links to container logs.
 remove_traces() {
   local id file
   for file in "$STATE"/node*/containerd-run/io.containerd.runtime.v2.task/k8s.io/*/; do
@@ -176,9 +185,7 @@ remove_traces() {
   for file in /var/log/containers/*.log; do
     if [ -L "$file" ] && [[ $(readlink "$file") == "$STATE"/* ]]; then rm -f "$file"; fi
   done
-  file=/var/lib/kubelet/device-plugins/kubelet.sock
-  if [ -S "$file" ] && ! ss -Hxl | grep -F " $file " >/dev/null; then rm -f "$file"; fi
-  rmdir /var/lib/kubelet/device-plugins /var/lib/kubelet /var/log/containers /var/lib/cni/results 2>/dev/null || true
+  rmdir /var/log/containers /var/lib/cni/results 2>/dev/null || true
 }
 
 unmount_everything() {
