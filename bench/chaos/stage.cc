@@ -93,6 +93,7 @@ Result<Outcome> Stage::Strike(const Fault& fault) {
     outcome->reformed = static_cast<double>(recovery->resumed_millis);
     outcome->steps_lost = recovery->steps_lost;
   }
+  if (auto kept = AwaitProtected(); !kept.ok()) return kept.error();
   return outcome;
 }
 
@@ -213,6 +214,17 @@ Result<void> Stage::AwaitWorldOf(int members) {
       Replace(worker);
       Order(members);
     }
+  }
+  return {};
+}
+
+Result<void> Stage::AwaitProtected() {
+  const Time limit = steady_clock::now() + options_.limit;
+  for (auto faults = job_.Status().unprotected; !faults.empty();
+       faults = job_.Status().unprotected) {
+    if (steady_clock::now() >= limit) return Late("the state's protection: " + faults[0].message);
+    const int64_t step = trail_.newest().step;
+    trail_.Await(options_.limit, [&](const Applied& newest) { return newest.step > step; });
   }
   return {};
 }

@@ -49,8 +49,8 @@ class Stage {
 
   // Returns when all workers train.
   Result<void> Begin();
-  // Strikes, does the operator's part, and returns when the world is whole again. kTimeout says
-  // what did not happen.
+  // Strikes, does the operator's part, and returns when the world is whole again and the launcher
+  // says that another loss costs nothing. kTimeout says what did not happen.
   Result<Outcome> Strike(const Fault& fault);
   // Asks for so many of the workers (the first ones), and returns when the world is just them.
   Result<Outcome> Scale(int workers);
@@ -71,6 +71,7 @@ class Stage {
   // A new Pod in a worker's place, as an operator makes it.
   void Replace(int worker);
   Result<void> AwaitWorldOf(int members);
+  Result<void> AwaitProtected();
   double LongestGapSince(std::size_t known, const Applied& before) const;
 
   const StageOptions options_;

@@ -40,21 +40,46 @@ bool StaysInPlace(const RowPlan& plan, int size, int64_t classes) {
          });
 }
 
-// Rows that no other rank than their owner keeps once the shards of the world before are gone.
-int64_t RowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t classes) {
-  const int size = static_cast<int>(held.size());
+// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: what others
+// had of them as owners counts, too.
+std::vector<ClassRange> RowsOnlyWith(int owner, std::vector<std::vector<HeldRows>> held,
+                                     int64_t classes, bool shards) {
+  const ClassRange shard = ShardOf(owner, static_cast<int>(held.size()), classes);
+  held[static_cast<std::size_t>(owner)].clear();
+  if (!shards) {
+    for (auto& rows : held) std::erase_if(rows, [](const HeldRows& one) { return one.copy == 0; });
+  }
+  std::vector<ClassRange> only;
+  for (const ClassRange& lost : PlanRows(held, classes).lost) {
+    if (const ClassRange range = Overlap(lost, shard); range.size() > 0) only.push_back(range);
+  }
+  return only;
+}
+
+int64_t CountRowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t classes) {
   int64_t once = 0;
-  for (int owner = 0; owner < size; ++owner) {
-    std::vector<std::vector<HeldRows>> elsewhere = held;
-    elsewhere[static_cast<std::size_t>(owner)].clear();
-    for (auto& rows : elsewhere) {
-      std::erase_if(rows, [](const HeldRows& one) { return one.copy == 0; });
-    }
-    for (const ClassRange& lost : PlanRows(elsewhere, classes).lost) {
-      once += Overlap(lost, ShardOf(owner, size, classes)).size();
-    }
+  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
+    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, true)) once += range.size();
   }
   return once;
+}
+
+// What `rank` had of other ranks' new shards, and no third one has: it keeps these as copies.
+std::vector<ClassRange> RowsToKeep(int rank, const std::vector<std::vector<HeldRows>>& held,
+                                   int64_t classes) {
+  std::vector<ClassRange> keep;
+  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
+    if (owner == rank) continue;
+    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, false)) {
+      for (const HeldRows& mine : held[static_cast<std::size_t>(rank)]) {
+        if (mine.copy != 0) continue;
+        if (const ClassRange both = Overlap(mine.range, range); both.size() > 0) {
+          keep.push_back(both);
+        }
+      }
+    }
+  }
+  return keep;
 }
 
 }  // namespace
@@ -109,6 +134,7 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
     if (!held && !device_->on_host()) rows_ = rows_.On(*device_);
   }
   once_ = from_nothing ? 0 : options_.head.classes;
+  keep_.clear();
   return Enter(world);
 }
 
@@ -175,7 +201,8 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
     held_ = world.adopted;
     has_rows_ = true;
   }
-  once_ = RowsHeldOnce(*held, options_.head.classes);
+  once_ = CountRowsHeldOnce(*held, options_.head.classes);
+  keep_ = RowsToKeep(world.world.rank, *held, options_.head.classes);
   return Enter(world);
 }
 
@@ -255,7 +282,17 @@ Result<ShardedOutcome> CentreTable::Enter(const ShardedWorld& world) {
   return ShardedOutcome{.lost = {}, .checksum = *whole};
 }
 
-void CentreTable::Confirmed() { retired_.clear(); }
+void CentreTable::Confirmed() {
+  for (const ClassRange& range : keep_) {
+    const auto block = std::ranges::find_if(
+        retired_, [&](const Block& one) { return Overlap(one.range, range) == range; });
+    Rows rows(range, options_.head.dimension);
+    block->rows.Read(range, rows.values());
+    copies_.Keep({.range = range, .version = block->version, .rows = std::move(rows)});
+  }
+  keep_.clear();
+  retired_.clear();
+}
 
 void CentreTable::ReportProtection() {
   const bool unprotected = size_ > 1 && once_ > 0 && !copies_.complete();

@@ -92,6 +92,8 @@ class CentreTable final : public ShardedState {
   bool has_rows_ = false;
   // Shards of the worlds before, until all ranks of this one have theirs.
   std::vector<Block> retired_;
+  std::vector<ClassRange>
+      keep_;  // of retired_, what then becomes a copy: only its new owner has it
   std::unique_ptr<ShardStep> step_;  // of the world
   std::vector<StepInputs> pending_;  // of attempts at the next step, newest last
   InputLog log_;

@@ -89,13 +89,15 @@ void Copies::Clear() {
   exchanges_ = 0;
 }
 
+// Exchanges of a world that carry more.
+int64_t Copies::hurried() const { return began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry; }
+
 CopyRound Copies::next() const {
-  const int64_t hurried = began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry;
-  if (exchanges_ < hurried) {
+  if (exchanges_ < hurried()) {
     const int first = static_cast<int>(exchanges_) * kHurry;
     return {.first_piece = first, .pieces = std::min(kHurry, every_ - first)};
   }
-  return {.first_piece = static_cast<int>((exchanges_ - hurried) % every_), .pieces = 1};
+  return {.first_piece = static_cast<int>((exchanges_ - hurried()) % every_), .pieces = 1};
 }
 
 void Copies::Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
@@ -114,7 +116,9 @@ void Copies::Received(ClassRange range, std::span<const float> rows, const State
     piece.version = version;
   }
   ++exchanges_;
-  if (!complete_ && round.first_piece + round.pieces == every_) {
+  // A rank that did not see the end of an exchange's step rolls forward without what came: so the
+  // last piece is everywhere once the step after it is done.
+  if (!complete_ && exchanges_ > hurried()) {
     complete_ = true;
     older_.clear();
   }

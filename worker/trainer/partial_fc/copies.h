@@ -2,10 +2,11 @@
 
 // Copies of other ranks' rows, in blocks that each have a version of their own. The copy of the
 // source (replica_peers.h) comes piece by piece, in rounds that never end; those of earlier worlds
-// stay until the present source's is complete. Decides what is sent when; sends nothing itself.
+// stay until every rank has the present source's. Decides what is sent when; sends nothing itself.
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "worker/trainer/partial_fc/head_device.h"
@@ -52,12 +53,16 @@ class Copies {
   // No source, and nothing that a copy could save.
   void Clear();
 
+  // A copy that this rank has already, for as long as those of earlier worlds.
+  void Keep(Block copy) { older_.push_back(std::move(copy)); }
+
   int every() const { return every_; }
   // What the next exchange carries, the same on all ranks: until the copies are complete, more.
   CopyRound next() const;
   // The exchange is done: `rows` of the source came, as they are at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
+  // Every rank has the whole copy of its source: it came, and a step was done since.
   bool complete() const { return complete_; }
 
   // All that is held, older copies included.
@@ -68,6 +73,7 @@ class Copies {
 
  private:
   void DropOutdated();
+  int64_t hurried() const;
 
   const int every_;
   std::vector<Block> pieces_;  // of the source; those of version kAbsent have not come

@@ -81,9 +81,9 @@ TEST(Copies, HurryUntilTheyAreCompleteAndThenGoRound) {
   int64_t step = 5;
   while (!copies.complete()) Receive(copies, source, step++);
 
-  EXPECT_EQ(step, 8) << "four pieces at once: three exchanges";
+  EXPECT_EQ(step, 9) << "four pieces at once: three exchanges, and one to know that all have them";
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 5);
-  for (int i = 0; i < 10; ++i) Receive(copies, source, step++);
+  for (int i = 1; i < 10; ++i) Receive(copies, source, step++);
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 100}).step, 8) << "each piece once more";
   int64_t rows = 0;
   for (const Block* block : copies.blocks()) {
@@ -104,6 +104,9 @@ TEST(Copies, OfTheWorldBeforeStayUntilThoseOfThisOneAreComplete) {
   EXPECT_EQ(copies.blocks().size(), 4U);
   EXPECT_EQ(copies.Oldest({.epoch = {1, 1}, .step = 9}), StateVersion{});
   Receive(copies, {8, 12}, 9);
+  EXPECT_FALSE(copies.complete()) << "another rank may have missed the end of that step";
+  EXPECT_EQ(copies.blocks().size(), 8U);
+  Receive(copies, {8, 12}, 10);
 
   EXPECT_TRUE(copies.complete());
   EXPECT_EQ(copies.blocks().size(), 4U);

@@ -43,7 +43,7 @@ constexpr int kReplicaEvery = 3;
 // Lets a script act where a workload computes.
 class ScriptedPartialFc final : public Workload {
  public:
-  ScriptedPartialFc(RankScript script, int64_t classes, HeadMaker head_device)
+  ScriptedPartialFc(RankScript script, int64_t classes, int replica_every, HeadMaker head_device)
       : script_(std::move(script)) {
     partial_fc::HeadOptions head;
     head.dimension = 6;
@@ -59,7 +59,7 @@ class ScriptedPartialFc final : public Workload {
                             .global_batch = kExactBatch,
                             .backbone = "small",
                             .table = {.head = head,
-                                      .replica_every = kReplicaEvery,
+                                      .replica_every = replica_every,
                                       .checksums = true,
                                       .device = head_device()}});
   }
@@ -125,8 +125,9 @@ class LastMeeting {
 class ShardedRun {
  public:
   explicit ShardedRun(int64_t steps = kShardedLast, int64_t classes = kRows,
-                      HeadMaker head_device = &partial_fc::MakeHostHeadDevice)
-      : steps_(steps), classes_(classes), head_device_(head_device) {
+                      HeadMaker head_device = &partial_fc::MakeHostHeadDevice,
+                      int replica_every = kReplicaEvery)
+      : steps_(steps), classes_(classes), replica_every_(replica_every), head_device_(head_device) {
     fs::create_directory(logs_);
   }
   explicit ShardedRun(HeadMaker head_device) : ShardedRun(kShardedLast, kRows, head_device) {}
@@ -136,8 +137,8 @@ class ShardedRun {
   std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
-    script.workload = [classes = classes_, device = head_device_](const RankScript& with) {
-      return std::make_unique<ScriptedPartialFc>(with, classes, device);
+    script.workload = [this](const RankScript& with) {
+      return std::make_unique<ScriptedPartialFc>(with, classes_, replica_every_, head_device_);
     };
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
@@ -181,6 +182,7 @@ class ShardedRun {
 
   const int64_t steps_;
   const int64_t classes_;
+  const int replica_every_;
   const HeadMaker head_device_;
   FakeLauncher launcher_;
   const TemporaryFolder folder_;
@@ -279,6 +281,29 @@ TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
   run.launcher().Switch();
   shrink.Open();
   run.launcher().AwaitBoundary({"a", "b", "c"});
+  run.launcher().Form({"a", "c"});
+
+  run.ExpectClean({"a", "c"});
+}
+
+// The rows that a gave to b in the grown world had their copy at b: a keeps what it had.
+TEST_P(ShardedElasticOn, ARankLostBeforeAGrownWorldHasNewCopiesCostsNothing) {
+  constexpr int kFiveExchanges = 20;
+  ShardedRun run(kShardedLast, kRows, GetParam(), kFiveExchanges);
+  Gate grow(8);
+  LastMeeting end(11, 3);
+  run.Start("a", {.at = [&](int64_t s) { grow.Pass(s), end.Pass(s); }});
+  run.Start("b", {.at = [&](int64_t s) { end.DieThere(s); }});
+  run.launcher().Form({"a", "b"});
+  grow.AwaitReached();
+  run.Start("c", {.at = [&](int64_t s) { end.Pass(s); }});
+  run.launcher().AwaitWaiting({"c"});
+  run.launcher().Switch();
+  grow.Open();
+  run.launcher().AwaitBoundary({"a", "b"});
+
+  run.launcher().Form({"a", "b", "c"});
+  run.launcher().AwaitBroken({"a", "c"});
   run.launcher().Form({"a", "c"});
 
   run.ExpectClean({"a", "c"});
