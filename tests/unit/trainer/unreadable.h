@@ -19,8 +19,9 @@ class Unreadable {
   Unreadable& operator=(const Unreadable&) = delete;
 
   bool mounted() const { return mounted_; }
+  // Also while somebody has it open.
   void Heal() {
-    if (std::exchange(mounted_, false)) ::umount(path_.c_str());
+    if (std::exchange(mounted_, false)) ::umount2(path_.c_str(), MNT_DETACH);
   }
 
  private:
