@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "worker/trainer/numeric/share.h"
 #include "worker/trainer/partial_fc/host_head_device.h"
 #include "worker/trainer/partial_fc/replica_peers.h"
 
@@ -16,11 +15,6 @@ namespace {
 constexpr int64_t kShard = 0;  // the block of a statement that is the rank's shard; others follow
 // Attempts at a step whose inputs are kept: each failed in a world that ended.
 constexpr std::size_t kMostPending = 4;
-
-ClassRange ShardOf(int rank, int size, int64_t classes) {
-  const Share share = ShareOf(rank, size, classes);
-  return {share.begin, share.end};
-}
 
 // By rank; those who leave get nothing.
 std::vector<ClassRange> ShardsAmong(const std::vector<uint64_t>& leaving, int64_t classes) {
@@ -38,48 +32,6 @@ bool StaysInPlace(const RowPlan& plan, int size, int64_t classes) {
          std::ranges::all_of(plan.sources, [&](const RowSource& source) {
            return source.block == kShard && source.range == ShardOf(source.rank, size, classes);
          });
-}
-
-// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: what others
-// had of them as owners counts, too.
-std::vector<ClassRange> RowsOnlyWith(int owner, std::vector<std::vector<HeldRows>> held,
-                                     int64_t classes, bool shards) {
-  const ClassRange shard = ShardOf(owner, static_cast<int>(held.size()), classes);
-  held[static_cast<std::size_t>(owner)].clear();
-  if (!shards) {
-    for (auto& rows : held) std::erase_if(rows, [](const HeldRows& one) { return one.copy == 0; });
-  }
-  std::vector<ClassRange> only;
-  for (const ClassRange& lost : PlanRows(held, classes).lost) {
-    if (const ClassRange range = Overlap(lost, shard); range.size() > 0) only.push_back(range);
-  }
-  return only;
-}
-
-int64_t CountRowsHeldOnce(const std::vector<std::vector<HeldRows>>& held, int64_t classes) {
-  int64_t once = 0;
-  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
-    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, true)) once += range.size();
-  }
-  return once;
-}
-
-// What `rank` had of other ranks' new shards, and no third one has: it keeps these as copies.
-std::vector<ClassRange> RowsToKeep(int rank, const std::vector<std::vector<HeldRows>>& held,
-                                   int64_t classes) {
-  std::vector<ClassRange> keep;
-  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
-    if (owner == rank) continue;
-    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, false)) {
-      for (const HeldRows& mine : held[static_cast<std::size_t>(rank)]) {
-        if (mine.copy != 0) continue;
-        if (const ClassRange both = Overlap(mine.range, range); both.size() > 0) {
-          keep.push_back(both);
-        }
-      }
-    }
-  }
-  return keep;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "worker/trainer/numeric/share.h"
+
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
@@ -58,6 +60,23 @@ void Append(RowPlan& plan, ClassRange range, const std::optional<Offer>& best) {
   plan.sources.push_back({.range = range, .rank = best->rank, .block = best->block});
 }
 
+// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: what others
+// had of them as owners counts, too.
+std::vector<ClassRange> RowsOnlyWith(int owner, std::span<const std::vector<HeldRows>> all,
+                                     int64_t classes, bool shards) {
+  const ClassRange shard = ShardOf(owner, static_cast<int>(all.size()), classes);
+  std::vector<std::vector<HeldRows>> held(all.begin(), all.end());
+  held[static_cast<std::size_t>(owner)].clear();
+  if (!shards) {
+    for (auto& rows : held) std::erase_if(rows, [](const HeldRows& one) { return one.copy == 0; });
+  }
+  std::vector<ClassRange> only;
+  for (const ClassRange& lost : PlanRows(held, classes).lost) {
+    if (const ClassRange range = Overlap(lost, shard); range.size() > 0) only.push_back(range);
+  }
+  return only;
+}
+
 }  // namespace
 
 RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes) {
@@ -76,6 +95,36 @@ RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes) {
   }
   Append(plan, {row, classes}, std::nullopt);
   return plan;
+}
+
+ClassRange ShardOf(int rank, int size, int64_t classes) {
+  const Share share = ShareOf(rank, size, classes);
+  return {share.begin, share.end};
+}
+
+std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
+                                   int64_t classes) {
+  std::vector<ClassRange> keep;
+  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
+    if (owner == rank) continue;
+    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, false)) {
+      for (const HeldRows& mine : held[static_cast<std::size_t>(rank)]) {
+        if (mine.copy != 0) continue;
+        if (const ClassRange both = Overlap(mine.range, range); both.size() > 0) {
+          keep.push_back(both);
+        }
+      }
+    }
+  }
+  return keep;
+}
+
+int64_t CountRowsHeldOnce(std::span<const std::vector<HeldRows>> held, int64_t classes) {
+  int64_t once = 0;
+  for (int owner = 0; owner < static_cast<int>(held.size()); ++owner) {
+    for (const ClassRange& range : RowsOnlyWith(owner, held, classes, true)) once += range.size();
+  }
+  return once;
 }
 
 ClassRange Overlap(ClassRange range, ClassRange window) {
