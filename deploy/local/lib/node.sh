@@ -55,10 +55,10 @@ take_kernel_settings() { # run it with machine_wide
 
 prepare_node() { # index nodes
   local i=$1 node=node$1 directory=$STATE/node$1
-  mkdir -p "$directory/cni" "$directory/var-lib"
+  mkdir -p "$directory/cni" "$directory/var-lib" "$directory/kubelet"
   # Volumes that the kubelet mounts in its own namespace of mounts appear in containerd's.
-  mount --bind "$directory" "$directory"
-  mount --make-shared "$directory"
+  mount --bind "$directory/kubelet" "$directory/kubelet"
+  mount --make-shared "$directory/kubelet"
   make_node_network "$i" "$2"
   make_cgroup "$NAME-$node"
   write_node_files "$i"
