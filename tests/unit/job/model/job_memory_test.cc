@@ -101,5 +101,17 @@ TEST(JobMemory, ANodeIsRememberedWhileAPodNamesIt) {
   EXPECT_TRUE(memory.nodes.empty());
 }
 
+TEST(JobMemory, PoliciesThatAreAsMadeAreLookedAtAgainAfterAWhile) {
+  JobMemory memory;
+  EXPECT_EQ(IsolationCheckDue(memory, kStart).count(), 0);
+  memory.isolation_checked = kStart;
+  EXPECT_EQ(IsolationCheckDue(memory, kStart).count(), 0) << "they were not as made";
+  memory.isolated = true;
+  const auto due = IsolationCheckDue(memory, kStart);
+  EXPECT_GT(due.count(), 0);
+  EXPECT_EQ(IsolationCheckDue(memory, kStart + due / 2), due - due / 2);
+  EXPECT_EQ(IsolationCheckDue(memory, kStart + 2 * due).count(), 0);
+}
+
 }  // namespace
 }  // namespace ringmaster::job

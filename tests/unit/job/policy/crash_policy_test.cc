@@ -129,6 +129,17 @@ TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
   for (const auto& [failure, text] : table) EXPECT_EQ(FailureText(failure), text);
 }
 
+TEST(CrashPolicy, OneKilledRankIsForgottenAndASecondOneInARowIsTold) {
+  const api::TrainingJob job = OneWorker();
+  api::TrainingJobStatus status;
+  status.crashes = api::Crashes{.count = 1};
+  status.failures = {{.worker = "digits-worker-0", .signal = 9, .reason = "RankFailed"}};
+
+  EXPECT_EQ(CrashText(job, status), "");
+  status.crashes->count = 2;
+  EXPECT_THAT(CrashText(job, status), HasSubstr("This is 2 times in a row"));
+}
+
 TEST(CrashPolicy, ALauncherOutOfMemoryIsNamedToo) {
   const api::TrainingJob job = OneWorker();
   const Scene scene{.job = job,

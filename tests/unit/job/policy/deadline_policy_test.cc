@@ -175,7 +175,7 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
     EXPECT_EQ(FailedReason(before), "") << row.name;
     EXPECT_LE(before.requeue_after, std::chrono::seconds(1)) << row.name;
     EXPECT_EQ(FailedReason(after), api::kReasonStartTimeout) << row.name;
-    EXPECT_THAT(FailedMessage(after), HasSubstr("within 600 s")) << row.name;
+    EXPECT_THAT(FailedMessage(after), HasSubstr("no ranks were started within 600 s")) << row.name;
     EXPECT_THAT(FailedMessage(after), HasSubstr(row.said)) << row.name;
     EXPECT_THAT(EventReasons(after), ElementsAre(api::kReasonStartTimeout)) << row.name;
   }
@@ -205,7 +205,11 @@ TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
   const api::TrainingJob job = StartedJob(StartTimeout(600), 1);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
   control::LauncherStatus answer = RunningWorld(2);
-  answer.progress = control::Progress{.step = 1};
+  answer.beginning = control::Beginning{.step = 40};
+  answer.progress = control::Progress{.step = 40};  // of the checkpoint
+  scene.Answers(answer);
+  EXPECT_EQ(scene.Make().status.first_step_time, "");
+  answer.progress->step = 41;
   scene.Answers(answer);
 
   const Plan plan = scene.Make();

@@ -70,6 +70,30 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
                           .Build();
          LoseMember(s, LauncherPhase::kRunning);
        }},
+      {"True Draining",
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Leaving(api::kReasonNodeNotReady))
+                          .Build();
+         s.launcher->status->phase = LauncherPhase::kForming;
+       }},
+      {"True ScalingDown",
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Leaving(api::kReasonScalingDown))
+                          .Build();
+         s.launcher->status->phase = LauncherPhase::kForming;
+       }},
+      // A reason that is left from before is none.
+      {"True WorkerLost",
+       [](Scene& s) {
+         LoseMember(s, LauncherPhase::kForming);
+         s.launcher->status->pause_reason = control::kPauseNoQuorum;
+       }},
       {"True NoQuorum",
        [](Scene& s) {
          LoseMember(s, LauncherPhase::kPaused);

@@ -221,6 +221,7 @@ TEST_F(CheckpointTrackerTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
 TEST_F(CheckpointTrackerTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
   world.Say(0, RankProtection{0, "checkpoint", "no space left"});
   world.Say(1, RankProtection{0, "snapshot", "no memory"});
+  for (const int no_slot : {-1, 1}) world.Say(1, RankProtection{no_slot, "copy", "x"});
   ASSERT_THAT(Status().unprotected, SizeIs(2));
   EXPECT_EQ(Status().unprotected[0].what, "checkpoint");
   EXPECT_EQ(Status().unprotected[0].pod, "digits-worker-0");

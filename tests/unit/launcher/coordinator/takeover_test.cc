@@ -389,6 +389,22 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
+// The launcher before may have taken it into a world of which no agent here knows.
+TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
+  world->Order({0, 1, 2}, 3, 1);
+  Return(0, 2);
+  world->Bury({1}, {0, 2}, 3, 1);
+  world->Pass(6s, {0});
+  EXPECT_EQ(world->membership.Status(world->now).pause_reason, "NoQuorum");
+  EXPECT_EQ(Disturbances(), 0);
+
+  world->Dial(2);
+  world->Ready(2);
+  world->Say(2, control::Heartbeat{});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+}
+
 TEST_F(Takeover, WhoPromisedALaterEpochToAnotherHasNoVote) {
   // Term 2 may have started (2, 8) with worker 0 alone; worker 1 has only accepted it.
   world->Order({0, 1, 2}, 3, 1);
