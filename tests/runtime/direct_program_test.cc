@@ -138,6 +138,22 @@ TEST_F(DirectProgram, RunsWhereTheUsersOwnArgumentsForMpirunSay) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 1 in /usr/lib"));
 }
 
+TEST_F(DirectProgram, LearnsWhoItIsAndWhereToMeetAsPyTorchReadsIt) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, meets at "
+                  "$MASTER_ADDR:$MASTER_PORT"};
+  spec.slots_per_worker = 2;
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  const std::string meets = "meets at " + job.hosts().Address(1) + ":2";
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("0 of 4, 0 of 2, " + meets));
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("3 of 4, 1 of 2, " + meets));
+}
+
 TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsToo) {
   control::LaunchSpec spec;
   // One rank dies: what the others have printed by then need not be in mpirun's output.

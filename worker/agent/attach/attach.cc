@@ -104,6 +104,11 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   const auto working_dir = environment.find(kEnvWorkingDir);
   if (!stay && working_dir != environment.end()) options.working_dir = working_dir->second;
   options.hello = {*cohort, *slot, *rank, *size, !options.program.empty()};
+  options.variables = {{"RANK", std::to_string(*rank)},
+                       {"WORLD_SIZE", std::to_string(*size)},
+                       {"LOCAL_RANK", std::to_string(*slot)}};
+  const std::optional<int> beside = NumberOf(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (beside) options.variables["LOCAL_WORLD_SIZE"] = std::to_string(*beside);
   return {std::move(options), {}};
 }
 
@@ -185,11 +190,15 @@ void Attach::StartProgram() {
   }
   ProcessSpec spec;
   spec.argv = options_.program;
+  Environment own = options_.variables;
+  if (!directory.empty()) own["PWD"] = directory;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const bool stale = !directory.empty() && std::string_view(*entry).starts_with("PWD=");
-    if (!stale) spec.environment.emplace_back(*entry);
+    const std::string_view text(*entry);
+    if (!own.contains(std::string(text.substr(0, text.find('='))))) {
+      spec.environment.emplace_back(text);
+    }
   }
-  if (!directory.empty()) spec.environment.push_back("PWD=" + directory);
+  for (const auto& [name, value] : own) spec.environment.push_back(name + '=' + value);
   spec.keep_stdin = true;
   spec.keep_descriptors = true;
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(

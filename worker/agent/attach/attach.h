@@ -27,6 +27,7 @@ struct AttachOptions {
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the one we are in
+  Environment variables;             // of the program alone: who it is, as PyTorch reads it
 };
 
 struct AttachFailure {

@@ -27,6 +27,15 @@ bool AllowedName(const std::string& name, const MpirunPlan& plan) {
          std::find(plan.export_env.begin(), plan.export_env.end(), name) != plan.export_env.end();
 }
 
+// Whether the user hands on a variable of this name.
+bool Names(std::string_view variable, const MpirunPlan& plan) {
+  const auto is_it = [&](std::string_view word) {
+    return word == variable || (word.starts_with(variable) && word[variable.size()] == '=');
+  };
+  return std::any_of(plan.export_env.begin(), plan.export_env.end(), is_it) ||
+         std::any_of(plan.extra_args.begin(), plan.extra_args.end(), is_it);
+}
+
 std::string SshArguments(const MpirunPlan& plan) { return "-F " + plan.ssh_config; }
 
 // Of ranks' MPI, of mpirun and its daemons, of NCCL and of PyTorch's Gloo.
@@ -87,6 +96,11 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
   Add(words, {runtime, ssh + "args", SshArguments(plan)});
   AddInterfaces(plan, runtime, words);
+  const bool theirs = Names("MASTER_ADDR", plan) || Names("MASTER_PORT", plan);
+  if (plan.master_port > 0 && !theirs) {
+    Add(words, {"-x", "MASTER_ADDR=" + plan.master_address});
+    Add(words, {"-x", "MASTER_PORT=" + std::to_string(plan.master_port)});
+  }
   for (const std::string& name : plan.export_env) Add(words, {"-x", name});
   words.insert(words.end(), plan.extra_args.begin(), plan.extra_args.end());
   words.insert(words.end(), plan.program.begin(), plan.program.end());
@@ -106,6 +120,12 @@ std::map<std::string, std::string> MpirunEnvironment(
   environment["PRTE_MCA_plm_ssh_no_tree_spawn"] = "1";
   environment["PRTE_MCA_plm_ssh_args"] = SshArguments(plan);
   return environment;
+}
+
+int MasterPortOf(std::string_view job_uid) {
+  constexpr int kFirst = 20000;
+  constexpr std::size_t kPorts = 10000;
+  return kFirst + static_cast<int>(std::hash<std::string_view>()(job_uid) % kPorts);
 }
 
 bool ChoosesDirectory(const std::vector<std::string>& extra_args) {

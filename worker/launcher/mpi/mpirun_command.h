@@ -36,8 +36,11 @@ struct MpirunPlan {
   int hosts = 1;
   std::string hostfile;
   std::string ssh_config;
-  control::Interfaces interfaces;       // for ranks
-  bool interface_here = false;          // the launcher has one of those included
+  control::Interfaces interfaces;  // for ranks
+  bool interface_here = false;     // the launcher has one of those included
+  // Where PyTorch's processes meet (init_method env://): rank 0's host, and a port; 0: they do not.
+  std::string master_address;
+  int master_port = 0;
   std::vector<std::string> export_env;  // names handed to the processes, beyond our own
   std::vector<std::string> extra_args;  // the user's
   std::vector<std::string> program;     // what every slot runs
@@ -49,6 +52,10 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 // generations. Nothing else of the launcher's environment reaches mpirun, ssh or a worker.
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
+
+// For MpirunPlan::master_port: one that two jobs on one node's network mostly do not share, below
+// those of Services (30000) and of outgoing connections.
+int MasterPortOf(std::string_view job_uid);
 
 // Whether a user's own arguments tell mpirun in which directory to start programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);

@@ -120,6 +120,8 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.program = {config_.attach, "--cohort=" + std::to_string(start.cohort)};
   if (ChoosesDirectory(plan.extra_args)) plan.program.emplace_back("--stay");
   if (!config_.spec.InPlace()) {
+    plan.master_address = start.hosts.front().address;
+    plan.master_port = MasterPortOf(config_.job_uid);
     plan.program.push_back("--");
     plan.program.insert(plan.program.end(), config_.spec.command.begin(),
                         config_.spec.command.end());

@@ -15,6 +15,7 @@ using testing::IsEmpty;
 Environment FromMpirun() {
   return {{control::kEnvAgentSocket, "/r/agent.sock"},
           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
           {"OMPI_COMM_WORLD_RANK", "5"},
           {"OMPI_COMM_WORLD_SIZE", "8"}};
 }
@@ -30,6 +31,10 @@ TEST(AttachArguments, TakesTheSlotFromMpirunsLocalRank) {
   EXPECT_EQ(read.options->hello.mpi_world_size, 8);
   EXPECT_FALSE(read.options->hello.direct);
   EXPECT_THAT(read.options->program, IsEmpty());
+  EXPECT_EQ(
+      read.options->variables,
+      (Environment{
+          {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}}));
 }
 
 TEST(AttachArguments, TakesAProgramAfterTheDashes) {
