@@ -31,14 +31,14 @@ inline constexpr char kProtected[] = "Protected";
 inline constexpr char kRestored[] = "Restored";
 // NetworkPolicies admit only the job's own Pods and the operator to its Pods.
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
-// The job has no Pods because spec.runPolicy.suspend is true. It appears with the first suspension.
+// The job has no Pods because spec.suspend is true. It appears with the first suspension.
 inline constexpr char kSuspended[] = "Suspended";
 // False: no operator runs the job, since its installation was removed. It appears only then.
 inline constexpr char kManaged[] = "Managed";
 // The spec or what its TrainingProfile sets was changed while the job runs, and the job still runs
 // with what it was started with.
 // Suspend and resume it to run with the changed one.
-inline constexpr char kChangeRefused[] = "ChangeRefused";
+inline constexpr char kChangePending[] = "ChangePending";
 // Of a deleted job with spec.checkpoint.onDelete: Delete: what its end waits for.
 inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";
 // The job has ended well.
@@ -129,7 +129,7 @@ inline constexpr char kReasonTraining[] = "Training";
 inline constexpr char kReasonStarting[] = "Starting";
 // The ranks are forming a new world. Nothing to do.
 inline constexpr char kReasonStopping[] = "ReformingWorld";
-// The job has ended. Also of WorkersReady, Resizing, Suspended, Created and ChangeRefused.
+// The job has ended. Also of WorkersReady, Resizing, Suspended, Created and ChangePending.
 inline constexpr char kReasonFinished[] = "Finished";
 
 // --- Reasons: Resizing
@@ -165,7 +165,7 @@ inline constexpr char kReasonUninstalled[] = "Uninstalled";
 // An installation has taken the job over.
 inline constexpr char kReasonAdopted[] = "Adopted";
 
-// --- Reasons: ChangeRefused
+// --- Reasons: ChangePending
 
 // What the job runs with differs from its spec. The message names the fields.
 inline constexpr char kReasonChangedWhileRunning[] = "ChangedWhileRunning";
@@ -355,8 +355,8 @@ inline constexpr char kEventRecovered[] = "Recovered";
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
 // Warning: a NetworkPolicy of the job was changed or deleted, and is as it was again.
 inline constexpr char kEventPolicyRestored[] = "NetworkPolicyRestored";
-// Warning: see the condition ChangeRefused.
-inline constexpr char kEventChangeRefused[] = "ChangeRefused";
+// Warning: see the condition ChangePending.
+inline constexpr char kEventChangePending[] = "ChangePending";
 // The job is suspended.
 inline constexpr char kEventSuspended[] = "Suspended";
 // The job was resumed.

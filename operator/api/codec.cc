@@ -112,7 +112,6 @@ void Describe(auto& a, Is<FaultTolerance> auto& v) {
 }
 
 void Describe(auto& a, Is<RunPolicy> auto& v) {
-  a.Sparse("suspend", v.suspend);
   a.Sparse("activeDeadlineSeconds", v.active_deadline);
   a.Sparse("startTimeoutSeconds", v.start_timeout);
   a.Sparse("ttlSecondsAfterSuccess", v.ttl_after_success);
@@ -148,6 +147,7 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
       "scheduling", [&v](auto& b) { b.Sparse("startWaitSeconds", v.start_wait); },
       /*even_if_empty=*/false);
   a.Sparse("runPolicy", v.run_policy);
+  a.Sparse("suspend", v.suspend);
   a.Sparse("managedBy", v.managed_by);
 }
 
@@ -319,6 +319,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   run.worker.max_replicas.reset();
   run.run_policy = {};
   run.run_policy.restart = spec.run_policy.restart;
+  run.suspend = false;
   run.managed_by.clear();
   run.profile.clear();
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
@@ -332,7 +333,8 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
-  spec->managed_by.clear();  // no part of a run; nobody has bounded them
+  spec->suspend = false;     // no part of a run
+  spec->managed_by.clear();  // nor these; nobody has bounded them
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;
@@ -345,6 +347,7 @@ TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& tod
   spec.worker.max_replicas = today.worker.max_replicas;
   spec.typed_fields = TypedFieldsOf(today, run);
   spec.run_policy = today.run_policy;
+  spec.suspend = today.suspend;
   spec.managed_by = today.managed_by;
   spec.profile = today.profile;
   spec.run_policy.restart = run.run_policy.restart;

@@ -27,7 +27,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.managed_by;
   // A suspended job comes whole again with the change that resumes it.
-  const bool suspended = job.spec.run_policy.suspend && IsTrue(job.status.conditions, kSuspended);
+  const bool suspended = job.spec.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
   const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);
   return makes_pods && (manager.empty() || manager == kManagedByOperator);
@@ -54,6 +54,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
                                      .delete_with_job = spec.checkpoint->delete_with_job};
   }
   rest.run_policy = std::move(spec.run_policy);
+  rest.suspend = spec.suspend;
   rest.managed_by = std::move(spec.managed_by);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);

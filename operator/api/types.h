@@ -80,7 +80,6 @@ struct FaultTolerance {
 
 // How long a job may take, and what becomes of it and its Pods.
 struct RunPolicy {
-  bool suspend = false;
   std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
   std::optional<std::chrono::seconds> start_timeout{};    // from there to the first committed step
   std::optional<std::chrono::seconds> ttl_after_success{};
@@ -135,6 +134,7 @@ struct TrainingJobSpec {
   FaultTolerance fault_tolerance{};
   std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the launcher's own
   RunPolicy run_policy{};
+  bool suspend = false;
   std::string managed_by{};                // empty: this operator
   std::vector<TypedField> typed_fields{};  // whose values the templates above contain
   std::vector<FieldProblem> problems{};    // of others; no Pod is made while there are any

@@ -67,7 +67,7 @@ done <<'T'
 spec.image|image: "a:latest", command: [b]
 spec.image|image: "registry.example.com:5000/a", command: [b]
 |image: "registry.example.com:5000/a:1", command: [b]
-|image: "a@sha256:0123", command: [b], worker: {replicas: 4, minReplicas: 1}, runPolicy: {suspend: true}
+|image: "a@sha256:0123", command: [b], worker: {replicas: 4, minReplicas: 1}, suspend: true
 spec.command|image: "a:1", command: [/bin/bash, -c, ringmaster-train --workload=mnist]
 |image: "a:1", command: [sh, -c, exec ringmaster-train], elasticity: {mode: InPlace}
 |image: "a:1", command: [sh, -c, python train.py]
@@ -78,7 +78,7 @@ spec.runPolicy.startTimeoutSeconds|image: "a:1", command: [b], runPolicy: {start
 T
 suspension_of() { # name spec: the warnings
   job "$1" "$2" | kubectl -n samples apply -f - >/dev/null || fail "$1 is refused"
-  kubectl -n samples patch "trainingjob/$1" --type=merge -p '{"spec": {"runPolicy": {"suspend": true}}}' 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
+  kubectl -n samples patch "trainingjob/$1" --type=merge -p '{"spec": {"suspend": true}}' 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
   cat "$work/advice"
 }
 [[ $(suspension_of loses 'image: "a:1", command: [b]') = *'spec.checkpoint '* ]] || fail "nobody is warned of a suspension that loses the state"

@@ -121,7 +121,7 @@ no_pod_reaches_the_node() {
     jq '[.items[] | select(.spec.hostPID or any(.spec.volumes[]; .hostPath) or any(.spec.containers[]; .securityContext.privileged))] | length')"
 }
 suspended() { # name
-  job "$1" 1 "$(generated 100000)" "  runPolicy: {suspend: true}" | as_user apply -f -
+  job "$1" 1 "$(generated 100000)" "  suspend: true" | as_user apply -f -
   as_user patch trainingjob "$1" --type=merge -p "$marked" >/dev/null
   wait_condition "$1" Suspended True 20
 }
@@ -132,9 +132,9 @@ never_runs() { # name
   no_pod_reaches_the_node
 }
 for name in merged json-patched applied replaced; do suspended "$name"; done
-as_user patch trainingjob merged --type=merge -p "{\"spec\":{\"runPolicy\":{\"suspend\":false},\"worker\":{\"template\":$evil}}}" >/dev/null
-as_user patch trainingjob json-patched --type=json -p "[{\"op\":\"replace\",\"path\":\"/spec/worker/template\",\"value\":$evil},{\"op\":\"replace\",\"path\":\"/spec/runPolicy/suspend\",\"value\":false}]" >/dev/null
-changed() { as_user get trainingjob "$1" -o json | jq ".spec.worker.template = $evil | .spec.runPolicy.suspend = false | del(.status, .metadata.managedFields)"; }
+as_user patch trainingjob merged --type=merge -p "{\"spec\":{\"suspend\":false,\"worker\":{\"template\":$evil}}}" >/dev/null
+as_user patch trainingjob json-patched --type=json -p "[{\"op\":\"replace\",\"path\":\"/spec/worker/template\",\"value\":$evil},{\"op\":\"replace\",\"path\":\"/spec/suspend\",\"value\":false}]" >/dev/null
+changed() { as_user get trainingjob "$1" -o json | jq ".spec.worker.template = $evil | .spec.suspend = false | del(.status, .metadata.managedFields)"; }
 changed applied | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.generation, .metadata.creationTimestamp)' |
   as_user apply --server-side --force-conflicts -f - >/dev/null
 changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/dev/null
@@ -146,9 +146,9 @@ job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1
 as_user patch trainingjob kept --type=merge -p "{\"spec\":{\"worker\":{\"template\":$evil}}}" >/dev/null
-wait_condition kept ChangeRefused True 20
-assert_contains "the condition" 'spec.worker.template' "$(condition kept ChangeRefused message)"
-wait_for "the event" 10 eval "as_user get events --field-selector involvedObject.name=kept | grep ChangeRefused >/dev/null"
+wait_condition kept ChangePending True 20
+assert_contains "the condition" 'spec.worker.template' "$(condition kept ChangePending message)"
+wait_for "the event" 10 eval "as_user get events --field-selector involvedObject.name=kept | grep ChangePending >/dev/null"
 replaced() { local now; now=$(as_user get "$(worker_pods kept | head -1)" -o jsonpath='{.metadata.uid}' 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$old" ]; }
 old=$(as_user get "$(worker_pods kept)" -o jsonpath='{.metadata.uid}')
 kubectl -n ringmaster-system rollout restart deployment ringmaster-operator >/dev/null
@@ -166,7 +166,7 @@ suspended forged
 forged=$(as_user get trainingjob forged -o json | jq "{apiVersion: \"apps/v1\", kind: \"ControllerRevision\", revision: 1, data: {spec: (.spec | .worker.template = $evil)},
   metadata: {name: \"forged-run-\(.metadata.uid[0:8])\", ownerReferences: [{apiVersion, kind, name: .metadata.name, uid: .metadata.uid, controller: true}]}}")
 kubectl -n "$namespace" create -f - <<<"$forged" >/dev/null
-as_user patch trainingjob forged --type=merge -p '{"spec":{"runPolicy":{"suspend":false}}}' >/dev/null
+as_user patch trainingjob forged --type=merge -p '{"spec":{"suspend":false}}' >/dev/null
 is_refused() { condition forged WorkersReady message | grep 'spec.worker.template.spec.hostPID' >/dev/null; }
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
@@ -199,7 +199,7 @@ done
 sentence() { condition "of-$1" WorkersReady message | sed "s/$1/NAME/"; }
 assert_equal "what is said of a profile that is for others" "$(sentence nobodys)" "$(sentence others)"
 as_user patch trainingjob kept --type=merge -p '{"spec":{"profile":"others"}}' >/dev/null
-names_the_profile() { condition kept ChangeRefused message | grep 'spec.profile' >/dev/null; }
+names_the_profile() { condition kept ChangePending message | grep 'spec.profile' >/dev/null; }
 wait_for "another profile to be held back" 20 names_the_profile
 old=$(as_user get "$(worker_pods kept | head -1)" -o jsonpath='{.metadata.uid}')
 as_user delete "$(worker_pods kept | head -1)" --wait=false >/dev/null

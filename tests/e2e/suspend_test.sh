@@ -11,7 +11,7 @@ wait_for "the first steps" 60 at_step kept 10
 seen=$(status_field kept progress.step)
 assert_equal "checkpoints before the suspension" "" "$(status_field kept checkpoint.step)"
 
-suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\":{\"runPolicy\":{\"suspend\":$2}}}" >/dev/null; }
+suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\":{\"suspend\":$2}}" >/dev/null; }
 suspend kept true
 wait_condition kept Suspended True
 no_pods() { [ -z "$(as_user get pods -o name)" ]; }
@@ -28,6 +28,6 @@ wait_for "steps after the suspension" 60 at_step kept $((last + 1))
 assert_equal "the condition" False "$(condition kept Suspended status)"
 
 # What is unwise is taken all the same, with a warning.
-said=$(IMAGE=localhost/no-such-image job unwise 1 "$(generated 10)" "  runPolicy: {suspend: true}" | as_user apply -f - 2>&1)
+said=$(IMAGE=localhost/no-such-image job unwise 1 "$(generated 10)" "  suspend: true" | as_user apply -f - 2>&1)
 assert_contains "the warning" 'Warning: .*spec.image' "$said"
 wait_condition unwise Suspended True

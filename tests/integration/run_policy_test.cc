@@ -32,6 +32,10 @@ class RunPolicyTest : public ClusterTest {
     const Response changed = admin().MergePatch(JobPath(name), {{"spec", {{"runPolicy", policy}}}});
     ASSERT_TRUE(changed.ok()) << changed.Text();
   }
+  void Suspend(const std::string& name, bool suspend) {
+    const Response changed = admin().MergePatch(JobPath(name), {{"spec", {{"suspend", suspend}}}});
+    ASSERT_TRUE(changed.ok()) << changed.Text();
+  }
   void WaitSuspended(const std::string& name) {
     WaitCondition(name, "Suspended", "True");
     WaitFor("no Pods", [&] { return Names("pods").empty(); });
@@ -45,7 +49,9 @@ class RunPolicyTest : public ClusterTest {
 
 TEST_F(RunPolicyTest, AJobCreatedSuspendedMakesNothingUntilItIsResumed) {
   StartKubelet();
-  CreateJob(WithPolicy("digits", 2, {{"suspend", true}}));
+  json manifest = JobManifest(ns(), "digits", 2);
+  manifest["spec"]["suspend"] = true;
+  CreateJob(manifest);
   WaitCondition("digits", "Suspended", "True", "Suspended");
   WaitFor("an event", [&] { return Events("Suspended").size() == 1; });
   EXPECT_THAT(Names("pods"), IsEmpty());
@@ -56,7 +62,7 @@ TEST_F(RunPolicyTest, AJobCreatedSuspendedMakesNothingUntilItIsResumed) {
   EXPECT_EQ(TextAt(job, "/status/startTime"), "");
   EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "False");
 
-  Change("digits", {{"suspend", false}});
+  Suspend("digits", false);
 
   WaitCondition("digits", "Running", "True");
   EXPECT_EQ(TextAt(Condition("digits", "Suspended"), "/status"), "False");
@@ -72,7 +78,7 @@ TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
     status.checkpoint = control::CheckpointReport{.epoch = {1, 1}, .step = 500, .age_millis = 10};
   });
   launcher->SetDrains(false);
-  Change("digits", {{"suspend", true}});
+  Suspend("digits", true);
   WaitFor("the order to end", [&] {
     const auto order = launcher->LastOrder();
     return order && order->replicas == 0 && order->workers.empty();
@@ -92,7 +98,7 @@ TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
   EXPECT_EQ(TextAt(Job("digits"), "/status/worldSize"), "0");
   WaitFor("an event", [&] { return Events("Suspended").size() == 1; });
 
-  Change("digits", {{"suspend", false}});
+  Suspend("digits", false);
 
   WaitCondition("digits", "Running", "True");
   EXPECT_THAT(Names("pods"),
@@ -122,7 +128,7 @@ TEST_F(RunPolicyTest, TheCheckpointThatIsAskedForIsWaitedForBeforeTheRanksEnd) {
   train_to(495);
   WaitFor("the step", [&] { return TextAt(Job("digits"), "/status/progress/step") == "495"; });
 
-  Change("digits", {{"suspend", true}});
+  Suspend("digits", true);
 
   WaitFor("the checkpoint to be waited for", [&] {
     return TextAt(Condition("digits", "Suspended"), "/message")
@@ -142,10 +148,28 @@ TEST_F(RunPolicyTest, TheCheckpointThatIsAskedForIsWaitedForBeforeTheRanksEnd) {
               HasSubstr("it will go on from the checkpoint of step 500"));
 }
 
+TEST_F(RunPolicyTest, ASuspendedJobsImageAndCommandCanChangeAndItGoesOnWithThem) {
+  RunJob("digits", 1);
+  const json changed{{"spec",
+                      {{"image", "registry.example.com/other:2"},
+                       {"command", {"ringmaster-train", "--workload=mnist"}},
+                       {"suspend", false}}}};
+  EXPECT_EQ(admin().MergePatch(JobPath("digits"), changed).status, 422);
+  Suspend("digits", true);
+  WaitSuspended("digits");
+
+  ASSERT_TRUE(admin().MergePatch(JobPath("digits"), changed).ok());
+
+  WaitCondition("digits", "Running", "True");
+  const json worker = List("pods").at("digits-worker-0");
+  EXPECT_EQ(TextAt(worker, "/spec/containers/0/image"), "registry.example.com/other:2");
+  EXPECT_NE(TextAt(Condition("digits", "ChangePending"), "/status"), "True");
+}
+
 TEST_F(RunPolicyTest, ASuspensionGoesOnWhereAStoppedOperatorLeftIt) {
   RunJob("digits", 1);
   kubelet().Launcher("digits-launcher-1")->SetDrains(false);
-  Change("digits", {{"suspend", true}});
+  Suspend("digits", true);
   WaitCondition("digits", "Suspended", "False", "Suspending");
   ASSERT_EQ(op().Stop(), 0);
   kubelet().Launcher("digits-launcher-1")->SetDrains(true);

@@ -127,8 +127,8 @@ void SchedulePlayer::Do(const ScheduleStep& step) {
     case StepKind::kSuspend:
     case StepKind::kResume: {
       const bool suspend = step.kind == StepKind::kSuspend;
-      const Response changed = admin().MergePatch(
-          JobPath(Name(step)), {{"spec", {{"runPolicy", {{"suspend", suspend}}}}}});
+      const Response changed =
+          admin().MergePatch(JobPath(Name(step)), {{"spec", {{"suspend", suspend}}}});
       ASSERT_TRUE(changed.ok()) << changed.Text();
       break;
     }

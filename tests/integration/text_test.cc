@@ -105,7 +105,7 @@ class TextTest : public ClusterTest {
   json Manifest(const std::string& name, const json& pod_template, bool suspend) {
     json manifest = JobManifest(ns(), name, 1);
     manifest["spec"]["worker"]["template"] = pod_template;
-    manifest["spec"]["runPolicy"] = {{"suspend", suspend}};
+    manifest["spec"]["suspend"] = suspend;
     return manifest;
   }
 
@@ -116,8 +116,7 @@ class TextTest : public ClusterTest {
       case Verb::kMergePatch: {
         const json patch = MergePatch(At(Job(name), "/spec/worker/template"), pod_template);
         changed = admin().MergePatch(
-            JobPath(name),
-            {{"spec", {{"worker", {{"template", patch}}}, {"runPolicy", {{"suspend", suspend}}}}}});
+            JobPath(name), {{"spec", {{"worker", {{"template", patch}}}, {"suspend", suspend}}}});
         break;
       }
       case Verb::kJsonPatch:
@@ -125,9 +124,7 @@ class TextTest : public ClusterTest {
             "PATCH", JobPath(name),
             json::array(
                 {{{"op", "replace"}, {"path", "/spec/worker/template"}, {"value", pod_template}},
-                 {{"op", "replace"},
-                  {"path", "/spec/runPolicy"},
-                  {"value", {{"suspend", suspend}}}}})
+                 {{"op", "replace"}, {"path", "/spec/suspend"}, {"value", suspend}}})
                 .dump(),
             "application/json-patch+json");
         break;
@@ -139,7 +136,7 @@ class TextTest : public ClusterTest {
       case Verb::kReplace: {
         json job = Job(name);
         job["spec"]["worker"]["template"] = pod_template;
-        job["spec"]["runPolicy"] = {{"suspend", suspend}};
+        job["spec"]["suspend"] = suspend;
         job["metadata"].erase("resourceVersion");
         job["metadata"]["resourceVersion"] = TextAt(Job(name), "/metadata/resourceVersion");
         changed = admin().Put(JobPath(name), job);
@@ -154,8 +151,7 @@ class TextTest : public ClusterTest {
     ASSERT_TRUE(changed.ok()) << name << ": " << changed.Text();
   }
   void Suspend(const std::string& name, bool suspend) {
-    const Response changed =
-        admin().MergePatch(JobPath(name), {{"spec", {{"runPolicy", {{"suspend", suspend}}}}}});
+    const Response changed = admin().MergePatch(JobPath(name), {{"spec", {{"suspend", suspend}}}});
     ASSERT_TRUE(changed.ok()) << changed.Text();
   }
 
@@ -261,7 +257,7 @@ TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
   const Response changed = admin().MergePatch(
       JobPath("digits"),
       {{"spec",
-        {{"runPolicy", {{"suspend", false}}},
+        {{"suspend", false},
          {"worker",
           {{"template",
             {{"metadata", nullptr},
@@ -301,7 +297,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
 
   for (const Case& one : cases) Change(one.job, one.verb, Evil(kItems[one.item]), false);
   ReplaceWorkers([] {});
-  WaitAll(jobs, "ChangeRefused", "ChangedWhileRunning");
+  WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
   // The same with nobody there to see it: another change, and an operator that remembers nothing.
   Stop();
@@ -309,11 +305,11 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
     Change(one.job, one.verb, Evil(kItems[(one.item + 1) % std::size(kItems)]), false);
   }
   ReplaceWorkers([this] { Start(); });
-  WaitAll(jobs, "ChangeRefused", "ChangedWhileRunning");
+  WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
   ExpectNoPodWasEvil();
   EXPECT_TRUE(Conditions("Failed").empty()) << "a job goes on from the text that it began with";
-  for (const auto& [job, condition] : Conditions("ChangeRefused")) {
+  for (const auto& [job, condition] : Conditions("ChangePending")) {
     EXPECT_THAT(TextAt(condition, "/message"), HasSubstr("spec.worker.template.")) << job;
   }
 }
@@ -423,16 +419,16 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
             std::set<std::string>{TextAt(pin, "/metadata/labels/ringmaster.dev~1revision")});
 
   for (const auto& [verb, text] : kVerbs) Change(text, verb, changed, false);
-  WaitAll(jobs, "ChangeRefused", "ChangedWhileRunning");
+  WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
   ReplaceWorkers([] {});
   EXPECT_EQ(with_change(), 0);
   for (const std::string& job : jobs) EXPECT_EQ(Revisions(job).size(), 1U) << job;
-  WaitFor("one event each", [&] { return Events("ChangeRefused").size() == jobs.size(); });
+  WaitFor("one event each", [&] { return Events("ChangePending").size() == jobs.size(); });
 
   Stop();
   ReplaceWorkers([this] { Start(); });
   EXPECT_EQ(with_change(), 0) << "another operator finds the run's text";
-  EXPECT_EQ(Events("ChangeRefused").size(), jobs.size());
+  EXPECT_EQ(Events("ChangePending").size(), jobs.size());
 
   for (const std::string& job : jobs) Suspend(job, true);
   WaitAll(jobs, "Suspended", "Suspended");
@@ -441,7 +437,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
   WaitFor("Pods of the changed template",
           [&] { return with_change() == static_cast<long>(jobs.size()); });
   WaitFor("no more to be refused", [&] {
-    const auto refused = Conditions("ChangeRefused");
+    const auto refused = Conditions("ChangePending");
     return std::all_of(refused.begin(), refused.end(),
                        [](const auto& one) { return TextAt(one.second, "/status") == "False"; });
   });

@@ -151,8 +151,8 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   auto notice = NoticeOfChange(input.changed, plan.status);
   if (!notice) return;
   const bool refused = notice->status == api::ConditionStatus::kTrue;
-  if (refused && !api::IsTrue(plan.status.conditions, api::kChangeRefused)) {
-    plan.Tell(true, api::kEventChangeRefused, api::kActionWait, notice->message);
+  if (refused && !api::IsTrue(plan.status.conditions, api::kChangePending)) {
+    plan.Tell(true, api::kEventChangePending, api::kActionWait, notice->message);
   }
   SetCondition(input, *std::move(notice), plan.status);
 }

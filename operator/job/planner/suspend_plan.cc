@@ -223,7 +223,7 @@ bool IsSuspended(const api::TrainingJobStatus& status) {
 }
 
 bool ShallBeSuspended(const api::TrainingJob& job) {
-  if (job.spec.run_policy.suspend) return true;
+  if (job.spec.suspend) return true;
   const api::Condition* condition = api::FindCondition(job.status.conditions, api::kSuspended);
   return condition != nullptr && condition->reason == api::kReasonSuspending;
 }
@@ -250,10 +250,9 @@ Plan MakeSuspendPlan(const PlanInput& input) {
 void PlanResumption(const PlanInput& input, Plan& plan) {
   if (!IsSuspended(input.job.status)) return;
   Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonResumed,
-      "spec.runPolicy.suspend is false again", plan.status);
+      "spec.suspend is false again", plan.status);
   plan.Tell(false, api::kEventResumed, api::kActionResume,
-            "spec.runPolicy.suspend is false again, so Pods are made; " +
-                WhatIsKept(input.job, plan.status));
+            "spec.suspend is false again, so Pods are made; " + WhatIsKept(input.job, plan.status));
 }
 
 }  // namespace ringmaster::job

@@ -1,6 +1,6 @@
 #pragma once
 
-// What to do about a job that shall not run at present (spec.runPolicy.suspend). Its
+// What to do about a job that shall not run at present (spec.suspend). Its
 // launcher is asked for a checkpoint, which is waited for, as the steps since the last one would be
 // done twice otherwise. Then its launcher is told that no workers are wanted, so that the ranks end
 // in order, and then all Pods go. Once begun it is carried through, also when the job is resumed

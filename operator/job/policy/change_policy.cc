@@ -102,9 +102,9 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
                                              const api::TrainingJobStatus& status) {
   const bool ended = api::IsTerminal(status);
   const bool refused = !changed.empty() && !ended;
-  const bool known = api::FindCondition(status.conditions, api::kChangeRefused) != nullptr;
+  const bool known = api::FindCondition(status.conditions, api::kChangePending) != nullptr;
   if (!refused && !known) return std::nullopt;
-  api::Condition notice{.type = api::kChangeRefused, .status = api::ConditionStatus::kFalse};
+  api::Condition notice{.type = api::kChangePending, .status = api::ConditionStatus::kFalse};
   if (refused) {
     std::string fields;
     for (const std::string& field : changed) fields += (fields.empty() ? "" : ", ") + field;
@@ -114,7 +114,7 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
         "the job still runs with the spec that it was started with, because all its Pods are "
         "made from one; changed since, in the job or in its TrainingProfile: " +
         fields +
-        ". Set spec.runPolicy.suspend to true, wait for the condition Suspended and set it to "
+        ". Set spec.suspend to true, wait for the condition Suspended and set it to "
         "false to run with the changed spec, or change it back";
   } else if (ended) {
     notice.reason = api::kReasonFinished;

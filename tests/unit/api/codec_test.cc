@@ -27,7 +27,7 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   EXPECT_FALSE(job->spec.elasticity_mode.has_value());
   EXPECT_EQ(job->spec.ssh_port, 0);
   EXPECT_FALSE(job->deleting);
-  EXPECT_FALSE(job->spec.run_policy.suspend);
+  EXPECT_FALSE(job->spec.suspend);
   EXPECT_EQ(job->spec.run_policy.clean_pods, CleanPodPolicy::kStillRunning);
   EXPECT_FALSE(job->spec.run_policy.active_deadline.has_value());
   EXPECT_FALSE(job->spec.run_policy.restart.has_value());
@@ -47,7 +47,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
       "faultTolerance": {"lostAfterMilliseconds": 5000, "stallAfterSeconds": 0, "loadTimeoutSeconds": 3600,
         "connectTimeoutSeconds": 90},
       "scheduling": {"startWaitSeconds": 120},
-      "runPolicy": {"suspend": true, "activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
+      "suspend": true, "runPolicy": {"activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
         "ttlSecondsAfterSuccess": 0, "ttlSecondsAfterFailure": 7, "cleanPodPolicy": "All",
         "restart": {"limit": 3, "crashLimit": 2, "failOnExitCodes": [4, 5],
         "ignoreExitCodes": [77]}}, "managedBy": "ringmaster.dev/operator"}})"));
@@ -83,7 +83,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(faults.connect_timeout, std::chrono::seconds(90));
   EXPECT_EQ(job->spec.start_wait, std::chrono::minutes(2));
   const RunPolicy& policy = job->spec.run_policy;
-  EXPECT_TRUE(policy.suspend);
+  EXPECT_TRUE(job->spec.suspend);
   EXPECT_EQ(policy.active_deadline, std::chrono::hours(24));
   EXPECT_EQ(policy.start_timeout, std::chrono::minutes(10));
   EXPECT_EQ(policy.ttl_after_success, std::chrono::seconds(0));
@@ -140,7 +140,7 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"dataCache": {"sizeLimit": "1Gi"}})", "spec.dataCache.from"},
            {R"({"dataCache": {"from": {}}})", "spec.dataCache.sizeLimit"},
            {R"({"runPolicy": 1})", "spec.runPolicy"},
-           {R"({"runPolicy": {"suspend": "yes"}})", "spec.runPolicy.suspend"},
+           {R"({"suspend": "yes"})", "spec.suspend"},
            {R"({"runPolicy": {"startTimeoutSeconds": 1.5}})", "spec.runPolicy.startTimeoutSeconds"},
            {R"({"runPolicy": {"cleanPodPolicy": "Some"}})", "spec.runPolicy.cleanPodPolicy"},
            {R"({"runPolicy": {"restart": []}})", "spec.runPolicy.restart"},
@@ -337,7 +337,7 @@ TEST(Codec, OfASuspendedJobOnlyWhatItsStatusSpeaksOfIsKept) {
   object["spec"]["checkpoint"] = {{"volume", {{"persistentVolumeClaim", {{"claimName", "c"}}}}},
                                   {"onDelete", "Delete"}};
   object["spec"]["elasticity"] = {{"mode", "InPlace"}};
-  object["spec"]["runPolicy"] = {{"suspend", true}};
+  object["spec"]["suspend"] = true;
   EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
       << "its Pods may be there";
   object["status"]["conditions"] = {{{"type", "Suspended"}, {"status", "True"}}};
@@ -352,7 +352,7 @@ TEST(Codec, OfASuspendedJobOnlyWhatItsStatusSpeaksOfIsKept) {
   EXPECT_EQ(spec.checkpoint->volume_json, "");
   EXPECT_TRUE(spec.DeletesCheckpoints());
 
-  object["spec"]["runPolicy"] = {{"suspend", false}};
+  object["spec"]["suspend"] = false;
   EXPECT_EQ(DecodeTrainingJob(object)->spec.texts, TrainingJobSpec::Texts::kAll)
       << "the change that resumes it";
 }

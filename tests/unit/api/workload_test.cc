@@ -155,7 +155,7 @@ TEST(Workload, WhatIsTheJobsStaysTheJobs) {
       JobSpec(json::parse(R"({"profile": "gpu", "managedBy": "ringmaster.dev/operator",
     "worker": {"replicas": 3, "minReplicas": 2, "maxReplicas": 4, "workingDir": "/a", "template": {"spec": {"containers": [{"name": "worker", "workingDir": "/b"}]}}},
     "checkpoint": {"volume": {"emptyDir": {}}, "onDelete": "Delete"},
-    "runPolicy": {"suspend": true, "activeDeadlineSeconds": 60, "restart": {"limit": 3}}})"));
+    "suspend": true, "runPolicy": {"activeDeadlineSeconds": 60, "restart": {"limit": 3}}})"));
   const auto workload = DecodeWorkload(
       json::parse(
           R"({"image": "evil", "command": ["evil"], "worker": {"replicas": 9, "env": [{"name": "A"}]},

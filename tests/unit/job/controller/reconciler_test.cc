@@ -419,9 +419,7 @@ bool AnyPodIsEvil(const FakeApi& api) {
            kube::Find(entry.second, {"spec", "hostPID"}) != nullptr;
   });
 }
-void Suspend(FakeApi& api, bool suspend) {
-  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = suspend;
-}
+void Suspend(FakeApi& api, bool suspend) { api.objects[kJobPath]["spec"]["suspend"] = suspend; }
 
 TEST(Reconciler, AJobsPodsBearTheRevisionOfTheTextThatIsPinned) {
   FakeApi api;
@@ -490,18 +488,18 @@ TEST(Reconciler, AChangeWhileAJobRunsIsRefusedAndNamedAndItsNewPodsAreMadeFromTh
     EXPECT_EQ(api.Count(kPodsPath), 4U);
     EXPECT_FALSE(AnyPodIsEvil(api));
     EXPECT_EQ(RevisionsOfPods(api), revision);
-    const api::Condition refused = ConditionOf(api, api::kChangeRefused);
+    const api::Condition refused = ConditionOf(api, api::kChangePending);
     EXPECT_EQ(refused.status, api::ConditionStatus::kTrue);
     EXPECT_NE(refused.message.find("spec.worker.template.spec"), std::string::npos);
     EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
     EXPECT_EQ(
-        std::count(op->events.reasons.begin(), op->events.reasons.end(), api::kEventChangeRefused),
+        std::count(op->events.reasons.begin(), op->events.reasons.end(), api::kEventChangePending),
         1);
 
     TemplateOf(api) = kHarmless;
     op->Settle();
 
-    EXPECT_EQ(ConditionOf(api, api::kChangeRefused).status, api::ConditionStatus::kFalse);
+    EXPECT_EQ(ConditionOf(api, api::kChangePending).status, api::ConditionStatus::kFalse);
   }
 }
 
@@ -529,7 +527,7 @@ TEST(Reconciler, WithAnAllowedChangeASuspendedJobGoesOn) {
     EXPECT_NE(RevisionsOfPods(api), before);
     EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-worker-0"]["metadata"]["labels"]["a"],
               "b");
-    EXPECT_NE(ConditionOf(api, api::kChangeRefused).status, api::ConditionStatus::kTrue);
+    EXPECT_NE(ConditionOf(api, api::kChangePending).status, api::ConditionStatus::kTrue);
   }
 }
 
@@ -680,7 +678,7 @@ TEST(Reconciler, AJobRunsWithWhatItsProfileSetsAndItsPinSaysSo) {
   EXPECT_EQ(api.objects[kPinPath]["data"]["profile"], "gpu");
   EXPECT_EQ(api.objects[kJobPath]["status"]["profile"], "gpu");
   EXPECT_EQ(api.objects[kPinPath]["data"]["spec"]["network"]["hostNetwork"], true);
-  EXPECT_EQ(ConditionOf(api, api::kChangeRefused).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kChangePending).reason, "");
 }
 
 TEST(Reconciler, AJobWaitsForAProfileThatIsNotForItsNamespaceAndDoesNotEnd) {
@@ -717,7 +715,7 @@ TEST(Reconciler, AChangeOfAProfileReachesAJobThatIsSuspendedAndResumed) {
 
     EXPECT_EQ(api.Count(kPodsPath), 4U);
     EXPECT_EQ(Marks(api), Names{"before"});
-    EXPECT_EQ(ConditionOf(api, api::kChangeRefused).reason, api::kReasonChangedWhileRunning);
+    EXPECT_EQ(ConditionOf(api, api::kChangePending).reason, api::kReasonChangedWhileRunning);
 
     Suspend(api, true);
     op->Settle();
@@ -804,7 +802,7 @@ TEST(Reconciler, ARunKeepsTheProfileThatItBeganWith) {
 
       EXPECT_EQ(api.Count(kPodsPath), 4U) << row.what;
       EXPECT_EQ(Marks(api), Names{"a"}) << row.what;
-      EXPECT_NE(ConditionOf(api, api::kChangeRefused).message.find("spec.profile"),
+      EXPECT_NE(ConditionOf(api, api::kChangePending).message.find("spec.profile"),
                 std::string::npos)
           << row.what;
     }
@@ -1220,7 +1218,7 @@ TEST(Reconciler, BeforeARefusalTheApiServerIsAskedWhetherAnotherHasTheJob) {
 
 TEST(Reconciler, WhoWritesTheStatusOfASuspendedJobHasIt) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["runPolicy"] = {{"suspend", true}};
+  api.objects[kJobPath]["spec"]["suspend"] = true;
   Operator first(api, "", {.installation = "a/lease"});
   Operator second(api, "", {.installation = "b/lease"});
   first.Settle();
@@ -1611,12 +1609,12 @@ TEST(Reconciler, JobsOfAnotherControllerAreLeftAlone) {
 
 TEST(Reconciler, AJobCreatedSuspendedMakesNoObject) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["runPolicy"] = {{"suspend", true}};
+  api.objects[kJobPath]["spec"]["suspend"] = true;
   Operator op(api);
 
   op.Settle();
   const std::size_t pods = api.Count(kPodsPath) + api.Count(kServicesPath);
-  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = false;
+  api.objects[kJobPath]["spec"]["suspend"] = false;
   op.Settle();
 
   EXPECT_EQ(pods, 0u);
@@ -1681,7 +1679,7 @@ TEST(Reconciler, ASuspendedJobIsRemadeFromTheTextsThatItsResumptionBrings) {
   Operator op(api);
   op.Settle();
   ASSERT_EQ(api.Count(kPodsPath), 4U);
-  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = true;
+  api.objects[kJobPath]["spec"]["suspend"] = true;
   op.clock.Advance(std::chrono::minutes(3));
   op.Settle();
   op.clock.Advance(std::chrono::minutes(3));
@@ -1695,8 +1693,8 @@ TEST(Reconciler, ASuspendedJobIsRemadeFromTheTextsThatItsResumptionBrings) {
   next.Settle();
   EXPECT_EQ(next.jobs.Get("team-a/digits")->spec.worker.template_json, "");
   EXPECT_EQ(ConditionOf(api, api::kSuspended).message, said);
-  EXPECT_EQ(ConditionOf(api, api::kChangeRefused).type, "");
-  api.objects[kJobPath]["spec"]["runPolicy"]["suspend"] = false;
+  EXPECT_EQ(ConditionOf(api, api::kChangePending).type, "");
+  api.objects[kJobPath]["spec"]["suspend"] = false;
   next.Settle();
 
   ASSERT_EQ(api.Count(kPodsPath), 4U);
@@ -1754,7 +1752,7 @@ TEST(Reconciler, AJobThatKeepsItsCheckpointsIsNotHeld) {
   scene.Job()["spec"]["checkpoint"]["onDelete"] = "Delete";
   op.Settle();
   EXPECT_TRUE(scene.Held()) << "wanted only while it runs";
-  EXPECT_TRUE(ConditionOf(scene.api, api::kChangeRefused).type.empty());
+  EXPECT_TRUE(ConditionOf(scene.api, api::kChangePending).type.empty());
 
   scene.Job()["spec"]["checkpoint"]["onDelete"] = "Retain";
   op.Settle();

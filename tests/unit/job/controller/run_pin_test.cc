@@ -123,7 +123,7 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
       [](auto& spec) { spec.worker.min_replicas = 1; },
       [](auto& spec) { spec.worker.max_replicas = 12; },
       [](auto& spec) { spec.profile = "b"; },
-      [](auto& spec) { spec.run_policy.suspend = true; },
+      [](auto& spec) { spec.suspend = true; },
       [](auto& spec) { spec.run_policy.active_deadline = std::chrono::seconds(1); },
       [](auto& spec) { spec.run_policy.clean_pods = api::CleanPodPolicy::kAll; },
   };

@@ -617,7 +617,7 @@ TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
   const auto told = [](const Plan& plan) {
-    return std::ranges::count(plan.events, api::kEventChangeRefused, &PlannedEvent::reason);
+    return std::ranges::count(plan.events, api::kEventChangePending, &PlannedEvent::reason);
   };
   PlanInput input = scene.Input();
   EXPECT_EQ(told(MakePlan(input)), 0);
@@ -631,9 +631,9 @@ TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
 
   EXPECT_EQ(told(first), 1);
   EXPECT_EQ(told(second), 0);
-  EXPECT_TRUE(api::IsTrue(second.status.conditions, api::kChangeRefused));
+  EXPECT_TRUE(api::IsTrue(second.status.conditions, api::kChangePending));
   EXPECT_EQ(told(changed_back), 0);
-  EXPECT_FALSE(api::IsTrue(changed_back.status.conditions, api::kChangeRefused));
+  EXPECT_FALSE(api::IsTrue(changed_back.status.conditions, api::kChangePending));
 }
 
 TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {

@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 constexpr char kLater[] = "2026-11-20T12:00:00Z";
 
 api::TrainingJob Suspended(api::TrainingJob job) {
-  job.spec.run_policy.suspend = true;
+  job.spec.suspend = true;
   return job;
 }
 
@@ -480,7 +480,7 @@ TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
 TEST(SuspendPlan, OnceBegunItIsCarriedThrough) {
   Scene scene = Training();
   scene.job.status = scene.Make().status;
-  scene.job.spec.run_policy.suspend = false;
+  scene.job.spec.suspend = false;
   ConfirmsTheEnd(scene);
   scene.launcher->status->workers.clear();
 
@@ -494,7 +494,7 @@ TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
   Scene scene = Training();
   scene.observed = SceneBuilder(scene.job).Build();
   scene.job.status = scene.Make().status;
-  scene.job.spec.run_policy.suspend = false;
+  scene.job.spec.suspend = false;
   scene.launcher.reset();
   // The first launcher's Pod has ended, and is still there.
   scene.observed =

@@ -64,7 +64,7 @@ api::TrainingJob Running() { return AfterAnswer(RunningJob(), RunningWorld(3)); 
 // Its spec is another one, and the operator has not looked at it yet.
 api::TrainingJob Changed(api::TrainingJob job, bool suspend) {
   ++job.generation;
-  job.spec.run_policy.suspend = suspend;
+  job.spec.suspend = suspend;
   return job;
 }
 
