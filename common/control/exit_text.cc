@@ -13,6 +13,10 @@ std::string HowItEnded(const RankExit& exit) {
   if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
   if (exit.exit_code == 0) return "ended with code 0 before the training was complete";
   if (exit.exit_code == kExitCannotStart) return "could not be started";
+  // In a direct job the code is the program's own.
+  if (exit.exit_code == kExitDeviceUnhealthy && !exit.start.empty()) {
+    return "ended because its GPU is unhealthy";
+  }
   return "exited with code " + std::to_string(exit.exit_code);
 }
 

@@ -90,6 +90,10 @@ inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
 inline constexpr char kSnapshotDir[] = "/dev/shm";
 
+// Of the agent: the library by which it asks the driver for GPUs, as dlopen() takes it.
+inline constexpr char kEnvNvmlLibrary[] = "RINGMASTER_NVML_LIBRARY";
+inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
+
 inline constexpr char kCredentialsDir[] =
     "/etc/ringmaster/credentials";                        // the Secret's items, mode 0440
 inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
@@ -102,6 +106,9 @@ inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
 // ... and which protocol it speaks (protocol_version.h), for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
+// ... and the UUID of their GPU, where the driver tells of any: CUDA_VISIBLE_DEVICES names it
+// alone.
+inline constexpr char kEnvGpuUuid[] = "RINGMASTER_GPU_UUID";
 // ... and the file in which they say where they stand (position_page.h).
 inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";
 

@@ -227,6 +227,10 @@ inline constexpr char kReasonLauncherLost[] = "LauncherLost";
 inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
 // A program in mode Restart was started again, because its world changed. Also of an event.
 inline constexpr char kReasonProgramRestarted[] = "ProgramRestarted";
+// A GPU that a rank was given does not work any more: the worker leaves the job, and another one
+// takes its place, on another node where there is room. The message names the GPU, CUDA's error and
+// what the driver reported (Xid). Also of an event.
+inline constexpr char kReasonDeviceUnhealthy[] = "DeviceUnhealthy";
 // The node of a worker is gone.
 inline constexpr char kReasonNodeLost[] = "NodeLost";
 // The node of a worker is not ready, and the worker is not connected.
@@ -295,6 +299,8 @@ inline constexpr char kPauseBelowMinReplicas[] = "BelowMinReplicas";
 inline constexpr char kCauseRankKilled[] = "RankKilled";
 // A rank ended by itself.
 inline constexpr char kCauseRankExited[] = "RankExited";
+// A rank's GPU does not work any more: DeviceUnhealthy.
+inline constexpr char kCauseDeviceUnhealthy[] = "DeviceUnhealthy";
 // Another process has taken a rank's place, and its end was not heard of.
 inline constexpr char kCauseRankReplaced[] = "RankReplaced";
 // The agent's connection broke, and its port refuses or it did not dial again.
@@ -385,6 +391,9 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUserError = 2;
 // A rank: it ends because it lost another one. The launcher looks for the one that failed first.
 inline constexpr int kExitPeerLost = 75;
+// A rank: its GPU does not work, whatever the program does. Its agent leaves the job and ends with
+// the same code, so that its Pod is replaced. It does not count against the restart limit.
+inline constexpr int kExitDeviceUnhealthy = 76;
 // mpirun started a process on a host that is not one of the job's workers: WorldMismatch.
 inline constexpr int kExitNoAgent = 79;
 // A rank: the program does not exist or cannot be executed, as a shell says it.

@@ -11,7 +11,10 @@
 //   --fail-signal=S    ... by a signal, or
 //   --fail-memory=1    ... by taking memory until it is killed for it
 //   --fail-once=FILE   ... unless FILE exists, which it makes before it fails
+//   --cuda=FILE        it takes a GPU of those whose UUIDs are FILE's lines, as CUDA counts them;
+//                      a rank that fails breaks its own
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -20,14 +23,17 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <unistd.h>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "common/control/blocking_line_client.h"
 #include "common/control/messages.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 
 namespace {
 
@@ -61,6 +67,50 @@ void TakeMemory() {
   }
 }
 
+std::vector<std::string> Lines(std::istream&& text, char end = '\n') {
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line, end);) lines.push_back(line);
+  return lines;
+}
+
+// Those that work, numbered without gaps; of CUDA_VISIBLE_DEVICES those before the first that does
+// not.
+std::vector<std::string> VisibleGpus(const std::string& file) {
+  std::vector<std::string> working = Lines(std::ifstream(file));
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return working;
+  std::vector<std::string> chosen = Lines(std::istringstream(visible), ',');
+  const auto none = std::ranges::find_if(chosen, [&](const std::string& uuid) {
+    return std::ranges::find(working, uuid) == working.end();
+  });
+  chosen.erase(none, chosen.end());
+  return chosen;
+}
+
+std::string g_gpu;  // that this rank holds
+
+// Chooses as ringmaster-train does (worker/trainer/gpu/gpu_choice.h).
+void TakeGpu(const std::string& file) {
+  const std::vector<std::string> visible = VisibleGpus(file);
+  const bool pinned = std::getenv(control::kEnvGpuUuid) != nullptr;
+  const auto number = static_cast<std::size_t>(pinned ? 0 : std::atoi(std::getenv("LOCAL_RANK")));
+  if (number >= visible.size()) {
+    std::fprintf(stderr, "CUDA says \"no CUDA-capable device is detected\" (cudaErrorNoDevice)\n");
+    std::exit(control::kExitDeviceUnhealthy);
+  }
+  g_gpu = visible[number];
+  std::printf("slot %s holds %s\n", std::getenv(control::kEnvSlot), g_gpu.c_str());
+}
+
+void BreakGpu(const std::string& file) {
+  std::vector<std::string> working = Lines(std::ifstream(file));
+  std::erase(working, g_gpu);
+  std::ofstream left(file + ".new");
+  for (const std::string& uuid : working) left << uuid << '\n';
+  left.close();
+  std::filesystem::rename(file + ".new", file);
+}
+
 void FailIfAsked(const Flags& flags, int rank) {
   if (flags.at("fail-rank") != std::to_string(rank)) return;
   if (const auto once = flags.find("fail-once"); once != flags.end()) {
@@ -69,6 +119,7 @@ void FailIfAsked(const Flags& flags, int rank) {
   }
   std::fprintf(stderr, "rank %d fails as it was asked to\n", rank);
   std::fflush(nullptr);
+  if (const auto cuda = flags.find("cuda"); cuda != flags.end()) BreakGpu(cuda->second);
   if (flags.contains("fail-memory")) TakeMemory();
   const int signal = std::stoi(flags.at("fail-signal"));
   if (signal != 0) {
@@ -201,6 +252,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "the data are no data\n");
     return std::stoi(flags.at("preload-exit"));
   }
+  if (const auto cuda = flags.find("cuda"); cuda != flags.end()) TakeGpu(cuda->second);
   auto agent = control::BlockingLineClient::Connect(std::getenv(control::kEnvAgentSocket));
   if (!agent.ok()) return kProtocolBroken;
   Rank(**agent, flags).Run();

@@ -2,6 +2,8 @@
 // every way to fail or not to.
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -106,6 +108,99 @@ TEST_F(FakeRankJob, NamesTheRankThatExitsWithACode) {
   EXPECT_EQ(verdict.first_failure->node, "node-of-digits-worker-1");
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 fails as it was asked to"));
   EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 3);
+}
+
+// Two workers with four GPUs each, of which a file says what CUDA finds and another what NVML does.
+class GpuJob : public FakeRankJob {
+ protected:
+  void SetUp() override {
+    FakeRankJob::SetUp();
+    std::string name = "/var/tmp/rmt-gpus-XXXXXX";
+    folder = mkdtemp(name.data());
+    Write("cuda", "GPU-0\nGPU-1\nGPU-2\nGPU-3\n");
+    Write("nvml-0", kWorking);
+    Write("nvml-1", kWorking);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / "new") << text;
+    std::filesystem::rename(folder / "new", folder / name);
+  }
+  std::vector<std::string> Flags(std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--steps=2", "--until=" + (folder / "go").string(),
+                             "--cuda=" + (folder / "cuda").string()});
+    return more;
+  }
+  void Start(Job& job) const {
+    job.launcher_extra = {{control::kEnvRestartLimit, "0"}};
+    job.StartLauncher();
+    for (const int worker : {0, 1}) {
+      job.StartAgent(worker, "",
+                     {{control::kEnvGpus, "4"},
+                      {control::kEnvNvmlLibrary, FAKE_NVML_LIBRARY},
+                      {"FAKE_NVML", folder / ("nvml-" + std::to_string(worker))}});
+    }
+    job.SendOrder({0, 1}, /*min_replicas=*/1);
+  }
+  // Worker 0 leaves because of this GPU, and the job ends well without it.
+  void ExpectLeft(Job& job, const std::string& why) const {
+    const auto left = job.agent(0).Wait(Seconds(60));
+    ASSERT_TRUE(left.has_value()) << job.Log();
+    EXPECT_EQ(left->exit_code, control::kExitDeviceUnhealthy);
+    const control::LauncherStatus status = job.Status();
+    ASSERT_FALSE(status.failures.empty());
+    EXPECT_EQ(status.failures.back().exit_code, control::kExitDeviceUnhealthy);
+    EXPECT_EQ(status.failures.back().pod, "digits-worker-0");
+    EXPECT_EQ(status.failures.back().last_lines.back(), why);
+    Write("go", "");
+    const control::Verdict verdict = job.AwaitVerdict();
+    EXPECT_TRUE(verdict.succeeded) << verdict.message;
+    EXPECT_EQ(verdict.world_size, 4);
+  }
+
+  static constexpr char kWorking[] = "gpu GPU-0\ngpu GPU-1\ngpu GPU-2\ngpu GPU-3\n";
+  std::filesystem::path folder;
+};
+
+// CUDA would give the rank that is started again its neighbour's.
+TEST_F(GpuJob, ARankWhoseGpuIsGoneTakesNoOtherAndItsPodIsReplaced) {
+  Job job(3, FakeTraining(Flags({"--fail-rank=0", "--fail-signal=9",
+                                 "--fail-once=" + (folder / "once").string()}),
+                          4));
+  Start(job);
+
+  ExpectLeft(job,
+             "GPU-0 of slot 0: CUDA says \"no CUDA-capable device is detected\" "
+             "(cudaErrorNoDevice)");
+
+  const std::string log = job.agent(0).Log();
+  for (const char* own : {"slot 0 holds GPU-0", "slot 1 holds GPU-1", "slot 3 holds GPU-3"}) {
+    EXPECT_THAT(log, HasSubstr(own));
+  }
+  EXPECT_THAT(log, testing::Not(HasSubstr("slot 0 holds GPU-1")));
+}
+
+TEST_F(GpuJob, ARankWhoseGpuFellOffTheBusIsEndedThoughItHangs) {
+  Job job(3, FakeTraining(Flags(), 4));
+  Start(job);
+  ASSERT_TRUE(job.WaitForPhase(LauncherPhase::kRunning)) << job.Log();
+
+  Write("nvml-0", std::string(kWorking) + "xid 31 GPU-1\nxid 79 GPU-2\n");
+
+  ExpectLeft(job, "GPU-2 of slot 2: the driver reported Xid 79 (the GPU has fallen off the bus)");
+}
+
+TEST_F(GpuJob, AGpuThatDoesNotAnswerAtTheStartIsNamed) {
+  Write("nvml-0", "gpu GPU-0\ngpu GPU-1\nlost GPU-2\ngpu GPU-3\n");
+  Job job(3, FakeTraining(Flags(), 4));
+  Start(job);
+
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("was given 4 GPUs and 3 answer; GPU-2 does not (GPU is lost)"));
 }
 
 TEST_F(FakeRankJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {

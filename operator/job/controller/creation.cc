@@ -15,6 +15,7 @@
 #include "operator/job/controller/run_pin.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/services.h"
+#include "operator/job/policy/replacement_policy.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -80,7 +81,8 @@ void Creation::CreatePods(const Plan& plan) {
   if (plan.create_launcher && !plan.CreatesFirstLauncher()) {
     requests.emplace_back([this, term = *plan.create_launcher] { PostLauncher(term); });
   }
-  const json common = CommonWorkerPod(Context(), launcher_address_);
+  json common = CommonWorkerPod(Context(), launcher_address_);
+  AvoidNodes(common, NodesWithUnhealthyGpus(plan.status.failures));
   for (const int index : plan.create_workers) {
     requests.emplace_back([this, &common, index] { PostWorker(common, index); });
   }

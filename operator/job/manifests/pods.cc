@@ -332,6 +332,19 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   return pod;
 }
 
+void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
+  if (nodes.empty()) return;
+  // By the name: the label kubernetes.io/hostname may be another.
+  json expressions = json::array();
+  for (const std::string& node : nodes) {
+    expressions.push_back(
+        {{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", json::array({node})}});
+  }
+  json& affinity = ObjectAt(ObjectAt(pod["spec"], "affinity"), "nodeAffinity");
+  ListAt(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+      .push_back({{"weight", 100}, {"preference", {{"matchFields", expressions}}}});
+}
+
 json WorkerPod(const json& common, const std::string& job_name, int index) {
   json pod = common;
   const std::string name = api::WorkerPodName(job_name, index);

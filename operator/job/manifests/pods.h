@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -34,6 +35,8 @@ struct PodContext {
 // What all workers of a run have in common, and one of them. Of thousands the template is read
 // once.
 nlohmann::json CommonWorkerPod(const PodContext& context, const std::string& launcher_address);
+// The scheduler takes one of these nodes only where no other has room.
+void AvoidNodes(nlohmann::json& pod, const std::vector<std::string>& nodes);
 nlohmann::json WorkerPod(const nlohmann::json& common, const std::string& job_name, int index);
 nlohmann::json LauncherPod(const PodContext& context, int64_t term);
 

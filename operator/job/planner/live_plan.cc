@@ -123,10 +123,11 @@ void LivePlanner::RecordEndedPods() {
         CountCrashedPod(job_, reports_.answer(), in_.wall_now, plan_.status);
       }
       const api::Failure& failure = plan_.status.failures.front();
-      const bool memory = failure.reason == control::kReasonOOMKilled;
-      TellLoss(memory ? control::kReasonOOMKilled : api::kEventWorkerReplaced,
-               memory ? FailureText(failure) + ". Another worker takes its place"
-                      : HowItEnded(*worker) + "; another worker takes its place");
+      const bool known = failure.reason == control::kReasonOOMKilled ||
+                         failure.reason == api::kReasonDeviceUnhealthy;
+      TellLoss(known ? failure.reason.c_str() : api::kEventWorkerReplaced,
+               known ? FailureText(failure) + ". Another worker takes its place"
+                     : HowItEnded(*worker) + "; another worker takes its place");
     }
   }
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);

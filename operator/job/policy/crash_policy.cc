@@ -97,6 +97,10 @@ std::string FailureText(const api::Failure& failure) {
     return text + " ran out of memory" +
            (failure.last_lines.empty() ? "" : ": " + failure.last_lines.front());
   }
+  if (failure.reason == api::kReasonDeviceUnhealthy) {
+    return text + " has an unhealthy GPU" +
+           (failure.last_lines.empty() ? "" : ": " + failure.last_lines.back());
+  }
   text += failure.signal > 0 ? " was killed by signal " + std::to_string(failure.signal)
                              : " ended with exit code " + std::to_string(failure.exit_code);
   return failure.last_lines.empty() ? text

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -120,6 +121,9 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
     api::Failure failure = FailureOf(exit, control::kReasonRankFailed, wall_now);
     // A rank's start tells it from a Pod, of whose lack of memory no launcher tells.
     if (failure.start.empty()) failure.reason = control::kReasonRankFailed;
+    // In a direct job, whose ranks have none, the code is the program's own.
+    const bool device = failure.exit_code == control::kExitDeviceUnhealthy;
+    if (device && !failure.start.empty()) failure.reason = api::kReasonDeviceUnhealthy;
     return failure;
   };
   // Entries that were pushed out of `failures` must not come back: what is older than a known one
@@ -134,6 +138,15 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
     added += AddFailure(failures, entry(*first_new)) ? 1 : 0;
   }
   return std::min(added, failures.size());
+}
+
+std::vector<std::string> NodesWithUnhealthyGpus(const std::vector<api::Failure>& failures) {
+  std::set<std::string> nodes;
+  for (const api::Failure& failure : failures) {
+    if (failure.reason == api::kReasonDeviceUnhealthy) nodes.insert(failure.node);
+  }
+  nodes.erase("");
+  return {nodes.begin(), nodes.end()};
 }
 
 }  // namespace ringmaster::job

@@ -33,4 +33,8 @@ bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures);
 
+// Nodes on which a GPU of this job was found broken, sorted: another Pod may be given it again,
+// where the device plugin has not found it so.
+std::vector<std::string> NodesWithUnhealthyGpus(const std::vector<api::Failure>& failures);
+
 }  // namespace ringmaster::job

@@ -230,6 +230,10 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
     failure.last_lines = LastLines(container.ended_message);
   }
   if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
+  // The agent's, which says in its message what is wrong.
+  if (failure.exit_code == control::kExitDeviceUnhealthy && pod.role == Role::kWorker) {
+    failure.reason = api::kReasonDeviceUnhealthy;
+  }
   if (!pod.reason.empty()) failure.reason = pod.reason;
   if (failure.reason == control::kReasonOOMKilled) {
     failure.last_lines.insert(failure.last_lines.begin(), MemoryText(pod));

@@ -22,6 +22,10 @@ constexpr std::chrono::milliseconds kEndMargin{
     2000};                                         // beyond the grace period, for what does not die
 constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
 
+// What the launcher gets to take a Pod with a broken GPU out of its world: until the ranks' next
+// step.
+constexpr std::chrono::milliseconds kGpuGrace{30'000};
+
 // A rank that has not moved for so long may be stopped.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
@@ -32,6 +36,8 @@ std::string NewNonce() {
   for (int digit = 0; digit < 16; ++digit) nonce += kDigits[random() & 15U];
   return nonce;
 }
+
+std::string FirstOf(const std::string& list) { return list.substr(0, list.find(',')); }
 
 SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {
   return {.pod_uid = config.pod_uid,
@@ -83,7 +89,9 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
       readiness_(
           io, reaper_, config_, credentials_,
           {.on_change = [this](const control::AgentReady&) { ReportReady(); },
-           .on_data = [this] { slots_->Preload(); },
+           .on_gpus = [this](const GpuList& gpus) { OnGpus(gpus); },
+           .on_gpu_trouble = [this](const GpuTrouble& trouble) { OnGpuTrouble(trouble); },
+           .on_loadable = [this] { slots_->Preload(); },
            .on_progress =
                [this](const control::DataCacheProgress& progress) { link_.Send(progress); }}),
       end_limit_(io) {}
@@ -240,11 +248,67 @@ void Agent::OnPeerGone(PeerId peer) {
   EndWhenIdle();
 }
 
-void Agent::OnRankEnd(int slot, const RankEnd& end) {
+void Agent::OnRankEnd(int slot, RankEnd end) {
   rank_peers_.erase(slot);
+  const bool lost = lost_gpus_.contains(FirstOf(ranks_.Gpus(slot)));
+  const bool meant = end.end.exit_code == 0 || exit_code_.has_value();
+  if (config_.spec.InPlace() && lost && !meant) {
+    end.end = {.exit_code = control::kExitDeviceUnhealthy, .signal = 0};
+  }
+  const bool unhealthy =
+      config_.spec.InPlace() && end.end.exit_code == control::kExitDeviceUnhealthy && !meant;
+  std::string fault;
+  if (unhealthy) {
+    fault = GpuSentence(slot, end);
+    end.last_lines.push_back(fault);
+  }
   slots_->OnRankExit(slot, end);
+  // First the launcher hears how the rank ended: of one that leaves it no longer asks.
+  if (unhealthy && gpu_fault_.empty()) {
+    gpu_fault_ = fault;
+    Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
+  }
   EndIfDrained();
   EndWhenIdle();
+}
+
+// From here on each slot has its own for the Pod's life: CUDA gives a device that is gone no
+// number, and those after it other ones, so that a rank which is started again would take its
+// neighbour's.
+void Agent::OnGpus(const GpuList& gpus) {
+  const auto chosen = config_.container.find("CUDA_VISIBLE_DEVICES");
+  ranks_.SetGpus(AssignGpus(
+      chosen == config_.container.end() ? gpus.devices : ChooseGpus(gpus.devices, chosen->second),
+      config_.spec.slots_per_worker));
+}
+
+void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
+  const std::string what = trouble.xid > 0 ? "the driver reported " + XidText(trouble.xid)
+                                           : "it does not answer (" + trouble.fault + ")";
+  LogWarn("A GPU is in trouble", {{"gpu", trouble.uuid}, {"what", what}});
+  const bool lost = trouble.xid == 0 || IsFatalXid(trouble.xid);
+  // What made it useless says more than what came after.
+  if (!lost_gpus_.contains(trouble.uuid)) gpu_troubles_[trouble.uuid] = what;
+  if (!lost || !lost_gpus_.insert(trouble.uuid).second || !config_.spec.InPlace()) return;
+  // The rank may hang in a call for ever.
+  for (int slot = 0; slot < config_.spec.slots_per_worker; ++slot) {
+    if (FirstOf(ranks_.Gpus(slot)) == trouble.uuid) ranks_.Kill(slot);
+  }
+}
+
+// "GPU-8932f937-… of slot 2: … CUDA says …; the driver reported Xid 79 (…)".
+std::string Agent::GpuSentence(int slot, const RankEnd& end) const {
+  const std::string uuid = FirstOf(ranks_.Gpus(slot));
+  const std::string whose =
+      (uuid.empty() ? "the GPU" : uuid) + " of slot " + std::to_string(slot) + ": ";
+  const auto said = std::ranges::find_if(end.last_lines, [](const std::string& line) {
+    return line.find("CUDA says") != std::string::npos;
+  });
+  std::string why = said == end.last_lines.end() ? "" : *said;
+  if (const auto trouble = gpu_troubles_.find(uuid); trouble != gpu_troubles_.end()) {
+    why += (why.empty() ? "" : "; ") + trouble->second;
+  }
+  return whose + (why.empty() ? "its rank says that it is unhealthy" : why);
 }
 
 void Agent::SendToLauncher(const control::Message& message) { link_.Send(message); }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
@@ -46,6 +47,9 @@ class Agent final : private SlotActions {
   // go on meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
+  // Why it ends with kExitDeviceUnhealthy, in a sentence; empty while it does not.
+  const std::string& gpu_fault() const { return gpu_fault_; }
+
  private:
   // SlotActions
   void SendToLauncher(const control::Message& message) override;
@@ -70,7 +74,10 @@ class Agent final : private SlotActions {
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
   void OnPeerGone(PeerId peer);
-  void OnRankEnd(int slot, const RankEnd& end);
+  void OnRankEnd(int slot, RankEnd end);
+  void OnGpus(const GpuList& gpus);
+  void OnGpuTrouble(const GpuTrouble& trouble);
+  std::string GpuSentence(int slot, const RankEnd& end) const;
 
   void ReportReady();
   void ReportPositions();
@@ -97,6 +104,9 @@ class Agent final : private SlotActions {
   WorkerReadiness readiness_;
 
   boost::asio::steady_timer end_limit_;
+  std::map<std::string, std::string> gpu_troubles_;  // by UUID: the newest, in words
+  std::set<std::string> lost_gpus_;                  // those of no use any more
+  std::string gpu_fault_;
   std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends
   bool finishing_ = false;        // ranks have ended, the last messages are on their way

@@ -1,6 +1,6 @@
 // ringmaster-agent: PID 1 of a worker Pod. Reads its environment, then runs one thread until the
-// job ends (exit code 0), it is told to go (143) or it cannot work at all (1, with the reason in
-// the termination message).
+// job ends (exit code 0), it is told to go (143), a GPU of its ranks is broken (76), or it cannot
+// work at all (1); of the last two the reason is in the termination message.
 
 #include <csignal>
 #include <cstdlib>
@@ -28,6 +28,7 @@
 #include "common/control/secrets.h"
 #include "worker/agent/app/agent.h"
 #include "worker/agent/app/own_checkpoints.h"
+#include "worker/agent/host/gpu_watch.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -106,6 +107,7 @@ int Run(std::chrono::milliseconds grace) {
     }
   });
   io.run();
+  if (exit_code == control::kExitDeviceUnhealthy) WriteTerminationMessage((*agent)->gpu_fault());
   RemoveSnapshots(snapshots);
   return exit_code;
 }
@@ -162,6 +164,10 @@ int main(int argc, char** argv) {
   bool remove_checkpoints = false;
   app.add_flag(ringmaster::control::kRemoveCheckpointsFlag, remove_checkpoints,
                "remove the job's own folder on its checkpoint volume, and end");
+  std::string nvml_library;
+  app.add_option(ringmaster::agent::kWatchGpusFlag, nvml_library,
+                 "print which GPUs this NVML library finds, and what befalls them; agents start "
+                 "themselves so");
   try {
     ringmaster::ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -171,6 +177,7 @@ int main(int argc, char** argv) {
       "agent", level,
       format == "json" ? ringmaster::LogFormat::kJson : ringmaster::LogFormat::kText);
   if (remove_checkpoints) return ringmaster::agent::RemoveCheckpoints();
+  if (!nvml_library.empty()) return ringmaster::agent::PrintGpus(nvml_library);
   signal(SIGPIPE, SIG_IGN);
   umask(077);
   int exit_code = ringmaster::control::kExitFailed;

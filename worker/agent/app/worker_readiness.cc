@@ -53,22 +53,28 @@ void WorkerReadiness::Start() {
       });
   StartSshd();
   AskVersion();
+  FindGpus();
   FillCache();
 }
 
 void WorkerReadiness::Stop() {
   if (sshd_ != nullptr) sshd_->Stop();
+  if (gpu_watch_ != nullptr) gpu_watch_->Stop();
   if (data_cache_ != nullptr) data_cache_->Stop();
 }
 
 std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   const bool sshd_settled = ssh_port_ != 0 || sshd_fault_.has_value() || sshd_ == nullptr;
-  if (!faults_.has_value() || !versions_known_ || !sshd_settled) return std::nullopt;
+  if (!faults_.has_value() || !versions_known_ || !sshd_settled || !gpus_known_) {
+    return std::nullopt;
+  }
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
+  if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
+  const bool fine = ready.faults.empty();
   if (sshd_fault_.has_value()) ready.faults.push_back({"sshd", *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
-  if (filling && faults_->empty()) return std::nullopt;  // sshd may come back until then
+  if (filling && fine) return std::nullopt;  // sshd may come back until then
   return ready;
 }
 
@@ -135,8 +141,41 @@ void WorkerReadiness::AskVersion() {
   });
 }
 
+void WorkerReadiness::FindGpus() {
+  gpus_known_ = config_.gpus == 0;
+  if (gpus_known_) return;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : config_.container) environment.push_back(name + '=' + value);
+  gpu_watch_ = std::make_unique<GpuWatch>(
+      io_, reaper_,
+      GpuWatch::Options{.argv = {"/proc/self/exe", kWatchGpusFlag, config_.nvml_library},
+                        .environment = std::move(environment)},
+      GpuWatch::Handlers{.on_list =
+                             [this](const GpuList& gpus) {
+                               if (!gpus.problem.empty()) {
+                                 LogWarn("The driver does not say which GPUs there are",
+                                         {{"reason", gpus.problem}});
+                               }
+                               if (const std::optional<Finding> fault = CheckGpus(config_, gpus)) {
+                                 LogWarn("Preflight found a fault",
+                                         {{"check", fault->check}, {"fault", fault->message}});
+                                 gpu_fault_ = {fault->check, fault->message};
+                               }
+                               gpus_known_ = true;
+                               handlers_.on_gpus(gpus);
+                               LoadIfPossible();
+                               Tell();
+                             },
+                         .on_trouble = handlers_.on_gpu_trouble});
+}
+
+void WorkerReadiness::LoadIfPossible() {
+  if (data_there_ && gpus_known_ && !gpu_fault_) handlers_.on_loadable();
+}
+
 void WorkerReadiness::FillCache() {
-  if (!config_.data_cache.has_value()) return handlers_.on_data();
+  data_there_ = !config_.data_cache.has_value();
+  if (data_there_) return LoadIfPossible();
   data_cache_ = std::make_unique<DataCache>(
       io_, *config_.data_cache,
       DataCache::Handlers{.on_progress = handlers_.on_progress,
@@ -145,7 +184,8 @@ void WorkerReadiness::FillCache() {
                             if (fault.has_value()) {
                               LogWarn("Could not fill the data cache", {{"reason", *fault}});
                             } else {
-                              handlers_.on_data();
+                              data_there_ = true;
+                              LoadIfPossible();
                             }
                             Tell();
                           }});

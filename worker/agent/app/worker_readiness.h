@@ -1,9 +1,9 @@
 #pragma once
 
-// What has to be there before a worker is of use: sshd listens, preflight ran, the versions of its
-// programs are known, its data cache is filled. Says so as AgentReady, again whenever something
-// changes. Used by agent.cc; single-threaded but for the checks of preflight.h and the copying of
-// data_cache/.
+// What has to be there before a worker is of use: sshd listens, preflight ran, its GPUs answer, the
+// versions of its programs are known, its data cache is filled. Says so as AgentReady, again
+// whenever something changes. Used by agent.cc; single-threaded but for the checks of preflight.h
+// and the copying of data_cache/.
 
 #include <functional>
 #include <map>
@@ -19,6 +19,7 @@
 #include "worker/agent/config/config.h"
 #include "worker/agent/config/credentials.h"
 #include "worker/agent/data_cache/data_cache.h"
+#include "worker/agent/host/gpu_watch.h"
 #include "worker/agent/host/sshd.h"
 #include "worker/agent/preflight/preflight.h"
 
@@ -28,9 +29,12 @@ class WorkerReadiness {
  public:
   struct Handlers {
     std::function<void(const control::AgentReady&)> on_change;
-    // Once: ranks can load. Within Start() where the job has no data cache, never where it cannot
-    // be filled.
-    std::function<void()> on_data;
+    // Once: what the driver says of the worker's GPUs. Not where it has none.
+    std::function<void(const GpuList&)> on_gpus;
+    std::function<void(const GpuTrouble&)> on_gpu_trouble;
+    // Once: ranks can load. Within Start() where there is no data cache and no GPU, never where the
+    // one cannot be filled or the other does not answer.
+    std::function<void()> on_loadable;
     std::function<void(const control::DataCacheProgress&)> on_progress;
   };
 
@@ -51,7 +55,9 @@ class WorkerReadiness {
  private:
   void StartSshd();
   void AskVersion();
+  void FindGpus();
   void FillCache();
+  void LoadIfPossible();
   void Tell();
 
   boost::asio::io_context& io_;
@@ -68,6 +74,10 @@ class WorkerReadiness {
   std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
   std::map<std::string, std::string> versions_;
   bool versions_known_ = false;
+  std::unique_ptr<GpuWatch> gpu_watch_;  // none: the worker was given no GPUs
+  bool gpus_known_ = false;
+  std::optional<control::PreflightFault> gpu_fault_;
+  bool data_there_ = false;
   std::unique_ptr<DataCache> data_cache_;  // none: the job has no data cache
   std::optional<std::string> data_fault_;
 };

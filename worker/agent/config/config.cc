@@ -80,6 +80,7 @@ Result<Config> ReadConfig(const Environment& environment) {
   config.launcher_address = reader.Required(control::kEnvLauncherAddress);
   config.launcher_port = reader.Number(control::kEnvLauncherPort, control::kControlPort, 1, 65535);
   config.gpus = reader.Number(control::kEnvGpus, 0, 0, 1024);
+  config.nvml_library = reader.Text(control::kEnvNvmlLibrary, control::kNvmlLibrary);
   config.credentials_dir = reader.Text(control::kEnvCredentialsDir, control::kCredentialsDir);
   config.runtime_dir = reader.Text(control::kEnvRuntimeDir, control::kRuntimeDir);
   config.snapshot_dir =

@@ -44,6 +44,7 @@ struct Config {
   int launcher_port = 0;
   control::LaunchSpec spec;
   int gpus = 0;  // wanted by the container, from RINGMASTER_GPUS; 0: none
+  std::string nvml_library;
 
   std::filesystem::path credentials_dir;
   std::string item_hashes;  // JSON, as the operator wrote it

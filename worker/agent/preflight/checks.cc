@@ -39,6 +39,28 @@ int GpuDevices() {
   return count;
 }
 
+// Which do not answer, and why: those of which the driver tells, and those that it has lost.
+std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
+  std::string text;
+  const auto add = [&text](const std::string& uuid, const std::string& why) {
+    text += (text.empty() ? "" : ", ") + (uuid.empty() ? std::string("one") : uuid) +
+            " does not (" + why + ")";
+  };
+  const auto visible = config.container.find("NVIDIA_VISIBLE_DEVICES");
+  std::vector<std::string> lost;
+  if (visible != config.container.end()) lost = GivenGpus(visible->second);
+  for (const GpuDevice& device : devices) std::erase(lost, device.uuid);
+  auto next_lost = lost.begin();
+  for (const GpuDevice& device : devices) {
+    if (device.fault.empty()) continue;
+    // One that is lost does not even tell which it is: the device plugin did.
+    const bool named = device.uuid.empty() && next_lost != lost.end();
+    add(named ? *next_lost++ : device.uuid, device.fault);
+  }
+  while (next_lost != lost.end()) add(*next_lost++, "the driver does not know it");
+  return text;
+}
+
 }  // namespace
 
 std::optional<Finding> CheckSshd(const Config& config) {
@@ -141,19 +163,35 @@ std::optional<Finding> CheckProgram(const Config& config) {
 }
 
 // A job that asked for GPUs and got none must fail, not train on the CPU.
-std::optional<Finding> CheckGpus(const Config& config) {
-  const int found = config.gpus > 0 ? GpuDevices() : 0;
-  if (found >= config.gpus) return std::nullopt;
-  return Finding{"gpu", "this worker was given " + std::to_string(config.gpus) + " GPUs and has " +
-                            std::to_string(found) +
-                            " /dev/nvidia* devices; check the node's driver, its device plugin and "
-                            "container runtime, and NVIDIA_VISIBLE_DEVICES"};
+std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
+  if (config.gpus == 0) return std::nullopt;
+  const std::string given = "this worker was given " + std::to_string(config.gpus) + " GPUs and ";
+  if (gpus.hangs) {
+    return Finding{"gpu", given + gpus.problem +
+                              "; look at the node's kernel log for Xids of the NVIDIA driver"};
+  }
+  if (!gpus.problem.empty()) {
+    const int found = GpuDevices();
+    if (found >= config.gpus) return std::nullopt;
+    return Finding{"gpu", given + "has " + std::to_string(found) +
+                              " /dev/nvidia* devices (NVML: " + gpus.problem +
+                              "); check the node's driver, its device plugin and container "
+                              "runtime, and NVIDIA_VISIBLE_DEVICES"};
+  }
+  const auto answer = std::ranges::count_if(
+      gpus.devices, [](const GpuDevice& device) { return device.fault.empty(); });
+  if (answer >= config.gpus) return std::nullopt;
+  const std::string silent = SilentGpus(config, gpus.devices);
+  return Finding{"gpu", given + std::to_string(answer) + " answer" +
+                            (silent.empty() ? "" : "; " + silent) +
+                            "; look at the node's kernel log for Xids of the NVIDIA driver, and "
+                            "at its device plugin"};
 }
 
 std::map<std::string, Check> WorkerChecks() {
   return {{"sshd", CheckSshd},        {"mpi", CheckMpiDaemon},     {"tmp", CheckScratchSpace},
           {"shm", CheckSharedMemory}, {"hostname", CheckHostName}, {"network", CheckAddress},
-          {"command", CheckProgram},  {"gpu", CheckGpus}};
+          {"command", CheckProgram}};
 }
 
 }  // namespace ringmaster::agent

@@ -15,6 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "worker/agent/config/config.h"
+#include "worker/agent/host/gpu_list.h"
 
 namespace ringmaster::agent {
 
@@ -39,7 +40,9 @@ std::optional<Finding> CheckSharedMemory(const Config& config);
 std::optional<Finding> CheckHostName(const Config& config);
 std::optional<Finding> CheckAddress(const Config& config);
 std::optional<Finding> CheckProgram(const Config& config);
-std::optional<Finding> CheckGpus(const Config& config);
+
+// Not one of the checks at start: `gpus` is what the driver says, in its own time (gpu_watch.h).
+std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus);
 
 // Legal as a host name: RFC 1123 labels, 64 bytes in all. Pure.
 bool IsLegalHostName(const std::string& name);

@@ -12,10 +12,12 @@
 namespace ringmaster::agent {
 
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
-                                         const std::string& position_page) {
+                                         const std::string& position_page,
+                                         const std::string& gpus) {
   Environment environment = config.container;
-  for (const char* const name : {control::kEnvItemHashes, control::kEnvCredentialsDir,
-                                 control::kEnvLaunchSpec, control::kEnvPositionPage}) {
+  for (const char* const name :
+       {control::kEnvItemHashes, control::kEnvCredentialsDir, control::kEnvLaunchSpec,
+        control::kEnvPositionPage, control::kEnvNvmlLibrary, control::kEnvGpuUuid}) {
     environment.erase(name);
   }
   const int slots = config.spec.slots_per_worker;
@@ -34,6 +36,10 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
   if (!position_page.empty()) environment[control::kEnvPositionPage] = position_page;
   environment.erase(control::kEnvSnapshotDir);
   if (!config.snapshot_dir.empty()) environment[control::kEnvSnapshotDir] = config.snapshot_dir;
+  if (!gpus.empty()) {
+    environment["CUDA_VISIBLE_DEVICES"] = gpus;
+    environment[control::kEnvGpuUuid] = gpus.substr(0, gpus.find(','));
+  }
   environment["LOCAL_RANK"] = std::to_string(slot);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(slots);
   std::vector<std::string> entries;

@@ -12,9 +12,11 @@ namespace ringmaster::agent {
 
 // "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: the
 // default of LibTorch and OpenMP, all CPUs for every rank, makes ranks of one worker fight.
-// `position_page` is the file of rank_page.h; empty: none.
+// `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the slot's GPUs
+// with commas between, which are all that its rank sees; empty: what the container does.
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
-                                         const std::string& position_page = "");
+                                         const std::string& position_page = "",
+                                         const std::string& gpus = "");
 
 // CPUs this container may use: those it may be scheduled on, no more than its quota. At least 1.
 int AvailableCpus();

@@ -20,6 +20,11 @@ RankProcesses::RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, c
       cpus_(AvailableCpus()),
       handlers_(std::move(handlers)) {}
 
+std::string RankProcesses::Gpus(int slot) const {
+  const auto index = static_cast<std::size_t>(slot);
+  return index < gpus_.size() ? gpus_[index] : "";
+}
+
 Result<void> RankProcesses::Start(int slot) {
   Result<RankPage> made = RankPage::Make();
   if (!made.ok()) LogWarn("A rank cannot say where it stands", {{"reason", made.error().message}});
@@ -27,7 +32,8 @@ Result<void> RankProcesses::Start(int slot) {
   if (made.ok()) page = std::make_shared<const RankPage>(*std::move(made));
   ProcessSpec spec;
   spec.argv = config_.spec.command;
-  spec.environment = RankEnvironment(config_, slot, cpus_, page == nullptr ? "" : page->Path());
+  spec.environment =
+      RankEnvironment(config_, slot, cpus_, page == nullptr ? "" : page->Path(), Gpus(slot));
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       reaper_, std::move(spec),
       {.on_output = [this, slot](
@@ -53,6 +59,11 @@ Result<void> RankProcesses::Start(int slot) {
 void RankProcesses::Stop(int slot, std::chrono::milliseconds grace) {
   const auto rank = ranks_.find(slot);
   if (rank != ranks_.end()) rank->second.process->Stop(grace);
+}
+
+void RankProcesses::Kill(int slot) {
+  const auto rank = ranks_.find(slot);
+  if (rank != ranks_.end()) rank->second.process->Signal(SIGKILL);
 }
 
 void RankProcesses::CallAfter(int slot, std::chrono::milliseconds delay) {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -36,9 +38,17 @@ class RankProcesses {
   RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                 Handlers handlers);
 
+  // By slot, what its ranks may see of GPUs (RankEnvironment); for those that are started from here
+  // on. Empty: all that the container has.
+  void SetGpus(std::vector<std::string> gpus) { gpus_ = std::move(gpus); }
+  // The slot's, as set.
+  std::string Gpus(int slot) const;
+
   // REQUIRES: the slot's last process has ended. Errors as of SlotActions::StartRank.
   Result<void> Start(int slot);
   void Stop(int slot, std::chrono::milliseconds grace);
+  // At once, and without a word of where it is.
+  void Kill(int slot);
   // Runs on_due for the slot once, unless it is called again before.
   void CallAfter(int slot, std::chrono::milliseconds delay);
   // Stops or resumes reading what the slot's process prints.
@@ -70,6 +80,7 @@ class RankProcesses {
   ChildReaper& reaper_;
   const Config& config_;
   const int cpus_;
+  std::vector<std::string> gpus_;  // by slot
   const Handlers handlers_;
   std::map<int, Rank> ranks_;                                      // by slot
   std::map<int, std::unique_ptr<boost::asio::steady_timer>> due_;  // by slot

@@ -17,8 +17,9 @@ constexpr BackoffOptions kDelays{std::chrono::milliseconds(1000),
 std::optional<std::chrono::milliseconds> RestartPolicy::OnEnd(const ProcessEnd& end,
                                                               std::chrono::milliseconds lived,
                                                               bool had_world) {
-  const bool hopeless =
-      end.exit_code == control::kExitUserError || end.exit_code == control::kExitCannotStart;
+  const bool hopeless = end.exit_code == control::kExitUserError ||
+                        end.exit_code == control::kExitCannotStart ||
+                        end.exit_code == control::kExitDeviceUnhealthy;
   if (hopeless || (end.exit_code == 0 && !had_world)) return std::nullopt;
   quick_deaths_ = lived < kQuick ? quick_deaths_ + 1 : 0;
   if (quick_deaths_ < 2) return std::chrono::milliseconds(0);

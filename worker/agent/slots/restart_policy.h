@@ -13,7 +13,8 @@ namespace ringmaster::agent {
 class RestartPolicy {
  public:
   // The delay before the next start, or nothing where another start would end the same way: the
-  // user's error, a program that cannot be executed, a rank that was content before it had a world.
+  // user's error, a program that cannot be executed, a GPU that does not work, a rank that was
+  // content before it had a world.
   // A death soon after the start is answered at once the first time, then after 1 s, 2 s, … 30 s.
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);

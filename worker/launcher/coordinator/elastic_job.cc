@@ -139,7 +139,8 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
                         phase_ == LauncherPhase::kStopping;
   if (was_told) return;
   cooldown_.Ended(now, exit.pod_uid, exit.slot);
-  if (exit.Killed() || (!is_member && failures_.LoadsAgain(exit))) {
+  const bool device = exit.exit_code == control::kExitDeviceUnhealthy;
+  if (exit.Killed() || device || (!is_member && failures_.LoadsAgain(exit))) {
     failures_.Crash(now, runs_since, exit, RankText(exit) + " " + control::HowItEnded(exit));
   }
   if (!WorldCanChange()) {
@@ -160,6 +161,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   }
   NoteLoss(now, worker,
            exit.out_of_memory ? control::kReasonOOMKilled
+           : device           ? control::kCauseDeviceUnhealthy
            : exit.signal > 0  ? control::kCauseRankKilled
                               : control::kCauseRankExited,
            now);
@@ -259,8 +261,10 @@ void ElasticJob::JudgeEarlyExits(Time now) {
     if (!worker.connection || !worker.repeated) continue;  // it may say that another one has loaded
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
+    // Its agent leaves: the rank loads in another Pod.
+    const bool device = process.exit->exit_code == control::kExitDeviceUnhealthy;
     const bool may_load_again =
-        process.exit->Killed() ||
+        process.exit->Killed() || device ||
         (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
     const bool too_late =
         startup_.gate().Complete() &&

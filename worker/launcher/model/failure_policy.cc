@@ -178,11 +178,13 @@ std::string FailurePolicy::CrashText() const {
 bool FailurePolicy::LoadsAgain(const RankExit& exit) const {
   return exit.exit_code != 0 && exit.exit_code != control::kExitUserError &&
          exit.exit_code != control::kExitCannotStart &&
+         exit.exit_code != control::kExitDeviceUnhealthy &&
          !exit_codes_.ignored.contains(exit.exit_code);
 }
 
 bool FailurePolicy::Counts(const RankExit& exit) const {
-  return !exit.Killed() && !exit_codes_.ignored.contains(exit.exit_code);
+  return !exit.Killed() && exit.exit_code != control::kExitDeviceUnhealthy &&
+         !exit_codes_.ignored.contains(exit.exit_code);
 }
 
 bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {

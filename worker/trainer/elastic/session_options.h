@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "common/base/result.h"
 #include "worker/trainer/comm/world.h"
 #include "worker/trainer/elastic/checkpointer.h"
 #include "worker/trainer/elastic/gradient_reducer.h"
@@ -24,7 +25,10 @@ struct SessionOptions {
   // Of everything besides the state that must be the same on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>
-      entered{};                             // called for each world, before its first step
+      entered{};  // called for each world, before its first step
+  // Asked before each world, and so after each that broke: an error ends the session, as no other
+  // world mends this rank's device. Empty: there is nothing to ask.
+  std::function<Result<void>()> device_works{};
   std::shared_ptr<RankPosition> position{};  // null: this rank does not report its position
   Checkpointer* checkpointer = nullptr;      // null: the state is kept nowhere else
   ShardedState* sharded = nullptr;           // null: all state is replicated

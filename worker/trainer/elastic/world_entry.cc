@@ -48,6 +48,9 @@ Result<void> WorldEntry::Next(const Error& cause) {
   Error last = cause;
   for (;;) {
     position_.Enter(RankPhase::kWait);
+    if (options_.device_works) {
+      if (Result<void> works = options_.device_works(); !works.ok()) return works;
+    }
     Result<World> next = membership_.AwaitWorld(world_.epoch);
     if (!next.ok() && next.error().kind == ErrorKind::kNotFound) {
       end_ = membership_.Done() ? SessionEnd::kDone : SessionEnd::kPeerLost;

@@ -4,7 +4,7 @@
 
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
+#include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 #include "worker/trainer/world_sources/static/static_membership.h"
 
@@ -56,9 +56,8 @@ void NameJob(CheckpointPlace& place) {
   place.uid = TextIn(control::kEnvJobUid);
 }
 
-int ExitCodeOf(const Error& error, SessionEnd end) {
-  if (end == SessionEnd::kPeerLost) return control::kExitPeerLost;
-  return error.kind == ErrorKind::kInvalid ? control::kExitUserError : control::kExitFailed;
+std::optional<GpuFault> FaultOfOwnGpu(bool opened) {
+  return opened || !PinnedGpu().empty() ? FindGpuFault() : std::nullopt;
 }
 
 }  // namespace ringmaster::trainer

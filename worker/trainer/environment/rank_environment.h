@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -13,6 +14,7 @@
 #include "worker/trainer/checkpoint/other_checkpoints.h"
 #include "worker/trainer/elastic/membership_source.h"
 #include "worker/trainer/elastic/world_entry.h"
+#include "worker/trainer/gpu/gpu_fault.h"
 #include "worker/trainer/telemetry/position.h"
 
 namespace ringmaster::trainer {
@@ -39,7 +41,8 @@ Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int
 // Fills in which job's checkpoints lie on the volume. Without an agent they belong to no job.
 void NameJob(CheckpointPlace& place);
 
-// With what a rank exits that `error` has ended, so that the launcher knows what to do about it.
-int ExitCodeOf(const Error& error, SessionEnd end);
+// What CUDA says of this rank's GPU where that cannot be used any more (rank_failure.h). Nothing
+// where this rank has no GPU of its own: the agent gave it none, and it has `opened` none.
+std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 
 }  // namespace ringmaster::trainer

@@ -47,6 +47,13 @@ class CudaGpu final : public Gpu {
 
   std::string device() const override { return "cuda:" + std::to_string(number_); }
 
+  Result<void> Works() override {
+    if (cudaSetDevice(number_) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    const std::optional<GpuFault> fault = FindGpuFault();
+    if (!fault) return {};
+    return Error{ErrorKind::kUnavailable, GpuFaultText(*fault, PinnedGpu())};
+  }
+
   CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) override {
     return [runtime = runtime_, &abandoned_connects](
                const World& world, Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
@@ -82,6 +89,18 @@ GpuFacts FindGpus() {
     facts.nccl_problem = nccl.error().message;
   }
   return facts;
+}
+
+std::optional<GpuFault> FindGpuFault() {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  // What broke the context is what every call answers from then on.
+  if (error == cudaSuccess) error = cudaStreamQuery(nullptr);
+  if (error == cudaSuccess || error == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return std::nullopt;
+  }
+  return GpuFault{static_cast<int>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
 
 Result<std::unique_ptr<Gpu>> OpenGpu(int number) {

@@ -4,18 +4,25 @@
 // in builds without CUDA, where nothing is ever found.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
 #include "worker/trainer/compression/row_codec.h"
 #include "worker/trainer/gpu/gpu_choice.h"
+#include "worker/trainer/gpu/gpu_fault.h"
 
 namespace ringmaster::trainer {
 
 // Looks, and starts nothing on any GPU.
 GpuFacts FindGpus();
+
+// What CUDA says where the GPU that this process works on, or could, cannot be used; nothing where
+// it can. Never waits for it.
+std::optional<GpuFault> FindGpuFault();
 
 class Gpu {
  public:
@@ -32,9 +39,20 @@ class Gpu {
   // any other memory of the GPU will do. Before the first communicator is made.
   virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
+  // Whether it can still be used; never waits for it. An error is one that CUDA keeps, whose text
+  // is GpuFaultText()'s.
+  virtual Result<void> Works() = 0;
+
   // Gradients in the GPU's memory as narrow codes; null for kNone. Errors as of OpenGpu().
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
+
+// What a session asks before it enters a world (SessionOptions::device_works). `gpu` outlives it;
+// null: nothing is asked.
+inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
+  if (gpu == nullptr) return {};
+  return [gpu] { return gpu->Works(); };
+}
 
 // REQUIRES: ChooseGpu() gave `number`. kUnavailable: the GPU does not work, in CUDA's words.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/control/pod_contract.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -21,7 +23,7 @@ std::string ListOf(const std::vector<int>& architectures) {
 }
 
 // Of what all of this machine's ranks share; empty: nothing is wrong.
-std::string WhyNone(const GpuFacts& facts) {
+std::string WhyNone(const GpuFacts& facts, const std::string& pinned) {
   if (!facts.built_in) {
     return "this build of ringmaster-train has no GPU side; use one that is built with CUDA";
   }
@@ -35,6 +37,9 @@ std::string WhyNone(const GpuFacts& facts) {
   }
   if (facts.gpus.empty()) {
     const std::string why = facts.problem.empty() ? "" : " (CUDA says: " + facts.problem + ")";
+    if (!pinned.empty()) {
+      return "its GPU " + pinned + ", which it has for as long as its Pod lives, is gone" + why;
+    }
     if (!facts.visible.empty()) {
       return "no GPU is visible with CUDA_VISIBLE_DEVICES=" + facts.visible + why;
     }
@@ -52,6 +57,11 @@ bool GpusAreShared() {
   return std::getenv("NCCL_HOSTID") != nullptr || (several != nullptr && std::atoi(several) != 0);
 }
 
+std::string PinnedGpu() {
+  const char* const uuid = std::getenv(control::kEnvGpuUuid);
+  return uuid == nullptr ? "" : uuid;
+}
+
 bool WantsGpu(const GpuRequest& request) {
   return request.device == "cuda" || (request.device == "auto" && request.gpus > 0);
 }
@@ -65,14 +75,15 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   const auto refused = [&](const std::string& why) {
     return Error{ErrorKind::kInvalid, asked + ": " + why};
   };
-  if (const std::string why = WhyNone(facts); !why.empty()) return refused(why);
+  if (const std::string why = WhyNone(facts, request.pinned); !why.empty()) return refused(why);
   const int count = static_cast<int>(facts.gpus.size());
-  if (request.local_rank >= count && !request.share) {
-    return refused("this is rank " + std::to_string(request.local_rank) +
+  const int local_rank = request.pinned.empty() ? request.local_rank : 0;
+  if (local_rank >= count && !request.share) {
+    return refused("this is rank " + std::to_string(local_rank) +
                    " of its host, counted from 0, and there are " + std::to_string(count) +
                    " GPUs: start at most one rank for each GPU");
   }
-  const int chosen = request.local_rank % count;
+  const int chosen = local_rank % count;
   const FoundGpu& gpu = facts.gpus[static_cast<std::size_t>(chosen)];
   if (!Covers(facts.architectures, gpu.architecture)) {
     return refused("GPU " + std::to_string(chosen) + ", " + gpu.name + ", is sm_" +

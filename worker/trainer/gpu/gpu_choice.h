@@ -38,7 +38,12 @@ struct GpuRequest {
   int local_rank = 0;           // among the ranks of its Pod or host
   bool share = false;           // several ranks on one GPU are wanted: for tests
   std::string flag{};           // that asks for it, in messages; empty: --device
+  std::string pinned{};         // the UUID of this rank's own GPU, the first that it sees; empty:
+                                // it chooses by `local_rank`
 };
+
+// The UUID that the agent gave this process; empty: none.
+std::string PinnedGpu();
 
 // Whether this process's environment asks NCCL to let ranks share a GPU.
 bool GpusAreShared();

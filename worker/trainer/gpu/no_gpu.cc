@@ -9,6 +9,8 @@ namespace ringmaster::trainer {
 
 GpuFacts FindGpus() { return {}; }
 
+std::optional<GpuFault> FindGpuFault() { return {}; }
+
 Result<std::unique_ptr<Gpu>> OpenGpu(int) {
   return Error{ErrorKind::kInternal, "this build has no GPU side"};
 }

@@ -18,6 +18,7 @@
 #include "worker/trainer/elastic_torch/tensor_state.h"
 #include "worker/trainer/environment/make_communicators.h"
 #include "worker/trainer/environment/rank_environment.h"
+#include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/telemetry/audit_log.h"
@@ -98,7 +99,8 @@ Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
                           .gpus = trainer::NumberIn(control::kEnvGpus),
                           .local_rank = device.index(),
                           .share = trainer::GpusAreShared(),
-                          .flag = "the parameters are on " + device.str()},
+                          .flag = "the parameters are on " + device.str(),
+                          .pinned = device.index() == 0 ? trainer::PinnedGpu() : ""},
                          trainer::FindGpus());
   if (!number.ok()) return number.error();
   return trainer::OpenGpu(number->value());
@@ -185,6 +187,7 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
       trainer::SessionOptions{.global_batch = options_.global_batch,
                               .timeout = options_.timeout.value_or(TimeoutOfJob()),
                               .fingerprint = fingerprint.value(),
+                              .device_works = trainer::AskGpu(gpu_.get()),
                               .position = position_,
                               .checkpointer = keeper_.get(),
                               .mirror = state_->mirror()});
@@ -270,8 +273,12 @@ void Elastic::Rank::Applied() {
 }
 
 void Elastic::Rank::Fail(const Error& error) {
-  error_ = error.message;
-  exit_code_ = trainer::ExitCodeOf(error, session_ ? session_->end() : SessionEnd::kNone);
+  const SessionEnd end = session_ ? session_->end() : SessionEnd::kNone;
+  std::optional<trainer::GpuFault> fault;
+  if (gpu_ != nullptr) fault = trainer::FaultOfOwnGpu(/*opened=*/true);
+  const trainer::RankFailure failure = trainer::FailureOf(error, end, fault, trainer::PinnedGpu());
+  error_ = failure.message;
+  exit_code_ = failure.exit_code;
 }
 
 std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Options options) {

@@ -39,7 +39,8 @@ Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
       .gpus = NumberIn(control::kEnvGpus),
       .local_rank = options.world_size > 0 ? options.rank : NumberIn(control::kEnvSlot),
       .share = GpusAreShared(),
-      .flag = ""};
+      .flag = "",
+      .pinned = options.world_size > 0 ? "" : PinnedGpu()};
   if (!WantsGpu(request)) return std::unique_ptr<Gpu>();
   const Result<std::optional<int>> number = ChooseGpu(request, FindGpus());
   if (!number.ok()) return number.error();

@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <sched.h>
 #include <sstream>
@@ -21,12 +22,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/environment/make_communicators.h"
 #include "worker/trainer/environment/rank_environment.h"
+#include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/telemetry/position.h"
@@ -189,10 +192,23 @@ void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
+// `gpu`: null where none was opened.
+std::optional<GpuFault> FaultOfRank(const TrainOptions& options, const Gpu* gpu) {
+  if (options.device == "cpu") return std::nullopt;
+  return FaultOfOwnGpu(gpu != nullptr);
+}
+
 // Returns the exit code; `end` is that of a session which ended before its last step.
-int Fail(const Error& error, SessionEnd end = SessionEnd::kNone) {
-  std::fprintf(stderr, "ringmaster-train: %s\n", error.message.c_str());
-  return ExitCodeOf(error, end);
+int Fail(const Error& error, const std::optional<GpuFault>& fault,
+         SessionEnd end = SessionEnd::kNone) {
+  const RankFailure failure = FailureOf(error, end, fault, PinnedGpu());
+  std::fprintf(stderr, "ringmaster-train: %s\n", failure.message.c_str());
+  if (failure.exit_code == control::kExitDeviceUnhealthy) {
+    // What is left would be given back to a GPU that may not answer, for ever.
+    std::fflush(nullptr);
+    _exit(failure.exit_code);
+  }
+  return failure.exit_code;
 }
 
 // Returns the exit code.
@@ -245,6 +261,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
                          const auto rank = static_cast<std::size_t>(world.rank);
                          timeline->EnterWorld(world.rank, world.members.at(rank));
                        },
+                   .device_works = AskGpu(prepared->gpu.get()),
                    .position = position,
                    .checkpointer = keeper->get(),
                    .sharded = workload.sharded(),
@@ -252,7 +269,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
                    .reducer = reducer.get(),
                    .mirror = optimizer.mirror()});
   if (Result<void> joined = session.Join(); !joined.ok()) {
-    return Fail(joined.error(), session.end());
+    return Fail(joined.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
   }
   const TrainPlan plan{.steps = steps,
                        .global_batch = options.global_batch,
@@ -263,7 +280,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (timeline) timeline->Write();
   if (summary.ok() || session.end() == SessionEnd::kDone) return 0;
-  return Fail(summary.error(), session.end());
+  return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
 }
 
 // A model or batch that does not fit the GPU is the user's to change.
@@ -282,6 +299,8 @@ Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& aban
                                      "train a smaller model, or of partial-fc fewer --classes, a "
                                      "smaller --embedding, or with more workers, which share the "
                                      "class centres")};
+  } catch (const std::exception& error) {  // LibTorch's
+    return Error{ErrorKind::kInternal, error.what()};
   }
 }
 
@@ -290,7 +309,7 @@ int Main(int argc, const char* const* argv) {
   KeepFreedMemory();
   InitLog("ringmaster-train", "info", LogFormat::kText);
   const Result<ParsedCommandLine> parsed = ParseCommandLine(argc, argv);
-  if (!parsed.ok()) return Fail(parsed.error());
+  if (!parsed.ok()) return Fail(parsed.error(), std::nullopt);
   if (parsed->command == TrainCommand::kPrint || parsed->command == TrainCommand::kCheckBuild) {
     const bool print = parsed->command == TrainCommand::kPrint;
     std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
@@ -298,7 +317,7 @@ int Main(int argc, const char* const* argv) {
   }
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
-  const int code = run.ok() ? *run : Fail(run.error());
+  const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
   if (abandoned_connects.Hanging() > 0) {  // what hangs would keep the process until its deadline
     std::fflush(nullptr);
     _exit(code);

@@ -91,12 +91,40 @@ TEST(PreflightChecks, NameWhatTheImageLacks) {
 
 TEST(PreflightChecks, AGpuJobWithoutGpusIsAFault) {
   Config config = WithPath("/nowhere");
-  EXPECT_FALSE(CheckGpus(config).has_value());
+  const GpuList no_nvml{.problem = "there is no libnvidia-ml.so.1"};
+  EXPECT_FALSE(CheckGpus(config, no_nvml).has_value());
 
   config.gpus = 1024;
 
-  ASSERT_TRUE(CheckGpus(config).has_value());
-  EXPECT_THAT(CheckGpus(config)->message, HasSubstr("1024 GPUs"));
+  ASSERT_TRUE(CheckGpus(config, no_nvml).has_value());
+  EXPECT_THAT(CheckGpus(config, no_nvml)->message, HasSubstr("1024 GPUs"));
+  EXPECT_THAT(CheckGpus(config, no_nvml)->message, HasSubstr("there is no libnvidia-ml.so.1"));
+}
+
+TEST(PreflightChecks, GpusThatDoNotAnswerAreNamed) {
+  Config config = WithPath("/nowhere");
+  config.gpus = 4;
+  config.container["NVIDIA_VISIBLE_DEVICES"] = "GPU-0,GPU-1,GPU-2,GPU-3";
+  GpuList gpus{.devices = {{"GPU-0"}, {"GPU-1"}, {"GPU-2"}, {"GPU-3"}}};
+  EXPECT_FALSE(CheckGpus(config, gpus).has_value());
+
+  // One is lost while NVML knows it, one before, one that it never saw.
+  gpus.devices = {{"GPU-0"}, {"GPU-1", "GPU is lost"}, {"", "GPU is lost"}};
+
+  ASSERT_TRUE(CheckGpus(config, gpus).has_value());
+  EXPECT_THAT(CheckGpus(config, gpus)->message,
+              HasSubstr("was given 4 GPUs and 1 answer; GPU-1 does not (GPU is lost), GPU-2 does "
+                        "not (GPU is lost), GPU-3 does not (the driver does not know it)"));
+}
+
+TEST(PreflightChecks, ADriverThatHangsIsAFault) {
+  Config config = WithPath("/nowhere");
+  config.gpus = 1;
+
+  const auto fault = CheckGpus(config, {.problem = "the driver did not say", .hangs = true});
+
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_THAT(fault->message, HasSubstr("was given 1 GPUs and the driver did not say"));
 }
 
 TEST(PreflightChecks, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {

@@ -36,6 +36,19 @@ TEST(RankEnvironment, HasTheContainersVariablesAndTheSlotsOwn) {
   EXPECT_THAT(environment, Not(Contains(HasSubstr("SHA256"))));
 }
 
+TEST(RankEnvironment, ARankSeesItsOwnGpusAlone) {
+  Config config = TwoSlots();
+  config.container["CUDA_VISIBLE_DEVICES"] = "0,1";
+
+  const auto pinned = RankEnvironment(config, 1, 8, "", "GPU-1,GPU-3");
+  EXPECT_THAT(pinned, Contains("CUDA_VISIBLE_DEVICES=GPU-1,GPU-3"));
+  EXPECT_THAT(pinned, Contains("RINGMASTER_GPU_UUID=GPU-1"));
+
+  const auto free = RankEnvironment(config, 1, 8);
+  EXPECT_THAT(free, Contains("CUDA_VISIBLE_DEVICES=0,1"));
+  EXPECT_THAT(free, Not(Contains(HasSubstr("GPU_UUID"))));
+}
+
 TEST(RankEnvironment, HasTheJobsConnectTimeout) {
   Config config = TwoSlots();
   config.container[control::kEnvConnectTimeoutSeconds] = "90";

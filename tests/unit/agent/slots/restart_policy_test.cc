@@ -18,10 +18,11 @@ TEST(RestartPolicy, StartsAgainUnlessItWouldEndTheSameWay) {
     bool had_world;
     bool again;
   };
-  const Case cases[] = {{kKilled, true, true},   {kKilled, false, true},  {{1, 0}, true, true},
-                        {{1, 0}, false, true},   {{75, 0}, true, true},   {{0, 0}, true, true},
-                        {{0, 0}, false, false},  {{2, 0}, true, false},   {{2, 0}, false, false},
-                        {{127, 0}, true, false}, {{127, 0}, false, false}};
+  const Case cases[] = {{kKilled, true, true},   {kKilled, false, true},   {{1, 0}, true, true},
+                        {{1, 0}, false, true},   {{75, 0}, true, true},    {{0, 0}, true, true},
+                        {{0, 0}, false, false},  {{2, 0}, true, false},    {{2, 0}, false, false},
+                        {{127, 0}, true, false}, {{127, 0}, false, false}, {{76, 0}, true, false},
+                        {{76, 0}, false, false}};
   for (const Case& c : cases) {
     RestartPolicy policy;
     EXPECT_EQ(policy.OnEnd(c.end, seconds(60), c.had_world).has_value(), c.again)

@@ -245,6 +245,23 @@ TEST(Pods, WorkersKnowTheirGpus) {
   EXPECT_EQ(Variable(Managed(Worker(JobBuilder().Build())), control::kEnvGpus), "");
 }
 
+TEST(Pods, ANodeIsAvoidedWhateverElseTheTemplatePrefers) {
+  json plain = {{"spec", json::object()}};
+  AvoidNodes(plain, {});
+  EXPECT_EQ(plain, (json{{"spec", json::object()}}));
+  json with_own = json::parse(R"({"spec": {"affinity": {"nodeAffinity": {
+    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}}}})");
+
+  AvoidNodes(with_own, {"node1", "node2"});
+
+  const json& preferred = with_own["spec"]["affinity"]["nodeAffinity"]
+                                  ["preferredDuringSchedulingIgnoredDuringExecution"];
+  ASSERT_EQ(preferred.size(), 2U);
+  EXPECT_EQ(preferred[1], json::parse(R"({"weight": 100, "preference": {"matchFields": [
+    {"key": "metadata.name", "operator": "NotIn", "values": ["node1"]},
+    {"key": "metadata.name", "operator": "NotIn", "values": ["node2"]}]}})"));
+}
+
 TEST(Pods, WorkersKnowHowFarTheJobMayGrow) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "");

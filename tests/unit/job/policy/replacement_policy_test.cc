@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/reasons.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/verdict_policy.h"
 
 namespace ringmaster::job {
 namespace {
@@ -99,6 +102,36 @@ TEST(ReplacementPolicy, EveryEndOfARankIsRecordedOnce) {
   EXPECT_EQ(failures[0].start, "b");
   EXPECT_EQ(failures[0].signal, 9);
   EXPECT_EQ(failures[0].time, "2026-11-20T10:00:01Z");
+}
+
+// What its agent says of the Pod, and what the launcher says of the rank.
+TEST(ReplacementPolicy, AnUnhealthyGpuIsNamedAndItsNodeAvoided) {
+  PodView pod;
+  pod.uid = "p";
+  pod.name = "digits-worker-1";
+  pod.role = Role::kWorker;
+  pod.node = "node2";
+  pod.container.terminated = true;
+  pod.container.exit_code = control::kExitDeviceUnhealthy;
+  pod.container.ended_reason = "Error";
+  pod.container.ended_message = "GPU-7 of slot 2: the driver reported Xid 79";
+  control::RankExit of_rank = Exit("a");
+  of_rank.signal = 0;
+  of_rank.exit_code = control::kExitDeviceUnhealthy;
+  of_rank.node = "node1";
+  std::vector<api::Failure> failures;
+
+  AddFailure(failures, FailureOf(pod, "2026-11-20T10:00:00Z"));
+  AddRankFailures({of_rank}, "2026-11-20T10:00:00Z", failures);
+  AddFailure(failures, {.pod_uid = "q", .node = "node3", .reason = "Error"});
+
+  ASSERT_EQ(failures.size(), 3U);
+  EXPECT_EQ(failures[1].reason, api::kReasonDeviceUnhealthy);
+  EXPECT_EQ(failures[2].reason, api::kReasonDeviceUnhealthy);
+  EXPECT_EQ(FailureText(failures[2]),
+            "digits-worker-1 on node node2 has an unhealthy GPU: GPU-7 of slot 2: the driver "
+            "reported Xid 79");
+  EXPECT_EQ(NodesWithUnhealthyGpus(failures), (std::vector<std::string>{"node1", "node2"}));
 }
 
 TEST(ReplacementPolicy, RanksThatEndDoNotMakeTheDelayOfPodsForgotten) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "common/base/log.h"
+#include "common/control/exit_text.h"
+#include "common/control/reasons.h"
 #include "worker/launcher/model/crash_limit.h"
 #include "world.h"
 
@@ -120,6 +122,47 @@ TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
                     HasSubstr("runPolicy.restart.crashLimit")));
   ASSERT_TRUE(finish->verdict.first_failure.has_value());
   EXPECT_EQ(finish->verdict.first_failure->signal, 9);
+}
+
+// Its agent says first how the rank ended, and then that it leaves.
+TEST_F(Crashes, AnUnhealthyDeviceTakesItsPodOutOfTheWorldAndCountsAgainstNobody) {
+  auto options = World::Options(/*slots=*/2, /*elastic=*/true);
+  options.restart_limit = 0;
+  world = std::make_unique<World>(options);
+  Run(3);
+
+  world->Exit(2, control::kExitDeviceUnhealthy, 0, /*slot=*/1, {"GPU-7 is unhealthy"});
+  world->Say(2, control::AgentLeaving{"slot 1: GPU-7 is unhealthy"});
+  world->Accept(everyone);
+  EXPECT_EQ(world->Members(), (std::vector{0, 0, 1, 1, 2})) << "it may hold what others lack";
+  world->Commit(0, 11);
+  world->Pass(100ms, everyone);
+  world->AllAtBoundary(12);
+  world->Accept({0, 1});
+
+  EXPECT_EQ(world->Members(), (std::vector{0, 0, 1, 1}));
+  world->Commit(0, 13);
+  world->Pass(3s, everyone);
+  EXPECT_FALSE(world->Decided());
+  const control::LauncherStatus status = world->membership.Status(world->now);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(control::HowItEnded(status.failures[0]), "ended because its GPU is unhealthy");
+}
+
+TEST_F(Crashes, ADeviceThatIsUnhealthyBeforeTheFirstWorldWaitsForAnotherPod) {
+  world->Order({0, 1}, 2);
+  world->loads = false;
+  for (const int worker : {0, 1}) world->Arrive(worker);
+  world->starts[{1, 0}] = "first";
+  world->Exit(1, control::kExitDeviceUnhealthy);
+  world->Pass(3s, {0, 1});
+  EXPECT_FALSE(world->Decided());
+
+  world->Say(1, control::AgentLeaving{"slot 0: GPU-7 is unhealthy"});
+  world->Pass(100ms, {0, 1});
+
+  EXPECT_FALSE(world->Decided());
+  EXPECT_NE(world->phase(), LauncherPhase::kRunning);
 }
 
 TEST_F(Crashes, ACommittedStepInBetweenBeginsTheRowAnew) {

@@ -53,6 +53,7 @@ TEST(FailurePolicy, WhatTheMachineDidDoesNotCount) {
   for (int i = 0; i < 5; ++i) {
     policy.Fail(kStart, Exit(i, 0, 9));
     policy.Fail(kStart, Exit(i, 8));
+    policy.Fail(kStart, Exit(i, control::kExitDeviceUnhealthy));
   }
 
   EXPECT_FALSE(policy.MustFail());

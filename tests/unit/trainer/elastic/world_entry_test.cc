@@ -151,6 +151,22 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
   EXPECT_EQ(rank.entry.end(), SessionEnd::kNone);
 }
 
+TEST(WorldEntry, AWorldThatBrokeWithThisRanksDeviceIsItsLast) {
+  EnteringRank rank(2, /*broken_worlds=*/1);
+  int asked = 0;
+  rank.options.device_works = [&]() -> Result<void> {
+    if (++asked == 1) return {};
+    return Error{ErrorKind::kUnavailable, "the GPU is gone"};
+  };
+
+  const Result<void> joined = rank.entry.Join();
+
+  ASSERT_FALSE(joined.ok());
+  EXPECT_EQ(joined.error().message, "the GPU is gone");
+  EXPECT_EQ(rank.entry.world().epoch, (control::Epoch{1, 1}));
+  EXPECT_THAT(rank.worlds.broken, ElementsAre("1: a rank went away")) << "the others go on";
+}
+
 TEST(WorldEntry, WhereNoOtherWorldComesItSaysWhyTheLastOneEnded) {
   EnteringRank lost(1, /*broken_worlds=*/1);
   EnteringRank done(1, /*broken_worlds=*/1);

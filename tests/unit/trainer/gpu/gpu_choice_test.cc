@@ -32,6 +32,19 @@ TEST(GpuChoice, OneGpuForEachRankOfTheHost) {
   EXPECT_EQ(of(2).ok(), false);
 }
 
+// It sees no other: the agent has chosen.
+TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
+  GpuFacts facts = TwoH200();
+  facts.gpus.pop_back();
+  EXPECT_EQ(*ChooseGpu({.gpus = 4, .local_rank = 3, .pinned = "GPU-7"}, facts),
+            std::optional<int>(0));
+
+  facts.gpus.clear();
+  EXPECT_EQ(WhyNot(facts, {.gpus = 4, .local_rank = 3, .pinned = "GPU-7"}),
+            "the job asks for 4 GPUs: its GPU GPU-7, which it has for as long as its Pod lives, is "
+            "gone");
+}
+
 TEST(GpuChoice, SharesOneWhereThatIsWanted) {
   EXPECT_EQ(*ChooseGpu({.device = "cuda", .local_rank = 3, .share = true}, TwoH200()),
             std::optional<int>(1));

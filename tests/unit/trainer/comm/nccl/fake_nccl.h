@@ -40,6 +40,7 @@ class FakeNccl {
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
   std::atomic<bool> hold_computing = false;     // what the caller's stream had to do
+  std::atomic<bool> device_broken = false;      // CUDA keeps an error: all calls say it
   std::atomic<bool> revoke_frees = true;        // operations under way, as it should
   std::atomic<bool> peer_gave_up = false;       // operations end well, with rubbish
   std::atomic<bool> peer_gave_nothing = false;  // sums lack one rank's part
@@ -306,6 +307,7 @@ class FakeDevice final : public DeviceApi {
   // How often somebody asked for the end of computing that is held.
   int looks_at_computing() const { return looks_at_computing_; }
 
+  // cudaSetDevice() says nothing of an error that CUDA keeps.
   Result<void> Use() override { return {}; }
   DeviceStream ComputingStream() override { return &computing_; }
   Result<DeviceStream> MakeStream() override { return Made(); }
@@ -313,12 +315,16 @@ class FakeDevice final : public DeviceApi {
   Result<DeviceEvent> MakeEvent() override { return Made(); }
   void DropEvent(DeviceEvent event) override { Drop(event); }
   Result<void> Record(DeviceEvent event, DeviceStream stream) override {
+    if (nccl_.device_broken) return Kept("cudaEventRecord");
     const bool computing = stream == &computing_;
     *static_cast<std::atomic<int>*>(event) = computing ? kOfComputing : kOfOperations;
     return Note(computing ? "record computing" : "record own");
   }
-  Result<void> Follow(DeviceStream, DeviceEvent) override { return Note("follow"); }
+  Result<void> Follow(DeviceStream, DeviceEvent) override {
+    return nccl_.device_broken ? Kept("cudaStreamWaitEvent") : Note("follow");
+  }
   Result<bool> Done(DeviceEvent event) override {
+    if (nccl_.device_broken) return Kept("cudaEventQuery");
     const int of = *static_cast<std::atomic<int>*>(event);
     if (of == kOfOperations) return !nccl_.held();
     if (of == kOfNothing || !nccl_.hold_computing) return true;
@@ -332,12 +338,17 @@ class FakeDevice final : public DeviceApi {
   Result<void*> MakeMemory(std::size_t bytes) override { return Memory(bytes); }
   Result<void*> MakePinned(std::size_t bytes) override { return Memory(bytes); }
   Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream) override {
+    if (nccl_.device_broken) return Kept("cudaMemcpyAsync");
     std::memcpy(to, from, bytes);
     return {};
   }
 
  private:
+  static Error Kept(const std::string& call) {
+    return {ErrorKind::kUnavailable, call + ": CUDA says \"uncorrectable ECC error encountered\""};
+  }
   Result<void*> Made() {
+    if (nccl_.device_broken) return Kept("cudaEventCreate");
     ++alive_;
     return static_cast<void*>(new std::atomic<int>(kOfNothing));
   }

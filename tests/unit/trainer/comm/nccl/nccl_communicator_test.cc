@@ -92,6 +92,22 @@ TEST_F(NcclCommunicatorTest, OtherCollectives) {
                           "group_start", "send 40 to 0", "receive 40 from 0", "group_end"));
 }
 
+// Every later call says the same: nothing waits for a device that does not end anything any more.
+TEST_F(NcclCommunicatorTest, ADeviceThatBreaksEndsAllThatIsUnderWayInCudasWords) {
+  const auto communicator = Connect();
+  const WorkHandle work = UnderWay(rank, *communicator, values);
+  const WorkHandle next = communicator->AllReduce(values, In(kSoon));
+
+  rank.nccl.device_broken = true;
+
+  for (const WorkHandle& one : {work, next}) {
+    const Result<void> reduced = one->Wait();
+    ASSERT_FALSE(reduced.ok());
+    EXPECT_THAT(reduced.error().message, HasSubstr("uncorrectable ECC error"));
+  }
+  EXPECT_FALSE(communicator->Barrier(In(kSoon))->Wait().ok());
+}
+
 TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
   rank.nccl.hold_init = true;
   const auto communicator = Connect();

@@ -1,0 +1,61 @@
+#include "worker/agent/host/gpu_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const std::vector<GpuDevice> kFour{{"GPU-aa"}, {"GPU-ab"}, {"MIG-cc"}, {"GPU-dd"}};
+
+std::vector<std::string> Uuids(const std::vector<GpuDevice>& devices) {
+  std::vector<std::string> uuids;
+  for (const GpuDevice& device : devices) uuids.push_back(device.uuid);
+  return uuids;
+}
+
+TEST(GpuList, EachSlotHasItsOwn) {
+  EXPECT_THAT(AssignGpus(kFour, 4), ElementsAre("GPU-aa", "GPU-ab", "MIG-cc", "GPU-dd"));
+  EXPECT_THAT(AssignGpus(kFour, 2), ElementsAre("GPU-aa,GPU-ab", "MIG-cc,GPU-dd"));
+  EXPECT_THAT(AssignGpus(kFour, 3), ElementsAre("GPU-aa", "GPU-ab", "MIG-cc"));
+  EXPECT_THAT(AssignGpus(kFour, 5), IsEmpty()) << "one would have none";
+  EXPECT_THAT(AssignGpus({}, 2), IsEmpty());
+}
+
+TEST(GpuList, AGpuThatDoesNotAnswerKeepsItsPlace) {
+  EXPECT_THAT(AssignGpus({{"GPU-a", "GPU is lost"}, {"GPU-b"}}, 2), ElementsAre("GPU-a", "GPU-b"));
+}
+
+TEST(GpuList, TheUsersChoiceIsReadAsCudaReadsIt) {
+  const auto chosen = [](const std::string& visible) { return Uuids(ChooseGpus(kFour, visible)); };
+  EXPECT_THAT(chosen("3,0"), ElementsAre("GPU-dd", "GPU-aa"));
+  EXPECT_THAT(chosen("GPU-ab, MIG-cc"), ElementsAre("GPU-ab", "MIG-cc"));
+  EXPECT_THAT(chosen("GPU-d"), ElementsAre("GPU-dd"));
+  EXPECT_THAT(chosen("1,-1,2"), ElementsAre("GPU-ab")) << "it ends there";
+  EXPECT_THAT(chosen("7"), IsEmpty());
+  EXPECT_THAT(chosen(""), IsEmpty());
+}
+
+TEST(GpuList, WhatADevicePluginSays) {
+  EXPECT_THAT(GivenGpus("GPU-aa,MIG-cc"), ElementsAre("GPU-aa", "MIG-cc"));
+  for (const char* other : {"all", "none", "void", "0,1", ""}) {
+    EXPECT_THAT(GivenGpus(other), IsEmpty()) << other;
+  }
+}
+
+TEST(GpuList, WhatAProgramCanCauseIsNoFatalXid) {
+  for (const int fatal : {48, 62, 64, 79, 95, 119, 120, 140, 143}) {
+    EXPECT_TRUE(IsFatalXid(fatal)) << fatal;
+  }
+  for (const int other : {8, 13, 31, 43, 45, 63, 68, 92, 94, 109}) {
+    EXPECT_FALSE(IsFatalXid(other)) << other;
+  }
+  EXPECT_EQ(XidText(79), "Xid 79 (the GPU has fallen off the bus)");
+  EXPECT_EQ(XidText(31), "Xid 31");
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,107 @@
+#include "worker/agent/host/gpu_list.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <sstream>
+
+namespace ringmaster::agent {
+namespace {
+
+struct FatalXid {
+  int xid;
+  const char* words;
+};
+
+// docs.nvidia.com/deploy/xid-errors: those whose immediate action is to reset the GPU, to restart
+// the machine or to replace the board.
+constexpr std::array kFatalXids{
+    FatalXid{48, "an uncorrectable memory error (ECC)"},
+    FatalXid{62, "its microcontroller halted"},
+    FatalXid{64, "no memory row is left to replace a broken one"},
+    FatalXid{79, "the GPU has fallen off the bus"},
+    FatalXid{95, "an uncontained memory error (ECC)"},
+    FatalXid{119, "its firmware does not answer (GSP)"},
+    FatalXid{120, "its firmware failed (GSP)"},
+    FatalXid{140, "an unrecovered memory error (ECC)"},
+    FatalXid{143, "the GPU could not be initialised"},
+};
+
+const FatalXid* FindXid(int xid) {
+  const auto found =
+      std::ranges::find_if(kFatalXids, [xid](const FatalXid& one) { return one.xid == xid; });
+  return found == kFatalXids.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Items(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream text(list);
+  for (std::string item; std::getline(text, item, ',');) {
+    const std::size_t begin = item.find_first_not_of(" \t");
+    const std::size_t end = item.find_last_not_of(" \t");
+    items.push_back(begin == std::string::npos ? "" : item.substr(begin, end + 1 - begin));
+  }
+  return items;
+}
+
+bool IsUuid(const std::string& text) {
+  return text.starts_with("GPU-") || text.starts_with("MIG-");
+}
+
+// Null: it is none of them.
+const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string& name) {
+  if (IsUuid(name)) {
+    const auto found = std::ranges::find_if(
+        devices, [&](const GpuDevice& device) { return device.uuid.starts_with(name); });
+    return found == devices.end() ? nullptr : &*found;
+  }
+  std::size_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data(), end, number);
+  if (error != std::errc() || stop != end || number >= devices.size()) return nullptr;
+  return &devices[number];
+}
+
+}  // namespace
+
+std::vector<std::string> GivenGpus(const std::string& visible) {
+  std::vector<std::string> given = Items(visible);
+  std::erase_if(given, [](const std::string& item) { return !IsUuid(item); });
+  return given;
+}
+
+std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots) {
+  std::vector<std::string> known;
+  for (const GpuDevice& device : devices) {
+    if (!device.uuid.empty()) known.push_back(device.uuid);
+  }
+  const std::size_t each = known.size() / static_cast<std::size_t>(slots);
+  if (each == 0) return {};
+  std::vector<std::string> assigned(static_cast<std::size_t>(slots));
+  for (std::size_t i = 0; i < each * assigned.size(); ++i) {
+    std::string& list = assigned[i / each];
+    list += (list.empty() ? "" : ",") + known[i];
+  }
+  return assigned;
+}
+
+std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
+                                  const std::string& visible) {
+  std::vector<GpuDevice> chosen;
+  for (const std::string& item : Items(visible)) {
+    const GpuDevice* const device = Named(devices, item);
+    if (device == nullptr) break;
+    chosen.push_back(*device);
+  }
+  return chosen;
+}
+
+bool IsFatalXid(int xid) { return FindXid(xid) != nullptr; }
+
+std::string XidText(int xid) {
+  const FatalXid* const fatal = FindXid(xid);
+  return "Xid " + std::to_string(xid) +
+         (fatal == nullptr ? "" : " (" + std::string(fatal->words) + ")");
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,53 @@
+#pragma once
+
+// The GPUs of a worker as values: which there are, which of them belongs to which slot, and what
+// the driver's Xids mean. Pure; used by gpu_watch.h, preflight and the agent.
+
+#include <string>
+#include <vector>
+
+namespace ringmaster::agent {
+
+// A GPU, or an instance of one (MIG).
+struct GpuDevice {
+  std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver cannot tell
+  std::string fault{};  // why it does not answer, in the driver's words; empty: it does
+};
+
+struct GpuList {
+  std::vector<GpuDevice> devices{};  // in the order of the PCI bus, as nvidia-smi counts them
+  std::string problem{};             // why nobody could say; empty: `devices` are all
+  bool hangs = false;                // that is because the driver hangs
+};
+
+// What befell a GPU while it was watched.
+struct GpuTrouble {
+  std::string uuid;
+  int xid = 0;          // what the driver reported; 0: nothing, it just does not answer
+  std::string fault{};  // why it does not answer; empty: an Xid
+};
+
+// The UUIDs in NVIDIA_VISIBLE_DEVICES, by which device plugins say what a container was given;
+// empty where they say it in another way.
+std::vector<std::string> GivenGpus(const std::string& visible);
+
+// What CUDA_VISIBLE_DEVICES is to be in each slot: the UUIDs of its devices, the first one's first.
+// A slot has the same for the Pod's life, whatever becomes of its device. Each has as many as the
+// others. Empty: there are fewer devices than slots, of which none has one of its own.
+std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
+
+// The devices that the user's CUDA_VISIBLE_DEVICES names, in its order: by number, UUID or the
+// beginning of one. It ends at the first that is none, as CUDA reads it.
+std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
+                                  const std::string& visible);
+
+// Whether a device with this Xid is of no use before it is reset or replaced, so that no other
+// start of the program helps: by the immediate action that NVIDIA's catalogue of Xids names. What
+// a program can cause itself (13, 31, 43, 45), and what leaves the device in order (63, 92, 94), is
+// none.
+bool IsFatalXid(int xid);
+
+// "Xid 79 (the GPU has fallen off the bus)".
+std::string XidText(int xid);
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,68 @@
+#pragma once
+
+// Which GPUs this worker has, once, and what befalls them from then on. A process of ours asks NVML
+// (nvml.h), so that a driver which hangs or crashes takes no agent along. Used by the agent where
+// its Pod has GPUs. Single-threaded.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/host/gpu_list.h"
+
+namespace ringmaster::agent {
+
+// Of the agent's program, with the library: that it is the process which asks.
+inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
+
+class GpuWatch {
+ public:
+  struct Options {
+    std::vector<std::string> argv;         // prints what PrintGpus() prints
+    std::vector<std::string> environment;  // "NAME=VALUE"
+    // Without persistence mode the driver starts each GPU first, which takes seconds.
+    std::chrono::milliseconds limit{60'000};
+  };
+  struct Handlers {
+    std::function<void(const GpuList&)> on_list;  // once
+    std::function<void(const GpuTrouble&)> on_trouble;
+  };
+
+  // `io` and `reaper` outlive this. Handlers run later, never from inside a call.
+  GpuWatch(boost::asio::io_context& io, ChildReaper& reaper, Options options, Handlers handlers);
+  ~GpuWatch();
+  GpuWatch(const GpuWatch&) = delete;
+  GpuWatch& operator=(const GpuWatch&) = delete;
+
+  // No handler runs from here on.
+  void Stop();
+
+ private:
+  void Start();
+  void Take(std::string_view data);
+  void TakeLine(const std::string& line);
+  void OnEnd(const LastLines& last_lines);
+  void Tell(std::string problem, bool hangs);
+
+  ChildReaper& reaper_;
+  const Options options_;
+  Handlers handlers_;
+  boost::asio::steady_timer limit_;
+  std::shared_ptr<CapturedProcess> process_;
+  std::string unfinished_;  // a line
+  GpuList list_;
+  bool told_ = false;
+};
+
+// The process's own part: prints which GPUs there are, and what befalls them until it is ended.
+// Returns the exit code.
+int PrintGpus(const std::string& library);
+
+}  // namespace ringmaster::agent

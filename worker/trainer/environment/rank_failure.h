@@ -1,0 +1,25 @@
+#pragma once
+
+// What a rank says last, and with what it exits, so that the launcher knows what to do about it.
+// Pure; used by ringmaster-train and the library.
+
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "worker/trainer/elastic/world_entry.h"
+#include "worker/trainer/gpu/gpu_fault.h"
+
+namespace ringmaster::trainer {
+
+struct RankFailure {
+  std::string message;
+  int exit_code = 0;
+};
+
+// Of a rank that `error` has ended. `fault` is what CUDA says of a GPU that it had, with this UUID,
+// where that cannot be used any more: then all else comes from it.
+RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
+                      const std::string& uuid);
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,27 @@
+#include "worker/trainer/gpu/gpu_fault.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+// Of driver_types.h, which builds without CUDA do not have.
+constexpr int kDevicesUnavailable = 46;
+constexpr int kNoDevice = 100;
+constexpr int kEccUncorrectable = 214;
+constexpr int kNvlinkUncorrectable = 220;
+constexpr int kSystemNotReady = 802;
+constexpr int kUnknown = 999;
+
+}  // namespace
+
+bool DeviceIsUnhealthy(int error) {
+  return error == kDevicesUnavailable || error == kNoDevice || error == kEccUncorrectable ||
+         error == kNvlinkUncorrectable || error == kSystemNotReady || error == kUnknown;
+}
+
+std::string GpuFaultText(const GpuFault& fault, const std::string& uuid) {
+  return "the GPU " + (uuid.empty() ? "" : uuid + " ") +
+         "of this rank cannot be used any more: " + "CUDA says \"" + fault.words + "\" (" +
+         fault.name + ")";
+}
+
+}  // namespace ringmaster::trainer
