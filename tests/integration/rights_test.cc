@@ -113,8 +113,9 @@ TEST_F(RightsTest, WatchesPodsAndServicesByItsLabelBesideJobsAndNodes) {
     EXPECT_THAT(request.target,
                 HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
   }
-  EXPECT_THAT(watched, ::testing::ElementsAre("localtrainingprofiles", "namespaces", "nodes", "pods",
-                                              "services", "trainingjobs", "trainingprofiles"));
+  EXPECT_THAT(watched,
+              ::testing::ElementsAre("localtrainingprofiles", "namespaces", "nodes", "pods",
+                                     "services", "trainingjobs", "trainingprofiles"));
 }
 
 TEST_F(RightsTest, ItsRolesGrantNoWildcardAndNoSecretRead) {
