@@ -551,6 +551,13 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
                               {{"spec", {{"namespaces", {"another-team"}}}}})
                   .ok());
   WaitFor("what is for others to go", [&] { return shown(ns()).status == 404; });
+
+  // The operator of this namespace alone watches no Namespaces.
+  std::vector<std::string> flags = kPatientLease;
+  flags.push_back("--watch-namespace=" + ns());
+  StartOperator(flags);
+  PutProfile(ns(), kHostNetwork);
+  WaitFor("the profile to be shown again", [&] { return shown(ns()).ok(); });
 }
 
 TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
