@@ -6,7 +6,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # Helm reads no file outside a chart.
-copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofiles.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
+copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofiles.yaml crds/ringmaster.dev_localtrainingprofiles.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 

@@ -205,7 +205,8 @@ def render_version(kind, version):
 
 def render_api():
     lines = []
-    for path in sorted((ROOT / "crds").glob("*.yaml")):
+    # What people only look at comes last.
+    for path in sorted((ROOT / "crds").glob("*.yaml"), key=lambda path: (".dev_local" in path.name, path.name)):
         crd = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
         for version in crd["versions"]:
             lines += render_version(crd["names"]["kind"], version)

@@ -34,7 +34,8 @@ inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
-// On the launcher's Service too: the installation that has the job (job/policy/ownership.h).
+// On the launcher's Service too: the installation that has the job (job/policy/ownership.h). On a
+// LocalTrainingProfile: the one that keeps it.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
 // On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is

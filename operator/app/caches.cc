@@ -11,12 +11,15 @@
 
 namespace ringmaster {
 
-Caches::Caches()
-    : jobs_(api::DecodeTrainingJob),
+Caches::Caches(const Config& config)
+    : config_(config),
+      jobs_(api::DecodeTrainingJob),
       pods_(job::ProjectPod),
       services_(job::ProjectService),
       nodes_(job::ProjectNode),
-      profiles_(job::ReadProfile) {}
+      profiles_(job::ReadProfile),
+      local_profiles_(job::ProjectLocalProfile),
+      namespaces_(job::ProjectNamespace) {}
 
 void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
   jobs_.OnChange(
@@ -36,6 +39,7 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
               {{"profile", profile->name}, {"reason", profile->problem}});
     }
     for (const auto& job : jobs_.List()) queue.Add(job->Key());
+    LookAtNamespaces();
   });
   freshness.Watch(
       kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
@@ -47,14 +51,32 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
       [this] { Reconnect(kube::kServices); });
 }
 
-void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
-                   runtime::Metrics& metrics, const MainEvents& events) {
+void Caches::FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
+  namespace_queue_ = &queue;
+  namespaces_.OnChange(
+      [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.name); });
+  local_profiles_.OnChange(
+      [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.ns); });
+  freshness.Watch(
+      kube::kLocalTrainingProfiles, [this] { return local_profiles_.LastSeenVersion(); },
+      [this] { Reconnect(kube::kLocalTrainingProfiles); });
+}
+
+void Caches::LookAtNamespaces() const {
+  if (!config_.watch_namespace.empty()) namespace_queue_->Add(config_.watch_namespace);
+  for (const auto& ns : namespaces_.List()) namespace_queue_->Add(ns->name);
+}
+
+void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
+                   const MainEvents& events) {
   const auto add = [&](const kube::Resource& resource, runtime::StoreWriter& store,
                        const std::string& ns, const char* selector, bool needed) {
     runtime::ReflectorOptions options;
     options.resource = resource;
     options.ns = ns;
     options.label_selector = selector;
+    if (resource == kube::kLocalTrainingProfiles)
+      options.on_synced = [this] { LookAtNamespaces(); };
     if (needed) {
       options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
       options.on_recovered = [&events] { events.Post(MainEvents::Event::kServerIsBack); };
@@ -65,14 +87,16 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, const Config& c
                                               &metrics.reflector()),
          needed});
   };
-  const std::string& watched = config.watch_namespace;
+  const std::string& watched = config_.watch_namespace;
   // Before the jobs that they are for: no job is looked at until all are here.
-  add(kube::kTrainingProfiles, profiles_, config.ns, "", true);
+  add(kube::kTrainingProfiles, profiles_, config_.ns, "", true);
   add(kube::kTrainingJobs, jobs_, watched, "", true);
   add(kube::kPods, pods_, watched, api::kManagedBySelector, true);
   add(kube::kServices, services_, watched, api::kManagedBySelector, true);
   // Cluster-scoped: an operator that was confined to a namespace may not see them.
   add(kube::kNodes, nodes_, "", "", false);
+  add(kube::kLocalTrainingProfiles, local_profiles_, watched, "", false);
+  if (watched.empty()) add(kube::kNamespaces, namespaces_, "", "", false);
 }
 
 void Caches::Start() {

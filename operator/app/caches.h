@@ -22,13 +22,16 @@ namespace ringmaster {
 
 class Caches {
  public:
-  Caches();
+  explicit Caches(const Config& config);  // outlives the caches, as all that is given below
 
-  // In this order, once each; what is given outlives the caches. A job is looked at when it, an
-  // object that it controls, or a node of its Pods changed; all are when a profile did.
+  // In this order, once each. A job is looked at when it, an object that it controls, or a node of
+  // its Pods changed; all are when a profile did.
   void Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
-  void Watch(kube::KubeClient& client, const Clock& clock, const Config& config,
-             runtime::Metrics& metrics, const MainEvents& events);
+  // A namespace is looked at when it, or what it shows of profiles, changed; all are when a profile
+  // did.
+  void FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
+  void Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
+             const MainEvents& events);
   void Start();
   void Stop();
   // For who begins to lead: what is known may be as old as a watch whose peer is gone.
@@ -39,11 +42,17 @@ class Caches {
   const job::ServiceStore& services() const { return services_; }
   const job::NodeStore& nodes() const { return nodes_; }
   const job::ProfileStore& profiles() const { return profiles_; }
+  const job::LocalProfileStore& local_profiles() const { return local_profiles_; }
+  // Null where but one is watched.
+  const job::NamespaceStore* namespaces() const {
+    return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
+  }
 
   // For the queue's keys: the oldest job first, as it is now; last what is no job any more.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
-  // Of what the operator cannot do without; Nodes are not part of it.
+  // Of what the operator cannot do without; Nodes, and what people see of profiles, are not part of
+  // it.
   bool Synced() const;
   std::string Problems() const;
   // False when a thread has not moved for long.
@@ -57,12 +66,17 @@ class Caches {
   };
 
   void Reconnect(const kube::Resource& resource);
+  void LookAtNamespaces() const;
 
+  const Config& config_;
   job::JobStore jobs_;
   job::PodStore pods_;
   job::ServiceStore services_;
   job::NodeStore nodes_;
   job::ProfileStore profiles_;
+  job::LocalProfileStore local_profiles_;
+  job::NamespaceStore namespaces_;
+  runtime::WorkQueue* namespace_queue_ = nullptr;  // set once fed
   job::NodeChanges node_changes_{nodes_, pods_, jobs_};
   runtime::WatchListSupport watch_list_;
   std::vector<Watched> watched_;

@@ -23,6 +23,7 @@
 #include "operator/http/cpprest_http_client.h"
 #include "operator/job/admission/profile.h"
 #include "operator/job/controller/job_metrics.h"
+#include "operator/job/controller/local_profiles.h"
 #include "operator/job/controller/reconciler.h"
 #include "operator/job/credentials/keyring.h"
 #include "operator/job/launchers/launcher_poller.h"
@@ -47,6 +48,7 @@ using std::chrono::seconds;
 // longest back-off, and than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
+constexpr int kNamespacesAtOnce = 4;  // of all requests few are for what people only look at
 // Both reviews of a token have to fit into the time that Prometheus gives a scrape.
 constexpr seconds kReviewLimit{4};
 
@@ -149,6 +151,7 @@ class Operator {
   runtime::Metrics& metrics_;
   kube::KubeClient& reviews_;
   runtime::WorkQueue queue_;
+  runtime::WorkQueue namespace_queue_;
   Caches caches_;
   runtime::FreshnessGate freshness_;
   runtime::EventRecorder recorder_;
@@ -159,6 +162,8 @@ class Operator {
   std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
   job::Reconciler reconciler_;
   runtime::Controller controller_;
+  job::LocalProfiles local_profiles_;
+  runtime::Controller namespace_controller_;
   runtime::AccessCheck access_;
 };
 
@@ -170,6 +175,8 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
       metrics_(metrics),
       reviews_(*connections.reviews.kube),
       queue_(clock, {}, &metrics.queue()),
+      namespace_queue_(clock),
+      caches_(config),
       freshness_(clock),
       recorder_(*connections.requests.kube, clock,
                 {.reporting_instance = config.instance, .on_dropped = metrics.OnDroppedEvent()}),
@@ -202,11 +209,22 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
           clock, queue_, freshness_,
           [this](const std::string& key) { return reconciler_.Reconcile(key); },
           {.workers = config.workers}, &metrics.controller()),
+      local_profiles_(
+          {.client = *connections.requests.kube,
+           .freshness = freshness_,
+           .profiles = {.stored = caches_.profiles(), .presets = presets, .operator_ns = config.ns},
+           .existing = caches_.local_profiles(),
+           .namespaces = caches_.namespaces(),
+           .scope = ScopeOf(config)}),
+      namespace_controller_(clock, namespace_queue_, freshness_,
+                            [this](const std::string& ns) { return local_profiles_.Reconcile(ns); },
+                            {.workers = kNamespacesAtOnce, .key_name = "namespace"}),
       access_(*connections.requests.kube, NeededRights(config)) {
   metrics.WatchQueue(queue_);
   metrics.AddCollector([this](auto& families) { job_metrics_.Collect(leads_, families); });
   caches_.Feed(queue_, freshness_);
-  caches_.Watch(*connections.watches.kube, clock, config, metrics, events);
+  caches_.FeedNamespaces(namespace_queue_, freshness_);
+  caches_.Watch(*connections.watches.kube, clock, metrics, events);
 }
 
 runtime::LeaderElector::Callbacks Operator::OnElection() {
@@ -221,6 +239,7 @@ void Operator::Lead(int64_t term) {
   queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
   recorder_.Start();
   controller_.Start();
+  namespace_controller_.Start();
 }
 
 Result<void> Operator::Run() {
@@ -244,7 +263,10 @@ void Operator::CampaignUntilStopped() {
   while (true) {
     const MainEvents::Event event = events_.Wait();
     if (event == MainEvents::Event::kStop) return;
-    if (event == MainEvents::Event::kServerIsBack) controller_.RetryUnreached();
+    if (event == MainEvents::Event::kServerIsBack) {
+      controller_.RetryUnreached();
+      namespace_controller_.RetryUnreached();
+    }
     if (campaigning || !caches_.Synced()) continue;
     campaigning = true;
     malloc_trim(0);  // the first lists are read: give back what that took
@@ -259,8 +281,9 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
-  if (!controller_.Stop(kStopLimit)) {
-    LogError("Jobs were still in progress when the time to stop was over");
+  (void)namespace_controller_.Stop(milliseconds(0));  // both at the same time
+  if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1))) {
+    LogError("Jobs or namespaces were still in progress when the time to stop was over");
     EndAtOnce({});  // the lease expires by itself: it must not be released while we may still act
   }
   recorder_.Flush(seconds(1));

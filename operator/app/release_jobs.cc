@@ -13,6 +13,8 @@
 #include "operator/api/names.h"
 #include "operator/http/http_client.h"
 #include "operator/job/controller/finalizer.h"
+#include "operator/job/model/views.h"
+#include "operator/kube/json_access.h"
 #include "operator/kube/resource.h"
 #include "operator/runtime/leader_elector.h"
 
@@ -53,18 +55,31 @@ class JobReleaser {
 
   // True once a pass has found nothing more to do.
   Result<bool> Pass() {
+    const Result<bool> jobs = ForEach(kube::kTrainingJobs, &JobReleaser::Release);
+    if (!jobs.ok()) return jobs.error();
+    const Result<bool> shown = ForEach(kube::kLocalTrainingProfiles, &JobReleaser::Remove);
+    return shown.ok() ? *jobs && *shown : shown;
+  }
+
+  int written() const { return written_; }
+
+ private:
+  using Act = Result<bool> (JobReleaser::*)(const nlohmann::json& object);
+
+  Result<bool> ForEach(const kube::Resource& resource, Act act) {
     kube::ListOptions options;
     bool clean = true;
     do {
-      Result<kube::ListPage> page =
-          client_.List(kube::kTrainingJobs, config_.watch_namespace, options);
+      Result<kube::ListPage> page = client_.List(resource, config_.watch_namespace, options);
       if (!page.ok() && page.error().reason == http::kTooLong && options.limit > 1) {
         options.limit /= 2;
         continue;
       }
+      // A kind that went with its CRD has left nothing behind.
+      if (!page.ok() && page.error().kind == ErrorKind::kNotFound) return true;
       if (!page.ok()) return page.error();
       for (const nlohmann::json& object : page->items) {
-        const Result<bool> done = Release(object);
+        const Result<bool> done = (this->*act)(object);
         if (!done.ok()) return done.error();
         clean = clean && *done;
       }
@@ -74,9 +89,17 @@ class JobReleaser {
     return clean;
   }
 
-  int written() const { return written_; }
+  // What people see of profiles that nobody judges by any more. True: nothing else is to be done.
+  Result<bool> Remove(const nlohmann::json& object) {
+    const auto shown = job::ProjectLocalProfile(object);
+    if (!shown.ok() || shown->installation != config_.Installation()) return true;
+    const Result<std::string> removed = client_.Delete(
+        kube::kLocalTrainingProfiles, kube::GetString(object, {"metadata", "namespace"}),
+        shown->name, {.uid = shown->uid});
+    if (removed.ok() || removed.error().kind == ErrorKind::kNotFound) return true;
+    return removed.error();
+  }
 
- private:
   // False when somebody else changed the job first.
   Result<bool> Release(const nlohmann::json& object) {
     // Whatever its spec says, of another version perhaps: a held job could never be deleted.

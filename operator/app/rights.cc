@@ -7,6 +7,12 @@
 #include "operator/runtime/token_access.h"
 
 namespace ringmaster {
+namespace {
+
+constexpr char kNoLocalProfiles[] =
+    "people do not see in their namespaces which TrainingProfiles they may use";
+
+}  // namespace
 
 std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   std::vector<runtime::AccessRule> rules;
@@ -38,6 +44,17 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
     rules.push_back({.verb = verb,
                      .resource = kube::kNodes,
                      .without = "the loss of a node is seen by its workers' silence alone"});
+  }
+  for (const char* verb : {"list", "watch", "create", "patch", "delete"}) {
+    rules.push_back({.verb = verb,
+                     .resource = kube::kLocalTrainingProfiles,
+                     .ns = config.watch_namespace,
+                     .without = kNoLocalProfiles});
+  }
+  if (config.watch_namespace.empty()) {
+    for (const char* verb : {"list", "watch"}) {
+      rules.push_back({.verb = verb, .resource = kube::kNamespaces, .without = kNoLocalProfiles});
+    }
   }
   if (config.metrics_authorization) {
     for (const kube::Resource& review : {runtime::kTokenReviews, runtime::kSubjectAccessReviews}) {

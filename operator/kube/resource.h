@@ -26,6 +26,7 @@ inline constexpr Resource kPods{"", "v1", "pods", "Pod"};
 inline constexpr Resource kServices{"", "v1", "services", "Service"};
 inline constexpr Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
+inline constexpr Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
 inline constexpr Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
                                            "NetworkPolicy"};
 inline constexpr Resource kControllerRevisions{"apps", "v1", "controllerrevisions",
@@ -36,6 +37,8 @@ inline constexpr Resource kTrainingJobs{"ringmaster.dev", "v1alpha1", "trainingj
                                         "TrainingJob"};
 inline constexpr Resource kTrainingProfiles{"ringmaster.dev", "v1alpha1", "trainingprofiles",
                                             "TrainingProfile"};
+inline constexpr Resource kLocalTrainingProfiles{"ringmaster.dev", "v1alpha1",
+                                                 "localtrainingprofiles", "LocalTrainingProfile"};
 
 // "/api/v1/namespaces/<ns>/pods"; with an empty namespace, or a cluster-scoped kind, the collection
 // of all namespaces.

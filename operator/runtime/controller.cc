@@ -116,8 +116,9 @@ void Controller::Process(const std::string& key) {
   if (!result.ok()) {
     outcome = ControllerObserver::Outcome::kError;
     const auto delay = Retry(key, result.error());
-    LogWarn("Reconciling failed, trying again",
-            {{"job", key}, {"error", result.error().message}, {"delay_ms", delay.count()}});
+    LogWarn(
+        "Reconciling failed, trying again",
+        {{options_.key_name, key}, {"error", result.error().message}, {"delay_ms", delay.count()}});
   } else {
     queue_.Forget(key);
     if (result->requeue_after) {

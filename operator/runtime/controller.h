@@ -47,6 +47,7 @@ struct ControllerOptions {
   // The longest back-off of a key whose server or whose right to ask was away: nothing tells when a
   // part of it, as an admission webhook, is back.
   std::chrono::milliseconds transient_limit{30'000};
+  const char* key_name = "job";  // in the log
 };
 
 class Controller {

@@ -73,6 +73,18 @@ class Store final : public StoreWriter {
     return all;
   }
 
+  // Ordered by name.
+  std::vector<Snapshot> InNamespace(const std::string& ns) const {
+    const MutexLock lock(mutex_);
+    std::vector<Snapshot> found;
+    const std::string prefix = ns + "/";
+    for (auto entry = entries_.lower_bound(prefix);
+         entry != entries_.end() && entry->first.starts_with(prefix); ++entry) {
+      found.push_back(entry->second.value);
+    }
+    return found;
+  }
+
   std::size_t size() const {
     const MutexLock lock(mutex_);
     return entries_.size();

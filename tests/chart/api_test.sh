@@ -39,7 +39,7 @@ for account in given.account default; do kubectl -n ringmaster-system create ser
 
 render >"$work/default.yaml"
 apply "$work/default.yaml"
-crds=(crd/trainingjobs.ringmaster.dev crd/trainingprofiles.ringmaster.dev)
+crds=(crd/trainingjobs.ringmaster.dev crd/trainingprofiles.ringmaster.dev crd/localtrainingprofiles.ringmaster.dev)
 kubectl wait --for=condition=Established "${crds[@]}" --timeout=60s >/dev/null
 lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.versions[].schema.openAPIV3Schema.properties.spec
   | paths(type == "object" and .type == "array" and (has("x-kubernetes-list-type") | not)) | join(".")')

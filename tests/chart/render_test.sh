@@ -57,6 +57,10 @@ for part in '"gpu":{"description"' '"namespaces":["*"]' '"namespaces":["team-a",
   grep '^presets: {' "$work/presets.configuration" | grep -F "$part" >/dev/null || fail "presets do not reach the operator: $part"
 done
 ! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/default.1") >/dev/null || fail "every editor may write profiles"
+rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/default.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
+[ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit may do more with local profiles than read them"
+[ "$(rights_of ringmaster-operator)" = '[list, watch, create, patch, delete]' ] || fail "the operator's rights on local profiles: $(rights_of ringmaster-operator)"
+for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$name.1" | grep resources >/dev/null || fail "$name reads Namespaces"; done
 [ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
   fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null

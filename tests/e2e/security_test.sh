@@ -41,7 +41,7 @@ for port in 8080 8443; do
     fail "a job's Pod reaches port $port of the operator"
   fi
 done
-clean_up() { kubectl -n ringmaster-system delete pod/stranger trainingprofile/others --ignore-not-found --wait=false >/dev/null; }
+clean_up() { kubectl -n ringmaster-system delete pod/stranger trainingprofile/others trainingprofile/seen --ignore-not-found --wait=false >/dev/null; }
 kubectl -n ringmaster-system delete pod stranger --ignore-not-found --wait >/dev/null
 kubectl -n ringmaster-system apply -f - >/dev/null <<Y
 apiVersion: v1
@@ -187,6 +187,10 @@ for role in edit admin; do
   fi
   kubectl -n ringmaster-system delete rolebinding "attacker-$role" >/dev/null
 done
+for role in view edit admin; do
+  assert_equal "what people may do with local profiles by the role $role" "get list watch" "$(kubectl get clusterrole "$role" -o json |
+    jq -r '[.rules[] | select(any(.resources[]?; . == "localtrainingprofiles")) | .verbs[]] | unique | join(" ")')"
+done
 profile others "{namespaces: [$namespace-others], allows: {hostNetwork: true}, workload: {network: {hostNetwork: true}}}"
 kubectl apply -f - >/dev/null <<<"{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: mine, namespace: $namespace},
   spec: {namespaces: ['*'], default: true, allows: {hostNetwork: true}, workload: {network: {hostNetwork: true}}}}"
@@ -196,6 +200,15 @@ for name in mine others nobodys; do
   wait_for "profile $name to be refused" 20 refused_by_profile "of-$name"
   assert_equal "Pods under profile $name" "" "$(as_user get pods -l "ringmaster.dev/job-name=of-$name" -o name)"
 done
+# People see what they may use, without who else may.
+profile seen "{namespaces: [$namespace, $namespace-others], description: of both}"
+local_profiles() { as_user get localtrainingprofiles -o json; }
+is_seen() { [ "$(local_profiles | jq -r '[.items[].metadata.name | select(. != "gpu")] | join(" ")')" = "$1" ]; }
+wait_for "the user to see a profile" 20 is_seen seen
+assert_lacks "what the user sees" "$namespace-others" "$(local_profiles)"
+if as_user patch localtrainingprofile seen --type=merge -p '{"spec":{"allows":{"root":true}}}' >/dev/null 2>&1; then fail "a user writes what the operator shows"; fi
+profile seen "{namespaces: [$namespace-others]}"
+wait_for "what is not for the user any more to go" 20 is_seen ""
 sentence() { condition "of-$1" WorkersReady message | sed "s/$1/NAME/"; }
 assert_equal "what is said of a profile that is for others" "$(sentence nobodys)" "$(sentence others)"
 as_user patch trainingjob kept --type=merge -p '{"spec":{"profile":"others"}}' >/dev/null

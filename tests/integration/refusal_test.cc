@@ -554,6 +554,59 @@ TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   EXPECT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, ns())).ok());
 }
 
+TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOne) {
+  const std::string local =
+      "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/localtrainingprofiles";
+  const auto shown = [&](const std::string& name) { return admin().Get(local + "/" + name); };
+  json spec = kHostNetwork;
+  spec["namespaces"] = json::array({ns(), "another-team"});
+  spec["default"] = false;
+  PutProfile(ns(), spec);
+  PutProfile(ns() + "-others", {{"namespaces", {"another-team"}}});
+  StartOperator();
+  WaitFor("the profile to be shown", [&] { return shown(ns()).ok(); });
+  const json object = shown(ns()).body;
+  spec.erase("namespaces");
+  EXPECT_EQ(At(object, "/spec"), spec);
+  EXPECT_THAT(object.dump(), Not(HasSubstr("another-team")));
+  EXPECT_FALSE(shown(ns() + "-others").ok());
+  EXPECT_THAT(plane().Kubectl({"get", "ltp", ns(), "-n", ns()}).text,
+              AllOf(HasSubstr("DEFAULT"), HasSubstr("DESCRIPTION"), HasSubstr("AGE")));
+
+  // Of somebody else's making, so that it stays: no job is judged by it.
+  ASSERT_EQ(admin()
+                .Post(local, {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                              {"kind", "LocalTrainingProfile"},
+                              {"metadata",
+                               {{"name", "forged"},
+                                {"annotations", {{"ringmaster.dev/installation", "mine/mine"}}}}},
+                              {"spec", kHostNetwork}})
+                .status,
+            201);
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["profile"] = "forged";
+  CreateJob(manifest);
+  WaitCondition("digits", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_TRUE(Names("pods").empty());
+  EXPECT_TRUE(shown("forged").ok());
+
+  ASSERT_TRUE(
+      admin().MergePatch(local + "/" + ns(), {{"spec", {{"limits", {{"gpus", 800}}}}}}).ok());
+  WaitFor("the edit to be put right", [&] { return At(shown(ns()).body, "/spec") == spec; });
+  ASSERT_TRUE(admin()
+                  .MergePatch(ProfilePath(kOperatorNamespace, ns()),
+                              {{"spec", {{"namespaces", {"another-team"}}}}})
+                  .ok());
+  WaitFor("what is for others to go", [&] { return shown(ns()).status == 404; });
+
+  // The operator of this namespace alone watches no Namespaces.
+  std::vector<std::string> flags = kPatientLease;
+  flags.push_back("--watch-namespace=" + ns());
+  StartOperator(flags);
+  PutProfile(ns(), kHostNetwork);
+  WaitFor("the profile to be shown again", [&] { return shown(ns()).ok(); });
+}
+
 TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
   const struct {
     const char* spec;

@@ -113,8 +113,9 @@ TEST_F(RightsTest, WatchesPodsAndServicesByItsLabelBesideJobsAndNodes) {
     EXPECT_THAT(request.target,
                 HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
   }
-  EXPECT_THAT(watched, ::testing::ElementsAre("nodes", "pods", "services", "trainingjobs",
-                                              "trainingprofiles"));
+  EXPECT_THAT(watched,
+              ::testing::ElementsAre("localtrainingprofiles", "namespaces", "nodes", "pods",
+                                     "services", "trainingjobs", "trainingprofiles"));
 }
 
 TEST_F(RightsTest, ItsRolesGrantNoWildcardAndNoSecretRead) {
@@ -188,7 +189,8 @@ TEST_F(RightsTest, EachMissingRuleIsSaidAndLeavesItAliveAndUnready) {
             [&] { return Named(rule, op().Log()); });
     const std::string resource = TextAt(rule, "/resources/0");
     const bool lists_events = resource == "events" && rule.at("verbs") == json::array({"list"});
-    if (resource == "nodes" || lists_events || resource.ends_with("reviews")) {
+    const bool for_people = resource == "localtrainingprofiles" || resource == "namespaces";
+    if (resource == "nodes" || lists_events || for_people || resource.ends_with("reviews")) {
       EXPECT_TRUE(op().WaitReady()) << "it can do without " << rule;
     } else {
       EXPECT_NE(op().Probe("/readyz"), 200) << rule;

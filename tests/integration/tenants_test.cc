@@ -149,6 +149,9 @@ TEST_F(InstallationsTest, AJobThatBothRefuseIsFailedOnceByOneThatTookIt) {
 }
 
 TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndAnotherAdoptsThem) {
+  const std::string shown =
+      "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/localtrainingprofiles/a";
+  WaitFor("what people see of its profile", [&] { return admin().Get(shown).ok(); });
   op().Kill();
   json manifest = JobManifest(ns(), "digits", 1);
   CreateJob(manifest);
@@ -161,6 +164,7 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   EXPECT_EQ(releaser->process().Wait(std::chrono::seconds(120)), 0) << releaser->Log();
 
   EXPECT_TRUE(releaser->LogHas("Released the jobs")) << releaser->Log();
+  EXPECT_EQ(admin().Get(shown).status, 404);
   WaitCondition("digits", "Managed", "False", "Uninstalled");
   WaitCondition("digits", "Running", "True");
 

@@ -80,6 +80,9 @@ Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
                   .is_default = reach->is_default,
                   .rules = *std::move(rules),
                   .workload = *std::move(workload)};
+  json text = spec;
+  text.erase("namespaces");
+  profile.text = DumpJson(text);
   profile.rules.profile = profile.name;
   profile.problem = Uncovered(profile);
   return profile;
@@ -139,16 +142,6 @@ std::string WhyUnusable(const Profile& profile, const std::string& ns,
   return {};
 }
 
-std::vector<std::string> OpenTo(const std::vector<ProfilePtr>& profiles, const std::string& ns,
-                                const std::string& operator_ns) {
-  std::vector<std::string> open;
-  for (const ProfilePtr& profile : profiles) {
-    const bool listed = Lists(*profile, ns) || Lists(*profile, kAll);
-    if (listed && WhyUnusable(*profile, ns, operator_ns).empty()) open.push_back(profile->name);
-  }
-  return open;
-}
-
 }  // namespace
 
 Profile ReadProfile(const json& object) {
@@ -185,10 +178,26 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text) {
   return presets;
 }
 
+std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
+                                        const std::string& ns, const std::string& operator_ns) {
+  const std::vector<ProfilePtr> defaults = DefaultsOf(profiles, ns);
+  std::vector<OpenProfile> open;
+  for (const ProfilePtr& profile : profiles) {
+    const bool listed = Lists(*profile, ns) || Lists(*profile, kAll);
+    if (!listed || !WhyUnusable(*profile, ns, operator_ns).empty()) continue;
+    const bool is_default = std::find(defaults.begin(), defaults.end(), profile) != defaults.end();
+    open.push_back({profile, is_default});
+  }
+  return open;
+}
+
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns) {
   const std::vector<ProfilePtr> found = Find(profiles, ns, wanted);
-  Choice choice{.open = OpenTo(profiles, ns, operator_ns)};
+  Choice choice;
+  for (const OpenProfile& open : ProfilesOpenTo(profiles, ns, operator_ns)) {
+    choice.open.push_back(open.profile->name);
+  }
   if (found.empty()) {
     choice.problem = "there is no TrainingProfile \"" + wanted + "\" for namespace " + ns +
                      "; name another one" + Listed(choice.open) + ", or ask the platform team";

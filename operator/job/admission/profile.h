@@ -25,6 +25,7 @@ struct Profile {
   JobRules rules{};                       // without a namespace
   api::Workload workload{};
   std::string problem{};  // "it ...": why no job can use it; empty: any may
+  std::string text{};     // its spec as written, as JSON, without whose it is
 };
 
 using ProfilePtr = std::shared_ptr<const Profile>;
@@ -57,6 +58,14 @@ struct Choice {
 // for the namespace cannot be told apart.
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
+
+// One that jobs of a namespace may name.
+struct OpenProfile {
+  ProfilePtr profile{};
+  bool is_default = false;  // one that counts for jobs that name none
+};
+std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
+                                        const std::string& ns, const std::string& operator_ns);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);
 

@@ -19,6 +19,8 @@ using PodStore = runtime::Store<PodView>;
 using ServiceStore = runtime::Store<ServiceView>;
 using NodeStore = runtime::Store<NodeView>;
 using ProfileStore = runtime::Store<Profile>;
+using NamespaceStore = runtime::Store<NamespaceView>;
+using LocalProfileStore = runtime::Store<LocalProfileView>;
 
 // What is observed; all outlive the call.
 struct Stores {

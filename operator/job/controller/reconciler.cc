@@ -190,11 +190,7 @@ bool Reconciler::IsOurs(const api::TrainingJob& job) const {
 }
 
 Choice Reconciler::ProfileOf(const api::TrainingJob& job, const std::string& wanted) const {
-  std::map<std::string, ProfilePtr> by_name = parts_.profiles.presets;
-  for (const ProfilePtr& profile : parts_.profiles.stored.List()) by_name[profile->name] = profile;
-  std::vector<ProfilePtr> profiles;
-  for (auto& [name, profile] : by_name) profiles.push_back(std::move(profile));
-  return ChooseProfile(profiles, job.ns, wanted, parts_.profiles.operator_ns);
+  return ChooseProfile(parts_.profiles.All(), job.ns, wanted, parts_.profiles.operator_ns);
 }
 
 void Reconciler::Look(const JobPtr& job, const Choice& profile, Known& known) const {

@@ -19,6 +19,7 @@
 #include "operator/job/admission/profile.h"
 #include "operator/job/controller/job_requests.h"
 #include "operator/job/controller/observe.h"
+#include "operator/job/controller/profile_source.h"
 #include "operator/job/controller/question_turns.h"
 #include "operator/job/credentials/credentials.h"
 #include "operator/job/credentials/keyring.h"
@@ -30,13 +31,6 @@
 #include "operator/runtime/store.h"
 
 namespace ringmaster::job {
-
-// Where TrainingProfiles come from.
-struct ProfileSource {
-  const ProfileStore& stored;                   // of the operator's namespace; outlives this
-  std::map<std::string, ProfilePtr> presets{};  // by name; a stored one of the same name counts
-  std::string operator_ns{};
-};
 
 // What the reconciler works with; all outlive it.
 struct ReconcilerParts {

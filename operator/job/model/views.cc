@@ -11,6 +11,7 @@
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "common/control/verdict.h"
+#include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/object_meta.h"
@@ -210,6 +211,25 @@ Result<NodeView> ProjectNode(const json& object) {
     if (!node.ready) node.not_ready_reason = kube::GetString(condition, {"reason"}, "NotReady");
   }
   return node;
+}
+
+Result<NamespaceView> ProjectNamespace(const json& object) {
+  const auto meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) return meta.error();
+  return NamespaceView{
+      .name = meta->name,
+      .deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr};
+}
+
+Result<LocalProfileView> ProjectLocalProfile(const json& object) {
+  const auto meta = kube::ReadObjectMeta(object);
+  if (!meta.ok()) return meta.error();
+  const json* spec = kube::Find(object, {"spec"});
+  return LocalProfileView{.name = meta->name,
+                          .uid = meta->uid,
+                          .installation = kube::GetString(
+                              object, {"metadata", "annotations", api::kAnnotationInstallation}),
+                          .spec = spec == nullptr ? std::string() : DumpJson(*spec)};
 }
 
 bool IsNormalWait(const std::string& waiting_reason) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the stores keep of a job's Pods and Services, and of Nodes: typed projections, never the
-// document (6,400 Pods as JSON trees cost 145 MiB). Written by the projections below as objects
-// arrive; read by observe and plan.
+// What the stores keep of a job's Pods and Services, of Nodes, of Namespaces and of what these show
+// of TrainingProfiles: typed projections, never the document (6,400 Pods as JSON trees cost 145
+// MiB). Written by the projections below as objects arrive; read by observe and plan.
 
 #include <cstdint>
 #include <string>
@@ -92,6 +92,19 @@ struct NodeView {
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };
 
+struct NamespaceView {
+  std::string name;
+  bool deleting = false;
+};
+
+// A LocalTrainingProfile.
+struct LocalProfileView {
+  std::string name;
+  std::string uid;
+  std::string installation;  // that keeps it
+  std::string spec;          // JSON
+};
+
 // True for the waiting reasons of a healthy start, and for none.
 bool IsNormalWait(const std::string& waiting_reason);
 
@@ -99,5 +112,7 @@ bool IsNormalWait(const std::string& waiting_reason);
 Result<PodView> ProjectPod(const nlohmann::json& object);
 Result<ServiceView> ProjectService(const nlohmann::json& object);
 Result<NodeView> ProjectNode(const nlohmann::json& object);
+Result<NamespaceView> ProjectNamespace(const nlohmann::json& object);
+Result<LocalProfileView> ProjectLocalProfile(const nlohmann::json& object);
 
 }  // namespace ringmaster::job

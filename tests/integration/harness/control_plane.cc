@@ -147,7 +147,8 @@ Result<void> ControlPlane::Install() {
        {std::vector<std::string>{"apply", "--server-side", "-f",
                                  RINGMASTER_SOURCE_DIR "/deploy/install.yaml"},
         {"wait", "--for=condition=Established", "crd/trainingjobs.ringmaster.dev",
-         "crd/trainingprofiles.ringmaster.dev", "--timeout=30s"}}) {
+         "crd/trainingprofiles.ringmaster.dev", "crd/localtrainingprofiles.ringmaster.dev",
+         "--timeout=30s"}}) {
     const CommandOutput done = Kubectl(command);
     if (done.status != 0)
       return Error{ErrorKind::kInternal, "kubectl " + command[0] + ": " + done.text};

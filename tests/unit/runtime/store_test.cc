@@ -69,6 +69,20 @@ TEST_F(StoreTest, IndexesByControllingOwner) {
   EXPECT_TRUE(store_.ByOwner("n", "job1").empty());
 }
 
+TEST_F(StoreTest, ListsOneNamespaceByName) {
+  for (const auto& [ns, name] : {std::pair{"n", "b"}, {"n", "a"}, {"n-2", "c"}, {"m", "d"}}) {
+    kube::ObjectMeta meta = Meta(name, "1");
+    meta.ns = ns;
+    ASSERT_TRUE(store_.Apply({{"metadata", {{"name", name}}}, {"value", 1}}, meta).ok());
+  }
+
+  const auto found = store_.InNamespace("n");
+
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0]->name, "a");
+  EXPECT_EQ(found[1]->name, "b");
+}
+
 TEST_F(StoreTest, SwapReportsOnlyWhatDiffersAndWhatVanished) {
   ASSERT_TRUE(store_.Apply(Object(1), Meta("gone", "1", "job")).ok());
   ASSERT_TRUE(store_.Apply(Object(1), Meta("same", "2", "job")).ok());

@@ -1,0 +1,32 @@
+#pragma once
+
+// Which LocalTrainingProfiles a namespace should have (docs/decisions.md, D113): those that its
+// jobs may name, as they hold there. Pure; local_profiles.h carries it out.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operator/job/admission/profile.h"
+#include "operator/job/model/views.h"
+
+namespace ringmaster::job {
+
+struct LocalProfilesPlan {
+  struct Write {
+    std::string name{};
+    std::string spec{};  // JSON
+    friend bool operator==(const Write&, const Write&) = default;
+  };
+  std::vector<Write> writes{};
+  std::vector<std::shared_ptr<const LocalProfileView>> removals{};
+};
+
+// `existing`: of the namespace, in any order. Those of another installation stay as they are: two
+// that watch the same namespace would write over each other for ever.
+LocalProfilesPlan PlanLocalProfiles(
+    const std::vector<OpenProfile>& open,
+    const std::vector<std::shared_ptr<const LocalProfileView>>& existing,
+    const std::string& installation);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,23 @@
+#pragma once
+
+// Where TrainingProfiles come from, for whoever needs those of the moment.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "operator/job/admission/profile.h"
+#include "operator/job/controller/observe.h"
+
+namespace ringmaster::job {
+
+struct ProfileSource {
+  const ProfileStore& stored;                   // of the operator's namespace; outlives this
+  std::map<std::string, ProfilePtr> presets{};  // by name; a stored one of the same name counts
+  std::string operator_ns{};
+
+  // Ordered by name.
+  std::vector<ProfilePtr> All() const;
+};
+
+}  // namespace ringmaster::job
