@@ -10,6 +10,7 @@
 
 #include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/backbones/layers.h"
+#include "worker/trainer/numeric/alignment.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -123,9 +124,11 @@ class ImageClassifier final : public trainer::Workload {
     return all;
   }
   int64_t averages() const override {
-    int64_t values = 0;
-    for (const NamedTensor& average : backbone_->averages()) values += average.tensor.numel();
-    return values;
+    int64_t room = 0;
+    for (const NamedTensor& average : backbone_->averages()) {
+      room += trainer::AlignedCount(average.tensor.numel());
+    }
+    return room;
   }
   std::string model() const override { return "image-classifier float32\n"; }
   const trainer::DataOrder& order() const override { return order_; }

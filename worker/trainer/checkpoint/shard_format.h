@@ -36,7 +36,7 @@ bool IsDamage(const Error& error);
 // differ, and is told.
 struct StateIdentity {
   std::string run;        // who trains: the same for all ranks, worlds and launchers; may be empty
-  std::string model;      // a line for each parameter: name, type and shape
+  std::string model;      // a line for each parameter: name, type and shape; and how they lie
   std::string shaping{};  // a line for each thing that shapes training: "--flag=value", "data=…"
 
   friend bool operator==(const StateIdentity&, const StateIdentity&) = default;

@@ -8,6 +8,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "worker/trainer/numeric/alignment.h"
+
 namespace ringmaster::trainer {
 
 struct Buckets::State {
@@ -72,7 +74,7 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
   int64_t begin = 0;
   int members = 0;
   int64_t left = 0;  // values still to be laid out
-  for (const at::Tensor& parameter : parameters) left += parameter.numel();
+  for (const at::Tensor& parameter : parameters) left += AlignedCount(parameter.numel());
   const auto close = [&] {
     layout.ends.push_back(layout.total);
     layout.sizes.push_back(members);
@@ -82,8 +84,9 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
   for (std::size_t i = parameters.size(); i-- > 0;) {
     layout.offsets[i] = layout.total;
     layout.bucket_of[i] = static_cast<int>(layout.ends.size());
-    layout.total += parameters[i].numel();
-    left -= parameters[i].numel();
+    const int64_t room = AlignedCount(parameters[i].numel());
+    layout.total += room;
+    left -= room;
     ++members;
     const int64_t limit = layout.ends.empty() ? options.first_bytes : options.bytes;
     const bool full = (layout.total - begin) * static_cast<int64_t>(sizeof(float)) >= limit;
@@ -109,7 +112,7 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
       at::TensorOptions()
           .dtype(at::kFloat)
           .device(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device());
-  state_->flat_parameters = at::empty({layout.total}, kind);
+  state_->flat_parameters = at::zeros({layout.total}, kind);
   state_->memory = Zeros(layout.total + options.scalars, kind, memory);
   state_->gradients = state_->memory.narrow(0, 0, layout.total);
   state_->scalars = state_->memory.narrow(0, layout.total, options.scalars);

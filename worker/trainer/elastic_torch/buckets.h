@@ -4,11 +4,12 @@
 // gradients is complete.
 //
 // All gradients lie in one tensor, in reverse order of the parameters (the order in which backward
-// makes them), cut into buckets: the first is small so that communication starts early. Hooks in
-// autograd count; when the last gradient of a bucket is there, and all buckets before it are out,
-// the bucket is handed to the caller, who reduces it while backward goes on. A few scalars travel
-// with the last bucket, and so do running averages, whose "gradients" are values to keep exact.
-// Depends on LibTorch and nothing else of the trainer's but elements.h.
+// makes them), each at a multiple of 64 floats (numeric/alignment.h), cut into buckets: the first
+// is small so that communication starts early. Hooks in autograd count; when the last gradient of a
+// bucket is there, and all buckets before it are out, the bucket is handed to the caller, who
+// reduces it while backward goes on. A few scalars travel with the last bucket, and so do running
+// averages, whose "gradients" are values to keep exact. Depends on LibTorch and nothing else of the
+// trainer's but elements.h and alignment.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,7 @@ struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
   int64_t bytes = 16 << 20;        // the same for all after the first
   int64_t scalars = 4;             // how many travel with the last bucket
-  int64_t averages = 0;  // values of the first parameters that are no weights but averages
+  int64_t averages = 0;            // room of the first parameters that are no weights but averages
 
   // A bucket that is smaller than the first one's usual size is no larger as the first.
   static BucketOptions Of(int64_t bytes) {
@@ -70,7 +71,7 @@ class Buckets {
   void SetScalar(int64_t index, const at::Tensor& value);  // of one element
   std::vector<float> ReadScalars() const;
 
-  // All of them, in bucket order; gradients without the scalars.
+  // All of them, in bucket order, with zeros between; gradients without the scalars.
   const at::Tensor& flat_parameters() const;
   const at::Tensor& flat_gradients() const;
   // Those before the averages'.

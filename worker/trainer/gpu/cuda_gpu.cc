@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include <cuda_runtime_api.h>
@@ -13,12 +15,14 @@ namespace ringmaster::trainer {
 namespace {
 
 // RINGMASTER_CUDA_ARCHITECTURES is what the kernels were compiled for, as CMake has it:
-// "80-real,90-real".
-std::vector<int> BuiltArchitectures() {
-  std::vector<int> found;
+// "90-real,120", machine code of both and PTX of the second.
+void ReadArchitectures(GpuFacts& facts) {
   std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);
-  for (std::string item; std::getline(list, item, ',');) found.push_back(std::atoi(item.c_str()));
-  return found;
+  for (std::string item; std::getline(list, item, ',');) {
+    const int number = std::atoi(item.c_str());
+    if (!item.ends_with("-virtual")) facts.architectures.push_back(number);
+    if (!item.ends_with("-real")) facts.ptx = std::max(facts.ptx, number);
+  }
 }
 
 void FindDevices(GpuFacts& facts) {
@@ -77,7 +81,8 @@ class CudaGpu final : public Gpu {
 }  // namespace
 
 GpuFacts FindGpus() {
-  GpuFacts facts{.built_in = true, .architectures = BuiltArchitectures(), .cuda = CUDART_VERSION};
+  GpuFacts facts{.built_in = true, .cuda = CUDART_VERSION};
+  ReadArchitectures(facts);
   if (cudaDriverGetVersion(&facts.driver) != cudaSuccess) facts.driver = 0;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr) facts.visible = visible;

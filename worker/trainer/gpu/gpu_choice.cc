@@ -9,8 +9,9 @@ namespace ringmaster::trainer {
 namespace {
 
 // Machine code runs on GPUs of the same major architecture, from its minor one on.
-bool Covers(const std::vector<int>& architectures, int gpu) {
-  return std::ranges::any_of(architectures,
+bool Covers(const GpuFacts& facts, int gpu) {
+  if (facts.ptx > 0 && gpu >= facts.ptx) return true;
+  return std::ranges::any_of(facts.architectures,
                              [&](int built) { return built / 10 == gpu / 10 && built <= gpu; });
 }
 
@@ -85,7 +86,7 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   }
   const int chosen = local_rank % count;
   const FoundGpu& gpu = facts.gpus[static_cast<std::size_t>(chosen)];
-  if (!Covers(facts.architectures, gpu.architecture)) {
+  if (!Covers(facts, gpu.architecture)) {
     return refused("GPU " + std::to_string(chosen) + ", " + gpu.name + ", is sm_" +
                    std::to_string(gpu.architecture) + ", and this build has machine code for " +
                    ListOf(facts.architectures) + "; build it with -DCMAKE_CUDA_ARCHITECTURES=" +

@@ -23,8 +23,9 @@ struct FoundGpu {
 struct GpuFacts {
   bool built_in = false;             // this build has the trainer's GPU side
   std::vector<int> architectures{};  // that its kernels are compiled for
-  int cuda = 0;                      // of this build
-  int driver = 0;                    // the newest CUDA that the driver can run; 0: no driver
+  int ptx = 0;     // that drivers can compile them from, for this one and later ones; 0: none
+  int cuda = 0;    // of this build
+  int driver = 0;  // the newest CUDA that the driver can run; 0: no driver
   std::vector<FoundGpu> gpus{};
   std::string problem{};  // CUDA's words, where it could not say which GPUs there are
   std::string visible{};  // CUDA_VISIBLE_DEVICES, where that is set

@@ -13,10 +13,23 @@ constexpr int64_t kMostBlocks = 4096;  // more only wait for each other: the loo
 
 static_assert(kScaleChunk == kThreads, "a block encodes a chunk at a time, a thread a number");
 
+// The largest of the warp's values, for all its threads.
+__device__ uint32_t LargestOfWarp(uint32_t value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing has no instruction for it
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+    const uint32_t other = __shfl_xor_sync(0xffffffffU, value, lanes);
+    value = other > value ? other : value;
+  }
+  return value;
+#else
+  return __reduce_max_sync(0xffffffffU, value);
+#endif
+}
+
 // The largest of the block's values, for all its threads.
 __device__ uint32_t LargestOfBlock(uint32_t value) {
   __shared__ uint32_t of_warp[kThreads / kWarp];
-  const uint32_t largest = __reduce_max_sync(0xffffffffU, value);
+  const uint32_t largest = LargestOfWarp(value);
   __syncthreads();  // the chunk before has been read
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = largest;
   __syncthreads();

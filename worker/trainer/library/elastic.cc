@@ -20,6 +20,7 @@
 #include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/telemetry/audit_log.h"
 
@@ -80,7 +81,7 @@ std::string ModelText(const std::vector<at::Tensor>& parameters,
   };
   add("parameter", parameters);
   add("state", state);
-  return lines;
+  return lines + trainer::kLayoutText;
 }
 
 std::string ShapingText(const Elastic::Options& options) {

@@ -18,6 +18,7 @@ std::string CudaLine(const GpuFacts& facts) {
   for (const int architecture : facts.architectures) {
     architectures += " sm_" + std::to_string(architecture);
   }
+  if (facts.ptx > 0) architectures += " and later than sm_" + std::to_string(facts.ptx);
   return Line(true, "CUDA " + CudaVersionText(facts.cuda) + ", kernels for" + architectures);
 }
 

@@ -85,13 +85,14 @@ Result<std::string> Describe(const TrainOptions& options) {
                  .steps = prepared->made.steps,
                  .global_batch = options.global_batch,
                  .ranks = std::max(1, MostRanks(options)),
-                 .parameters = buckets.flat_parameters().numel(),
+                 .parameters = 0,
                  .state_bytes = 0,
                  .bucket_bytes = {},
                  .precision = NameOf(options.precision),
                  .compression = NameOf(options.compression),
                  .checkpoint_dir = options.checkpoint_dir,
                  .checkpoint_every = options.checkpoint_every};
+  for (const at::Tensor& parameter : workload.parameters()) facts.parameters += parameter.numel();
   for (const std::span<float> part : optimizer.state()) {
     facts.state_bytes += static_cast<int64_t>(part.size_bytes());
   }

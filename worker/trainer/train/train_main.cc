@@ -31,6 +31,7 @@
 #include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/telemetry/audit_log.h"
 #include "worker/trainer/telemetry/position.h"
 #include "worker/trainer/telemetry/timeline.h"
@@ -150,7 +151,7 @@ Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
 
 // What the state on disk and in shared memory belongs to.
 StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
-  std::string model = made.workload->model();
+  std::string model = made.workload->model() + kLayoutText;
   if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
   return {.run = TextIn(control::kEnvJobUid),
           .model = std::move(model),

@@ -12,6 +12,7 @@
 
 #include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/data/prefetcher.h"
+#include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/partial_fc/head.h"
 
@@ -74,9 +75,11 @@ class PartialFc final : public Workload {
     return all;
   }
   int64_t averages() const override {
-    int64_t values = 0;
-    for (const NamedTensor& average : backbone_->averages()) values += average.tensor.numel();
-    return values;
+    int64_t room = 0;
+    for (const NamedTensor& average : backbone_->averages()) {
+      room += AlignedCount(average.tensor.numel());
+    }
+    return room;
   }
   ShardedState* sharded() override { return &table_; }
   std::string model() const override;

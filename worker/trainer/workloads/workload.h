@@ -27,8 +27,8 @@ class Workload {
  public:
   virtual ~Workload() = default;
 
-  // Leaves of autograd, initialised from the seed. The first averages() values of them are running
-  // averages (SgdOptions::averages).
+  // Leaves of autograd, initialised from the seed. Those that take the first averages() floats of
+  // room (numeric/alignment.h) are running averages (SgdOptions::averages).
   virtual std::vector<at::Tensor> parameters() = 0;
   virtual int64_t averages() const { return 0; }
   // The part of the state that is spread over the ranks; null: there is none. Lives as long as the

@@ -1,5 +1,7 @@
 #include "worker/trainer/elastic_torch/buckets.h"
 
+#include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -55,7 +57,7 @@ TEST(Buckets, GradientsEqualPlainAutograd) {
 
 TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   Model model;
-  std::vector<float> given(26, 7);
+  std::vector<float> given(3 * 64 + 4, 7);
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 4},
                   [&](std::size_t bytes) -> void* {
                     EXPECT_EQ(bytes, given.size() * sizeof(float));
@@ -72,11 +74,34 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(given.back(), 5);
 }
 
+// Of the memory that a GPU's allocator gives, which begins at such a multiple too.
+TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
+  std::vector<at::Tensor> parameters;
+  for (const int64_t count : {1, 63, 64, 65, 7, 1000, 3}) {
+    parameters.push_back(at::ones({count}).requires_grad_(true));
+  }
+  alignas(256) std::array<float, 2048> given{};
+  Buckets buckets(parameters, {.first_bytes = 16, .bytes = 300},
+                  [&](std::size_t) -> void* { return given.data(); });
+  const auto* const first = static_cast<const float*>(buckets.flat_parameters().data_ptr());
+
+  for (const at::Tensor& parameter : parameters) {
+    EXPECT_EQ((parameter.data_ptr<float>() - first) % 64, 0) << parameter.numel();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parameter.grad().data_ptr()) % 256, 0U)
+        << parameter.numel();
+  }
+  for (int bucket = 0; bucket < buckets.count(); ++bucket) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buckets.Bucket(bucket).memory().data()) % 256, 0U)
+        << bucket;
+  }
+  EXPECT_EQ(buckets.flat_parameters().sum().item<float>(), 1203) << "what lies between is zero";
+}
+
 TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
   Model model;
   const Buckets buckets(model.parameters, {});
 
-  EXPECT_EQ(buckets.flat_parameters().numel(), 22);
+  EXPECT_EQ(buckets.flat_parameters().numel(), 3 * 64);
   EXPECT_EQ(buckets.flat_parameters()[0].item<float>(),
             model.parameters[2].view(-1)[0].item<float>());
   buckets.flat_parameters().fill_(5);
@@ -85,12 +110,13 @@ TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
 
 TEST(Buckets, AveragesStayTogetherBesideTheScalars) {
   Model model;  // the first parameter, of 6 values, and the second, of 12, are averages
-  Buckets buckets(model.parameters, {.first_bytes = 4, .bytes = 4, .scalars = 3, .averages = 18});
+  Buckets buckets(model.parameters,
+                  {.first_bytes = 4, .bytes = 4, .scalars = 3, .averages = 2 * 64});
 
   EXPECT_EQ(buckets.count(), 1) << "a bucket of nothing but averages is none";
-  EXPECT_EQ(buckets.Bucket(0).count, 25U);
-  EXPECT_EQ(buckets.exact_count(buckets.count() - 1), 21U);
-  EXPECT_EQ(buckets.weight_gradients().numel(), 4);
+  EXPECT_EQ(buckets.Bucket(0).count, 3U * 64 + 3);
+  EXPECT_EQ(buckets.exact_count(buckets.count() - 1), 2U * 64 + 3);
+  EXPECT_EQ(buckets.weight_gradients().numel(), 64);
   EXPECT_EQ(buckets.weight_gradients().data_ptr(), buckets.flat_gradients().data_ptr());
 }
 
@@ -133,9 +159,9 @@ TEST(Buckets, ScalarsTravelWithTheLastBucket) {
 
   buckets.SetScalar(2, 8);
 
-  EXPECT_EQ(buckets.Bucket(0).count, 4U);
-  EXPECT_EQ(buckets.Bucket(1).count, 12U);
-  EXPECT_EQ(buckets.Bucket(2).count, 6U + 3U);
+  EXPECT_EQ(buckets.Bucket(0).count, 64U);
+  EXPECT_EQ(buckets.Bucket(1).count, 64U);
+  EXPECT_EQ(buckets.Bucket(2).count, 64U + 3U);
   EXPECT_EQ(buckets.ReadScalars()[2], 8);
   buckets.Arm([](int) {});
   EXPECT_EQ(buckets.ReadScalars()[2], 0);

@@ -45,6 +45,16 @@ TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
             "gone");
 }
 
+TEST(GpuChoice, PtxIsForTheGpusThatComeAfterIt) {
+  GpuFacts facts = TwoH200();
+  facts.ptx = 120;
+
+  facts.gpus[0].architecture = 130;
+  EXPECT_EQ(*ChooseGpu({.gpus = 1}, facts), std::optional<int>(0));
+  facts.gpus[0].architecture = 110;
+  EXPECT_FALSE(ChooseGpu({.gpus = 1}, facts).ok());
+}
+
 TEST(GpuChoice, SharesOneWhereThatIsWanted) {
   EXPECT_EQ(*ChooseGpu({.device = "cuda", .local_rank = 3, .share = true}, TwoH200()),
             std::optional<int>(1));
