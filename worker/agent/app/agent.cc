@@ -286,6 +286,7 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   const std::string what = trouble.xid > 0 ? "the driver reported " + XidText(trouble.xid)
                                            : "it does not answer (" + trouble.fault + ")";
   LogWarn("A GPU is in trouble", {{"gpu", trouble.uuid}, {"what", what}});
+  if (trouble.uuid.empty()) return;  // nobody's: slots without a GPU of their own have that name
   const bool lost = trouble.xid == 0 || IsFatalXid(trouble.xid);
   // What made it useless says more than what came after.
   if (!lost_gpus_.contains(trouble.uuid)) gpu_troubles_[trouble.uuid] = what;

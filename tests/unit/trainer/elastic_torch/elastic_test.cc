@@ -17,6 +17,7 @@
 #include "tests/unit/trainer/elastic_rank.h"
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/numeric/alignment.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -144,7 +145,7 @@ TEST_P(ElasticOnTest, AWorldWithoutFaultsReportsOnlyCommittedSteps) {
 
   ExpectFinished({"a", "b"});
 
-  EXPECT_EQ(a.state().size(), 2U * 28);  // parameters and velocity
+  EXPECT_EQ(a.state().size(), 2U * 3 * kAlignedFloats);  // parameters and velocity
   const auto reports = launcher_.reports();
   ASSERT_EQ(reports.size(), static_cast<std::size_t>(kLast));
   for (std::size_t i = 0; i < reports.size(); ++i) {
