@@ -220,6 +220,9 @@ ParentState NcclEngine::StopLaunched() {
   const Deadline deadline = steady_clock::now() + runtime_->revoke_limit();
   if (!nccl.comm_shrink) return ParentState::kNone;
   if (nccl.comm_revoke) {
+    // Revoking frees a launch that is still under way, or has failed, and leaves a pointer to it in
+    // the communicator (2.28.9 to 2.30.7, src/init.cc: ncclCommEnsureReady).
+    if (StateOf(nccl, comm_) != NcclResult::kSuccess) return ParentState::kNone;
     const Result<void> revoked =
         Settle(nccl, comm_, nccl.comm_revoke(comm_, 0), "ncclCommRevoke", Patience(deadline, true));
     if (revoked.ok() && StreamEmpties(deadline)) return ParentState::kRevoked;

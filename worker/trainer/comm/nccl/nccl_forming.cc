@@ -105,6 +105,25 @@ Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call,
   return comm;
 }
 
+// Lets go of a grow. Its thread is the child's, reads the parent, and waits on sockets of both:
+// what revokes the parent ends its waits there and leaves it to be read, so that aborting the child
+// can wait for the thread. Null: this rank has none.
+void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPatience& patience) {
+  const NcclApi& nccl = runtime.nccl();
+  if (child != nullptr) {
+    if (parent != nullptr) {
+      const NcclPatience revoking{
+          .deadline = std::chrono::steady_clock::now() + runtime.revoke_limit(),
+          .given_up = [] { return false; },
+          .pause = patience.pause};
+      static_cast<void>(
+          Settle(nccl, parent, nccl.comm_revoke(parent, 0), "ncclCommRevoke", revoking));
+    }
+    runtime.Abort(child);
+  }
+  if (parent != nullptr) runtime.Abort(parent);
+}
+
 // All other ranks do: one that cannot may not go on in this world, and says so before the next.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
@@ -142,11 +161,26 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const std::function<void(int rank)>& missing) {
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
+  // Of a parent that has failed while it was parked NCCL makes nothing (ncclCommEnsureReady).
+  if (parent && StateOf(nccl, parent->comm) != NcclResult::kSuccess) {
+    runtime.Abort(parent->comm);
+    parent.reset();
+  }
+  bool grow_begun = false;
   const Result<NcclPlan> plan = AgreeOnPlan(
       world, StatementOf(runtime, world, parent), patience.deadline,
-      [&](NcclPath path) { return MakeId(nccl, parent, path); }, missing);
+      [&](NcclPath path) {
+        grow_begun = path == NcclPath::kGrow;
+        return MakeId(nccl, parent, path);
+      },
+      missing);
   if (!plan.ok()) {
-    if (parent) runtime.ParkAgain(*std::move(parent));  // for the next attempt
+    // A grow's id is on its way to other ranks already, who would take it for the next grow's.
+    if (grow_begun) {
+      runtime.Abort(parent->comm);
+    } else if (parent) {
+      runtime.ParkAgain(*std::move(parent));  // for the next attempt
+    }
     return plan.error();
   }
   const bool descends = parent && StartsFromParent(*plan, world);
@@ -155,7 +189,11 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
   NcclComm* const made = runtime.MakeSlot();
   const Call call = Start(nccl, world, *plan, from, made);
   const Result<NcclComm> comm = AwaitMade(nccl, plan->path, call, from, made, patience);
-  // Only now: a thread that is still at work reads its parent, and ends with it.
+  if (!comm.ok() && plan->path == NcclPath::kGrow) {
+    EndGrow(runtime, from, MadeAt(made), patience);
+    return comm.error();
+  }
+  // Only now: a shrink's thread that is still at work reads its parent, and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {
     if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);

@@ -7,8 +7,10 @@
 // No kinder than NCCL (read in 2.28.9 and 2.30.7, src/init.cc and src/group.cc): shrinking and
 // growing answer success and go on by themselves for a few looks; a shrink is its parent's work and
 // puts the child into its slot at the end, a grow is the child's own and reads the parent until
-// then. A parent aborted meanwhile takes a shrunk child with it and crashes a growing one. Using a
-// communicator that is gone crashes; one that is still being made refuses.
+// then. A parent aborted meanwhile takes a shrunk child with it and crashes a growing one, whose
+// own abort waits for ever unless the parent was revoked. What has failed makes no other
+// communicator. Revoking while a launch is under way crashes. Using a communicator that is gone
+// crashes; one that is still being made refuses.
 
 #include <algorithm>
 #include <atomic>
@@ -37,6 +39,8 @@ class FakeNccl {
   // Knobs.
   std::atomic<int> version = 23007;
   std::atomic<bool> hold_init = false;
+  std::atomic<bool> hold_making = false;    // shrinking and growing do not end
+  std::atomic<bool> hold_launches = false;  // operations are not on the stream yet
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
   std::atomic<bool> hold_computing = false;     // what the caller's stream had to do
@@ -121,6 +125,7 @@ class FakeNccl {
     for (std::size_t i = 0; i < count; ++i) static_cast<uint64_t*>(to)[i] = from[i] * given;
   }
   NcclResult Abort(NcclComm comm);
+  NcclResult Revoke(NcclComm comm);
   NcclResult Register(NcclComm comm, const void* memory, std::size_t bytes);
 
   std::mutex mutex_;
@@ -129,6 +134,8 @@ class FakeNccl {
   uint64_t ranks_ = 1;  // of the newest communicator
   std::set<NcclComm> alive_;
   std::set<NcclComm> failed_;  // those among them whose making failed
+  std::set<NcclComm> revoked_;
+  std::set<NcclComm> launching_;
   std::optional<Making> making_;
   int made_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
@@ -147,6 +154,7 @@ inline NcclResult FakeNccl::Register(NcclComm comm, const void* memory, std::siz
 inline NcclResult FakeNccl::Descend(bool grows, NcclComm parent, NcclComm* slot, int ranks) {
   const std::lock_guard lock(mutex_);
   if (parent != nullptr && !alive_.contains(parent)) std::abort();
+  if (parent != nullptr && async_error.load() != NcclResult::kSuccess) return async_error;
   making_ = {.parent = parent, .child = New(ranks), .slot = slot, .grows = grows};
   *slot = grows ? making_->child : nullptr;
   return NcclResult::kSuccess;
@@ -155,9 +163,10 @@ inline NcclResult FakeNccl::Descend(bool grows, NcclComm parent, NcclComm* slot,
 inline NcclResult FakeNccl::StateOf(NcclComm comm) {
   const std::lock_guard lock(mutex_);
   if (!alive_.contains(comm)) std::abort();
-  if (hold_init) return NcclResult::kInProgress;
+  if (hold_init || (hold_launches && launching_.contains(comm))) return NcclResult::kInProgress;
+  launching_.erase(comm);
   if (making_ && making_->reports() == comm) {
-    if (--making_->looks > 0) return NcclResult::kInProgress;
+    if (hold_making || --making_->looks > 0) return NcclResult::kInProgress;
     std::atomic_ref<NcclComm>(*making_->slot).store(making_->child);
     if (late_result.load() != NcclResult::kSuccess) failed_.insert(making_->child);
     making_.reset();
@@ -172,7 +181,10 @@ inline NcclResult FakeNccl::Use(NcclComm comm, const std::string& call, NcclResu
   if (!alive_.contains(comm)) std::abort();
   calls_.push_back(call);
   const bool unfinished = making_ && (making_->child == comm || making_->reports() == comm);
-  return unfinished || failed_.contains(comm) ? NcclResult::kInvalidArgument : result;
+  if (unfinished || failed_.contains(comm)) return NcclResult::kInvalidArgument;
+  if (!hold_launches) return result;
+  launching_.insert(comm);
+  return NcclResult::kInProgress;
 }
 
 inline NcclResult FakeNccl::Abort(NcclComm comm) {
@@ -187,10 +199,23 @@ inline NcclResult FakeNccl::Abort(NcclComm comm) {
     std::atomic_ref<NcclComm>(*making_->slot).store(making_->child);
     making_.reset();
   }
-  if (making_ && making_->child == comm) making_.reset();
+  if (making_ && making_->child == comm) {
+    if (making_->parent != nullptr && !revoked_.contains(making_->parent)) std::abort();
+    making_.reset();
+  }
+  launching_.erase(comm);
   // What is aborted twice, or was never made, ends a real program.
   if (alive_.erase(comm) != 1) std::abort();
   return NcclResult::kSuccess;
+}
+
+inline NcclResult FakeNccl::Revoke(NcclComm comm) {
+  Note("revoke");
+  const std::lock_guard lock(mutex_);
+  if (!alive_.contains(comm) || launching_.contains(comm)) std::abort();
+  if (!revoked_.insert(comm).second) return NcclResult::kInvalidArgument;
+  if (revoke_result.load() == NcclResult::kSuccess && revoke_frees) hold_operations = false;
+  return revoke_result;
 }
 
 inline NcclApi FakeNccl::Api() {
@@ -257,10 +282,7 @@ inline NcclApi FakeNccl::Api() {
     };
   }
   if (api.version >= kNcclRevokeSince) {
-    api.comm_revoke = [this](NcclComm, int) {
-      if (revoke_result.load() == NcclResult::kSuccess && revoke_frees) hold_operations = false;
-      return Note("revoke", revoke_result);
-    };
+    api.comm_revoke = [this](NcclComm comm, int) { return Revoke(comm); };
   }
   if (api.version >= kNcclGrowSince) {
     api.comm_unique_id = [this](NcclComm, NcclUniqueId* id) {

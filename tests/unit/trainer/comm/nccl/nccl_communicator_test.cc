@@ -227,6 +227,18 @@ TEST_F(NcclCommunicatorTest, AbortRevokesWhatIsUnderWayAndKeepsTheCommunicator) 
   rank.runtime->Abort(parked->comm);
 }
 
+TEST_F(NcclCommunicatorTest, ALaunchThatIsUnderWayIsAbortedAndNotRevoked) {
+  rank.nccl.hold_launches = true;
+  const auto communicator = Connect();
+  const WorkHandle work = UnderWay(rank, *communicator, values);
+
+  communicator->Abort("the world is over");
+
+  EXPECT_FALSE(work->Wait().ok());
+  EXPECT_FALSE(rank.nccl.Called("revoke"));
+  EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
 TEST_F(NcclCommunicatorTest, ARevokeThatFailsIsAnAbort) {
   rank.nccl.revoke_result = NcclResult::kInternalError;
   auto communicator = Connect();

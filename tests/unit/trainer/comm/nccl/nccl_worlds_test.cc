@@ -16,6 +16,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
+// Rank 0 cannot publish its plan.
+class StoreWithoutPlan final : public Store {
+ public:
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    if (key == "nccl/plan") return Error{ErrorKind::kUnavailable, "the store is gone"};
+    return store_.Set(key, value);
+  }
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    return store_.Get(keys, deadline);
+  }
+
+ private:
+  MemoryStore store_;
+};
+
 class NcclWorldsTest : public ::testing::Test {
  protected:
   // The given processes form the next world, in this order, and meet once; one that breaks is
@@ -134,6 +150,52 @@ TEST_F(NcclWorldsTest, AGrowThatFailsLateLeavesNothing) {
   EXPECT_EQ(Form({0, 1, 2}), 0);
 
   for (FakeRank& rank : ranks) EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
+TEST_F(NcclWorldsTest, AGrowThatIsGivenUpEndsTheChildBeforeTheParent) {
+  ASSERT_EQ(Form({0}), 1);
+  ranks[0].nccl.hold_making = true;
+  ranks[1].nccl.hold_making = true;
+
+  RunRanks(2, [&](const World& world) {
+    FakeRank& process = ranks[static_cast<std::size_t>(world.rank)];
+    NcclCommunicator communicator(process.runtime, world, In(std::chrono::milliseconds(200)),
+                                  abandoned_connects);
+    EXPECT_FALSE(communicator.Barrier(In(kSoon))->Wait().ok());
+  });
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/1", "all_reduce", "grow id",
+                                                 "grow -1/2 id", "revoke", "abort", "abort"));
+  EXPECT_EQ(ranks[0].nccl.alive(), 0);
+  EXPECT_EQ(ranks[1].nccl.alive(), 0);
+}
+
+TEST_F(NcclWorldsTest, AParentWhoseGrowWasNotPublishedIsNotKept) {
+  ASSERT_EQ(Form({0}), 1);
+  World world;
+  world.size = 2;
+  world.store = std::make_shared<StoreWithoutPlan>();
+  World other = world;
+  other.rank = 1;
+  const Deadline deadline = In(std::chrono::milliseconds(200));
+  NcclCommunicator second(ranks[1].runtime, other, deadline, abandoned_connects);
+  NcclCommunicator first(ranks[0].runtime, world, deadline, abandoned_connects);
+
+  EXPECT_FALSE(first.Barrier(In(kSoon))->Wait().ok());
+
+  EXPECT_THAT(ranks[0].nccl.calls(), ElementsAre("init 0/1", "all_reduce", "grow id", "abort"));
+}
+
+TEST_F(NcclWorldsTest, NothingIsMadeOfAParentThatFailedWhileItWasParked) {
+  ASSERT_EQ(Form({0, 1, 2}), 3);
+  FakeNccl& nccl = ranks[1].nccl;
+  nccl.async_error = NcclResult::kRemoteError;
+  nccl.on_abort = [&] { nccl.async_error = NcclResult::kSuccess; };
+
+  EXPECT_EQ(Form({0, 1}), 2);
+
+  EXPECT_THAT(nccl.calls(),
+              ElementsAre("init 1/3", "all_reduce", "abort", "init 1/2", "all_reduce"));
 }
 
 TEST_F(NcclWorldsTest, EachWorldRegistersOnceBeforeItsFirstOperation) {
