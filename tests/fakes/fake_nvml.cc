@@ -191,7 +191,8 @@ int nvmlDeviceRegisterEvents(void* handle, unsigned long long /*types*/, void* e
   return events == &g_events_told && Find(Read(), handle) != nullptr ? kSuccess : kInvalidArgument;
 }
 
-int nvmlEventSetWait_v2(void* /*events*/, EventData* event, unsigned int millis) {
+int nvmlEventSetWait_v2(void* /*events*/, void* data, unsigned int millis) {
+  auto* const event = static_cast<EventData*>(data);
   for (unsigned int waited = 0; waited <= millis; waited += 10) {
     const State state = Read();
     if (g_events_told < state.events.size()) {

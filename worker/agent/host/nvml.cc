@@ -41,10 +41,10 @@ struct Api {
   Return (*count)(unsigned int*) = nullptr;
   Return (*by_index)(unsigned int, Handle*) = nullptr;
   Return (*uuid)(Handle, char*, unsigned int) = nullptr;
-  Return (*memory)(Handle, Memory*) = nullptr;
+  Return (*memory)(Handle, void* /*Memory*/) = nullptr;
   Return (*event_set)(Handle*) = nullptr;
   Return (*register_events)(Handle, unsigned long long, Handle) = nullptr;
-  Return (*event_wait)(Handle, EventData*, unsigned int) = nullptr;
+  Return (*event_wait)(Handle, void* /*EventData*/, unsigned int) = nullptr;
   // Null in drivers that know no MIG.
   Return (*mig_mode)(Handle, unsigned int*, unsigned int*) = nullptr;
   Return (*most_instances)(Handle, unsigned int*) = nullptr;
