@@ -13,8 +13,8 @@ struct FatalXid {
   const char* words;
 };
 
-// docs.nvidia.com/deploy/xid-errors: those whose immediate action is to reset the GPU, to restart
-// the machine or to replace the board.
+// Those whose immediate action is to reset the GPU, to restart the machine or to replace the board,
+// by excerpts of docs.nvidia.com/deploy/xid-errors: its whole catalogue was not at hand.
 constexpr std::array kFatalXids{
     FatalXid{48, "an uncorrectable memory error (ECC)"},
     FatalXid{62, "its microcontroller halted"},
