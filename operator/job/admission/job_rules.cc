@@ -10,6 +10,18 @@ bool JobRules::Grants() const {
          !capabilities.empty() || !devices.empty() || !schedulers.empty() || !host_paths.empty();
 }
 
+void JobRules::LimitAs(const JobRules& other) {
+  const auto take = [](auto& limit, const auto& of_other) {
+    if (!limit) limit = of_other;
+  };
+  take(image_prefixes, other.image_prefixes);
+  take(priority_classes, other.priority_classes);
+  take(runtime_classes, other.runtime_classes);
+  take(max_workers, other.max_workers);
+  take(max_gpus, other.max_gpus);
+  max_devices.insert(other.max_devices.begin(), other.max_devices.end());
+}
+
 std::string JobRules::HowToAllow(const std::string& item) const {
   std::vector<std::string> others = open;
   others.erase(std::remove(others.begin(), others.end(), profile), others.end());

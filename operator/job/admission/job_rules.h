@@ -39,6 +39,9 @@ struct JobRules {
   // Whether anything beyond an ordinary Pod is allowed.
   bool Grants() const;
 
+  // Takes the limits of `other` where there is none here.
+  void LimitAs(const JobRules& other);
+
   // The end of a refusal: who can allow `item` (a path below a profile's spec).
   std::string HowToAllow(const std::string& item) const;
 

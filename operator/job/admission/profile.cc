@@ -211,12 +211,20 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
     return choice;
   }
   choice.problem = WhyUnusable(*found.front(), ns, operator_ns);
+  choice.limits = DefaultsOf(profiles, ns);
+  std::erase(choice.limits, found.front());
+  for (const ProfilePtr& limits : choice.limits) {
+    if (choice.problem.empty() && !limits->problem.empty()) {
+      choice.problem = WhyUnusable(*limits, ns, operator_ns);
+    }
+  }
   if (choice.problem.empty()) choice.profile = found.front();
   return choice;
 }
 
 JobRules RulesOf(const Choice& choice, const std::string& ns) {
   JobRules rules = choice.profile == nullptr ? JobRules() : choice.profile->rules;
+  for (const ProfilePtr& limits : choice.limits) rules.LimitAs(limits->rules);
   rules.ns = ns;
   rules.problem = choice.problem;
   rules.open = choice.open;

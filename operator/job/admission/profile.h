@@ -45,7 +45,9 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 
 // What holds for a job.
 struct Choice {
-  ProfilePtr profile{};             // null: none
+  ProfilePtr profile{};  // null: none
+  std::vector<ProfilePtr>
+      limits{};                     // the namespace's defaults: their limits hold where it has none
   std::string problem{};            // why there is none; empty: there is one
   std::vector<std::string> open{};  // names that a job of the namespace may say
 

@@ -134,6 +134,24 @@ TEST(Profile, NoJobShedsTheLimitsOfItsNamespacesDefaultByNamingRestricted) {
   }
 }
 
+TEST(Profile, NoJobShedsTheLimitsOfItsNamespacesDefaultByNamingOneWithout) {
+  const ProfilePtr limits = Make("all", R"({"namespaces": ["*"], "default": true, "limits":
+      {"gpus": 32, "workers": 8, "imagePrefixes": ["a"], "devices": {"rdma/hca": 4}}})");
+  const ProfilePtr gpu = Make("gpu", R"({"namespaces": ["*"], "limits":
+      {"gpus": 64, "devices": {"a/b": 1}}})");
+
+  const JobRules rules = RulesOf(ChooseProfile({gpu, limits}, "team-a", "gpu", kOperatorNs), "");
+
+  EXPECT_EQ(rules.profile, "gpu");
+  EXPECT_EQ(rules.max_gpus, 64) << "its own";
+  EXPECT_EQ(rules.max_workers, 8);
+  EXPECT_EQ(rules.image_prefixes, (std::vector<std::string>{"a"}));
+  EXPECT_EQ(rules.max_devices, (std::map<std::string, int>{{"a/b", 1}, {"rdma/hca", 4}}));
+
+  const ProfilePtr unread = Make("all", R"({"namespaces": ["*"], "default": true, "limits": 1})");
+  EXPECT_EQ(NameOf(ChooseProfile({gpu, unread}, "team-a", "gpu", kOperatorNs)), "");
+}
+
 TEST(Profile, OneThatCannotBeReadHoldsUpTheJobsThatItMayBeFor) {
   const ProfilePtr limits =
       Make("p", R"({"namespaces": ["team-a"], "default": true, "limits": {"gpus": "eight"}})");
