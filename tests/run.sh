@@ -77,7 +77,7 @@ if [ "$what" = all ]; then
   fi
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
-  # One of a kind beside one of another: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
-  step "runtime, integration and end-to-end tests" run_tests dev jobs -j2 -L '^(runtime|integration|e2e)$' || true
+  # One of each kind beside the others: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
+  step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
 fi
 summary

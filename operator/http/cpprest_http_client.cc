@@ -12,7 +12,7 @@
 #include <pplx/threadpool.h>
 
 #include "operator/http/deadline_watch.h"
-#include "operator/http/fair_slots.h"
+#include "operator/http/fifo_semaphore.h"
 #include "operator/http/tls_material.h"
 
 namespace ringmaster::http {
@@ -132,7 +132,7 @@ class CpprestHttpClient final : public HttpClient {
     std::optional<SteadyTime> deadline;
     if (request.deadline.count() > 0)
       deadline = std::chrono::steady_clock::now() + request.deadline;
-    Result<FairSlots::Slot> slot = slots_.Acquire(deadline, stop);
+    Result<FifoSemaphore::Slot> slot = slots_.Acquire(deadline, stop);
     if (!slot.ok()) return slot.error();
 
     Response response;
@@ -218,7 +218,7 @@ class CpprestHttpClient final : public HttpClient {
   const HttpClientOptions options_;
   DeadlineWatch& deadlines_;
   web::http::client::http_client client_;
-  FairSlots slots_;
+  FifoSemaphore slots_;
 };
 
 Result<void> Check(const HttpClientOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/control/reasons.h"
+#include "worker/agent/host/gpu_xids.h"
 #include "worker/agent/process_table/rank_page.h"
 #include "worker/agent/process_table/stack_text.h"
 

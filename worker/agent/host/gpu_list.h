@@ -1,7 +1,7 @@
 #pragma once
 
-// The GPUs of a worker as values: which there are, which of them belongs to which slot, and what
-// the driver's Xids mean. Pure; used by gpu_watch.h, preflight and the agent.
+// The GPUs of a worker as values: which there are, and which of them belongs to which slot. Pure;
+// used by gpu_watch.h, preflight and the agent.
 
 #include <string>
 #include <vector>
@@ -40,14 +40,5 @@ std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int s
 // beginning of one. It ends at the first that is none, as CUDA reads it.
 std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
                                   const std::string& visible);
-
-// Whether a device with this Xid is of no use before it is reset or replaced, so that no other
-// start of the program helps: by the immediate action that NVIDIA's catalogue of Xids names. What
-// a program can cause itself (13, 31, 43, 45), and what leaves the device in order (63, 92, 94), is
-// none.
-bool IsFatalXid(int xid);
-
-// "Xid 79 (the GPU has fallen off the bus)".
-std::string XidText(int xid);
 
 }  // namespace ringmaster::agent

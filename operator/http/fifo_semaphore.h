@@ -15,14 +15,14 @@
 namespace ringmaster::http {
 
 // Thread-safe.
-class FairSlots {
+class FifoSemaphore {
  public:
-  explicit FairSlots(int slots) : free_(slots) {}
+  explicit FifoSemaphore(int slots) : free_(slots) {}
 
-  // Held until destroyed. The FairSlots outlives it.
+  // Held until destroyed. The FifoSemaphore outlives it.
   class Slot {
    public:
-    explicit Slot(FairSlots* owner) : owner_(owner) {}
+    explicit Slot(FifoSemaphore* owner) : owner_(owner) {}
     Slot(Slot&& other) noexcept : owner_(other.owner_) { other.owner_ = nullptr; }
     Slot& operator=(Slot&&) = delete;
     ~Slot() {
@@ -30,7 +30,7 @@ class FairSlots {
     }
 
    private:
-    FairSlots* owner_;
+    FifoSemaphore* owner_;
   };
 
   // Blocks until a slot is free. kTimeout at the deadline, kCancelled when `stop` is requested.

@@ -1,4 +1,4 @@
-#include "operator/http/fair_slots.h"
+#include "operator/http/fifo_semaphore.h"
 
 #include <atomic>
 #include <optional>
@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(FairSlots, GivesUpAtTheDeadline) {
-  FairSlots slots(1);
+TEST(FifoSemaphore, GivesUpAtTheDeadline) {
+  FifoSemaphore slots(1);
   const auto held = slots.Acquire({}, {});
 
   const auto late = slots.Acquire(std::chrono::steady_clock::now() + milliseconds(1), {});
@@ -23,8 +23,8 @@ TEST(FairSlots, GivesUpAtTheDeadline) {
   EXPECT_EQ(late.error().kind, ErrorKind::kTimeout);
 }
 
-TEST(FairSlots, GivesUpWhenStopped) {
-  FairSlots slots(1);
+TEST(FifoSemaphore, GivesUpWhenStopped) {
+  FifoSemaphore slots(1);
   const auto held = slots.Acquire({}, {});
   std::stop_source stop;
 
@@ -38,8 +38,8 @@ TEST(FairSlots, GivesUpWhenStopped) {
   EXPECT_EQ(error->kind, ErrorKind::kCancelled);
 }
 
-TEST(FairSlots, AWaiterThatGaveUpTakesNoSlotWithIt) {
-  FairSlots slots(1);
+TEST(FifoSemaphore, AWaiterThatGaveUpTakesNoSlotWithIt) {
+  FifoSemaphore slots(1);
   {
     const auto held = slots.Acquire({}, {});
     ASSERT_FALSE(slots.Acquire(std::chrono::steady_clock::now() + milliseconds(1), {}).ok());
@@ -48,8 +48,8 @@ TEST(FairSlots, AWaiterThatGaveUpTakesNoSlotWithIt) {
   EXPECT_TRUE(slots.Acquire(std::chrono::steady_clock::now(), {}).ok());
 }
 
-TEST(FairSlots, NeverHandsOutMoreThanItHas) {
-  FairSlots slots(3);
+TEST(FifoSemaphore, NeverHandsOutMoreThanItHas) {
+  FifoSemaphore slots(3);
   std::atomic<int> holders{0};
   std::atomic<int> most{0};
   std::atomic<int> served{0};

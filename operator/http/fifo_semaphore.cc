@@ -1,8 +1,8 @@
-#include "operator/http/fair_slots.h"
+#include "operator/http/fifo_semaphore.h"
 
 namespace ringmaster::http {
 
-Result<FairSlots::Slot> FairSlots::Acquire(
+Result<FifoSemaphore::Slot> FifoSemaphore::Acquire(
     std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token stop) {
   MutexLock lock(mutex_);
   if (free_ > 0) {
@@ -24,7 +24,7 @@ Result<FairSlots::Slot> FairSlots::Acquire(
   return Error{ErrorKind::kTimeout, "no request slot became free in time"};
 }
 
-void FairSlots::Release() {
+void FifoSemaphore::Release() {
   const MutexLock lock(mutex_);
   for (Waiter& waiter : waiting_) {
     if (waiter.has_slot) continue;  // granted, on its way out of Acquire

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Everything built from nothing: optimised, each source by itself (no unity), no compiler cache, warnings as errors.
+# A source that compiles only behind another one, or warns only when it is optimised, is found here. Its closing line has the time.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+"$root/deploy/local/prerequisites.sh" build cluster >&2
+build=$root/build/cold
+rm -rf "$build"
+trap 'rm -rf "$build"' EXIT
+cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=OFF -DRINGMASTER_WERROR=ON \
+  -DRINGMASTER_TESTS=ON -DRINGMASTER_BENCH=ON >/dev/null
+CCACHE_DISABLE=1 cmake --build "$build" -- -k 0
+echo "cold build without unity: $(find "$build" -name '*.o' | wc -l) objects in $SECONDS s"
