@@ -5,7 +5,7 @@
   render.py --check   writes nothing, and fails where a page differs
 
 docs/api.md has the fields of every CRD in crds/: one table for each group of fields. docs/reasons.md has the constants of
-common/control/reasons.h: one table for each section of it. The CRD of TrainingProfiles has in spec.workload the fields of a TrainingJob's
+common/control/reasons.h and exit_codes.h: one table for each section. The CRD of TrainingProfiles has in spec.workload the fields of a TrainingJob's
 spec that a profile may set.
 """
 
@@ -215,7 +215,7 @@ def render_api():
 
 # --- docs/reasons.md
 
-HEADER = "common/control/reasons.h"
+HEADERS = ["common/control/reasons.h", "common/control/exit_codes.h"]
 CONSTANT = re.compile(r'inline constexpr (?:char k\w+\[\] = "(\w+)"|int k\w+ = (\d+));')
 
 
@@ -223,7 +223,7 @@ def render_reasons():
     sections = []  # of [title, what stands below it, rows]
     comment = []  # since the last line that is none
     title = False  # the comment begins a section
-    for line in (ROOT / HEADER).read_text(encoding="utf-8").splitlines():
+    for line in (line for header in HEADERS for line in (ROOT / header).read_text(encoding="utf-8").splitlines()):
         if line.startswith("// --- "):
             sections.append([line.removeprefix("// --- "), "", []])
             title = True
@@ -231,11 +231,11 @@ def render_reasons():
             comment.append(line.removeprefix("//").strip())
         elif found := CONSTANT.fullmatch(line):
             if not comment:
-                raise SystemExit(f"{HEADER}: {line} has no comment")
+                raise SystemExit(f"{line} has no comment")
             sections[-1][2].append([f"`{found[1] or found[2]}`", cell(" ".join(comment))])
             comment = []
         elif "constexpr" in line:
-            raise SystemExit(f"{HEADER}: cannot read {line}")
+            raise SystemExit(f"cannot read {line}")
         else:
             if title:
                 sections[-1][1] = " ".join(comment)

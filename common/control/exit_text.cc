@@ -1,8 +1,8 @@
 #include "common/control/exit_text.h"
 
 #include "common/base/byte_text.h"
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
 
 namespace ringmaster::control {
 

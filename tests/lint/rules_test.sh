@@ -52,13 +52,16 @@ refused() { # text check: the check says the text, over all files and over the c
   done
   git clean -qfd && git checkout -q .
 }
-quick=(format shell gofmt markdown arrows headers tidy)
+quick=(format shell gofmt markdown length arrows headers tidy)
 ! command -v go >/dev/null || quick+=(vet)
 accepted all "${quick[@]}"
 accepted changed
 
 echo "int   Sum(int a);" >>common/base/sum.h
 refused common/base/sum.h format
+
+yes '// A line.' | head -n 400 >>common/base/sum.cc
+refused 'common/base/sum.cc: 40' length
 
 echo 'echo $1' >>deploy/say
 refused SC2086 shell

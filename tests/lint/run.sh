@@ -4,7 +4,7 @@
 #   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
 #   run.sh all [CHECK...]        every file
 #
-# Checks: format shell gofmt markdown arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
+# Checks: format shell gofmt markdown length arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
 # leaves out tidy: clang-tidy takes hours for the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -75,6 +75,17 @@ check_markdown() {
   tests/lint/markdown.py 160 "${chosen[@]}"
 }
 
+check_length() {
+  matching '\.(cc|cu|cuh|h|c|sh|py|go)$' || return 0
+  local file lines failed=0
+  for file in "${chosen[@]}"; do
+    [[ $file != tests/* ]] || continue
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 400 ] || { echo "$file: $lines lines" && failed=1; }
+  done
+  return "$failed"
+}
+
 check_arrows() { tests/lint/arrows.py; }
 
 configure() {
@@ -100,7 +111,7 @@ scope=${1:-}
 shift
 checks=("$@")
 if [ $# -eq 0 ]; then
-  checks=(format shell gofmt markdown arrows headers vet)
+  checks=(format shell gofmt markdown length arrows headers vet)
   [ "$scope" = all ] || checks+=(tidy)
 fi
 if [ "$scope" = changed ]; then base=$(base_of); else base=$(base_of 2>/dev/null) || base=; fi

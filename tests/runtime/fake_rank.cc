@@ -31,9 +31,9 @@
 #include <vector>
 
 #include "common/control/blocking_line_client.h"
+#include "common/control/exit_codes.h"
 #include "common/control/messages.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
 
 namespace {
 

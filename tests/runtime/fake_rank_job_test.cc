@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "tests/runtime/job.h"

@@ -15,6 +15,7 @@
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/admission/volume_policy.h"
 #include "operator/job/manifests/manifests.h"
+#include "operator/job/manifests/pod_parts.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -27,9 +28,7 @@ constexpr char kCredentialsVolume[] = "ringmaster-credentials";
 constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 
-// Secret volumes belong to root; this group lets a process of any user id read items of mode 0440.
-constexpr int kDefaultFsGroup = 1000;
-constexpr int kItemMode = 0440;
+constexpr int kItemMode = 0440;  // of a Secret's items: for the Pod's group
 // Agent and launcher end their processes within a second; the rest is for a slow node.
 constexpr int kGraceSeconds = 10;
 
@@ -37,66 +36,6 @@ std::string WithCommas(const std::vector<int>& numbers) {
   std::string text;
   for (const int number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
   return text;
-}
-
-// The object at `field`, made if absent or null.
-json& ObjectAt(json& parent, const char* field) {
-  json& value = parent[field];
-  if (!value.is_object()) value = json::object();
-  return value;
-}
-json& ListAt(json& parent, const char* field) {
-  json& value = parent[field];
-  if (!value.is_array()) value = json::array();
-  return value;
-}
-
-void Default(json& object, const char* field, json value) {
-  json& have = object[field];
-  if (have.is_null()) have = std::move(value);
-}
-
-json& ManagedContainer(json& spec, const char* name) {
-  json& containers = ListAt(spec, "containers");
-  for (json& container : containers) {
-    if (kube::GetString(container, {"name"}) == name) return container;
-  }
-  containers.push_back(json{{"name", name}});
-  return containers.back();
-}
-
-bool IsRoot(const json& security_context) {
-  const json* user = kube::Find(security_context, {"runAsUser"});
-  return user != nullptr && *user == json(0);
-}
-
-bool RunsAsRoot(const json& spec, const json& container_context) {
-  if (kube::Find(container_context, {"runAsUser"}) != nullptr) return IsRoot(container_context);
-  const json* of_pod = kube::Find(spec, {"securityContext"});
-  return of_pod != nullptr && IsRoot(*of_pod);
-}
-
-void RestrictContainer(json& container) {
-  json& context = ObjectAt(container, "securityContext");
-  if (!kube::GetBool(context, {"privileged"})) Default(context, "allowPrivilegeEscalation", false);
-  if (IsRoot(context)) Default(context, "runAsNonRoot", false);
-  ObjectAt(context, "capabilities")["drop"] = json::array({"ALL"});
-}
-
-bool MountsPath(const json& container, const std::string& path) {
-  const json& mounts = kube::GetArray(container, {"volumeMounts"});
-  return std::any_of(mounts.begin(), mounts.end(), [&](const json& mount) {
-    std::string target = kube::GetString(mount, {"mountPath"});
-    while (target.size() > 1 && target.back() == '/') target.pop_back();
-    return target == path;
-  });
-}
-
-// An empty folder at `path`, unless the template mounts something there itself.
-void AddScratch(json& spec, json& container, const char* volume, const char* path, json source) {
-  if (MountsPath(container, path)) return;
-  ListAt(spec, "volumes").push_back({{"name", volume}, {"emptyDir", std::move(source)}});
-  ListAt(container, "volumeMounts").push_back({{"name", volume}, {"mountPath", path}});
 }
 
 void AddCredentials(json& spec, json& container, const Credentials& credentials,
@@ -113,17 +52,6 @@ void AddCredentials(json& spec, json& container, const Credentials& credentials,
       .push_back({{"name", kCredentialsVolume},
                   {"mountPath", control::kCredentialsDir},
                   {"readOnly", true}});
-}
-
-// The kubelet expands $(NAME) in values and takes "$$" for "$": doubled, every "$" stays as it is.
-void AddVariable(json& container, const char* name, const std::string& value) {
-  std::string literal;
-  for (const char c : value) literal.append(c == '$' ? 2 : 1, c);
-  ListAt(container, "env").push_back({{"name", name}, {"value", literal}});
-}
-void AddFieldVariable(json& container, const char* name, const char* field) {
-  ListAt(container, "env")
-      .push_back({{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", field}}}}}});
 }
 
 std::string HashesOf(const Credentials& credentials, const std::vector<std::string>& items) {
@@ -143,73 +71,6 @@ void AddCommonVariables(const PodContext& context, const std::vector<std::string
   AddVariable(container, control::kEnvLaunchSpec,
               control::EncodeLaunchSpec(LaunchSpecOf(context.job().spec)));
   AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
-}
-
-// The user's volume at its fixed path, and what the trainer's flags take from it.
-void AddCheckpoints(const api::CheckpointSpec& checkpoint, json& spec, json& container) {
-  json volume = ParseTemplate(checkpoint.volume_json);
-  volume["name"] = kCheckpointVolume;
-  ListAt(spec, "volumes").push_back(std::move(volume));
-  ListAt(container, "volumeMounts")
-      .push_back({{"name", kCheckpointVolume}, {"mountPath", control::kCheckpointDir}});
-  AddVariable(container, control::kEnvCheckpointDir, control::kCheckpointDir);
-  AddVariable(container, control::kEnvCheckpointEvery, std::to_string(checkpoint.every_steps));
-  AddVariable(container, control::kEnvCheckpointKeep, std::to_string(checkpoint.keep));
-  if (!checkpoint.restore_job.empty()) {
-    AddVariable(container, control::kEnvRestoreJob, checkpoint.restore_job);
-  }
-  if (!checkpoint.restore_path.empty()) {
-    AddVariable(container, control::kEnvRestorePath, checkpoint.restore_path);
-  }
-}
-
-// The user's volume, and the memory volume that the agent fills from it.
-void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) {
-  json source = ParseTemplate(cache.from_json);
-  source["name"] = kDataSourceVolume;
-  json& volumes = ListAt(spec, "volumes");
-  volumes.push_back(std::move(source));
-  volumes.push_back({{"name", kDataVolume},
-                     {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", cache.size_limit}}}});
-  json& mounts = ListAt(container, "volumeMounts");
-  mounts.push_back(
-      {{"name", kDataSourceVolume}, {"mountPath", control::kDataSourceDir}, {"readOnly", true}});
-  mounts.push_back({{"name", kDataVolume}, {"mountPath", control::kDataDir}});
-  AddVariable(container, control::kEnvDataSource, control::kDataSourceDir);
-  if (!cache.sub_path.empty()) AddVariable(container, control::kEnvDataSubPath, cache.sub_path);
-  AddVariable(container, control::kEnvDataDir, control::kDataDir);
-}
-
-// What of its host a worker gets, which its profile has allowed. Names of the cluster
-// resolve on the host's network too.
-void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
-  if (job.host_network) {
-    spec["hostNetwork"] = true;
-    Default(spec, "dnsPolicy", "ClusterFirstWithHostNet");
-  }
-  json& context = ObjectAt(container, "securityContext");
-  if (job.worker.privileged) {
-    context["privileged"] = true;
-    context.erase("allowPrivilegeEscalation");
-    // Of any other user no capability is in effect.
-    context["runAsUser"] = 0;
-    context["runAsNonRoot"] = false;
-  }
-  // What sshd needs to let root log in; of any other user it needs nothing.
-  if (RunsAsRoot(spec, context)) {
-    for (const char* capability : {"SETGID", "SETUID", "SYS_CHROOT"}) {
-      ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);
-    }
-  }
-  if (job.worker.ipc_lock) ListAt(ObjectAt(context, "capabilities"), "add").push_back("IPC_LOCK");
-  if (job.worker.rdma.empty()) return;
-  json& resources = ObjectAt(container, "resources");
-  for (const auto& [resource, count] : job.worker.rdma) {
-    ObjectAt(resources, "limits")[resource] = count;
-    // A template's own request would have to be the same.
-    const auto requests = resources.find("requests");
-    if (requests != resources.end() && requests->is_object()) requests->erase(resource);
-  }
 }
 
 // What the job leaves unset, agent, launcher and ranks know themselves.
@@ -277,23 +138,6 @@ void HideGpus(json& spec) {
 }
 
 }  // namespace
-
-json ParseTemplate(const std::string& text) {
-  if (text.empty()) return json::object();
-  Result<json> parsed = ParseJson(text);
-  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::object();
-}
-
-void RestrictPod(json& spec) {
-  json& context = ObjectAt(spec, "securityContext");
-  Default(context, "runAsNonRoot", !IsRoot(context));
-  Default(context, "fsGroup", kDefaultFsGroup);
-  Default(context, "seccompProfile", json{{"type", "RuntimeDefault"}});
-  for (const char* list : {"containers", "initContainers"}) {
-    if (!spec.contains(list) || !spec[list].is_array()) continue;
-    for (json& container : spec[list]) RestrictContainer(container);
-  }
-}
 
 json CommonWorkerPod(const PodContext& context, const std::string& launcher_address) {
   const PodKind kind{.template_json = context.job().spec.worker.template_json,

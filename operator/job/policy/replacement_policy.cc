@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/backoff.h"
+#include "common/control/exit_codes.h"
 #include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/names.h"

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/base/cut_text.h"
+#include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"

@@ -8,8 +8,7 @@
 #include <variant>
 
 #include "common/base/log.h"
-#include "common/control/reasons.h"
-#include "worker/agent/host/gpu_xids.h"
+#include "common/control/exit_codes.h"
 #include "worker/agent/process_table/rank_page.h"
 #include "worker/agent/process_table/stack_text.h"
 
@@ -251,7 +250,8 @@ void Agent::OnPeerGone(PeerId peer) {
 
 void Agent::OnRankEnd(int slot, RankEnd end) {
   rank_peers_.erase(slot);
-  const bool lost = lost_gpus_.contains(FirstOf(ranks_.Gpus(slot)));
+  const std::string gpu = FirstOf(ranks_.Gpus(slot));
+  const bool lost = gpu_health_.Lost(gpu);
   const bool meant = end.end.exit_code == 0 || exit_code_.has_value();
   if (config_.spec.InPlace() && lost && !meant) {
     end.end = {.exit_code = control::kExitDeviceUnhealthy, .signal = 0};
@@ -260,7 +260,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
       config_.spec.InPlace() && end.end.exit_code == control::kExitDeviceUnhealthy && !meant;
   std::string fault;
   if (unhealthy) {
-    fault = GpuSentence(slot, end);
+    fault = gpu_health_.WhyUnhealthy(slot, gpu, end.last_lines);
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
@@ -284,33 +284,12 @@ void Agent::OnGpus(const GpuList& gpus) {
 }
 
 void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
-  const std::string what = trouble.xid > 0 ? "the driver reported " + XidText(trouble.xid)
-                                           : "it does not answer (" + trouble.fault + ")";
-  LogWarn("A GPU is in trouble", {{"gpu", trouble.uuid}, {"what", what}});
-  if (trouble.uuid.empty()) return;  // nobody's: slots without a GPU of their own have that name
-  const bool lost = trouble.xid == 0 || IsFatalXid(trouble.xid);
-  // What made it useless says more than what came after.
-  if (!lost_gpus_.contains(trouble.uuid)) gpu_troubles_[trouble.uuid] = what;
-  if (!lost || !lost_gpus_.insert(trouble.uuid).second || !config_.spec.InPlace()) return;
+  LogWarn("A GPU is in trouble", {{"gpu", trouble.uuid}, {"what", TroubleText(trouble)}});
+  if (!gpu_health_.Note(trouble) || !config_.spec.InPlace()) return;
   // The rank may hang in a call for ever.
   for (int slot = 0; slot < config_.spec.slots_per_worker; ++slot) {
     if (FirstOf(ranks_.Gpus(slot)) == trouble.uuid) ranks_.Kill(slot);
   }
-}
-
-// "GPU-8932f937-… of slot 2: … CUDA says …; the driver reported Xid 79 (…)".
-std::string Agent::GpuSentence(int slot, const RankEnd& end) const {
-  const std::string uuid = FirstOf(ranks_.Gpus(slot));
-  const std::string whose =
-      (uuid.empty() ? "the GPU" : uuid) + " of slot " + std::to_string(slot) + ": ";
-  const auto said = std::ranges::find_if(end.last_lines, [](const std::string& line) {
-    return line.find("CUDA says") != std::string::npos;
-  });
-  std::string why = said == end.last_lines.end() ? "" : *said;
-  if (const auto trouble = gpu_troubles_.find(uuid); trouble != gpu_troubles_.end()) {
-    why += (why.empty() ? "" : "; ") + trouble->second;
-  }
-  return whose + (why.empty() ? "its rank says that it is unhealthy" : why);
 }
 
 void Agent::SendToLauncher(const control::Message& message) { link_.Send(message); }

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
@@ -24,6 +23,7 @@
 #include "worker/agent/app/worker_readiness.h"
 #include "worker/agent/config/config.h"
 #include "worker/agent/config/credentials.h"
+#include "worker/agent/host/gpu_health.h"
 #include "worker/agent/host/oom_watch.h"
 #include "worker/agent/links/attach_peers.h"
 #include "worker/agent/links/launcher_link.h"
@@ -77,7 +77,6 @@ class Agent final : private SlotActions {
   void OnRankEnd(int slot, RankEnd end);
   void OnGpus(const GpuList& gpus);
   void OnGpuTrouble(const GpuTrouble& trouble);
-  std::string GpuSentence(int slot, const RankEnd& end) const;
 
   void ReportReady();
   void ReportPositions();
@@ -104,8 +103,7 @@ class Agent final : private SlotActions {
   WorkerReadiness readiness_;
 
   boost::asio::steady_timer end_limit_;
-  std::map<std::string, std::string> gpu_troubles_;  // by UUID: the newest, in words
-  std::set<std::string> lost_gpus_;                  // those of no use any more
+  GpuHealth gpu_health_;
   std::string gpu_fault_;
   std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends

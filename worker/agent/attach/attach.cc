@@ -11,8 +11,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
 
 namespace ringmaster::agent {
 namespace {

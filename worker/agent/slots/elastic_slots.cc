@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/control/reasons.h"
+#include "common/control/exit_codes.h"
 
 namespace ringmaster::agent {
 namespace {

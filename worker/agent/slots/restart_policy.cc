@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/backoff.h"
-#include "common/control/reasons.h"
+#include "common/control/exit_codes.h"
 
 namespace ringmaster::agent {
 namespace {

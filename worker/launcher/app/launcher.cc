@@ -15,6 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/user_entry.h"
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "common/control/secrets.h"

@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "worker/launcher/app/launcher.h"

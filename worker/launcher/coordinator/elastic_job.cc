@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
 #include "common/control/reasons.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/count_text.h"
+#include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
 #include "common/control/reasons.h"
 

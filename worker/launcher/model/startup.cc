@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "worker/launcher/model/failure_policy.h"

@@ -1,6 +1,6 @@
 #include "worker/trainer/environment/rank_failure.h"
 
-#include "common/control/reasons.h"
+#include "common/control/exit_codes.h"
 
 namespace ringmaster::trainer {
 

@@ -21,8 +21,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
-#include "common/control/reasons.h"
 #include "worker/agent/attach/attach.h"
 
 namespace ringmaster::agent {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/reasons.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"

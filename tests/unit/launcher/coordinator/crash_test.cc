@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
 #include "common/control/reasons.h"
 #include "worker/launcher/model/crash_limit.h"

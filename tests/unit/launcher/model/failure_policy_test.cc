@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 

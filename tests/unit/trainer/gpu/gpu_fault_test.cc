@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/control/reasons.h"
+#include "common/control/exit_codes.h"
 #include "worker/trainer/environment/rank_failure.h"
 
 namespace ringmaster::trainer {

@@ -1,0 +1,43 @@
+#pragma once
+
+// What a job's Pods are put together from: fields that may be there already, variables, volumes,
+// and what of its host a worker gets. Used by pods.cc. A reference that is returned lives as long
+// as the list or object in which it stands is not changed.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// The object or list at `field`, made if there is none.
+nlohmann::json& ObjectAt(nlohmann::json& parent, const char* field);
+nlohmann::json& ListAt(nlohmann::json& parent, const char* field);
+
+// Sets `field` where it is absent or null.
+void Default(nlohmann::json& object, const char* field, nlohmann::json value);
+
+// The container of this name, added to the Pod's spec if it is not there.
+nlohmann::json& ManagedContainer(nlohmann::json& spec, const char* name);
+
+// An empty folder at `path`, unless the template mounts something there itself.
+void AddScratch(nlohmann::json& spec, nlohmann::json& container, const char* volume,
+                const char* path, nlohmann::json source);
+
+// The kubelet expands $(NAME) in values and takes "$$" for "$": doubled, every "$" stays as it is.
+void AddVariable(nlohmann::json& container, const char* name, const std::string& value);
+void AddFieldVariable(nlohmann::json& container, const char* name, const char* field);
+
+// The user's volume at its fixed path, and what the trainer's flags take from it.
+void AddCheckpoints(const api::CheckpointSpec& checkpoint, nlohmann::json& spec,
+                    nlohmann::json& container);
+
+// The user's volume, and the memory volume that the agent fills from it.
+void AddDataCache(const api::DataCacheSpec& cache, nlohmann::json& spec, nlohmann::json& container);
+
+// What of its host a worker gets, which its profile has allowed.
+void AddHostReach(const api::TrainingJobSpec& job, nlohmann::json& spec, nlohmann::json& container);
+
+}  // namespace ringmaster::job
