@@ -60,7 +60,7 @@ accepted changed
 echo "int   Sum(int a);" >>common/base/sum.h
 refused common/base/sum.h format
 
-yes '// A line.' | head -n 400 >>common/base/sum.cc
+seq -f '// Line %g.' 400 >>common/base/sum.cc
 refused 'common/base/sum.cc: 40' length
 
 echo 'echo $1' >>deploy/say
