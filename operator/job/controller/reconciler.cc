@@ -176,8 +176,8 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
     LogDebug("Could not read a Pod's events",
              {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
   }
-  std::string said = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
-  const bool news = NoteAnswer(question, std::move(said), asked_at, memory);
+  std::string warning = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
+  const bool news = NoteAnswer(question, std::move(warning), asked_at, memory);
   if (news) return kAtOnce;
   return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at);
 }

@@ -34,9 +34,9 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
     if (const Result<void> made = MakePod(); !made.ok()) return made.error();
   }
   if (!plan.release) {
-    if (const Result<void> said = SayWhatIsAwaited(plan.waiting_reason, plan.waiting_for);
-        !said.ok()) {
-      return said.error();
+    if (const Result<void> written = SayWhatIsAwaited(plan.waiting_reason, plan.waiting_for);
+        !written.ok()) {
+      return written.error();
     }
     return plan.requeue_after;
   }

@@ -129,10 +129,10 @@ void HideGpus(json& spec) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
     for (json& container : spec[list]) {
       const json& variables = kube::GetArray(container, {"env"});
-      const bool said = std::any_of(variables.begin(), variables.end(), [](const json& variable) {
+      const bool is_set = std::any_of(variables.begin(), variables.end(), [](const json& variable) {
         return kube::GetString(variable, {"name"}) == kVisibleGpus;
       });
-      if (!said && !TakesGpus(container)) AddVariable(container, kVisibleGpus, kNoVisibleGpus);
+      if (!is_set && !TakesGpus(container)) AddVariable(container, kVisibleGpus, kNoVisibleGpus);
     }
   }
 }

@@ -49,7 +49,7 @@ void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) 
     slow = {};
     return;
   }
-  if (!since.contains(slow.asked)) slow.said.clear();
+  if (!since.contains(slow.asked)) slow.warning.clear();
   slow.since = std::move(since);
 }
 

@@ -55,7 +55,7 @@ struct GoneWorker {
 struct SlowStart {
   std::map<std::string, Clock::Time> since;  // seen first, by UID
   std::string asked;                         // UID of the one whose events were read last
-  std::string said;                          // its newest warning; empty: there is none
+  std::string warning;                       // its newest one; empty: there is none
   Clock::Time ask_again{};
   int times = 0;  // that somebody was asked about
 };

@@ -112,8 +112,8 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// What was done after the state that it goes on from is done again: it is no progress of the job.
-void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
+// Steps after the state that the job resumes from are done again: they are no progress of it.
+void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
@@ -126,7 +126,7 @@ void GoBackToWhatIsKept(const api::TrainingJobSpec& spec, api::TrainingJobStatus
 }
 
 void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
-  GoBackToWhatIsKept(input.job.spec, status);
+  RollBackProgress(input.job.spec, status);
   status.workers.ready = status.workers.members = 0;
   status.world_size = 0;
   status.epoch = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Which workers are lost although their Pods look alive, and whose end is certain. Lost ones are
-// deleted and replaced at once: a launcher never lets a ghost in again. What is certain goes into
-// the order, where it counts as evidence (docs/decisions.md, D3). Pure.
+// deleted and replaced at once: a launcher never admits a fenced Pod again. What is certain goes
+// into the order, where it counts as evidence (docs/decisions.md, D3). Pure.
 
 #include <chrono>
 #include <optional>

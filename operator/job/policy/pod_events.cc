@@ -68,7 +68,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
   // Of whom something is known it is asked again; else of one after the other.
   auto chosen = std::find_if(waiting.begin(), waiting.end(),
                              [&](const PodPtr& pod) { return pod->uid == slow.asked; });
-  if (chosen == waiting.end() || (slow.said.empty() && ++chosen == waiting.end())) {
+  if (chosen == waiting.end() || (slow.warning.empty() && ++chosen == waiting.end())) {
     chosen = waiting.begin();
   }
   return {.ask = PodQuestion{.pod = (*chosen)->name, .uid = (*chosen)->uid}, .left = std::nullopt};
@@ -85,12 +85,13 @@ std::string NewestWarning(const std::vector<json>& events, const std::string& po
          Line(kube::GetString(*newest, {"note"}), kMaxNoteBytes);
 }
 
-bool NoteAnswer(const PodQuestion& question, std::string said, Clock::Time now, JobMemory& memory) {
+bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
+                JobMemory& memory) {
   SlowStart& slow = memory.slow_start;
   slow.ask_again = now + BackoffDelay(kAskAgain, ++slow.times, 0);
-  const bool news = slow.said != said || (slow.asked != question.uid && !said.empty());
+  const bool news = slow.warning != warning || (slow.asked != question.uid && !warning.empty());
   slow.asked = question.uid;
-  slow.said = std::move(said);
+  slow.warning = std::move(warning);
   return news;
 }
 

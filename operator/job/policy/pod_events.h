@@ -32,6 +32,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
 std::string NewestWarning(const std::vector<nlohmann::json>& events, const std::string& pod_uid);
 
 // Keeps the answer. True when it says something else than the one before.
-bool NoteAnswer(const PodQuestion& question, std::string said, Clock::Time now, JobMemory& memory);
+bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
+                JobMemory& memory);
 
 }  // namespace ringmaster::job

@@ -82,15 +82,16 @@ std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& 
                                          const std::vector<api::Straggler>& known,
                                          Clock::WallTime now) {
   std::vector<api::Straggler> stragglers;
-  for (const control::Straggler& said : reported) {
+  for (const control::Straggler& report : reported) {
     if (stragglers.size() == control::kMaxStragglers) break;
-    const auto age = std::chrono::seconds(std::clamp<int64_t>(said.for_seconds, 0, 1'000'000'000));
-    api::Straggler straggler{.worker = said.pod,
-                             .pod_uid = said.pod_uid,
-                             .node = said.node,
-                             .rank = said.rank,
-                             .step_millis = RoundMillis(said.step_millis),
-                             .median_millis = RoundMillis(said.median_millis),
+    const auto age =
+        std::chrono::seconds(std::clamp<int64_t>(report.for_seconds, 0, 1'000'000'000));
+    api::Straggler straggler{.worker = report.pod,
+                             .pod_uid = report.pod_uid,
+                             .node = report.node,
+                             .rank = report.rank,
+                             .step_millis = RoundMillis(report.step_millis),
+                             .median_millis = RoundMillis(report.median_millis),
                              .since = FormatTime(now - age)};
     const auto old = std::find_if(known.begin(), known.end(), [&](const api::Straggler& one) {
       return SameRank(one, straggler);

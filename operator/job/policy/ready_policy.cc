@@ -38,12 +38,12 @@ std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
                      .message = pod.name + " finds no node: " + pod.unschedulable};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
-    if (slow.asked != pod.uid || slow.said.empty()) return std::nullopt;
+    if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
     return Condition{
         .type = api::kWorkersReady,
         .status = ConditionStatus::kFalse,
         .reason = api::kReasonPodNotStarting,
-        .message = pod.name + " on node " + pod.node + " does not start: " + slow.said};
+        .message = pod.name + " on node " + pod.node + " does not start: " + slow.warning};
   }
   return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kFalse,

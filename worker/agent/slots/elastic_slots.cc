@@ -43,7 +43,7 @@ void ElasticSlots::OnRankHello(int index) {
   // The end of one that was in no world is old news now.
   if (slot.exit_report.has_value() && slot.exit_report->exit.rank < 0) slot.exit_report.reset();
   actions_->SendToLauncher(control::RankReady{index, slot.start});
-  Give(index);
+  Assign(index);
 }
 
 void ElasticSlots::OnRankGone(int index) { At(index).connected = false; }
@@ -51,41 +51,41 @@ void ElasticSlots::OnRankGone(int index) { At(index).connected = false; }
 bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   Slot& slot = At(index);
   const auto current = [&](const control::Epoch& epoch) {
-    return slot.given.has_value() && slot.given->epoch == epoch;
+    return slot.assigned.has_value() && slot.assigned->epoch == epoch;
   };
   if (const auto* progress = std::get_if<control::RankProgress>(&message)) {
     if (current(progress->epoch)) actions_->SendToLauncher(message);
   } else if (const auto* done = std::get_if<control::RankDone>(&message)) {
     if (!current(done->epoch)) return true;
-    slot.said.done = {done->epoch, slot.given->rank, done->trained};
-    actions_->SendToLauncher(*slot.said.done);
+    slot.reported.done = {done->epoch, slot.assigned->rank, done->trained};
+    actions_->SendToLauncher(*slot.reported.done);
   } else if (const auto* boundary = std::get_if<control::RankAtBoundary>(&message)) {
     if (!current(boundary->epoch)) return true;
-    slot.said.boundary = {boundary->epoch, slot.given->rank, boundary->step};
-    actions_->SendToLauncher(*slot.said.boundary);
+    slot.reported.boundary = {boundary->epoch, slot.assigned->rank, boundary->step};
+    actions_->SendToLauncher(*slot.reported.boundary);
   } else if (const auto* broken = std::get_if<control::RankBroken>(&message)) {
     if (!current(broken->epoch)) return true;
-    slot.said.store.ForgetGets();
-    slot.said.broken = {broken->epoch, slot.given->rank, broken->peer, broken->reason};
-    actions_->SendToLauncher(*slot.said.broken);
+    slot.reported.store.ForgetGets();
+    slot.reported.broken = {broken->epoch, slot.assigned->rank, broken->peer, broken->reason};
+    actions_->SendToLauncher(*slot.reported.broken);
   } else if (const auto* written = std::get_if<control::CheckpointWritten>(&message)) {
     if (!current(written->epoch)) return true;
-    slot.said.written = *written;
-    slot.said.written->rank = slot.given->rank;
-    actions_->SendToLauncher(*slot.said.written);
+    slot.reported.written = *written;
+    slot.reported.written->rank = slot.assigned->rank;
+    actions_->SendToLauncher(*slot.reported.written);
   } else if (const auto* completed = std::get_if<control::CheckpointDone>(&message)) {
     slot.checkpoint = *completed;
     actions_->SendToLauncher(*completed);
   } else if (const auto* began = std::get_if<control::RankBegan>(&message)) {
     if (!current(began->epoch)) return true;
     slot.began = *began;
-    slot.began->rank = slot.given->rank;
+    slot.began->rank = slot.assigned->rank;
     actions_->SendToLauncher(*slot.began);
   } else if (const auto* protection = std::get_if<control::RankProtection>(&message)) {
     OnProtection(index, *protection);
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
     if (!current(set->epoch)) return true;
-    if (!slot.said.store.Set(*set)) {
+    if (!slot.reported.store.Set(*set)) {
       LogWarn("A rank stores so much that a launcher which takes over is not told all of it",
               {{"slot", index}, {"key", set->key}});
     }
@@ -93,8 +93,8 @@ bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   } else if (const auto* get = std::get_if<control::StoreGet>(&message)) {
     if (!current(get->epoch)) return true;
     control::StoreGet request = *get;
-    request.rank = slot.given->rank;
-    slot.said.store.Get(request);
+    request.rank = slot.assigned->rank;
+    slot.reported.store.Get(request);
     actions_->SendToLauncher(request);
   } else {
     return false;
@@ -121,10 +121,10 @@ void ElasticSlots::OnRankOutput(int index, bool is_stderr, std::string_view data
 
 void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   Slot& slot = At(index);
-  const std::optional<Place> place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  const std::optional<Place> place = slot.wanted.has_value() ? slot.wanted : slot.assigned;
   const bool asked = slot.stopping;
   const bool meant = asked || slot.released || ending_;
-  const bool had_world = slot.given.has_value();
+  const bool had_world = slot.assigned.has_value();
   control::RankExit exit;
   exit.start = slot.start;
   exit.exit_code = end.end.exit_code;
@@ -142,7 +142,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   Route(index);
   ReportExit(index, std::move(exit));
   slot.wanted.reset();
-  slot.given.reset();
+  slot.assigned.reset();
   const bool never_began = place.has_value() && !had_world && slot.given_up;
   if (asked) EndAttaches(index, AsAsked());
   if (meant || never_began) EndAttaches(index, slot.exit_report->exit);
@@ -159,7 +159,7 @@ void ElasticSlots::OnRestartDue(int index) {
 
 bool ElasticSlots::Drained() const {
   return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.running && !slot.stopping && (slot.given.has_value() || slot.wanted.has_value());
+    return slot.running && !slot.stopping && (slot.assigned.has_value() || slot.wanted.has_value());
   });
 }
 
@@ -171,7 +171,7 @@ void ElasticSlots::EndEndlessLoading(const std::function<std::chrono::millisecon
                                      std::chrono::milliseconds limit) {
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    if (!slot.running || slot.connected || slot.given.has_value() || ending_) continue;
+    if (!slot.running || slot.connected || slot.assigned.has_value() || ending_) continue;
     if (age(index) < limit) continue;
     actions_->EndHangingRank(
         index, slot.start,
@@ -181,7 +181,7 @@ void ElasticSlots::EndEndlessLoading(const std::function<std::chrono::millisecon
 
 void ElasticSlots::OnAttached(AttachId id, const control::AttachHello& hello) {
   const Slot& slot = At(hello.slot);
-  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.assigned;
   if (place.has_value() && place->cohort == hello.cohort) {
     actions_->SendToAttach(id, control::AttachGo{place->epoch, place->rank});
   }
@@ -206,8 +206,8 @@ void ElasticSlots::StartFresh(int index) {
   if (ending_) return;
   Slot& slot = At(index);
   slot.start = options_.nonce + '-' + std::to_string(++starts_);
-  slot.given.reset();
-  slot.said = {};
+  slot.assigned.reset();
+  slot.reported = {};
   slot.checkpoint.reset();
   slot.began.reset();
   slot.unprotected.clear();
@@ -236,10 +236,10 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   slot.wanted.reset();
 }
 
-// In the epoch that the process was given, or would have been.
+// In the epoch that was assigned to the process, or would have been.
 void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
-  const Place place = slot.wanted.value_or(slot.given.value_or(Place{}));
+  const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
   const bool ended_well = slot.released && exit.Clean();
   const control::RankExited report{place.epoch, OfThisWorker(index, place.rank, std::move(exit))};
   actions_->SendToLauncher(report);
@@ -247,10 +247,10 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;
   // The end of a member is news for longer than that of a process nobody counted on.
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
-  const std::optional<control::RankDone> done = slot.said.done;
-  slot.said = {};
+  const std::optional<control::RankDone> done = slot.reported.done;
+  slot.reported = {};
   // Whoever hears of the end only later has not seen the release that it answers.
-  if (ended_well && done.has_value() && done->epoch == place.epoch) slot.said.done = done;
+  if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 
 void ElasticSlots::EndAttaches(int index, const control::RankExit& exit) {
@@ -274,7 +274,7 @@ AttachId ElasticSlots::AttachOf(int index) const {
 void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);
-  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.given;
+  const std::optional<Place>& place = slot.wanted.has_value() ? slot.wanted : slot.assigned;
   const int rank = place.has_value() ? place->rank : -1;
   const AttachId attach = slot.gate_open ? AttachOf(index) : 0;
   if (attach != 0) return slot.output.GoTo({Way::kAttach, attach, rank});

@@ -61,9 +61,9 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // What a rank said in the epoch it was given, for as long as it holds there. That it was done
-  // holds beyond its end, if that was the one it was released for.
-  struct Said {
+  // What a rank reported in the epoch that was assigned to it, for as long as it holds there. That
+  // it was done holds beyond its end, if that was the one it was released for.
+  struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
@@ -77,11 +77,11 @@ class ElasticSlots final : public Slots {
     bool connected = false;  // it said hello
     bool stopping = false;   // by StopEpoch
     bool released = false;
-    bool given_up = false;        // it ended and is not started again
-    std::optional<Place> wanted;  // from StartEpoch, while it cannot be told
-    std::optional<Place> given;   // what the process was told last; nothing while it is fresh
-    bool gate_open = false;       // it was in a world: its attach, if any, shows what it prints
-    Said said;
+    bool given_up = false;          // it ended and is not started again
+    std::optional<Place> wanted;    // from StartEpoch, while it cannot be told
+    std::optional<Place> assigned;  // that the process was told last; nothing while it is fresh
+    bool gate_open = false;         // it was in a world: its attach, if any, shows what it prints
+    Reports reported;
     // Beyond its epoch: for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
     std::optional<control::RankBegan> began;
@@ -113,7 +113,7 @@ class ElasticSlots final : public Slots {
   std::vector<std::string> Running() const;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);
-  void Give(int slot);
+  void Assign(int slot);
   void SendAttachGo(int slot, const Place& place);
 
   std::vector<Slot> slots_;

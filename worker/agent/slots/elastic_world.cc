@@ -24,13 +24,13 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
     // Whatever the term: a launcher that takes the world over has an empty store.
-    for (const control::Message& request : slot.said.store.All()) {
+    for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
-    if (slot.said.broken.has_value()) actions_->SendToLauncher(*slot.said.broken);
-    if (slot.said.boundary.has_value()) actions_->SendToLauncher(*slot.said.boundary);
-    if (slot.said.done.has_value()) actions_->SendToLauncher(*slot.said.done);
-    if (slot.said.written.has_value()) actions_->SendToLauncher(*slot.said.written);
+    if (slot.reported.broken.has_value()) actions_->SendToLauncher(*slot.reported.broken);
+    if (slot.reported.boundary.has_value()) actions_->SendToLauncher(*slot.reported.boundary);
+    if (slot.reported.done.has_value()) actions_->SendToLauncher(*slot.reported.done);
+    if (slot.reported.written.has_value()) actions_->SendToLauncher(*slot.reported.written);
     if (slot.checkpoint.has_value()) actions_->SendToLauncher(*slot.checkpoint);
     if (slot.began.has_value()) actions_->SendToLauncher(*slot.began);
     for (const auto& [what, protection] : slot.unprotected) actions_->SendToLauncher(protection);
@@ -60,7 +60,7 @@ void ElasticSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
     if (slot.wanted.has_value() && slot.wanted->epoch < prepare.epoch) slot.wanted.reset();
-    if (slot.connected && slot.given.has_value() && slot.given->epoch < prepare.epoch) {
+    if (slot.connected && slot.assigned.has_value() && slot.assigned->epoch < prepare.epoch) {
       actions_->SendToRank(index, control::RankLeave{prepare.epoch});
     }
   }
@@ -71,7 +71,7 @@ void ElasticSlots::OnSwitchEpoch(const control::SwitchEpoch& switch_epoch) {
   if (switch_epoch.epoch < highest_epoch_) return;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    if (slot.connected && slot.given.has_value() && slot.given->epoch == switch_epoch.epoch) {
+    if (slot.connected && slot.assigned.has_value() && slot.assigned->epoch == switch_epoch.epoch) {
       actions_->SendToRank(index, control::RankSwitch{switch_epoch.epoch, switch_epoch.leaving});
     }
   }
@@ -113,7 +113,7 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   const auto there = [&](const std::optional<Place>& place) {
     return place.has_value() && place->epoch == world_.epoch;
   };
-  if (there(slot.given) || there(slot.wanted)) return;  // the same epoch again
+  if (there(slot.assigned) || there(slot.wanted)) return;  // the same epoch again
   slot.gate_open = true;
   // Without a start it is whoever is in the slot, or comes next: the gate of the first world.
   const bool itself = member.start.empty() || member.start == slot.start;
@@ -122,7 +122,7 @@ void ElasticSlots::Join(int index, const control::Member& member) {
     slot.wanted = Place{world_.epoch, world_.cohort, member.rank};
     SendAttachGo(index, *slot.wanted);
     Route(index);
-    return Give(index);
+    return Assign(index);
   }
   JoinTooLate(index, member);
 }
@@ -139,7 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  slot.said.done.reset();  // of another epoch than its end is told in from here on
+  slot.reported.done.reset();  // of another epoch than its end is told in from here on
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);
@@ -149,14 +149,14 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
 }
 
 // Tells the slot's rank its newest epoch, once there is a rank to tell.
-void ElasticSlots::Give(int index) {
+void ElasticSlots::Assign(int index) {
   Slot& slot = At(index);
   if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
-  slot.given = std::exchange(slot.wanted, std::nullopt);
-  slot.said = {};
+  slot.assigned = std::exchange(slot.wanted, std::nullopt);
+  slot.reported = {};
   slot.released = false;
-  actions_->SendToRank(index,
-                       control::RankEpoch{slot.given->epoch, slot.given->rank, world_.members});
+  actions_->SendToRank(
+      index, control::RankEpoch{slot.assigned->epoch, slot.assigned->rank, world_.members});
   Route(index);
 }
 
@@ -172,7 +172,7 @@ void ElasticSlots::OnStopEpoch(const control::StopEpoch& stop) {
     Slot& slot = At(index);
     if (slot.wanted.has_value() && slot.wanted->epoch <= stop.epoch) slot.wanted.reset();
     if (slot.running) {
-      if (!slot.given.has_value() || slot.given->epoch > stop.epoch) continue;
+      if (!slot.assigned.has_value() || slot.assigned->epoch > stop.epoch) continue;
       slot.stopping = true;
       actions_->StopRank(index, std::chrono::milliseconds(stop.grace_millis));
     } else if (slot.given_up && !slot.released && leaving_.empty() &&
@@ -187,7 +187,8 @@ void ElasticSlots::OnRelease(const control::Release& release) {
   if (release.epoch < highest_epoch_) return;
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
-    if (!slot.running || !slot.given.has_value() || slot.given->epoch != release.epoch) continue;
+    if (!slot.running || !slot.assigned.has_value() || slot.assigned->epoch != release.epoch)
+      continue;
     slot.released = true;
     actions_->SendToRank(index, release);
   }
@@ -205,16 +206,17 @@ std::vector<RankStanding> ElasticSlots::InWorld() const {
   std::vector<RankStanding> standing;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = slots_[static_cast<std::size_t>(index)];
-    if (!slot.running || !slot.given.has_value() || slot.given->epoch != world_.epoch) continue;
-    standing.push_back({index, slot.given->rank, slot.given->epoch});
+    if (!slot.running || !slot.assigned.has_value() || slot.assigned->epoch != world_.epoch)
+      continue;
+    standing.push_back({index, slot.assigned->rank, slot.assigned->epoch});
   }
   return standing;
 }
 
 std::optional<int> ElasticSlots::SlotOf(const control::Epoch& epoch, int rank) const {
   for (int index = 0; index < options_.slots; ++index) {
-    const std::optional<Place>& given = slots_[static_cast<std::size_t>(index)].given;
-    if (given.has_value() && given->epoch == epoch && given->rank == rank) return index;
+    const std::optional<Place>& assigned = slots_[static_cast<std::size_t>(index)].assigned;
+    if (assigned.has_value() && assigned->epoch == epoch && assigned->rank == rank) return index;
   }
   return std::nullopt;
 }
@@ -222,7 +224,7 @@ std::optional<int> ElasticSlots::SlotOf(const control::Epoch& epoch, int rank) c
 void ElasticSlots::OnCheckpointGrant(const control::CheckpointGrant& grant) {
   const std::optional<int> index = SlotOf(grant.epoch, grant.rank);
   if (!index) return;
-  At(*index).said.written.reset();
+  At(*index).reported.written.reset();
   actions_->SendToRank(*index, grant);
 }
 
@@ -234,7 +236,7 @@ void ElasticSlots::OnTakeCheckpoint(const control::TakeCheckpoint& take) {
 void ElasticSlots::OnStoreValues(const control::StoreValues& values) {
   const std::optional<int> index = SlotOf(values.epoch, values.rank);
   if (!index) return;
-  At(*index).said.store.Answered(values.id);
+  At(*index).reported.store.Answered(values.id);
   actions_->SendToRank(*index, values);
 }
 

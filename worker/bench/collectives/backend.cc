@@ -132,16 +132,16 @@ void NameHost(int rank) {
 // Whether each of `ranks` on this machine finds a GPU for NCCL; kInvalid: why one does not. In a
 // process of its own, because CUDA, once started, does not survive a fork.
 [[maybe_unused]] Result<void> CheckGpus(int ranks) {
-  const std::optional<Said> said = InAProcess([ranks]() -> std::string {
+  const std::optional<ChildReport> child = InAProcess([ranks]() -> std::string {
     for (int rank = 0; rank < ranks; ++rank) {
       if (const Result<int> number = GpuOf(rank); !number.ok()) return number.error().message;
     }
     return "";
   });
-  if (!said) {
+  if (!child) {
     return Error{ErrorKind::kInvalid, "--backend=nccl: looking for GPUs ended in a crash"};
   }
-  return said->text.empty() ? Result<void>() : Error{ErrorKind::kInvalid, said->text};
+  return child->text.empty() ? Result<void>() : Error{ErrorKind::kInvalid, child->text};
 }
 
 // Whether Open MPI's mpirun started this process.

@@ -34,7 +34,7 @@ std::string Handover::Read() const {
   }
 }
 
-std::optional<Said> InAProcess(const std::function<std::string()>& work) {
+std::optional<ChildReport> InAProcess(const std::function<std::string()>& work) {
   const Handover handover;
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -49,7 +49,7 @@ std::optional<Said> InAProcess(const std::function<std::string()>& work) {
   int status = 0;
   struct rusage usage {};
   if (child < 0 || ::wait4(child, &status, 0, &usage) != child || status != 0) return std::nullopt;
-  return Said{.text = handover.Read(), .peak_kib = usage.ru_maxrss};
+  return ChildReport{.text = handover.Read(), .peak_kib = usage.ru_maxrss};
 }
 
 }  // namespace ringmaster::bench

@@ -27,12 +27,13 @@ class Handover {
   int fd_ = -1;
 };
 
-struct Said {
+struct ChildReport {
   std::string text;
   int64_t peak_kib = 0;  // resident at most
 };
 
-// What `work` says in a copy of this process, which ends then. Nothing where that ended otherwise.
-std::optional<Said> InAProcess(const std::function<std::string()>& work);
+// What `work` returns in a copy of this process, which ends then. Nothing where that ended
+// otherwise.
+std::optional<ChildReport> InAProcess(const std::function<std::string()>& work);
 
 }  // namespace ringmaster::bench

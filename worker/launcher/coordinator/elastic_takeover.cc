@@ -114,7 +114,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
 }
 
 // A rank of a world that we did not form: one that has applied a step holds a state; one that has
-// not may be a joiner that nobody has levelled yet.
+// not may be a joiner that has not synced with anybody yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));

@@ -1,11 +1,14 @@
 #include "operator/job/planner/make_plan.h"
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "tests/builders/job_builder.h"
 #include "tests/builders/plan_scene.h"
@@ -56,180 +59,10 @@ TEST(Plan, CompleteJobNeedsNothingMore) {
   EXPECT_EQ(plan.order->workers.size(), 3u);
 }
 
-TEST(Plan, DeletedWorkerIsReplacedAtTheLowestFreeIndex) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed =
-      SceneBuilder(job).Launcher().With(PodBuilder::Worker(0)).With(PodBuilder::Worker(2)).Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_EQ(plan.create_workers, std::vector<int>{1});
-}
-
-TEST(Plan, ReplacementNeverWaitsForATerminatingName) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed = SceneBuilder(job)
-                            .Launcher()
-                            .With(PodBuilder::Worker(0))
-                            .With(PodBuilder::Worker(1).Deleting())
-                            .With(PodBuilder::Worker(2))
-                            .Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
-}
-
-TEST(Plan, FailedWorkerIsRecordedDeletedAndReplaced) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed = SceneBuilder(job)
-                            .Launcher()
-                            .Workers(2)
-                            .With(PodBuilder::Worker(2).Ended(1, "Error", "a\nb\n"))
-                            .Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-2"});
-  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
-  ASSERT_EQ(plan.status.failures.size(), 1u);
-  EXPECT_EQ(plan.status.failures[0].reason, "Error");
-  EXPECT_EQ(plan.status.failures[0].last_lines, (std::vector<std::string>{"a", "b"}));
-  ASSERT_EQ(plan.events.size(), 1u);
-  EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced);
-}
-
-TEST(Plan, ThePodsOfAJobOfThousandsAreMadeInParts) {
-  const api::TrainingJob job = RunningJob(2500);
-  for (const int made : {0, 1000, 2000}) {
-    const int next = std::min(1000, 2500 - made);
-
-    const Plan plan =
-        Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(made).Build()}.Make();
-
-    ASSERT_EQ(plan.create_workers.size(), static_cast<std::size_t>(next)) << made;
-    EXPECT_EQ(plan.create_workers.front(), made);
-    EXPECT_EQ(plan.create_workers.back(), made + next - 1);
-    EXPECT_EQ(plan.requeue_after == std::chrono::milliseconds(1), made + next < 2500)
-        << "the rest is made at once";
-  }
-}
-
-TEST(Plan, ThousandsThatEndAtOnceAreDeletedInPartsAndEachIsRecordedOnce) {
-  const api::TrainingJob job = RunningJob(1500);
-  SceneBuilder builder(job);
-  builder.Launcher();
-  for (int index = 0; index < 1500; ++index) {
-    builder.With(PodBuilder::Worker(index).Ended(1, "Error"));
-  }
-  Scene scene{.job = job, .observed = builder.Build()};
-
-  const Plan first = scene.Make();
-  std::erase_if(scene.observed.failed, [](const PodPtr& pod) { return pod->index < 1000; });
-  scene.job.status = first.status;
-  const Plan second = scene.Make();
-
-  EXPECT_EQ(first.deletes.size(), 1000U);
-  EXPECT_EQ(first.requeue_after, std::chrono::milliseconds(1));
-  EXPECT_EQ(second.deletes.size(), 500U);
-  EXPECT_EQ(second.deletes.front().name, "digits-worker-1000");
-  EXPECT_EQ(second.status.failures.front().worker, "digits-worker-1499");
-  ASSERT_EQ(first.events.size(), api::kMaxFailures + 1);
-  EXPECT_EQ(first.events.back().note,
-            "984 more workers ended or were lost; others take their places");
-}
-
-TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
-  struct Row {
-    const char* name;
-    std::function<void(SceneBuilder&)> after;
-    const char* note;
-  };
-  const std::vector<Row> table = {
-      {"deleted", [](SceneBuilder& scene) { scene.With(PodBuilder::Worker(2).Deleting()); },
-       "digits-worker-2 on node node-1 is being deleted; another worker takes its place"},
-      {"evicted",
-       [](SceneBuilder& scene) {
-         scene.With(PodBuilder::Worker(2).Disrupted("EvictionByEvictionAPI"));
-       },
-       "digits-worker-2 on node node-1 is taken away (EvictionByEvictionAPI); another worker takes "
-       "its place"},
-      {"force-deleted", [](SceneBuilder&) {},
-       "digits-worker-2 on node node-1 was deleted; another worker takes its place"},
-  };
-  for (const Row& row : table) {
-    api::TrainingJob job = RunningJob();
-    job.status.workers = {.desired = 3, .replicas = 3, .ready = 3, .members = 3};
-    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
-    Remember(scene.observed, scene.launcher, scene.now, scene.memory);
-    SceneBuilder after(job);
-    after.Launcher().Workers(2);
-    row.after(after);
-    scene.observed = after.Build();
-    Remember(scene.observed, scene.launcher, scene.now, scene.memory);
-
-    const Plan plan = scene.Make();
-
-    ASSERT_EQ(plan.events.size(), 1u) << row.name;
-    EXPECT_TRUE(plan.events[0].warning) << row.name;
-    EXPECT_EQ(plan.events[0].reason, api::kEventWorkerReplaced) << row.name;
-    EXPECT_EQ(plan.events[0].note, row.note);
-  }
-}
-
-TEST(Plan, OfManyWorkersThatOthersTakeAwayFiveAreNamed) {
-  api::TrainingJob job = RunningJob(8);
-  job.status.workers = {.desired = 8, .replicas = 8, .ready = 8, .members = 8};
-  for (const int gone : {5, 7}) {
-    SceneBuilder builder(job);
-    builder.Launcher().Workers(8 - gone);
-    for (int index = 8 - gone; index < 8; ++index) {
-      builder.With(PodBuilder::Worker(index).Deleting());
-    }
-
-    const Plan plan = Scene{.job = job, .observed = builder.Build()}.Make();
-
-    ASSERT_EQ(plan.events.size(), 1u);
-    const std::string& note = plan.events[0].note;
-    EXPECT_EQ(std::ranges::count(note, ','), 4) << note;
-    EXPECT_EQ(note.find(" and 2 more") != std::string::npos, gone == 7) << note;
-    EXPECT_EQ(note.find(" more") != std::string::npos, gone == 7) << note;
-  }
-}
-
-TEST(Plan, OtherProgramsShrinkAtOnce) {
-  api::TrainingJob job = RunningJob(1);
-  job.spec.command = {"mpi-solver"};
-  job.status.epoch = 4;
-  const auto observed = SceneBuilder(job).Launcher().Workers(3).Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_EQ(DeletedNames(plan), (std::vector<std::string>{"digits-worker-2", "digits-worker-1"}));
-  EXPECT_TRUE(plan.marks.empty());
-  ASSERT_TRUE(plan.order.has_value());
-  ASSERT_EQ(plan.order->workers.size(), 1u);
-  EXPECT_EQ(plan.order->workers[0].pod, "digits-worker-0");
-  EXPECT_EQ(plan.order->replicas, 1);
-}
-
 struct LostLauncher {
   const char* name;
   PodBuilder pod;
 };
-
-TEST(Plan, ThePodsOfAnEndedJobOfThousandsAreDeletedInParts) {
-  api::TrainingJob job = JobBuilder().Replicas(1500).Term(1).Build();
-  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1500).Build()};
-  scene.job.status.conditions.push_back(
-      {.type = api::kFailed, .status = ConditionStatus::kTrue, .reason = "RankFailed"});
-  scene.memory.ended_since = scene.now - std::chrono::minutes(1);
-
-  const Plan plan = scene.Make();
-
-  EXPECT_EQ(plan.deletes.size(), 1000U);
-  EXPECT_EQ(plan.requeue_after, std::chrono::milliseconds(1));
-}
 
 TEST(Plan, LauncherLostWithoutAVerdictGetsTheNextTerm) {
   const LostLauncher table[] = {
@@ -273,92 +106,6 @@ TEST(Plan, TermWhosePodWasRefusedIsUsedAgain) {
   EXPECT_EQ(plan.create_launcher, 4);
 }
 
-TEST(Plan, VerdictOfSuccessEndsTheJobAndKeepsThePodsThatEnded) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed = SceneBuilder(job)
-                            .With(PodBuilder::Launcher(1).EndedWith(
-                                {.succeeded = true, .epoch = {1, 2}, .world_size = 3}))
-                            .With(PodBuilder::Worker(0).Ended(0, "Completed"))
-                            .With(PodBuilder::Worker(1))
-                            .Build();
-  Scene scene{.job = job, .observed = observed};
-
-  const Plan first = scene.Make();
-  scene.memory.ended_since = scene.now;
-  scene.now += std::chrono::seconds(4);
-  scene.job.status = first.status;
-  const Plan later = scene.Make();
-
-  EXPECT_TRUE(api::IsTrue(first.status.conditions, api::kSucceeded));
-  EXPECT_EQ(first.status.state, api::kStateSucceeded);
-  EXPECT_EQ(first.status.world_size, 3);
-  EXPECT_TRUE(first.deletes.empty());
-  EXPECT_TRUE(first.requeue_after.has_value());
-  EXPECT_EQ(DeletedNames(later), std::vector<std::string>{"digits-worker-1"});
-  EXPECT_FALSE(later.CreatesPods());
-}
-
-TEST(Plan, TheNewestCheckpointOfAJobThatEndedBeforeItWasAskedIsInItsStatus) {
-  const api::TrainingJob job = RunningJob();
-  const control::CheckpointReport newest{
-      .epoch = {1, 1}, .step = 100, .age_millis = 3000, .bytes = 4096};
-  const auto observed =
-      SceneBuilder(job)
-          .With(PodBuilder::Launcher(1).Ended(
-              0, "Completed",
-              control::EncodeVerdict({.succeeded = true, .world_size = 3, .checkpoint = newest}),
-              "2026-11-20T09:00:10Z"))
-          .Build();
-  Scene scene{.job = job, .observed = observed};
-  ASSERT_FALSE(job.status.checkpoint.has_value());
-
-  const auto checkpoint = scene.Make().status.checkpoint;
-
-  ASSERT_TRUE(checkpoint.has_value());
-  EXPECT_EQ(checkpoint->step, 100);
-  EXPECT_EQ(checkpoint->bytes, 4096);
-  EXPECT_EQ(checkpoint->time, "2026-11-20T09:00:07Z");
-}
-
-TEST(Plan, ASuccessWithoutAStepOfItsOwnHasAReasonOfItsOwnAndSaysWithWhatItBegan) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed =
-      SceneBuilder(job)
-          .With(PodBuilder::Launcher(1).EndedWith(
-              {.succeeded = true,
-               .reason = control::kReasonAlreadyComplete,
-               .message = "this job trained no step",
-               .epoch = {1, 1},
-               .world_size = 3,
-               .beginning = control::Beginning{.step = 500, .message = "it began with step 500"}}))
-          .Build();
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  const api::Condition* succeeded = api::FindCondition(plan.status.conditions, api::kSucceeded);
-  ASSERT_NE(succeeded, nullptr);
-  EXPECT_EQ(succeeded->reason, "AlreadyComplete");
-  EXPECT_TRUE(api::IsTrue(plan.status.conditions, api::kRestored));
-  EXPECT_TRUE(std::ranges::any_of(plan.events, [](const auto& event) {
-    return event.reason == api::kReasonFromCheckpoint;
-  })) << "nobody asked the launcher while it lived";
-}
-
-TEST(Plan, CleanUpEndsPodsOfWhichOnlyTheSidecarsRun) {
-  const api::TrainingJob job = JobBuilder().Term(1).Condition(api::kFailed, "RankFailed").Build();
-  const auto half = [](PodBuilder pod) { return pod.Phase(PodPhase::kRunning); };
-  Scene scene{.job = job,
-              .observed = SceneBuilder(job)
-                              .With(half(PodBuilder::Launcher(1).Ended(1, "Error")))
-                              .With(half(PodBuilder::Worker(0).Ended(0, "Completed")))
-                              .With(half(PodBuilder::Worker(1).Ended(1, "Error")))
-                              .With(PodBuilder::Worker(2).Ended(0, "Completed"))
-                              .Build()};
-  scene.memory.ended_since = scene.now - std::chrono::seconds(4);
-
-  EXPECT_EQ(DeletedNames(scene.Make()),
-            (std::vector<std::string>{"digits-worker-0", "digits-worker-1", "digits-launcher-1"}));
-}
-
 TEST(Plan, AnEarlierLauncherOfWhichOnlyASidecarRunsIsDeleted) {
   const api::TrainingJob job = JobBuilder().Term(2).Condition(api::kCreated, "PodsCreated").Build();
   const auto observed =
@@ -371,106 +118,6 @@ TEST(Plan, AnEarlierLauncherOfWhichOnlyASidecarRunsIsDeleted) {
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
   EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-launcher-1"});
-}
-
-TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {
-  const api::TrainingJob job = RunningJob();
-  control::Verdict verdict{
-      .succeeded = false, .reason = control::kReasonRankFailed, .message = "rank 1 exited"};
-  verdict.first_failure = control::RankExit{.rank = 1,
-                                            .pod_uid = "u",
-                                            .pod = "digits-worker-1",
-                                            .node = "node-2",
-                                            .exit_code = 3,
-                                            .last_lines = {"boom"}};
-
-  const Plan plan =
-      Scene{
-          .job = job,
-          .observed =
-              SceneBuilder(job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(3).Build()}
-          .Make();
-
-  const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
-  ASSERT_NE(failed, nullptr);
-  EXPECT_EQ(failed->reason, control::kReasonRankFailed);
-  EXPECT_EQ(failed->message, "rank 1 exited");
-  ASSERT_EQ(plan.status.failures.size(), 1u);
-  EXPECT_EQ(plan.status.failures[0].node, "node-2");
-  EXPECT_EQ(plan.status.failures[0].exit_code, 3);
-  ASSERT_EQ(plan.events.size(), 1u);
-  EXPECT_TRUE(plan.events[0].warning);
-}
-
-TEST(Plan, WorkersThatFinishedUnderThisLauncherWaitForItsVerdict) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed = SceneBuilder(job)
-                            .Launcher()
-                            .With(PodBuilder::Worker(0).Ended(0, "Completed"))
-                            .With(PodBuilder::Worker(1))
-                            .With(PodBuilder::Worker(2))
-                            .Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_FALSE(plan.CreatesPods());
-  EXPECT_TRUE(plan.deletes.empty());
-  EXPECT_EQ(plan.order->workers.size(), 3u);
-}
-
-TEST(Plan, AWorkerThatLeftARunningJobIsReplaced) {
-  const api::TrainingJob job = RunningJob();
-  Scene scene{.job = job,
-              .observed = SceneBuilder(job)
-                              .Launcher()
-                              .Workers(2)
-                              .With(PodBuilder::Worker(2).Ended(0, "Completed"))
-                              .Build()};
-  scene.Answers(RunningWorld(3));
-  scene.launcher->status->workers[2].drained = true;
-
-  const Plan left = scene.Make();
-  scene.launcher->status->phase = control::LauncherPhase::kFinished;
-  const Plan finished = scene.Make();
-
-  EXPECT_EQ(left.create_workers, std::vector<int>{3});
-  EXPECT_EQ(DeletedNames(left), std::vector<std::string>{"digits-worker-2"});
-  EXPECT_EQ(left.order->dead, std::vector<std::string>{"uid-worker-2"});
-  EXPECT_FALSE(finished.CreatesPods());
-}
-
-TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
-  const api::TrainingJob job = RunningJob();
-  const auto observed =
-      SceneBuilder(job)
-          .Launcher()
-          .With(PodBuilder::Worker(0).Ended(0, "Completed", "", "2026-11-20T09:59:00Z"))
-          .With(PodBuilder::Worker(1))
-          .With(PodBuilder::Worker(2))
-          .Build();
-
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
-
-  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
-  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-0"});
-}
-
-// The kubelet's clock is behind the API server's: what the launcher says counts.
-TEST(Plan, AMemberOfThisLaunchersWorldFinishedUnderItWhateverTheClocksSay) {
-  const api::TrainingJob job = RunningJob();
-  Scene scene{
-      .job = job,
-      .observed = SceneBuilder(job)
-                      .Launcher()
-                      .Workers(2)
-                      .With(PodBuilder::Worker(2).Ended(0, "Completed", "", "2026-11-20T09:59:00Z"))
-                      .Build()};
-  scene.Answers(RunningWorld(3));
-
-  const Plan plan = scene.Make();
-
-  EXPECT_FALSE(plan.CreatesPods());
-  EXPECT_TRUE(plan.deletes.empty());
 }
 
 TEST(Plan, InvalidTemplateFailsTheJobWithoutAPod) {
@@ -576,43 +223,6 @@ TEST(Plan, ProgressAloneIsWrittenOnceInItsPeriod) {
   EXPECT_EQ(due.status.progress->percent, 20);
 }
 
-TEST(Plan, ResizeIsTold) {
-  api::TrainingJob job = RunningJob(5);
-  job.status.workers.desired = 3;
-  job.status.workers.replicas = 3;
-
-  const Plan plan =
-      Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()}.Make();
-
-  EXPECT_EQ(plan.create_workers, (std::vector<int>{3, 4}));
-  ASSERT_EQ(plan.events.size(), 1u);
-  EXPECT_EQ(plan.events[0].note, "from 3 to 5 workers");
-}
-
-TEST(Plan, EndedJobNeverMakesPodsAgain) {
-  const api::TrainingJob job = JobBuilder().Term(1).Condition(api::kFailed, "RankFailed").Build();
-
-  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()}.Make();
-
-  EXPECT_FALSE(plan.CreatesPods());
-  EXPECT_FALSE(plan.create_services);
-}
-
-TEST(Plan, NamesOfWorkersAreLookedUpOnlyWhereSomeAreCreated) {
-  const api::TrainingJob job = RunningJob();
-  for (const int workers : {2, 3}) {
-    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(workers).Build()};
-    scene.Answers(RunningWorld(workers));
-    int asked = 0;
-    scene.observed.name_taken = [&](int) { return ++asked == 0; };
-
-    const Plan plan = scene.Make();
-
-    EXPECT_EQ(plan.create_workers.size(), static_cast<std::size_t>(3 - workers));
-    EXPECT_EQ(asked, 3 - workers);
-  }
-}
-
 TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -665,25 +275,6 @@ TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
 
     EXPECT_EQ(plan.hold, row.hold) << row.name;
     EXPECT_EQ(plan.let_go, row.let_go) << row.name;
-  }
-}
-
-// Whose the job is was read from its launcher's Service; where there is none it is looked up.
-TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
-  for (const bool service : {false, true}) {
-    for (const std::string installation : {"", "us/lease"}) {
-      api::TrainingJob job = JobBuilder().Build();
-      job.status.installation = installation;
-      SceneBuilder builder(job);
-      if (!service) builder.NoServices();
-      Scene scene{.job = job, .observed = builder.Build()};
-      scene.violations = {{"spec.image", "is refused"}};
-      PlanInput input = scene.Input();
-      input.installation = installation;
-
-      EXPECT_EQ(MakePlan(input).confirm_claim, !service && !installation.empty())
-          << service << installation;
-    }
   }
 }
 

@@ -152,7 +152,7 @@ TEST(PodEvents, WhatWasSaidIsForgottenOnceThePodStarts) {
 
   EXPECT_NE(api::FindCondition(plan.status.conditions, api::kWorkersReady)->reason,
             api::kReasonPodNotStarting);
-  EXPECT_TRUE(job.scene.memory.slow_start.said.empty());
+  EXPECT_TRUE(job.scene.memory.slow_start.warning.empty());
 }
 
 TEST(PodEvents, TheStartTimeoutSaysWhatKeptThePodFromStarting) {
@@ -161,7 +161,7 @@ TEST(PodEvents, TheStartTimeoutSaysWhatKeptThePodFromStarting) {
   job.scene.job.spec.run_policy.start_timeout = seconds(60);
   job.scene.memory.slow_start = {.since = {{"uid-worker-0", job.scene.now - seconds(50)}},
                                  .asked = "uid-worker-0",
-                                 .said = "FailedMount: secret \"keys\" not found",
+                                 .warning = "FailedMount: secret \"keys\" not found",
                                  .ask_again = job.scene.now + seconds(5)};
   job.scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .answered_before = true};
 

@@ -190,7 +190,7 @@ TEST_F(ElasticWorld, AFailureThatCostOneStartDoesNotHauntTheNext) {
   world->Pass(100ms, {0, 1});
   world->starts[{1, 0}] = "a";
   world->Exit(1, 1);
-  world->Bury({1}, {0, 2}, 2, 1);
+  world->DeclareDead({1}, {0, 2}, 2, 1);
   world->MpirunEnds(143);
   world->loads = true;
   world->Ready(0);
@@ -348,7 +348,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Losses,
                                                   "AgentLost", true},
                                          LossCase{"dead by the operator's word",
                                                   [](World& w) {
-                                                    w.Bury({2}, {0, 1}, 3, 1);
+                                                    w.DeclareDead({2}, {0, 1}, 3, 1);
                                                   },
                                                   "PodGone", true},
                                          LossCase{"unwanted and gone",
@@ -503,7 +503,7 @@ TEST_F(ElasticWorld, ARepeatedExitCountsOnce) {
 
 TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   Run(2, 2);
-  world->Bury({1}, {0, 2}, 2, 2);
+  world->DeclareDead({1}, {0, 2}, 2, 2);
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "BelowMinReplicas");
   EXPECT_THAT(Status().message, HasSubstr("1 of at least 2 workers"));
@@ -528,7 +528,7 @@ TEST_F(ElasticWorld, PausesWhileAllAreSilentAndEndsOnceAllAreDead) {
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
   EXPECT_TRUE(world->All<StopMpirun>().empty());
 
-  world->Bury({0, 1}, {2, 3}, 2, 1);
+  world->DeclareDead({0, 1}, {2, 3}, 2, 1);
 
   EXPECT_NE(world->phase(), LauncherPhase::kPaused);
   EXPECT_FALSE(world->All<StopMpirun>().empty());
@@ -543,7 +543,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
   EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
 
-  world->Bury({1, 2}, {0, 3}, 4, 1);
+  world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those not known dead, and ours

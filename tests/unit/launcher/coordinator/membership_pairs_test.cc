@@ -57,7 +57,7 @@ std::vector<Event> Events() {
       {"order of none", [](W& w, int) { w.Order({}, 0, 0); }},
       {"order that buries it",
        [](W& w, int worker) {
-         w.Bury({worker}, {0, 1, 2, 3}, 4, 1);
+         w.DeclareDead({worker}, {0, 1, 2, 3}, 4, 1);
        }},
       {"stale order",
        [](W& w, int) {

@@ -463,7 +463,7 @@ TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
     const char* pod;
   };
   const Change table[] = {
-      {"a Pod is gone", [](World& world) { world.Bury({1}, {0}, 1, 1); }, "PodGone",
+      {"a Pod is gone", [](World& world) { world.DeclareDead({1}, {0}, 1, 1); }, "PodGone",
        "digits-worker-1"},
       {"a Pod is deleted",
        [](World& world) {

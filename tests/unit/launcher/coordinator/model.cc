@@ -124,7 +124,7 @@ void Model::Apply(int launcher, Actions actions) {
       ChannelOf(found->second).to_agent.push_back(control::Refused{refuse->reason});
     } else if (const auto* drop = std::get_if<Drop>(&action)) {
       const auto found = connections_.find(drop->connection);
-      if (found != connections_.end()) Hangup(found->second, false);
+      if (found != connections_.end()) Disconnect(found->second, false);
     } else if (const auto* start = std::get_if<StartMpirun>(&action)) {
       self.mpirun = start->cohort;
       self.mpirun_stopping = false;
@@ -187,7 +187,7 @@ void Model::Dial(int worker, int launcher) {
   ChannelOf(worker).to_launcher.push_back(hello);
 }
 
-void Model::Hangup(int worker, bool tell_launcher) {
+void Model::Disconnect(int worker, bool tell_launcher) {
   Agent& agent = At(worker);
   if (agent.launcher < 0) return;
   const int launcher = agent.launcher;
@@ -232,7 +232,7 @@ void Model::DeliverToAgent(int worker) {
 
 void Model::Welcomed(int worker, int64_t term) {
   Agent& agent = At(worker);
-  if (term < agent.highest.term || term < agent.term) return Hangup(worker, true);
+  if (term < agent.highest.term || term < agent.term) return Disconnect(worker, true);
   agent.term = term;
   agent.welcomed = true;
   Say(worker, control::AgentReady{"10.0.0." + std::to_string(worker), 22, {}, {}});
@@ -307,7 +307,7 @@ void Model::Hear(int worker, const control::Message& message) {
     }
   } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
     if (change->epoch < agent.highest) return;
-    if (change->base != agent.world.epoch) return Hangup(worker, true);
+    if (change->base != agent.world.epoch) return Disconnect(worker, true);
     const auto members = control::MembersAfter(agent.world.members, *change);
     if (!members) {
       broken = "a world that does not fit the one it builds on";
@@ -391,7 +391,7 @@ void Model::EndProgram(int64_t cohort) {
 void Model::EndPod(int worker) {
   for (int slot = 0; slot < job_.slots; ++slot) EndRank(worker, slot, 9, false);
   At(worker).alive = false;
-  Hangup(worker, true);
+  Disconnect(worker, true);
 }
 
 // Ranks reach each other unless a cut put them on different sides: whoever is cut from a launcher
@@ -566,7 +566,7 @@ void Model::Tick() {
   for (int worker = 0; worker < workers_; ++worker) {
     // A cut connection ends for the agent too.
     const Agent& agent = At(worker);
-    if (agent.launcher >= 0 && CutFrom(worker, agent.launcher)) Hangup(worker, false);
+    if (agent.launcher >= 0 && CutFrom(worker, agent.launcher)) Disconnect(worker, false);
   }
 }
 
@@ -694,7 +694,7 @@ void Model::Do(const Choice& choice) {
       EndPod(who);
       break;
     case Kind::kBreak:
-      Hangup(who, true);
+      Disconnect(who, true);
       break;
     case Kind::kCut:
       cuts_.insert({who, choice.whom});
@@ -714,7 +714,7 @@ void Model::Do(const Choice& choice) {
     case Kind::kKillLauncher:
       launchers_[0]->alive = false;
       for (int worker = 0; worker < workers_; ++worker) {
-        if (At(worker).launcher == 0) Hangup(worker, false);
+        if (At(worker).launcher == 0) Disconnect(worker, false);
       }
       break;
     case Kind::kTell:

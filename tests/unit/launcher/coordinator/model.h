@@ -162,7 +162,7 @@ class Model {
   void Apply(int launcher, Actions actions);
   void Settle(int launcher);
   void Dial(int worker, int launcher);
-  void Hangup(int worker, bool tell_launcher);
+  void Disconnect(int worker, bool tell_launcher);
   void Say(int worker, control::Message message);
   void Hear(int worker, const control::Message& message);
   control::WorldReport ReportOf(int worker) const;

@@ -171,7 +171,7 @@ TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
       Return(1, 5);
       Stand(1, 500);
     } else {
-      world->Bury({0, 1}, {2, 3, 4}, 3, 1);
+      world->DeclareDead({0, 1}, {2, 3, 4}, 3, 1);
     }
 
     EXPECT_EQ(world->phase(), LauncherPhase::kForming) << heard_again;
@@ -216,7 +216,7 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
        }},
       {"the operator knows",
        [](Takeover& t) {
-         t.world->Bury({2}, {0, 1}, 3, 1);
+         t.world->DeclareDead({2}, {0, 1}, 3, 1);
        }},
   };
   for (const Case& c : cases) {
@@ -333,7 +333,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
   EXPECT_EQ(status.pause_reason, "NoQuorum");
   EXPECT_THAT(status.message, testing::HasSubstr("digits-worker-2 (node-2)"));
 
-  world->Bury({2}, {0, 1, 2}, 3, 2);
+  world->DeclareDead({2}, {0, 1, 2}, 3, 2);
 
   EXPECT_EQ(world->LastStart().world_size, 2);
   EXPECT_EQ(world->membership.Status(world->now).pause_reason, "");
@@ -383,7 +383,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
   EXPECT_EQ(world->membership.Status(world->now).pause_reason, "NoQuorum");
   EXPECT_EQ(Disturbances(), 0);
 
-  world->Bury({1}, {0}, 2, 1);
+  world->DeclareDead({1}, {0}, 2, 1);
   world->Accept({0});
 
   EXPECT_THAT(world->Members(), ElementsAre(0));
@@ -393,7 +393,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
 TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 2);
-  world->Bury({1}, {0, 2}, 3, 1);
+  world->DeclareDead({1}, {0, 2}, 3, 1);
   world->Pass(6s, {0});
   EXPECT_EQ(world->membership.Status(world->now).pause_reason, "NoQuorum");
   EXPECT_EQ(Disturbances(), 0);

@@ -140,8 +140,9 @@ struct World {
     return workers;
   }
 
-  void Bury(std::vector<int> dead, const std::vector<int>& workers, int replicas,
-            int min_replicas) {
+  // By the operator's order for `workers`.
+  void DeclareDead(std::vector<int> dead, const std::vector<int>& workers, int replicas,
+                   int min_replicas) {
     ++generation;
     control::Order order = MakeOrder(workers, replicas, min_replicas);
     for (const int worker : dead) order.dead.push_back(Uid(worker));
