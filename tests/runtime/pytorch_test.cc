@@ -44,12 +44,8 @@ class PyTorch : public LoggedTest {
 
   control::LaunchSpec Example() const {
     control::LaunchSpec spec;
-    spec.command = {"python3",
-                    "-u",
-                    RINGMASTER_PYTORCH_EXAMPLE,
-                    "--checkpoints=" + Checkpoints(),
-                    "--steps=" + std::to_string(kSteps),
-                    "--every=" + std::to_string(kEvery)};
+    spec.command = {"python", RINGMASTER_PYTORCH_EXAMPLE, "--checkpoints=" + Checkpoints(),
+                    "--steps=" + std::to_string(kSteps), "--every=" + std::to_string(kEvery)};
     // A host's name leads to no address here, so Gloo would take the loopback.
     spec.interfaces.include = {"eth0"};
     return spec;
@@ -81,13 +77,16 @@ std::vector<int> Beginnings(const std::string& log) {
 
 TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWorker) {
   Job job(4, Example());
-  job.worker_extra = {{"PYTHONPATH", folder_}};
+  // As in an image whose ENV puts a virtual environment first in PATH.
+  std::filesystem::create_directory(logs_ + "/bin");
+  std::filesystem::create_symlink("/usr/bin/python3", logs_ + "/bin/python");
+  job.worker_extra = {{"PYTHONPATH", folder_}, {"PATH", logs_ + "/bin:/usr/bin:/bin:/usr/sbin"}};
   job.StartLauncher();
   for (const int worker : {0, 1, 2}) job.StartAgent(worker);
   job.SendOrder({0, 1, 2});
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return NewestStep() > 0; })) << job.Log();
 
-  const std::vector<pid_t> ranks = Hosts::Find(job.agent(1), "python3");
+  const std::vector<pid_t> ranks = Hosts::Find(job.agent(1), "python");
   ASSERT_EQ(ranks.size(), 1U);
   ASSERT_EQ(kill(ranks.front(), SIGKILL), 0);
   const auto begun = [&](std::size_t starts) {
