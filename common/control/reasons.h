@@ -225,7 +225,7 @@ inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
 // It was killed for lack of memory. Raise the memory limit in spec.launcher.template.
 inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
-// A program in mode Restart was started again, because its world changed. Also of an event.
+// A program in mode Restart was started again: its world changed or a rank died. Also of an event.
 inline constexpr char kReasonProgramRestarted[] = "ProgramRestarted";
 // A GPU that a rank was given does not work any more: the worker leaves the job, and another one
 // takes its place, on another node where there is room. The message names the GPU, CUDA's error and

@@ -19,7 +19,7 @@ fails_with exits-three RankFailed 'rank [01].*exits-three-worker-[01].*(code|wit
 assert_contains "what it printed last" 'the disk is on fire' "$(condition exits-three Failed message)$(status_field exits-three failures)"
 
 job killed 2 '[sh, -c, "kill -9 $$"]' | as_user apply -f -
-fails_with killed RankFailed 'signal 9'
+fails_with killed CrashLoop 'signal 9.*5 times in a row'
 
 job no-data 2 '[ringmaster-train, --workload=mnist, --data=/tmp, --global-batch=32, --epochs=1]' | as_user apply -f -
 fails_with no-data UserError 'train-images-idx3-ubyte'

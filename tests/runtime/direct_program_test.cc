@@ -154,17 +154,18 @@ TEST_F(DirectProgram, LearnsWhoItIsAndWhereToMeetAsPyTorchReadsIt) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("3 of 4, 1 of 2, " + meets));
 }
 
-TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsToo) {
+TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsTooUntilItHasCrashedTooOften) {
   control::LaunchSpec spec;
-  // One rank dies: what the others have printed by then need not be in mpirun's output.
+  // One rank dies, each time: what the others have printed by then need not be in mpirun's output.
   spec.command = {"sh", "-c",
                   "echo slot $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; "
                   "[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 300; kill -SEGV $$"};
   Job job(3, spec);
+  job.launcher_extra = {{control::kEnvCrashLimit, "2"}};
 
   const control::Verdict verdict = Run(&job);
 
-  EXPECT_EQ(verdict.reason, control::kReasonRankFailed) << verdict.message;
+  EXPECT_EQ(verdict.reason, control::kReasonCrashLoop) << verdict.message;
   ASSERT_TRUE(verdict.first_failure.has_value());
   EXPECT_EQ(verdict.first_failure->signal, SIGSEGV);
   EXPECT_THAT(job.launcher().Log(), HasSubstr("slot 0 of 2"));

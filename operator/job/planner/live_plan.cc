@@ -146,7 +146,7 @@ void LivePlanner::RecordRankFailures() {
   const auto newest = std::find_if(failures.begin(), failures.begin() + added, memory);
   if (newest == failures.begin() + added) return;
   plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
-             FailureText(*newest) + ". Its agent starts it again");
+             FailureText(*newest) + ". It is started again");
   plan_.events.back().of_status = true;
 }
 

@@ -3,9 +3,12 @@
 #include "worker/launcher/coordinator/direct_job.h"
 
 #include <algorithm>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_text.h"
 #include "common/control/reasons.h"
 
 namespace ringmaster::launcher {
@@ -106,7 +109,22 @@ void DirectJob::JudgeExits(Time now) {
                       exit.exit_code > 0 ? exit.exit_code : 1});
   }
   const auto blame = failures_.JudgeExits(now, failures);
-  if (blame && EveryMemberHeardSince(blame->heard_since)) FailBy(now, blame->exit);
+  if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
+}
+
+// That a rank was killed may be the machine's doing, unless it happens time and again. Nobody sees
+// the program's steps: that it ran for so long is the sign that it got further.
+void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
+  if (!exit.Killed()) return FailBy(now, exit);
+  const std::string text = RankText(exit) + " " + control::HowItEnded(exit);
+  failures_.ForgetCrashes(now - options_.restart_window);
+  failures_.Crash(now, gate_opened_at_, exit, text);
+  if (failures_.CrashLimitReached()) return FailBy(now, exit);
+  RankExit one_of_many = exit;
+  one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
+  failures_.Record(std::move(one_of_many));
+  Stop(now, text, exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled,
+       &workers_.At(exit.pod_uid));
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready: all that

@@ -1,8 +1,9 @@
 #pragma once
 
 // A job whose ranks do not speak the rank protocol: its program lives and dies with its mpirun.
-// Whatever changes its world stops it and starts it again, and a rank that fails fails the job,
-// once no lost worker can have been the cause. Held by Coordinator.
+// Whatever changes its world stops it and starts it again. So does a rank that is killed, up to
+// crash_limit; one that ends with a code other than 0 fails the job. Both once no lost worker can
+// have been the cause. Held by Coordinator.
 
 #include <string>
 
@@ -23,6 +24,7 @@ class DirectJob final : public Job {
   void On(Time now, Worker& worker, const control::RankExited& exited);
   void Advance(Time now) override;
   void JudgeExits(Time now);
+  void FailOrStartAgain(Time now, const control::RankExit& exit);
   void ReformIfNeeded(Time now);
   void Welcome(Worker& worker) override;
   void NoteOpenGate(Time now) override;

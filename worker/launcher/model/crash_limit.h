@@ -36,6 +36,11 @@ class CrashLimit {
     count_ = out_of_memory_ = 0;
   }
 
+  // Ends the row where its newest round began before this.
+  void Forget(Time before) {
+    if (round_began_ < before) count_ = out_of_memory_ = 0;
+  }
+
   int count() const { return count_; }
   int limit() const { return limit_; }
   bool Reached() const { return limit_ > 0 && count_ >= limit_; }

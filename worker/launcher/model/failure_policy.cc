@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 #include <utility>
 
 #include "common/base/count_text.h"
@@ -135,8 +136,8 @@ std::optional<FailurePolicy::Blame> FailurePolicy::JudgeExits(
   if (!first_failure_at_) first_failure_at_ = now;
   const ReportedExit& first = **std::min_element(
       failures.begin(), failures.end(), [this](const ReportedExit* a, const ReportedExit* b) {
-        return std::pair(BlameRank(a->exit), a->arrival) <
-               std::pair(BlameRank(b->exit), b->arrival);
+        return std::tuple(BlameRank(a->exit), !a->exit.Killed(), a->arrival) <
+               std::tuple(BlameRank(b->exit), !b->exit.Killed(), b->arrival);
       });
   const auto wait = BlameRank(first.exit) >= kVictims ? peer_lost_settle_ : settle_;
   if (now - *first_failure_at_ < wait) return std::nullopt;
@@ -146,7 +147,7 @@ std::optional<FailurePolicy::Blame> FailurePolicy::JudgeExits(
 Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose) const {
   const bool user_error = exit.exit_code == control::kExitUserError;
   const bool at_once = FailsAtOnce(exit);
-  const bool crash_loop = elastic_ && !at_once && crashes_.Reached();
+  const bool crash_loop = !at_once && crashes_.Reached();
   const char* reason = control::kReasonRankFailed;
   if (user_error) {
     reason = control::kReasonUserError;

@@ -49,6 +49,7 @@ class FailurePolicy {
   void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
   // See CrashLimit.
   void Committed(int64_t step) { crashes_.Committed(step); }
+  void ForgetCrashes(Time before) { crashes_.Forget(before); }
 
   // By a failure that ends the job; by a row of crashes, unless training got further after all.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
@@ -60,7 +61,8 @@ class FailurePolicy {
     control::RankExit exit;
     Time heard_since{};  // when every member has been heard after this, nobody else can be to blame
   };
-  // A direct job: the same for these ends of its ranks, none of them clean.
+  // A direct job: the same for these ends of its ranks, none of them clean. Where one was killed,
+  // others may well end with a code because of it.
   // REQUIRES: not empty.
   std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
 

@@ -328,6 +328,18 @@ TEST(CrashPolicy, OfAProgramWithoutStepsOldCrashesAreForgotten) {
   EXPECT_EQ(Count(scene.Make().status), 5);
 }
 
+TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
+  api::TrainingJob job = OneWorker();
+  job.spec.command = {"my-program"};
+  job.status.crashes = api::Crashes{.count = 4, .of_launcher = 3, .step = 0, .time = ""};
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  control::LauncherStatus answer = RunningWorld(1);
+  answer.crashes = 1;
+  scene.Answers(answer);
+
+  EXPECT_EQ(Count(scene.Make().status), 2);
+}
+
 // Its worlds changed often; its crash stays what is told of.
 TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
   api::TrainingJobStatus status;

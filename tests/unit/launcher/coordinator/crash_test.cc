@@ -76,7 +76,7 @@ class Crashes : public testing::Test {
   void Kill(int worker, const std::optional<control::OutOfMemory>& why = std::nullopt) {
     control::RankExited exited;
     exited.epoch = world->membership.epoch();
-    exited.exit.start = world->starts[{worker, 0}];
+    if (world->options.elastic) exited.exit.start = world->starts[{worker, 0}];
     exited.exit.signal = 9;
     exited.exit.last_lines = {"allocating"};
     exited.exit.out_of_memory = why;
@@ -268,20 +268,107 @@ TEST_F(Crashes, AMachineThatTakesAllRanksAlongIsOneDeath) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 1);
 }
 
-TEST_F(Crashes, AProgramOfTheUsersOwnThatRunsOutOfMemoryIsNamed) {
-  world = std::make_unique<World>(1, false);
-  Run(2);
-  control::RankExited exited;
-  exited.epoch = world->membership.epoch();
-  exited.exit.signal = 9;
-  exited.exit.out_of_memory = kOutOfMemory;
+// A program of the user's own, whose steps nobody sees.
+class CrashesOfAnotherProgram : public Crashes {
+ protected:
+  void SetUp() override {
+    world = std::make_unique<World>(1, false);
+    Run(2);
+  }
+  // Worker 1's rank is killed, and mpirun ends the other one and itself.
+  void KillOne(const std::optional<control::OutOfMemory>& why = std::nullopt) {
+    Kill(1, why);
+    world->Exit(0, 0, 15);
+    world->MpirunEnds(137);
+    world->Pass(1s, everyone);
+  }
+  void StartAgain() {
+    ASSERT_FALSE(world->Decided());
+    ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
+    world->AttachAll();
+    ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+  }
+};
 
-  world->Say(1, exited);
-  world->Pass(2s, {0, 1});
+TEST_F(CrashesOfAnotherProgram, AKilledRankHasAllOfThemStartedAgain) {
+  world->Pass(60s, everyone);
+  const int64_t before = world->LastStart().cohort;
+
+  KillOne();
+  ASSERT_NO_FATAL_FAILURE(StartAgain());
+
+  EXPECT_GT(world->LastStart().cohort, before);
+  const auto status = world->membership.Status(world->now);
+  EXPECT_EQ(status.crashes, 1);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(status.failures.front().pod, "digits-worker-1");
+  EXPECT_EQ(status.failures.front().signal, 9);
+  ASSERT_TRUE(status.last_recovery.has_value());
+  EXPECT_EQ(status.last_recovery->cause, "RankKilled");
+  EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
+  EXPECT_TRUE(status.last_recovery->from_start);
+}
+
+TEST_F(CrashesOfAnotherProgram, AreTheCauseOfWhatOtherRanksEndWithMeanwhile) {
+  world->Exit(0, 1);
+
+  KillOne();
+
+  ASSERT_NO_FATAL_FAILURE(StartAgain());
+  EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-1");
+}
+
+TEST_F(CrashesOfAnotherProgram, EndTheJobWithTheFifthInARow) {
+  for (int time = 1; time <= 4; ++time) {
+    KillOne();
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  EXPECT_EQ(world->membership.Status(world->now).failures.size(), 4U);
+
+  KillOne();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              AllOf(HasSubstr("rank 1 on digits-worker-1"), HasSubstr("5 times in a row"),
+                    HasSubstr("runPolicy.restart.crashLimit")));
+}
+
+TEST_F(CrashesOfAnotherProgram, AreForgottenWithTheWindowOfTheRestartLimit) {
+  for (int time = 1; time <= 4; ++time) {
+    KillOne();
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  world->now += world->options.restart_window + 1s;
+  world->Pass(1s, everyone);
+
+  KillOne();
+
+  ASSERT_NO_FATAL_FAILURE(StartAgain());
+  EXPECT_EQ(world->membership.Status(world->now).crashes, 1);
+}
+
+TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
+  for (int time = 1; time <= 4; ++time) {
+    KillOne(kOutOfMemory);
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  EXPECT_EQ(world->membership.Status(world->now).last_recovery->cause, "OOMKilled");
+
+  KillOne(kOutOfMemory);
 
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
+}
+
+TEST_F(CrashesOfAnotherProgram, AreNotMadeOfARankThatEndsWithACode) {
+  world->Exit(1, 1);
+  world->Exit(0, 0, 15);
+  world->Pass(1s, everyone);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
 }
 
 }  // namespace

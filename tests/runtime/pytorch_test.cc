@@ -1,0 +1,124 @@
+// examples/pytorch/train.py with PyTorch itself, as a job in mode Restart: all its ranks begin
+// again from its own checkpoint when one of them is killed, and when a worker is lost.
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/pod_contract.h"
+#include "common/control/reasons.h"
+#include "tests/runtime/job.h"
+#include "tests/runtime/logged_test.h"
+
+namespace ringmaster::runtime_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kSteps = 1500;
+constexpr int kEvery = 50;
+constexpr Seconds kFetchLimit{1000};  // where nobody has made the folder yet
+constexpr Seconds kLimit{120};
+
+class PyTorch : public LoggedTest {
+ protected:
+  void SetUp() override {
+    LoggedTest::SetUp();
+    if (logs_.empty()) return;
+    Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
+    const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
+    ASSERT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
+    const std::string text = fetch.Log();  // its last line is the folder
+    const std::size_t end = text.find_last_not_of('\n');
+    folder_ = text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+  }
+
+  std::string Checkpoints() const { return logs_ + "/checkpoints"; }
+
+  control::LaunchSpec Example() const {
+    control::LaunchSpec spec;
+    spec.command = {"python", RINGMASTER_PYTORCH_EXAMPLE, "--checkpoints=" + Checkpoints(),
+                    "--steps=" + std::to_string(kSteps), "--every=" + std::to_string(kEvery)};
+    // A host's name leads to no address here, so Gloo would take the loopback.
+    spec.interfaces.include = {"eth0"};
+    return spec;
+  }
+
+  // The newest checkpoint's step; 0: there is none.
+  int NewestStep() const {
+    int newest = 0;
+    std::error_code none_yet;
+    for (const auto& entry : std::filesystem::directory_iterator(Checkpoints(), none_yet)) {
+      const std::string name = entry.path().filename();
+      if (name.ends_with(".pt")) newest = std::max(newest, std::stoi(name.substr(5)));
+    }
+    return newest;
+  }
+
+  std::string folder_;
+};
+
+// The steps after which the ranks began, in the order of their starts.
+std::vector<int> Beginnings(const std::string& log) {
+  constexpr std::string_view kWords = "3 ranks on cpu begin after step ";
+  std::vector<int> steps;
+  for (std::size_t at = log.find(kWords); at != std::string::npos; at = log.find(kWords, at + 1)) {
+    steps.push_back(std::stoi(log.substr(at + kWords.size())));
+  }
+  return steps;
+}
+
+TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWorker) {
+  Job job(4, Example());
+  // As in an image whose ENV puts a virtual environment first in PATH.
+  std::filesystem::create_directory(logs_ + "/bin");
+  std::filesystem::create_symlink("/usr/bin/python3", logs_ + "/bin/python");
+  job.worker_extra = {{"PYTHONPATH", folder_}, {"PATH", logs_ + "/bin:/usr/bin:/bin:/usr/sbin"}};
+  job.StartLauncher();
+  for (const int worker : {0, 1, 2}) job.StartAgent(worker);
+  job.SendOrder({0, 1, 2});
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return NewestStep() > 0; })) << job.Log();
+
+  const std::vector<pid_t> ranks = Hosts::Find(job.agent(1), "python");
+  ASSERT_EQ(ranks.size(), 1U);
+  ASSERT_EQ(kill(ranks.front(), SIGKILL), 0);
+  const auto begun = [&](std::size_t starts) {
+    return WaitUntil(kLimit, [&] { return Beginnings(job.launcher().Log()).size() == starts; });
+  };
+  ASSERT_TRUE(begun(2)) << job.Log();
+  const auto status = job.Status();
+  ASSERT_TRUE(status.last_recovery.has_value());
+  EXPECT_EQ(status.last_recovery->cause, control::kCauseRankKilled);
+  EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
+
+  const int before = NewestStep();
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return NewestStep() > before; })) << job.Log();
+  Hosts::Signal(job.agent(2), SIGKILL);
+  job.agent(2).Wait(Seconds(10));
+  job.StartAgent(2, "uid-2-2");
+  job.SendOrder({0, 1, 2}, 0, {"uid-2-1"});
+
+  const control::Verdict verdict = job.AwaitVerdict(kLimit);
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 3);
+  EXPECT_EQ(NewestStep(), kSteps);
+  const std::string log = job.launcher().Log();
+  const std::vector<int> beginnings = Beginnings(log);
+  ASSERT_EQ(beginnings.size(), 3U) << log;
+  EXPECT_EQ(beginnings[0], 0);
+  EXPECT_GE(beginnings[1], kEvery);
+  EXPECT_GT(beginnings[2], beginnings[1]);
+  EXPECT_LT(beginnings[2], kSteps) << "the worker was lost too late";
+  EXPECT_THAT(log, HasSubstr("step " + std::to_string(kSteps) + ": loss"));
+  EXPECT_THAT(job.Log(), Not(HasSubstr("EADDRINUSE"))) << "of MASTER_PORT";
+}
+
+}  // namespace
+}  // namespace ringmaster::runtime_test
