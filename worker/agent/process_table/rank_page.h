@@ -19,6 +19,7 @@ class RankPage {
   struct Reading {
     control::PagePosition position;
     int peer = -1;
+    control::ConnectStage connect_stage = control::ConnectStage::kBegin;
   };
   RankPage() = default;  // none: nothing is read
   static Result<RankPage> Make();

@@ -38,6 +38,12 @@ auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
 }
 
+// Nothing where it says no stages, as over Gloo.
+std::string StageText(int stage) {
+  if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
+  return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];
+}
+
 // For other ranks, or for the launcher.
 bool Waits(const RankPosition& position) {
   if (position.stopped || !position.entered) return false;
@@ -76,9 +82,6 @@ void StallWatch::Report(Time now, const RankPosition& position) {
 
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
-  const Millis limit = Limit();
-  const auto still = now - moved_at_;
-  if (still < limit) return std::nullopt;
   std::vector<int> all;
   std::vector<int> idle;  // they do not wait, and yet do not move
   bool stopped = true;    // all of those
@@ -89,6 +92,9 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
     stopped = stopped && positions_[i]->stopped;
   }
   if (idle.size() == all.size()) return std::nullopt;  // nobody waits for anybody
+  const Millis limit = Limit(idle.empty() ? all : idle);
+  const auto still = now - moved_at_;
+  if (still < limit) return std::nullopt;
   if (idle.empty()) {
     const std::vector<int> last = Hindmost(all);
     if (last.size() > 1) return std::nullopt;
@@ -109,6 +115,8 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
+    // Whoever has come less far is what the others wait for, whomever they ask.
+    if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
   return peers;
@@ -121,6 +129,7 @@ std::string StallWatch::PlaceOf(int rank) const {
                      control::kRankPhaseNames[static_cast<std::size_t>(position->phase)] + "'";
   if (position->phase == RankPhase::kReduce)
     text += " of bucket " + std::to_string(position->bucket);
+  if (position->phase == RankPhase::kConnect) text += StageText(position->bucket);
   if (!position->entered) text += " of an earlier world";
   if (position->stopped) text += ", stopped by a signal";
   if (position->peer >= 0) text += ", waiting for rank " + std::to_string(position->peer);
@@ -142,20 +151,25 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// REQUIRES: every rank has spoken.
-StallWatch::Millis StallWatch::Limit() const {
+// Of those of whom one is to be blamed. REQUIRES: every rank has spoken.
+StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
-  bool entering = false;
   bool unknown = !median;
   for (const auto& position : positions_) {
-    entering = entering || StageOf(*position) < kStepping;
     // One that is stopped evaluates and starts nothing, wherever it was.
-    if (position->stopped) continue;
-    const bool first_step = position->entered && position->step_micros == 0;
-    unknown = unknown || first_step || position->phase == RankPhase::kEvaluate;
+    unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
+  }
+  bool outside = false;
+  bool starting = false;
+  for (const int rank : suspects) {
+    const RankPosition& position = *positions_[static_cast<std::size_t>(rank)];
+    outside = outside || !position.entered;
+    starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  return entering ? EnteringLimit() : std::max(kOfMedian * *median, floor_);
+  // Whoever is outside has nothing of this world to start yet.
+  if (outside) return EnteringLimit();
+  return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }
 
 StallWatch::Millis StallWatch::EnteringLimit() const {

@@ -6,11 +6,13 @@
 // A world stands still when no rank's position changes for
 //
 //   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
-//   max(10 x the median step time, 5 F)    while ranks connect and come to one state
+//   max(10 x the median step time, 5 F)    while ranks have not come into the world
 //   30 F                                   while nobody knows how long it should take: before five
 //                                          steps have been seen, while accuracy is measured, and
-//                                          while a process has applied no step, whose first one
-//                                          starts its device, NCCL and cuDNN's plans
+//                                          for a rank that has applied no step in this world: NCCL
+//                                          starts while it connects, cuDNN's plans are made in its
+//                                          first step. One that is stopped by a signal starts
+//                                          nothing
 //
 // Then somebody is to blame if others wait for them: the ranks that do not wait, the hindmost of
 // them; where all wait, the one that waits for something earlier than all others do. Two or more at
@@ -56,8 +58,8 @@ class StallWatch {
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // All ranks stand still while they connect: whom each waits for, by rank, where it says so.
-  // Empty: that is not what holds them up.
+  // All ranks stand still at the same place while they connect: whom each waits for, by rank, where
+  // it says so. Empty: that is not what holds them up.
   std::map<int, int> CannotConnect(Time now) const;
 
   // "at step 41, in compute, waiting for rank 2".
@@ -69,7 +71,7 @@ class StallWatch {
 
  private:
   bool AllFresh(Time now) const;
-  Millis Limit() const;
+  Millis Limit(const std::vector<int>& suspects) const;
   Millis EnteringLimit() const;
   std::vector<int> Hindmost(const std::vector<int>& ranks) const;
 

@@ -23,7 +23,9 @@ struct World {
   std::string address{};               // where this rank listens for the others; empty: loopback
   std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
   std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
-  std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
+  // Told, on any thread, whom a connection waits for, and how far it has come.
+  std::function<void(int peer)> waits_for{};
+  std::function<void(control::ConnectStage stage)> comes_to{};
 };
 
 }  // namespace ringmaster::trainer

@@ -36,7 +36,7 @@ class StepAudit {
 };
 
 // Where this rank stands, for those who look for ranks that hang. This class itself reports
-// nothing. Thread-safety: one thread, except WaitsFor().
+// nothing. Thread-safety: one thread, except WaitsFor() and ComesTo().
 class RankPosition {
  public:
   RankPosition() = default;
@@ -54,6 +54,8 @@ class RankPosition {
                        std::chrono::nanoseconds /*own*/) {}
   // The rank that is waited for; -1: nobody in particular. Any thread.
   virtual void WaitsFor(int /*peer*/) {}
+  // How far it has come with connecting in the world that it is entering. Any thread.
+  virtual void ComesTo(control::ConnectStage /*stage*/) {}
 };
 
 // When collectives were under way.

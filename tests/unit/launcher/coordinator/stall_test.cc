@@ -47,7 +47,8 @@ struct StallWorld : World {
             .phase = phases[static_cast<std::size_t>(worker)],
             .peer = peers.contains(worker) ? peers.at(worker) : -1,
             .step_micros = 100'000,
-            .own_micros = 50'000};
+            .own_micros = 50'000,
+            .applied_millis = applied_here ? 0 : -1};
   }
   void Train(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -72,6 +73,7 @@ struct StallWorld : World {
   }
 
   int64_t step = 0;
+  bool applied_here = true;       // a step in this world
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank it waits for
   std::set<int> silent;
@@ -215,6 +217,19 @@ TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
   world.Accept({0, 1, 2});
   world.Beat(1900ms);  // the new world has just begun
   EXPECT_EQ(world.Asked().size(), 0U);
+}
+
+TEST(Stall, JudgesNobodyForTheTimeOfTheFirstStepInANewWorld) {
+  StallWorld world;
+  world.Train(10);
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2});
+  world.applied_here = false;
+  world.Hang(2);
+  world.Beat(50s);
+  EXPECT_EQ(world.Asked().size(), 0U);
+  world.Beat(11s);
+  EXPECT_EQ(world.Asked().size(), 1U);
 }
 
 TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {

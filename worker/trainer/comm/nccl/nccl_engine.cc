@@ -59,12 +59,23 @@ void NcclEngine::Connect(Deadline deadline) {
   const Result<DeviceEvent> last = events_.Take();
   if (!last.ok()) return Break(last.error().WithContext(connecting));
   last_ = *last;
-  if (world_.waits_for && world_.rank != 0) world_.waits_for(0);
-  const Result<NcclComm> formed = FormCommunicator(*runtime_, world_, Patience(deadline, false),
-                                                   [this](int rank) { lost_peer_ = rank; });
+  const Result<NcclComm> formed =
+      FormCommunicator(*runtime_, world_, Patience(deadline, false),
+                       {.missing = [this](int rank) { lost_peer_ = rank; },
+                        .comes_to = [this](control::ConnectStage stage) { ComesTo(stage); }});
   if (!formed.ok()) return Break(formed.error().WithContext(connecting));
-  if (world_.waits_for) world_.waits_for(-1);
   comm_ = *formed;
+  ComesTo(control::ConnectStage::kReady);
+}
+
+// Says it unless the world is over, under the lock: what a rank says by then is of the next world.
+// Only the plan comes from one rank; the rest of connecting is everybody's.
+void NcclEngine::ComesTo(control::ConnectStage stage) {
+  const MutexLock lock(mutex_);
+  if (broken_) return;
+  const bool for_plan = stage == control::ConnectStage::kMeet && world_.rank != 0;
+  if (world_.waits_for) world_.waits_for(for_plan ? 0 : -1);
+  if (world_.comes_to) world_.comes_to(stage);
 }
 
 // False: the thread is to end.

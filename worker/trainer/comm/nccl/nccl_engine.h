@@ -76,6 +76,7 @@ class NcclEngine {
   static constexpr std::size_t kMostLaunched = 32;  // more may fill the device's queue, and block
 
   void Connect(Deadline deadline);
+  void ComesTo(control::ConnectStage stage);
   bool AwaitWork();
   void Advance();
   bool Launch();
