@@ -74,6 +74,30 @@ inline constexpr std::array<const char*, 5> kConnectStageTexts = {
     "", "agrees with the others on how", "makes its communicator",
     "lets go of the communicator before", "has its communicator"};
 
+enum class CollectiveKind {
+  kNone,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier,
+  kConfirmation
+};
+inline constexpr std::array<const char*, 8> kCollectiveNames = {
+    "none",       "allreduce", "reduce-scatter", "allgather",
+    "all-to-all", "broadcast", "barrier",        "confirmation"};
+
+// How many collectives of a world a rank has got to, where it counts them (on GPUs). All ranks
+// begin the same ones in the same order.
+struct CollectiveCounts {
+  int64_t launched = -1;  // its host gave them to the device; -1: it does not count
+  int64_t begun = -1;     // its device has come to them; -1: not known at the moment
+  CollectiveKind kind = CollectiveKind::kNone;  // of the newest begun
+
+  friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
+};
+
 // Where a rank stands, as its agent read it. Times are durations until that moment.
 struct RankPosition {
   int rank = 0;
@@ -89,6 +113,7 @@ struct RankPosition {
   int64_t step_micros = 0;      // its newest step, from begin to update; 0: none yet
   int64_t own_micros = 0;       // the same without waiting for other ranks
   int64_t applied_millis = -1;  // since its newest step in this world; -1: none yet
+  CollectiveCounts collectives{};
 };
 
 // Of a stack that travels, or stands in a record.

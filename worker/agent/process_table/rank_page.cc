@@ -71,7 +71,9 @@ std::optional<RankPage::Reading> RankPage::Read() const {
     const auto peer = static_cast<std::int64_t>(words[control::kPeerWord]) - 1;
     return Reading{.position = *position,
                    .peer = peer >= 0 && peer < kMaxRank ? static_cast<int>(peer) : -1,
-                   .connect_stage = StageIn(words[control::kConnectStageWord])};
+                   .connect_stage = StageIn(words[control::kConnectStageWord]),
+                   .collectives = control::DecodeCounts(
+                       std::span(words).subspan<control::kCollectivesWord, 2>())};
   }
   return std::nullopt;
 }
@@ -109,7 +111,8 @@ control::RankPosition PositionOf(const RankStanding& standing, const RankPage::R
           .still_millis = MillisSince(said.moved_nanos, now),
           .step_micros = said.step_micros,
           .own_micros = said.own_micros,
-          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now)};
+          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now),
+          .collectives = reading.collectives};
 }
 
 }  // namespace ringmaster::agent

@@ -20,6 +20,7 @@ class RankPage {
     control::PagePosition position;
     int peer = -1;
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
+    control::CollectiveCounts collectives{};
   };
   RankPage() = default;  // none: nothing is read
   static Result<RankPage> Make();

@@ -1,11 +1,15 @@
 #include "worker/launcher/model/stall_watch.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 namespace ringmaster::launcher {
 namespace {
 
+using control::CollectiveCounts;
+using control::CollectiveKind;
 using control::RankPhase;
 using control::RankPosition;
 
@@ -15,6 +19,7 @@ constexpr int kOfMedian = 10;
 constexpr int kWhileEntering = 5;
 constexpr int kWhileUnknown = 30;
 constexpr int kForACrowd = 3;
+constexpr std::size_t kRecorded = 16;  // ranks of a world that stands still
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
 // How far a rank is on its way through a world.
@@ -70,7 +75,10 @@ void StallWatch::Begin(Time now, int ranks) {
 void StallWatch::Report(Time now, const RankPosition& position) {
   const auto rank = static_cast<std::size_t>(position.rank);
   std::optional<RankPosition>& known = positions_[rank];
-  if (!known || PlaceKey(*known) != PlaceKey(position)) moved_at_ = now;
+  if (!known || PlaceKey(*known) != PlaceKey(position) ||
+      known->collectives != position.collectives) {
+    moved_at_ = now;
+  }
   const bool new_step = !known || known->step != position.step;
   if (new_step && position.entered && position.step_micros > 0) {
     step_micros_.push_back(std::min(position.step_micros, kMaxStepMicros));
@@ -97,6 +105,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (still < limit) return std::nullopt;
   if (idle.empty()) {
     const std::vector<int> last = Hindmost(all);
+    if (last.size() == all.size()) return LastInCollectives();
     if (last.size() > 1) return std::nullopt;
     return Judgement{last, moved_at_};
   }
@@ -107,6 +116,79 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
     last = {last.back()};
   }
   return Judgement{last, moved_at_};
+}
+
+// REQUIRES: all wait at the same place.
+std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
+  if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
+  for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {
+    std::vector<int> last;
+    int64_t lowest = std::numeric_limits<int64_t>::max();
+    int64_t highest = 0;
+    for (const auto& position : positions_) {
+      const int64_t here = position->collectives.*count;
+      if (here < 0) return std::nullopt;
+      highest = std::max(highest, here);
+      if (here < lowest) last.clear();
+      lowest = std::min(lowest, here);
+      if (here == lowest) last.push_back(position->rank);
+    }
+    if (lowest == highest) continue;
+    if (last.size() > 1) return std::nullopt;
+    const bool launched = count == &CollectiveCounts::launched;
+    std::string missing =
+        launched ? "it never launched collective " : "its device never came to collective ";
+    missing +=
+        std::to_string(lowest + 1) + KindText(lowest + 1) + " of this world, which all others did";
+    return Judgement{last, moved_at_, missing};
+  }
+  return std::nullopt;
+}
+
+// Of the collective of this number, where a rank says it.
+std::string StallWatch::KindText(int64_t number) const {
+  for (const auto& position : positions_) {
+    const CollectiveCounts& counts = position->collectives;
+    if (counts.begun != number || counts.kind == CollectiveKind::kNone) continue;
+    return std::string(" (") + control::kCollectiveNames[static_cast<std::size_t>(counts.kind)] +
+           ")";
+  }
+  return "";
+}
+
+std::optional<StallWatch::Time> StallWatch::StandsStillSince(Time now) const {
+  if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
+  const bool for_others =
+      std::any_of(positions_.begin(), positions_.end(), [](const auto& position) {
+        return StageOf(*position) <= kStepping && Waits(*position) &&
+               position->phase != RankPhase::kDone;
+      });
+  std::vector<int> all(positions_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (!for_others || now - moved_at_ < Limit(all)) return std::nullopt;
+  return moved_at_;
+}
+
+std::string StallWatch::Record() const {
+  const auto key = [&](int rank) {
+    const RankPosition& position = *positions_[static_cast<std::size_t>(rank)];
+    return std::tuple(PlaceKey(position), position.collectives.launched, position.collectives.begun,
+                      rank);
+  };
+  std::vector<int> ranks(positions_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::size_t shown = std::min(ranks.size(), kRecorded);
+  std::partial_sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ranks.end(),
+                    [&](int a, int b) { return key(a) < key(b); });
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const CollectiveCounts& counts = positions_[static_cast<std::size_t>(ranks[i])]->collectives;
+    text += (i == 0 ? "rank " : "; rank ") + std::to_string(ranks[i]) + " " + PlaceOf(ranks[i]);
+    if (counts.launched < 0) continue;
+    text += ", collectives launched " + std::to_string(counts.launched);
+    if (counts.begun >= 0) text += ", begun " + std::to_string(counts.begun);
+  }
+  return text;
 }
 
 std::map<int, int> StallWatch::CannotConnect(Time now) const {

@@ -62,6 +62,9 @@ Result<void> WorldEntry::Next(const Error& cause) {
     world_.comes_to = [position = options_.position](control::ConnectStage stage) {
       position->ComesTo(stage);
     };
+    world_.counts = [position = options_.position](const control::CollectiveCounts& counts) {
+      position->Counts(counts);
+    };
     const Result<void> entered = Enter();
     if (entered.ok()) return {};
     last = entered.error();

@@ -49,6 +49,7 @@ void Position::EnterWorld(const control::Epoch& epoch) {
   now_.applied_nanos = 0;
   WaitsFor(-1);
   ComesTo(control::ConnectStage::kBegin);
+  Counts({});
   Enter(control::RankPhase::kConnect);
 }
 
@@ -74,6 +75,14 @@ void Position::WaitsFor(int peer) {
 void Position::ComesTo(control::ConnectStage stage) {
   if (page_ == nullptr) return;
   page_->connect_stage.store(static_cast<int64_t>(stage), std::memory_order_relaxed);
+}
+
+void Position::Counts(const control::CollectiveCounts& counts) {
+  if (page_ == nullptr) return;
+  const auto words = control::EncodeCounts(counts);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    page_->collectives[i].store(words[i], std::memory_order_relaxed);
+  }
 }
 
 void Position::Write() {

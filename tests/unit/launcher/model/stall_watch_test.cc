@@ -261,6 +261,84 @@ TEST(StallWatch, AnyMoveIsASignOfLife) {
   EXPECT_EQ(scene.Blamed(), "2");
 }
 
+RankPosition Counts(int64_t launched, int64_t begun, RankPosition position = kReduces) {
+  position.collectives = {launched, begun, control::CollectiveKind::kAllReduce};
+  return position;
+}
+
+// A device that hangs, while all hosts wait for gradients.
+TEST(StallWatch, BlamesTheRankThatHasGotToFewerCollectivesThanAllOthers) {
+  struct Case {
+    const char* name;
+    std::vector<RankPosition> ranks;
+    const char* blamed;
+    const char* missing;
+  };
+  const RankPosition after = At(RankPhase::kReduce, kStep, 1);
+  const Case cases[] = {
+      {"its host has not launched one",
+       {Counts(1205, 1204), Counts(1203, 1203), Counts(1204, 1204)},
+       "1",
+       "it never launched collective 1204 (allreduce) of this world, which all others did"},
+      {"its device has not come to one",
+       {Counts(9, 8), Counts(9, 8), Counts(9, 7)},
+       "2",
+       "its device never came to collective 8 (allreduce) of this world, which all others did"},
+      {"all have got as far", {Counts(9, 8), Counts(9, 8), Counts(9, 8)}, "nobody", ""},
+      {"two have not", {Counts(9, 8), Counts(9, 7), Counts(9, 7)}, "nobody", ""},
+      {"one is being launched by another rank",
+       {Counts(9, -1), Counts(9, 8), Counts(9, 7)},
+       "nobody",
+       ""},
+      {"one does not count", {Counts(9, 8), kReduces, Counts(9, 7)}, "nobody", ""},
+      {"all count from the start of a world",
+       {Counts(0, 0), Counts(0, 0), Counts(0, 0)},
+       "nobody",
+       ""},
+      {"one waits for an earlier bucket",
+       {Counts(9, 8, after), Counts(9, 8), Counts(9, 7, after)},
+       "1",
+       ""},
+      {"all are done",
+       {Counts(9, 8, kDone), Counts(9, 8, kDone), Counts(8, 8, kDone)},
+       "nobody",
+       ""},
+  };
+  for (const Case& c : cases) {
+    Scene scene;
+    scene.Trained(static_cast<int>(c.ranks.size()));
+    scene.Stand(c.ranks, 2s);
+    EXPECT_EQ(scene.Blamed(), c.blamed) << c.name;
+    const auto judgement = scene.watch.Judge(scene.now);
+    EXPECT_EQ(judgement ? judgement->missing : "", c.missing) << c.name;
+  }
+}
+
+TEST(StallWatch, ACollectiveThatBeginsMovesARank) {
+  Scene scene;
+  scene.Trained(2);
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 1900ms);
+  scene.Stand({Counts(9, 9), Counts(9, 8)}, 1900ms);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({Counts(9, 9), Counts(9, 8)}, 100ms);
+  EXPECT_EQ(scene.Blamed(), "1");
+}
+
+TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
+  Scene scene;
+  scene.Trained(2);
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 1900ms);
+  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now));
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 100ms);
+  EXPECT_EQ(scene.watch.StandsStillSince(scene.now), scene.now - 2s);
+  EXPECT_EQ(scene.watch.Record(),
+            "rank 1 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 7; "
+            "rank 0 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 8");
+
+  scene.Stand({kDone, kDone}, 2s);
+  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now)) << "nobody waits for another rank";
+}
+
 TEST(StallWatch, ConnectingMovesARank) {
   Scene scene;
   scene.Trained(3);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -125,7 +126,10 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
 TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   rank.nccl.hold_init = true;
   FakeRank other;
-  World world{.rank = 1, .size = 2, .store = std::make_shared<MemoryStore>()};
+  World world;
+  world.rank = 1;
+  world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
   World first = world;
   first.rank = 0;
   std::atomic<int> said = 0;
@@ -157,7 +161,10 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
 // Its thread may learn of the plan only then; where the rank stands is the next world's to say.
 TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   FakeRank other;
-  World world{.rank = 1, .size = 2, .store = std::make_shared<MemoryStore>()};
+  World world;
+  world.rank = 1;
+  world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
   World first = world;
   first.rank = 0;
   std::atomic<ConnectStage> stage = ConnectStage::kBegin;
@@ -171,6 +178,45 @@ TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   EXPECT_TRUE(leader.Barrier(In(kSoon))->Wait().ok());
   ASSERT_TRUE(Eventually([&] { return rank.nccl.Called("abort"); }));
   EXPECT_EQ(stage, ConnectStage::kMeet);
+}
+
+// What tells a device that hangs from those that wait for it.
+TEST_F(NcclCommunicatorTest, CountsTheCollectivesThatItsHostAndItsDeviceHaveGotTo) {
+  std::mutex mutex;
+  control::CollectiveCounts said;
+  World world;
+  world.counts = [&](const control::CollectiveCounts& counts) {
+    const std::lock_guard lock(mutex);
+    said = counts;
+  };
+  const auto says = [&](const control::CollectiveCounts& counts) {
+    return Eventually([&] {
+      const std::lock_guard lock(mutex);
+      return said == counts;
+    });
+  };
+  NcclCommunicator communicator(rank.runtime, world, In(kSoon), abandoned_connects);
+  ASSERT_TRUE(communicator.Barrier(In(kSoon))->Wait().ok());
+  EXPECT_TRUE(says({1, 1, control::CollectiveKind::kBarrier}));
+
+  rank.device->Own(values.data());
+  rank.nccl.hold_computing = true;
+  const WorkHandle first = communicator.AllReduce(values, In(kSoon));
+  const WorkHandle second = communicator.AllReduce(values, In(kSoon));
+  EXPECT_TRUE(says({3, 1, control::CollectiveKind::kBarrier})) << "the device computes";
+
+  rank.nccl.hold_operations = true;
+  rank.nccl.hold_computing = false;
+  EXPECT_TRUE(says({3, 2, control::CollectiveKind::kAllReduce})) << "it waits for other ranks";
+
+  rank.nccl.hold_launches = true;
+  const WorkHandle third = communicator.AllReduce(values, In(kSoon));
+  EXPECT_TRUE(says({4, -1, control::CollectiveKind::kAllReduce})) << "nobody looks meanwhile";
+
+  rank.nccl.hold_launches = false;
+  rank.nccl.hold_operations = false;
+  EXPECT_TRUE(first->Wait().ok() && second->Wait().ok() && third->Wait().ok());
+  EXPECT_TRUE(says({4, 4, control::CollectiveKind::kAllReduce}));
 }
 
 TEST_F(NcclCommunicatorTest, ConnectingThatDoesNotEndIsATimeout) {
