@@ -62,6 +62,42 @@ enum class RankPhase {
 inline constexpr std::array<const char*, 9> kRankPhaseNames = {
     "wait", "connect", "adopt", "data", "compute", "reduce", "update", "evaluate", "done"};
 
+// How far a rank has come with connecting, where that takes more than one step (NCCL).
+enum class ConnectStage {
+  kBegin,
+  kMeet,    // agrees with the other ranks on how
+  kMake,    // its communicator, together with them
+  kFinish,  // has it, and lets go of the one before
+  kReady    // the first collective may begin
+};
+inline constexpr std::array<const char*, 5> kConnectStageTexts = {
+    "", "agrees with the others on how", "makes its communicator",
+    "lets go of the communicator before", "has its communicator"};
+
+enum class CollectiveKind {
+  kNone,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier,
+  kConfirmation
+};
+inline constexpr std::array<const char*, 8> kCollectiveNames = {
+    "none",       "allreduce", "reduce-scatter", "allgather",
+    "all-to-all", "broadcast", "barrier",        "confirmation"};
+
+// How many collectives of a world a rank has got to, where it counts them (on GPUs). All ranks
+// begin the same ones in the same order.
+struct CollectiveCounts {
+  int64_t launched = -1;  // its host gave them to the device; -1: it does not count
+  int64_t begun = -1;     // its device has come to them; -1: not known at the moment
+  CollectiveKind kind = CollectiveKind::kNone;  // of the newest begun
+
+  friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
+};
+
 // Where a rank stands, as its agent read it. Times are durations until that moment.
 struct RankPosition {
   int rank = 0;
@@ -69,13 +105,15 @@ struct RankPosition {
   bool entered = false;  // it stands in the epoch it is reported for, not in an earlier one
   bool stopped = false;  // its process is held by a signal or a debugger
   int64_t step = 0;      // steps applied
-  int bucket = 0;        // of the step, or piece of the state, that it waits for
+  int bucket = 0;        // of the step, or piece of the state, that it waits for; a ConnectStage
+                         // while it connects
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank it waits for, where it is known
   int64_t still_millis = 0;     // since it came there
   int64_t step_micros = 0;      // its newest step, from begin to update; 0: none yet
   int64_t own_micros = 0;       // the same without waiting for other ranks
-  int64_t applied_millis = -1;  // since that step; -1: none yet
+  int64_t applied_millis = -1;  // since its newest step in this world; -1: none yet
+  CollectiveCounts collectives{};
 };
 
 // Of a stack that travels, or stands in a record.

@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint64_t kMagic = 0x52'4d'50'4f'53'00'00'01;  // "RMPOS", version 1
 constexpr std::size_t kUsed = 10;                       // words before the checksum
+constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+constexpr int kKindBits = 8;  // of the second word of the counts
 
 uint64_t ChecksumOf(std::span<const uint64_t> words) {
   uint64_t sum = 0x9e3779b97f4a7c15;
@@ -38,7 +40,6 @@ std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position
 
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words) {
   if (words[0] != kMagic || words[kUsed] != ChecksumOf(words.first(kUsed))) return std::nullopt;
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   const auto numbers = words.subspan(1, kUsed - 1);
   if (std::any_of(numbers.begin(), numbers.end(), [](uint64_t word) { return word > kMost; })) {
     return std::nullopt;
@@ -56,6 +57,20 @@ std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWo
                       .applied_nanos = number(7),
                       .step_micros = number(8),
                       .own_micros = number(9)};
+}
+
+std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts) {
+  return {counts.launched + 1, (counts.begun + 1) << kKindBits | static_cast<int64_t>(counts.kind)};
+}
+
+CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words) {
+  constexpr uint64_t kKind = (uint64_t{1} << kKindBits) - 1;
+  CollectiveCounts counts;
+  if (words[0] <= kMost) counts.launched = static_cast<int64_t>(words[0]) - 1;
+  if (words[1] > kMost || (words[1] & kKind) >= kCollectiveNames.size()) return counts;
+  counts.begun = static_cast<int64_t>(words[1] >> kKindBits) - 1;
+  counts.kind = static_cast<CollectiveKind>(words[1] & kKind);
+  return counts;
 }
 
 int64_t MonotonicNanos() {

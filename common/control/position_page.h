@@ -6,7 +6,7 @@
 // (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
-//   128 … 255   words of their own: the peer, the stacks
+//   128 … 255   words of their own: the peer, the stacks, how far connecting has come, collectives
 //   4096 …      text of the stacks
 //
 // The agent trusts nothing in it: a page that is not whole says nothing. What was read while it was
@@ -32,8 +32,8 @@ struct PagePosition {
   int bucket = 0;
   RankPhase phase = RankPhase::kWait;
   int64_t moved_nanos = 0;    // when it came there
-  int64_t applied_nanos = 0;  // when it applied its newest step; 0: none yet
-  int64_t step_micros = 0;    // how long that took
+  int64_t applied_nanos = 0;  // when it applied its newest step in this world; 0: none yet
+  int64_t step_micros = 0;    // how long its newest step took, of any world
   int64_t own_micros = 0;     // the same without waiting for other ranks
 
   friend bool operator==(const PagePosition&, const PagePosition&) = default;
@@ -46,6 +46,8 @@ struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
   std::atomic<int64_t> peer;      // the rank it waits for, plus 1; 0: not known
   std::atomic<int64_t> stack_of;  // the thread whose stack was written last, as the rank counts
+  std::atomic<int64_t> connect_stage;               // of the world that it enters: a ConnectStage
+  std::array<std::atomic<int64_t>, 2> collectives;  // EncodeCounts()
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
@@ -54,7 +56,9 @@ inline constexpr std::size_t kStackTextBytes = 64 << 10;
 inline constexpr std::size_t kPositionFileBytes = kStackTextAt + kStackTextBytes;
 inline constexpr std::size_t kPeerWord = kPositionWords;
 inline constexpr std::size_t kStackOfWord = kPositionWords + 1;
-inline constexpr std::size_t kPageWords = kPositionWords + 2;
+inline constexpr std::size_t kConnectStageWord = kPositionWords + 2;
+inline constexpr std::size_t kCollectivesWord = kPositionWords + 3;
+inline constexpr std::size_t kPageWords = kPositionWords + 5;
 static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
 // A rank with a handler for it writes the stack of the thread that gets this signal.
@@ -64,6 +68,11 @@ std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position
 
 // Nothing: no rank wrote this, or it was read half-way. Safe on any words.
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
+
+// Each word makes sense by itself; zero: it does not count.
+std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts);
+// Safe on any words.
+CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words);
 
 // The clock of the page.
 int64_t MonotonicNanos();

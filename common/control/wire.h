@@ -59,6 +59,10 @@ void Describe(auto& a, Is<RankPosition> auto& v) {
   a.Optional("stepMicros", v.step_micros);
   a.Optional("ownMicros", v.own_micros);
   a.Optional("appliedMillis", v.applied_millis);
+  a.Sparse("launched", v.collectives.launched, -1);
+  a.Sparse("begun", v.collectives.begun, -1);
+  a.Sparse("collective", v.collectives.kind, CollectiveKind::kNone,
+           AsWord(kCollectiveNames, CollectiveKind::kNone));
 }
 
 void Describe(auto& a, Is<Progress> auto& v) {

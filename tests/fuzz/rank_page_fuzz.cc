@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "common/control/position_page.h"
@@ -18,6 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (const auto position = control::DecodePosition(words)) {
     if (control::DecodePosition(control::EncodePosition(*position)) != position) std::abort();
   }
+  const auto counts = control::DecodeCounts(std::span<const uint64_t>(words).first<2>());
+  if (counts.launched < -1 || counts.begun < -1) std::abort();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (text.find("_Z") != std::string_view::npos)
     return 0;  // the C++ library's demangler has no limit

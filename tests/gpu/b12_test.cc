@@ -40,7 +40,9 @@ class Bare {
   explicit Bare(const World& world, NcclRuntime& runtime) : nccl_(runtime.nccl()) {
     const NcclPatience patience{
         .deadline = BenchDeadline(), .given_up = [] { return false; }, .pause = [] {}};
-    const Result<NcclComm> formed = FormCommunicator(runtime, world, patience, [](int) {});
+    const Result<NcclComm> formed =
+        FormCommunicator(runtime, world, patience,
+                         {.missing = [](int) {}, .comes_to = [](control::ConnectStage) {}});
     if (formed.ok()) comm_ = *formed;
     if (cudaStreamCreate(&stream_) != cudaSuccess) comm_ = nullptr;
   }

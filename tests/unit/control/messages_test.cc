@@ -62,6 +62,7 @@ TEST(Messages, KeepFieldsApart) {
   EXPECT_EQ(std::tuple(position.still_millis, position.step_micros, position.own_micros,
                        position.applied_millis),
             std::tuple(2100, 52'000, 31'000, 2150));
+  EXPECT_EQ(position.collectives, kPosition.collectives);
   const auto filled = Decode(Encode(DataCacheProgress{41, 140}));
   EXPECT_EQ(std::get<DataCacheProgress>(*filled).bytes_done, 41);
   EXPECT_EQ(std::get<DataCacheProgress>(*filled).bytes_total, 140);

@@ -27,7 +27,8 @@ inline const RankPosition kPosition{.rank = 5,
                                     .still_millis = 2100,
                                     .step_micros = 52'000,
                                     .own_micros = 31'000,
-                                    .applied_millis = 2150};
+                                    .applied_millis = 2150,
+                                    .collectives = {9, 8, CollectiveKind::kAllGather}};
 
 inline std::vector<Message> OneOfEach() {
   return {AgentHello{1, "token", "job", "uid", "digits-worker-1", "node2", 1, 8, "nonce", kEpoch},

@@ -67,5 +67,23 @@ TEST(PositionPage, NoticesEveryFlippedBit) {
   }
 }
 
+CollectiveCounts Read(const std::array<int64_t, 2>& words) {
+  const std::array<uint64_t, 2> read{static_cast<uint64_t>(words[0]),
+                                     static_cast<uint64_t>(words[1])};
+  return DecodeCounts(read);
+}
+
+TEST(PositionPage, CountsComeBackAsTheyWent) {
+  const CollectiveCounts counts{1205, 1204, CollectiveKind::kConfirmation};
+  EXPECT_EQ(Read(EncodeCounts(counts)), counts);
+  EXPECT_EQ(Read(EncodeCounts({})), CollectiveCounts{});
+  EXPECT_EQ(Read({0, 0}), CollectiveCounts{}) << "nobody wrote";
+}
+
+TEST(PositionPage, CountsThatNoRankWouldSayAreNone) {
+  EXPECT_EQ(Read({-5, -5}), CollectiveCounts{});
+  EXPECT_EQ(Read({8, (7 << 8) + 8}), (CollectiveCounts{.launched = 7})) << "of no kind";
+}
+
 }  // namespace
 }  // namespace ringmaster::control

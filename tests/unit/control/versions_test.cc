@@ -102,6 +102,7 @@ TEST(Versions, WhatAnOlderPeerDoesNotSayHasItsDefault) {
   EXPECT_EQ(positions.ranks.at(0).step, kPosition.step);
   EXPECT_EQ(positions.ranks.at(0).peer, -1);
   EXPECT_EQ(positions.ranks.at(0).applied_millis, -1);
+  EXPECT_EQ(positions.ranks.at(0).collectives, CollectiveCounts{});
 }
 
 TEST(Versions, AnOlderLauncherSaysEnoughForAStatus) {

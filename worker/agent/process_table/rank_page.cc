@@ -23,6 +23,11 @@ std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
   return then >= now ? 0 : (now - then) / 1'000'000;
 }
 
+control::ConnectStage StageIn(std::uint64_t word) {
+  if (word >= control::kConnectStageTexts.size()) return control::ConnectStage::kBegin;
+  return static_cast<control::ConnectStage>(word);
+}
+
 }  // namespace
 
 Result<RankPage> RankPage::Make() {
@@ -64,7 +69,11 @@ std::optional<RankPage::Reading> RankPage::Read() const {
         control::DecodePosition(std::span(words).first<control::kPositionWords>());
     if (!position.has_value()) continue;
     const auto peer = static_cast<std::int64_t>(words[control::kPeerWord]) - 1;
-    return Reading{*position, peer >= 0 && peer < kMaxRank ? static_cast<int>(peer) : -1};
+    return Reading{.position = *position,
+                   .peer = peer >= 0 && peer < kMaxRank ? static_cast<int>(peer) : -1,
+                   .connect_stage = StageIn(words[control::kConnectStageWord]),
+                   .collectives = control::DecodeCounts(
+                       std::span(words).subspan<control::kCollectivesWord, 2>())};
   }
   return std::nullopt;
 }
@@ -90,18 +99,20 @@ std::string RankPage::ReadStacks() const {
 control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,
                                  std::int64_t now) {
   const control::PagePosition& said = reading.position;
+  const bool connects = said.phase == control::RankPhase::kConnect;
   return {.rank = standing.rank,
           .slot = standing.slot,
           .entered = said.epoch == standing.epoch,
           .stopped = false,
           .step = said.step,
-          .bucket = said.bucket,
+          .bucket = connects ? static_cast<int>(reading.connect_stage) : said.bucket,
           .phase = said.phase,
           .peer = reading.peer,
           .still_millis = MillisSince(said.moved_nanos, now),
           .step_micros = said.step_micros,
           .own_micros = said.own_micros,
-          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now)};
+          .applied_millis = said.applied_nanos == 0 ? -1 : MillisSince(said.applied_nanos, now),
+          .collectives = reading.collectives};
 }
 
 }  // namespace ringmaster::agent

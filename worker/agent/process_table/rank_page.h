@@ -19,6 +19,8 @@ class RankPage {
   struct Reading {
     control::PagePosition position;
     int peer = -1;
+    control::ConnectStage connect_stage = control::ConnectStage::kBegin;
+    control::CollectiveCounts collectives{};
   };
   RankPage() = default;  // none: nothing is read
   static Result<RankPage> Make();

@@ -123,6 +123,7 @@ class ElasticJob final : public Job {
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
   void NoteWhoCannotConnect(Time now);
+  void WriteStall(Time now);
   void ExcludeTheUnkillable(Time now);
 
   // The world that a launcher before us left (elastic_takeover.cc).
@@ -160,6 +161,7 @@ class ElasticJob final : public Job {
     Time still_since{};  // the world
   };
   std::map<MemberId, Stalled> stalled_;  // members of this world that are to end
+  std::optional<Time> written_stall_;    // the newest, by when it began
   Takeover takeover_;
   Cooldown cooldown_;
 };

@@ -67,6 +67,7 @@ bool ElasticJob::JudgeStall(Time now) {
     ExcludeTheUnkillable(now);
     return true;
   }
+  WriteStall(now);
   const std::optional<StallWatch::Judgement> judgement = stall_watch_.Judge(now);
   if (!judgement) {
     NoteWhoCannotConnect(now);
@@ -78,13 +79,23 @@ bool ElasticJob::JudgeStall(Time now) {
     const Member& member = world_.member(rank);
     const std::string reason = "rank " + std::to_string(rank) + " stood still for " +
                                std::to_string(millis) + " ms while others waited, " +
-                               stall_watch_.PlaceOf(rank);
+                               stall_watch_.PlaceOf(rank) +
+                               (judgement->missing.empty() ? "" : ": " + judgement->missing);
     LogWarn("A rank holds the others up",
             {{"pod", member.pod}, {"node", member.node}, {"reason", reason}});
     stalled_[IdOf(member)] = {now, judgement->still_since};
     Send(workers_.At(member.pod_uid), control::EndStalledRank{member.slot, member.start, reason});
   }
   return true;
+}
+
+// Once for each time that a world stands still: who is to blame may not be seen here.
+void ElasticJob::WriteStall(Time now) {
+  const std::optional<Time> since = stall_watch_.StandsStillSince(now);
+  if (!since || written_stall_ == since) return;
+  written_stall_ = since;
+  LogWarn("The world stands still",
+          {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
 // As if they had said so themselves, which they do only when their own patience ends.

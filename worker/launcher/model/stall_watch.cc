@@ -1,11 +1,15 @@
 #include "worker/launcher/model/stall_watch.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 namespace ringmaster::launcher {
 namespace {
 
+using control::CollectiveCounts;
+using control::CollectiveKind;
 using control::RankPhase;
 using control::RankPosition;
 
@@ -15,6 +19,7 @@ constexpr int kOfMedian = 10;
 constexpr int kWhileEntering = 5;
 constexpr int kWhileUnknown = 30;
 constexpr int kForACrowd = 3;
+constexpr std::size_t kRecorded = 16;  // ranks of a world that stands still
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
 // How far a rank is on its way through a world.
@@ -36,6 +41,12 @@ Stage StageOf(const RankPosition& position) {
 
 auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
+}
+
+// Nothing where it says no stages, as over Gloo.
+std::string StageText(int stage) {
+  if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
+  return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];
 }
 
 // For other ranks, or for the launcher.
@@ -64,7 +75,10 @@ void StallWatch::Begin(Time now, int ranks) {
 void StallWatch::Report(Time now, const RankPosition& position) {
   const auto rank = static_cast<std::size_t>(position.rank);
   std::optional<RankPosition>& known = positions_[rank];
-  if (!known || PlaceKey(*known) != PlaceKey(position)) moved_at_ = now;
+  if (!known || PlaceKey(*known) != PlaceKey(position) ||
+      known->collectives != position.collectives) {
+    moved_at_ = now;
+  }
   const bool new_step = !known || known->step != position.step;
   if (new_step && position.entered && position.step_micros > 0) {
     step_micros_.push_back(std::min(position.step_micros, kMaxStepMicros));
@@ -76,9 +90,6 @@ void StallWatch::Report(Time now, const RankPosition& position) {
 
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
-  const Millis limit = Limit();
-  const auto still = now - moved_at_;
-  if (still < limit) return std::nullopt;
   std::vector<int> all;
   std::vector<int> idle;  // they do not wait, and yet do not move
   bool stopped = true;    // all of those
@@ -89,8 +100,12 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
     stopped = stopped && positions_[i]->stopped;
   }
   if (idle.size() == all.size()) return std::nullopt;  // nobody waits for anybody
+  const Millis limit = Limit(idle.empty() ? all : idle);
+  const auto still = now - moved_at_;
+  if (still < limit) return std::nullopt;
   if (idle.empty()) {
     const std::vector<int> last = Hindmost(all);
+    if (last.size() == all.size()) return LastInCollectives();
     if (last.size() > 1) return std::nullopt;
     return Judgement{last, moved_at_};
   }
@@ -103,12 +118,87 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
+// REQUIRES: all wait at the same place.
+std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
+  if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
+  for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {
+    std::vector<int> last;
+    int64_t lowest = std::numeric_limits<int64_t>::max();
+    int64_t highest = 0;
+    for (const auto& position : positions_) {
+      const int64_t here = position->collectives.*count;
+      if (here < 0) return std::nullopt;
+      highest = std::max(highest, here);
+      if (here < lowest) last.clear();
+      lowest = std::min(lowest, here);
+      if (here == lowest) last.push_back(position->rank);
+    }
+    if (lowest == highest) continue;
+    if (last.size() > 1) return std::nullopt;
+    const bool launched = count == &CollectiveCounts::launched;
+    std::string missing =
+        launched ? "it never launched collective " : "its device never came to collective ";
+    missing +=
+        std::to_string(lowest + 1) + KindText(lowest + 1) + " of this world, which all others did";
+    return Judgement{last, moved_at_, missing};
+  }
+  return std::nullopt;
+}
+
+// Of the collective of this number, where a rank says it.
+std::string StallWatch::KindText(int64_t number) const {
+  for (const auto& position : positions_) {
+    const CollectiveCounts& counts = position->collectives;
+    if (counts.begun != number || counts.kind == CollectiveKind::kNone) continue;
+    return std::string(" (") + control::kCollectiveNames[static_cast<std::size_t>(counts.kind)] +
+           ")";
+  }
+  return "";
+}
+
+std::optional<StallWatch::Time> StallWatch::StandsStillSince(Time now) const {
+  if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
+  const bool for_others =
+      std::any_of(positions_.begin(), positions_.end(), [](const auto& position) {
+        return StageOf(*position) <= kStepping && Waits(*position) &&
+               position->phase != RankPhase::kDone;
+      });
+  std::vector<int> all(positions_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (!for_others || now - moved_at_ < Limit(all)) return std::nullopt;
+  return moved_at_;
+}
+
+std::string StallWatch::Record() const {
+  const auto key = [&](int rank) {
+    const RankPosition& position = *positions_[static_cast<std::size_t>(rank)];
+    return std::tuple(PlaceKey(position), position.collectives.launched, position.collectives.begun,
+                      rank);
+  };
+  std::vector<int> ranks(positions_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::size_t shown = std::min(ranks.size(), kRecorded);
+  std::partial_sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ranks.end(),
+                    [&](int a, int b) { return key(a) < key(b); });
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const CollectiveCounts& counts = positions_[static_cast<std::size_t>(ranks[i])]->collectives;
+    text += (i == 0 ? "rank " : "; rank ") + std::to_string(ranks[i]) + " " + PlaceOf(ranks[i]);
+    if (counts.launched < 0) continue;
+    text += ", collectives launched " + std::to_string(counts.launched);
+    if (counts.begun >= 0) text += ", begun " + std::to_string(counts.begun);
+  }
+  return text;
+}
+
 std::map<int, int> StallWatch::CannotConnect(Time now) const {
   std::map<int, int> peers;
   if (floor_.count() == 0 || positions_.empty() || !AllFresh(now)) return peers;
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
+    // Whoever has come less far is what the others wait for, whomever they ask.
+    if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
   return peers;
@@ -121,6 +211,7 @@ std::string StallWatch::PlaceOf(int rank) const {
                      control::kRankPhaseNames[static_cast<std::size_t>(position->phase)] + "'";
   if (position->phase == RankPhase::kReduce)
     text += " of bucket " + std::to_string(position->bucket);
+  if (position->phase == RankPhase::kConnect) text += StageText(position->bucket);
   if (!position->entered) text += " of an earlier world";
   if (position->stopped) text += ", stopped by a signal";
   if (position->peer >= 0) text += ", waiting for rank " + std::to_string(position->peer);
@@ -142,20 +233,25 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// REQUIRES: every rank has spoken.
-StallWatch::Millis StallWatch::Limit() const {
+// Of those of whom one is to be blamed. REQUIRES: every rank has spoken.
+StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
-  bool entering = false;
   bool unknown = !median;
   for (const auto& position : positions_) {
-    entering = entering || StageOf(*position) < kStepping;
     // One that is stopped evaluates and starts nothing, wherever it was.
-    if (position->stopped) continue;
-    const bool first_step = position->entered && position->step_micros == 0;
-    unknown = unknown || first_step || position->phase == RankPhase::kEvaluate;
+    unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
+  }
+  bool outside = false;
+  bool starting = false;
+  for (const int rank : suspects) {
+    const RankPosition& position = *positions_[static_cast<std::size_t>(rank)];
+    outside = outside || !position.entered;
+    starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  return entering ? EnteringLimit() : std::max(kOfMedian * *median, floor_);
+  // Whoever is outside has nothing of this world to start yet.
+  if (outside) return EnteringLimit();
+  return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }
 
 StallWatch::Millis StallWatch::EnteringLimit() const {

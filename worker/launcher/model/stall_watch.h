@@ -3,21 +3,25 @@
 // Which rank holds the others up, from where all of them say they stand (RankPosition). Pure; used
 // by a job (job.h).
 //
-// A world stands still when no rank's position changes for
+// A world stands still when no rank's position changes, nor the collectives that it counts, for
 //
 //   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
-//   max(10 x the median step time, 5 F)    while ranks connect and come to one state
+//   max(10 x the median step time, 5 F)    while ranks have not come into the world
 //   30 F                                   while nobody knows how long it should take: before five
 //                                          steps have been seen, while accuracy is measured, and
-//                                          while a process has applied no step, whose first one
-//                                          starts its device, NCCL and cuDNN's plans
+//                                          for a rank that has applied no step in this world: NCCL
+//                                          starts while it connects, cuDNN's plans are made in its
+//                                          first step. One that is stopped by a signal starts
+//                                          nothing
 //
 // Then somebody is to blame if others wait for them: the ranks that do not wait, the hindmost of
 // them; where all wait, the one that waits for something earlier than all others do. Two or more at
 // the same place are blamed together where they are fewer than half of the world, or stopped by a
 // signal; else, as their neighbours may be slow for the same reason, the youngest alone and after
-// three times as long. Where nobody is behind, nobody is blamed: what the ranks themselves say of
-// peers they cannot reach decides (next_world.h, FindCulprits).
+// three times as long. Where all wait at the same place for gradients, a device may hang while its
+// host waits like all others: then the one that has got to fewer collectives than all others
+// (CollectiveCounts) is to blame. Where nobody is behind, nobody is blamed: what the ranks
+// themselves say of peers they cannot reach decides (next_world.h, FindCulprits).
 //
 // A world of which any rank has not said lately where it stands is not judged at all.
 
@@ -53,12 +57,19 @@ class StallWatch {
   struct Judgement {
     std::vector<int> ranks;
     Time still_since{};
+    std::string
+        missing{};  // what the others did and it did not, where only that tells: "it never …"
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // All ranks stand still while they connect: whom each waits for, by rank, where it says so.
-  // Empty: that is not what holds them up.
+  // All ranks stand still at the same place while they connect: whom each waits for, by rank, where
+  // it says so. Empty: that is not what holds them up.
   std::map<int, int> CannotConnect(Time now) const;
+
+  // Since when ranks wait for others longer than is usual, whoever is to blame.
+  std::optional<Time> StandsStillSince(Time now) const;
+  // Where the hindmost ranks stand, and how many collectives they have launched and begun.
+  std::string Record() const;
 
   // "at step 41, in compute, waiting for rank 2".
   std::string PlaceOf(int rank) const;
@@ -69,9 +80,11 @@ class StallWatch {
 
  private:
   bool AllFresh(Time now) const;
-  Millis Limit() const;
+  Millis Limit(const std::vector<int>& suspects) const;
   Millis EnteringLimit() const;
   std::vector<int> Hindmost(const std::vector<int>& ranks) const;
+  std::optional<Judgement> LastInCollectives() const;
+  std::string KindText(int64_t number) const;
 
   const Millis floor_;
   Millis fresh_;

@@ -23,7 +23,11 @@ struct World {
   std::string address{};               // where this rank listens for the others; empty: loopback
   std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs
   std::shared_ptr<Store> store{};      // of this world alone; null where nobody is to be found
-  std::function<void(int peer)> waits_for{};  // told, on any thread, whom a connection waits for
+  // Told, on any thread, whom a connection waits for, how far it has come, and how many collectives
+  // the rank has got to.
+  std::function<void(int peer)> waits_for{};
+  std::function<void(control::ConnectStage stage)> comes_to{};
+  std::function<void(const control::CollectiveCounts& counts)> counts{};
 };
 
 }  // namespace ringmaster::trainer

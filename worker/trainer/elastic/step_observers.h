@@ -36,7 +36,7 @@ class StepAudit {
 };
 
 // Where this rank stands, for those who look for ranks that hang. This class itself reports
-// nothing. Thread-safety: one thread, except WaitsFor().
+// nothing. Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class RankPosition {
  public:
   RankPosition() = default;
@@ -54,6 +54,10 @@ class RankPosition {
                        std::chrono::nanoseconds /*own*/) {}
   // The rank that is waited for; -1: nobody in particular. Any thread.
   virtual void WaitsFor(int /*peer*/) {}
+  // How far it has come with connecting in the world that it is entering. Any thread.
+  virtual void ComesTo(control::ConnectStage /*stage*/) {}
+  // How many collectives of its world it has got to. Any thread.
+  virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 
 // When collectives were under way.

@@ -59,6 +59,12 @@ Result<void> WorldEntry::Next(const Error& cause) {
     if (!next.ok()) return next.error().WithContext("waiting for the next world");
     world_ = *std::move(next);
     world_.waits_for = [position = options_.position](int peer) { position->WaitsFor(peer); };
+    world_.comes_to = [position = options_.position](control::ConnectStage stage) {
+      position->ComesTo(stage);
+    };
+    world_.counts = [position = options_.position](const control::CollectiveCounts& counts) {
+      position->Counts(counts);
+    };
     const Result<void> entered = Enter();
     if (entered.ok()) return {};
     last = entered.error();

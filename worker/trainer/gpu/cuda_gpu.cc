@@ -44,10 +44,10 @@ void FindDevices(GpuFacts& facts) {
 
 class CudaGpu final : public Gpu {
  public:
-  CudaGpu(int number, NcclApi nccl)
+  CudaGpu(int number, NcclApi nccl, std::chrono::milliseconds abort_limit)
       : number_(number),
         runtime_(std::make_shared<NcclRuntime>(std::move(nccl), MakeCudaDevice(number),
-                                               NcclRuntime::Options{})) {}
+                                               NcclRuntime::Options{.abort_limit = abort_limit})) {}
 
   std::string device() const override { return "cuda:" + std::to_string(number_); }
 
@@ -108,14 +108,14 @@ std::optional<GpuFault> FindGpuFault() {
   return GpuFault{static_cast<int>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
 
-Result<std::unique_ptr<Gpu>> OpenGpu(int number) {
+Result<std::unique_ptr<Gpu>> OpenGpu(int number, std::chrono::milliseconds abort_limit) {
   Result<NcclApi> nccl = LoadNccl();
   if (!nccl.ok()) return nccl.error();
   const std::unique_ptr<DeviceApi> device = MakeCudaDevice(number);
   if (Result<void> used = device->Use(); !used.ok()) {
     return used.error().WithContext("starting GPU " + std::to_string(number));
   }
-  return std::unique_ptr<Gpu>(new CudaGpu(number, *std::move(nccl)));
+  return std::unique_ptr<Gpu>(new CudaGpu(number, *std::move(nccl), abort_limit));
 }
 
 }  // namespace ringmaster::trainer

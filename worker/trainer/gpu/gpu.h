@@ -3,6 +3,7 @@
 // This rank's GPU, as the rest of the trainer sees it. Implemented by cuda_gpu.cc, and by no_gpu.cc
 // in builds without CUDA, where nothing is ever found.
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
+#include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/compression/row_codec.h"
 #include "worker/trainer/gpu/gpu_choice.h"
 #include "worker/trainer/gpu/gpu_fault.h"
@@ -55,6 +57,8 @@ inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
 }
 
 // REQUIRES: ChooseGpu() gave `number`. kUnavailable: the GPU does not work, in CUDA's words.
-Result<std::unique_ptr<Gpu>> OpenGpu(int number);
+// A GPU that does not let go of a communicator within `abort_limit` ends the process.
+Result<std::unique_ptr<Gpu>> OpenGpu(int number,
+                                     std::chrono::milliseconds abort_limit = kAbortLimit);
 
 }  // namespace ringmaster::trainer

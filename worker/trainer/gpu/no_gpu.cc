@@ -11,7 +11,7 @@ GpuFacts FindGpus() { return {}; }
 
 std::optional<GpuFault> FindGpuFault() { return {}; }
 
-Result<std::unique_ptr<Gpu>> OpenGpu(int) {
+Result<std::unique_ptr<Gpu>> OpenGpu(int, std::chrono::milliseconds) {
   return Error{ErrorKind::kInternal, "this build has no GPU side"};
 }
 

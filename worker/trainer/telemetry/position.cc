@@ -46,7 +46,10 @@ void Position::Enter(control::RankPhase phase, int bucket) {
 
 void Position::EnterWorld(const control::Epoch& epoch) {
   now_.epoch = epoch;
+  now_.applied_nanos = 0;
   WaitsFor(-1);
+  ComesTo(control::ConnectStage::kBegin);
+  Counts({});
   Enter(control::RankPhase::kConnect);
 }
 
@@ -67,6 +70,19 @@ void Position::Applied(int64_t steps, std::chrono::nanoseconds took, std::chrono
 
 void Position::WaitsFor(int peer) {
   if (page_ != nullptr) page_->peer.store(peer + 1, std::memory_order_relaxed);
+}
+
+void Position::ComesTo(control::ConnectStage stage) {
+  if (page_ == nullptr) return;
+  page_->connect_stage.store(static_cast<int64_t>(stage), std::memory_order_relaxed);
+}
+
+void Position::Counts(const control::CollectiveCounts& counts) {
+  if (page_ == nullptr) return;
+  const auto words = control::EncodeCounts(counts);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    page_->collectives[i].store(words[i], std::memory_order_relaxed);
+  }
 }
 
 void Position::Write() {

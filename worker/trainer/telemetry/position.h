@@ -16,7 +16,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread, except WaitsFor().
+// Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class Position final : public RankPosition {
  public:
   Position() = default;  // says nothing
@@ -36,6 +36,8 @@ class Position final : public RankPosition {
   void SetStep(int64_t steps) override;
   void Applied(int64_t steps, std::chrono::nanoseconds took, std::chrono::nanoseconds own) override;
   void WaitsFor(int peer) override;
+  void ComesTo(control::ConnectStage stage) override;
+  void Counts(const control::CollectiveCounts& counts) override;
 
  private:
   void Write();

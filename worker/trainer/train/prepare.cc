@@ -44,7 +44,7 @@ Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {
   if (!WantsGpu(request)) return std::unique_ptr<Gpu>();
   const Result<std::optional<int>> number = ChooseGpu(request, FindGpus());
   if (!number.ok()) return number.error();
-  return OpenGpu(number->value());
+  return OpenGpu(number->value(), options.gpu_release_limit);
 }
 
 BucketOptions BucketsOf(const TrainOptions& options, const Workload& workload) {

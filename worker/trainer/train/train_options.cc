@@ -17,6 +17,10 @@ namespace {
 constexpr double kMaxRate = 1e6;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
+std::chrono::milliseconds MillisOf(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
 template <typename Values>
 std::vector<std::string> Names(const Values& values) {
   std::vector<std::string> names;
@@ -121,6 +125,13 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
                  "where to compute: auto is a GPU where the Pod was given any, else the CPU")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option_function<double>(
+         "--gpu-release-limit",
+         [&options](const double& seconds) { options.gpu_release_limit = MillisOf(seconds); },
+         "seconds that the GPU has to let go of a world that is over, after its computing has "
+         "ended; then this process ends itself, and its agent starts it again")
+      ->check(CLI::Range(5.0, 300.0))
+      ->default_str("15");
 }
 
 constexpr std::array kPrecisions{Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16};
@@ -330,8 +341,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   parsed.options.compression = *CompressionNamed(given.compression);  // one of the names above
   if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
   if (given.dry_run) parsed.command = TrainCommand::kDryRun;
-  parsed.options.timeout =
-      std::chrono::milliseconds(static_cast<int64_t>(given.timeout_seconds * 1000));
+  parsed.options.timeout = MillisOf(given.timeout_seconds);
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
   return parsed;
 }

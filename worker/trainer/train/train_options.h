@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "worker/trainer/comm/host/host_transport.h"
+#include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/compression/codec.h"
 #include "worker/trainer/numeric/precision.h"
 #include "worker/trainer/telemetry/step_log.h"
@@ -64,6 +65,7 @@ struct TrainOptions {
   std::chrono::milliseconds timeout{30'000};
   int threads = 1;  // 0: the processor's cores over the ranks on this host
   std::string device = "auto";
+  std::chrono::milliseconds gpu_release_limit = kAbortLimit;
   Compression compression = Compression::kNone;
   Precision precision = Precision::kFloat32;
   double bucket_mib = 16;

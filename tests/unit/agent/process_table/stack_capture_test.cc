@@ -173,6 +173,40 @@ TEST(RankPage, SaysWhereTheRankStands) {
   EXPECT_LE(reading->position.moved_nanos, now);
 }
 
+TEST(RankPage, SaysHowFarTheRankHasComeIntoANewWorldWhereItHasAppliedNothing) {
+  const auto page = MakePage();
+  const control::CollectiveCounts counts{3, 2, control::CollectiveKind::kAllGather};
+  const Child rank([&](const std::function<void()>& ready) {
+    trainer::Position position;
+    if (!position.Open(page->Path()).ok()) _exit(1);
+    position.EnterWorld({2, 5});
+    position.ComesTo(control::ConnectStage::kReady);
+    position.Counts({.launched = 99, .begun = 98});
+    position.Applied(7, 52ms, 31ms);
+    position.Enter(RankPhase::kReduce, 2);
+    position.EnterWorld({2, 6});
+    position.ComesTo(control::ConnectStage::kMake);
+    position.Counts(counts);
+    ready();
+    SleepForEver();
+  });
+  auto reading = page->Read();
+  ASSERT_TRUE(reading.has_value());
+  const RankStanding standing{.slot = 0, .rank = 1, .epoch = {2, 6}};
+
+  control::RankPosition said = PositionOf(standing, *reading, control::MonotonicNanos());
+  EXPECT_EQ(said.phase, RankPhase::kConnect);
+  EXPECT_EQ(said.bucket, static_cast<int>(control::ConnectStage::kMake));
+  EXPECT_EQ(said.applied_millis, -1);
+  EXPECT_EQ(said.collectives, counts);
+  EXPECT_EQ(said.step_micros, 52'000) << "its newest step, of any world";
+
+  reading->position.phase = RankPhase::kReduce;
+  reading->position.bucket = 1;
+  said = PositionOf(standing, *reading, control::MonotonicNanos());
+  EXPECT_EQ(said.bucket, 1);
+}
+
 TEST(RankPage, TrustsNoRankToKeepIt) {
   const auto page = MakePage();
   const int file = open(page->Path().c_str(), O_RDWR);
@@ -189,6 +223,8 @@ TEST(RankPage, TrustsNoRankToKeepIt) {
   ASSERT_EQ(pwrite(file, words.data(), sizeof words, 0), static_cast<ssize_t>(sizeof words));
   ASSERT_TRUE(page->Read());
   EXPECT_EQ(page->Read()->peer, -1) << "a peer beyond all ranks is none";
+  EXPECT_EQ(page->Read()->connect_stage, control::ConnectStage::kBegin);
+  EXPECT_EQ(page->Read()->collectives, control::CollectiveCounts{});
   close(file);
 }
 

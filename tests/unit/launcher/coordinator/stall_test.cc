@@ -47,7 +47,9 @@ struct StallWorld : World {
             .phase = phases[static_cast<std::size_t>(worker)],
             .peer = peers.contains(worker) ? peers.at(worker) : -1,
             .step_micros = 100'000,
-            .own_micros = 50'000};
+            .own_micros = 50'000,
+            .applied_millis = applied_here ? 0 : -1,
+            .collectives = {.launched = counts, .begun = counts - (behind == worker ? 1 : 0)}};
   }
   void Train(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -72,6 +74,9 @@ struct StallWorld : World {
   }
 
   int64_t step = 0;
+  bool applied_here = true;       // a step in this world
+  int64_t counts = -1;            // collectives
+  int behind = -1;                // the worker whose device has come to one less
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank it waits for
   std::set<int> silent;
@@ -112,6 +117,26 @@ TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
   EXPECT_EQ(recovery->pod, "digits-worker-1");
   EXPECT_GE(recovery->detected_millis, 2000);
   EXPECT_LT(recovery->detected_millis, 2500);
+}
+
+TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
+  StallWorld world;
+  world.Train(10);
+  world.phases.assign(3, RankPhase::kReduce);
+  world.counts = 1204;
+  world.behind = 1;
+  world.Beat(2200ms);
+
+  ASSERT_EQ(world.Asked().size(), 1U);
+  EXPECT_EQ(world.Sent<control::EndStalledRank>(1), 1);
+  world.Say(1, control::RankStack{0, "first", world.Asked().at(0).reason, kStack});
+  world.Exit(1, 0, 9);
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_THAT(
+      status.failures[0].last_lines.back(),
+      HasSubstr(": its device never came to collective 1204 of this world, which all others "
+                "did"));
 }
 
 TEST(Stall, TakesTheRankBackOnceItHasLoadedAgain) {
@@ -215,6 +240,19 @@ TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
   world.Accept({0, 1, 2});
   world.Beat(1900ms);  // the new world has just begun
   EXPECT_EQ(world.Asked().size(), 0U);
+}
+
+TEST(Stall, JudgesNobodyForTheTimeOfTheFirstStepInANewWorld) {
+  StallWorld world;
+  world.Train(10);
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2});
+  world.applied_here = false;
+  world.Hang(2);
+  world.Beat(50s);
+  EXPECT_EQ(world.Asked().size(), 0U);
+  world.Beat(11s);
+  EXPECT_EQ(world.Asked().size(), 1U);
 }
 
 TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {

@@ -22,7 +22,8 @@ RankPosition At(RankPhase phase, int64_t step = kStep, int bucket = 0) {
           .bucket = bucket,
           .phase = phase,
           .step_micros = 100'000,
-          .own_micros = 80'000};
+          .own_micros = 80'000,
+          .applied_millis = 0};
 }
 
 RankPosition Stopped(RankPosition position) {
@@ -30,10 +31,20 @@ RankPosition Stopped(RankPosition position) {
   return position;
 }
 
+// Of a rank that has applied steps, but none in this world.
+RankPosition Fresh(RankPosition position) {
+  position.applied_millis = -1;
+  return position;
+}
+
 // Of a process that has applied no step.
 RankPosition New(RankPosition position) {
   position.step_micros = 0;
-  return position;
+  return Fresh(position);
+}
+
+RankPosition Connects(control::ConnectStage stage = control::ConnectStage::kBegin) {
+  return Fresh(At(RankPhase::kConnect, kStep, static_cast<int>(stage)));
 }
 
 RankPosition NotEntered(RankPhase phase) {
@@ -81,6 +92,9 @@ const RankPosition kReduces = At(RankPhase::kReduce);
 const RankPosition kComputes = At(RankPhase::kCompute);
 const RankPosition kLoads = At(RankPhase::kData);
 const RankPosition kDone = At(RankPhase::kDone);
+const RankPosition kMeets = Connects(control::ConnectStage::kMeet);
+const RankPosition kMakes = Connects(control::ConnectStage::kMake);
+const RankPosition kIsReady = Connects(control::ConnectStage::kReady);
 
 TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
   struct Case {
@@ -125,7 +139,19 @@ TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
       {"a new process in its first step: not yet", {kReduces, New(kComputes)}, 59'900ms, "nobody"},
       {"in the end", {kReduces, New(kComputes)}, 60s, "1"},
       {"a new process that is stopped", {kReduces, Stopped(New(kComputes))}, 2000ms, "1"},
-      {"another one beside a new one that waits", {kReduces, kComputes, New(kReduces)}, 60s, "1"},
+      {"the first step in this world: not yet",
+       {Fresh(kReduces), Fresh(kComputes), Fresh(kReduces)},
+       59'900ms,
+       "nobody"},
+      {"in the end", {Fresh(kReduces), Fresh(kComputes), Fresh(kReduces)}, 60s, "1"},
+      {"one that is stopped in it",
+       {Fresh(kReduces), Stopped(Fresh(kComputes)), Fresh(kReduces)},
+       2000ms,
+       "1"},
+      {"one in the step after that while another waits in its first",
+       {Fresh(kReduces), kComputes},
+       2000ms,
+       "1"},
       {"half of them at one place: not yet",
        {kReduces, kComputes, kReduces, kComputes},
        5900ms,
@@ -143,24 +169,31 @@ TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
        10min,
        "nobody"},
       {"one does not come into the new world: not yet",
-       {At(RankPhase::kConnect), NotEntered(RankPhase::kCompute), At(RankPhase::kConnect)},
+       {Connects(), NotEntered(RankPhase::kCompute), kMeets},
        9900ms,
        "nobody"},
       {"one does not come into the new world",
-       {At(RankPhase::kConnect), NotEntered(RankPhase::kCompute), At(RankPhase::kConnect)},
+       {Connects(), NotEntered(RankPhase::kCompute), kMeets},
        10000ms,
        "1"},
       {"one still waits for the old world's end",
-       {At(RankPhase::kConnect), At(RankPhase::kConnect), NotEntered(RankPhase::kReduce)},
+       {Connects(), Connects(), NotEntered(RankPhase::kReduce)},
        10000ms,
        "2"},
       {"all connect: what they say of each other decides",
-       {At(RankPhase::kConnect), At(RankPhase::kConnect), At(RankPhase::kConnect)},
+       {Connects(), Connects(), Connects()},
        10min,
        "nobody"},
-      {"one connects while the others wait for the state",
-       {At(RankPhase::kAdopt), At(RankPhase::kConnect), At(RankPhase::kAdopt)},
-       10000ms,
+      {"NCCL starts on all of them", {kMakes, kMakes, kMakes}, 10min, "nobody"},
+      {"it takes longer on one: not yet", {kIsReady, kMakes, kIsReady}, 59'900ms, "nobody"},
+      {"in the end", {kIsReady, kMakes, kIsReady}, 60s, "1"},
+      {"one connects while the others wait for the state: not yet",
+       {Fresh(At(RankPhase::kAdopt)), kIsReady, Fresh(At(RankPhase::kAdopt))},
+       59'900ms,
+       "nobody"},
+      {"in the end",
+       {Fresh(At(RankPhase::kAdopt)), kIsReady, Fresh(At(RankPhase::kAdopt))},
+       60s,
        "1"},
       {"measuring accuracy may take long",
        {kReduces, At(RankPhase::kEvaluate), kReduces},
@@ -228,6 +261,96 @@ TEST(StallWatch, AnyMoveIsASignOfLife) {
   EXPECT_EQ(scene.Blamed(), "2");
 }
 
+RankPosition Counts(int64_t launched, int64_t begun, RankPosition position = kReduces) {
+  position.collectives = {launched, begun, control::CollectiveKind::kAllReduce};
+  return position;
+}
+
+// A device that hangs, while all hosts wait for gradients.
+TEST(StallWatch, BlamesTheRankThatHasGotToFewerCollectivesThanAllOthers) {
+  struct Case {
+    const char* name;
+    std::vector<RankPosition> ranks;
+    const char* blamed;
+    const char* missing;
+  };
+  const RankPosition after = At(RankPhase::kReduce, kStep, 1);
+  const Case cases[] = {
+      {"its host has not launched one",
+       {Counts(1205, 1204), Counts(1203, 1203), Counts(1204, 1204)},
+       "1",
+       "it never launched collective 1204 (allreduce) of this world, which all others did"},
+      {"its device has not come to one",
+       {Counts(9, 8), Counts(9, 8), Counts(9, 7)},
+       "2",
+       "its device never came to collective 8 (allreduce) of this world, which all others did"},
+      {"all have got as far", {Counts(9, 8), Counts(9, 8), Counts(9, 8)}, "nobody", ""},
+      {"two have not", {Counts(9, 8), Counts(9, 7), Counts(9, 7)}, "nobody", ""},
+      {"one is being launched by another rank",
+       {Counts(9, -1), Counts(9, 8), Counts(9, 7)},
+       "nobody",
+       ""},
+      {"one does not count", {Counts(9, 8), kReduces, Counts(9, 7)}, "nobody", ""},
+      {"all count from the start of a world",
+       {Counts(0, 0), Counts(0, 0), Counts(0, 0)},
+       "nobody",
+       ""},
+      {"one waits for an earlier bucket",
+       {Counts(9, 8, after), Counts(9, 8), Counts(9, 7, after)},
+       "1",
+       ""},
+      {"all are done",
+       {Counts(9, 8, kDone), Counts(9, 8, kDone), Counts(8, 8, kDone)},
+       "nobody",
+       ""},
+  };
+  for (const Case& c : cases) {
+    Scene scene;
+    scene.Trained(static_cast<int>(c.ranks.size()));
+    scene.Stand(c.ranks, 2s);
+    EXPECT_EQ(scene.Blamed(), c.blamed) << c.name;
+    const auto judgement = scene.watch.Judge(scene.now);
+    EXPECT_EQ(judgement ? judgement->missing : "", c.missing) << c.name;
+  }
+}
+
+TEST(StallWatch, ACollectiveThatBeginsMovesARank) {
+  Scene scene;
+  scene.Trained(2);
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 1900ms);
+  scene.Stand({Counts(9, 9), Counts(9, 8)}, 1900ms);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({Counts(9, 9), Counts(9, 8)}, 100ms);
+  EXPECT_EQ(scene.Blamed(), "1");
+}
+
+TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
+  Scene scene;
+  scene.Trained(2);
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 1900ms);
+  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now));
+  scene.Stand({Counts(9, 8), Counts(9, 7)}, 100ms);
+  EXPECT_EQ(scene.watch.StandsStillSince(scene.now), scene.now - 2s);
+  EXPECT_EQ(scene.watch.Record(),
+            "rank 1 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 7; "
+            "rank 0 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 8");
+
+  scene.Stand({kDone, kDone}, 2s);
+  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now)) << "nobody waits for another rank";
+}
+
+TEST(StallWatch, ConnectingMovesARank) {
+  Scene scene;
+  scene.Trained(3);
+  scene.Stand({kMeets, kMeets, kMeets}, 59s);
+  scene.Stand({kMakes, kMakes, kMeets}, 59s);
+  scene.Stand({kMakes, kMakes, kMakes}, 59s);
+  scene.Stand({kIsReady, kIsReady, kMakes}, 59s);
+  EXPECT_EQ(scene.Blamed(), "nobody");
+  scene.Stand({kIsReady, kIsReady, kMakes}, 1s);
+  EXPECT_EQ(scene.Blamed(), "2");
+}
+
 TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
   Scene scene;
   scene.Trained(3);
@@ -245,11 +368,13 @@ TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
 }
 
 TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
-  RankPosition to_2 = At(RankPhase::kConnect);
-  to_2.peer = 2;
-  RankPosition to_1 = At(RankPhase::kConnect);
-  to_1.peer = 1;
-  const RankPosition connected = At(RankPhase::kConnect);
+  const auto to = [](int peer, RankPosition position) {
+    position.peer = peer;
+    return position;
+  };
+  const RankPosition to_2 = to(2, Connects());
+  const RankPosition to_1 = to(1, Connects());
+  const RankPosition connected = Connects();
   using Peers = std::map<int, int>;
   struct Case {
     const char* name;
@@ -265,6 +390,9 @@ TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
       {"one has not come", {connected, to_2, NotEntered(RankPhase::kWait)}, 1min, {}},
       {"one is stopped", {connected, to_2, Stopped(connected)}, 1min, {}},
       {"one is further on", {At(RankPhase::kAdopt), to_2, to_1}, 1min, {}},
+      {"all wait for the plan", {kMeets, to(0, kMeets), to(0, kMeets)}, 10s, {{1, 0}, {2, 0}}},
+      {"which one has not begun to wait for", {kMeets, to(0, kMeets), connected}, 1min, {}},
+      {"NCCL starts", {kMakes, kMakes, kMakes}, 1min, {}},
   };
   for (const Case& c : cases) {
     Scene scene;
@@ -305,6 +433,12 @@ TEST(StallWatch, SaysWhereARankStands) {
   scene.Say(1, position);
   EXPECT_EQ(scene.watch.PlaceOf(1),
             "at step 41, in phase 'reduce' of bucket 3, stopped by a signal, waiting for rank 0");
+
+  scene.Say(0, kMakes);
+  EXPECT_EQ(scene.watch.PlaceOf(0),
+            "at step 50, in phase 'connect' where it makes its communicator");
+  scene.Say(0, Connects());
+  EXPECT_EQ(scene.watch.PlaceOf(0), "at step 50, in phase 'connect'");
 }
 
 }  // namespace

@@ -110,6 +110,8 @@ class NoAudit final : public StepAudit {
 // The worlds up to `broken` have lost a rank when they are entered.
 CommunicatorFactory FakeCommunicators(int broken) {
   return [broken](const World& world, Deadline) -> Result<std::unique_ptr<Communicator>> {
+    world.waits_for(3);
+    world.comes_to(control::ConnectStage::kMake);
     if (world.epoch.number > broken) {
       return std::unique_ptr<Communicator>(std::make_unique<LoopbackCommunicator>());
     }
@@ -121,10 +123,11 @@ CommunicatorFactory FakeCommunicators(int broken) {
 
 struct EnteringRank {
   explicit EnteringRank(int worlds_to_come, int broken_worlds = 0,
-                        Checkpointer* checkpointer = nullptr)
+                        Checkpointer* checkpointer = nullptr,
+                        std::shared_ptr<RankPosition> position = std::make_shared<RankPosition>())
       : worlds(worlds_to_come),
         options{.timeout = std::chrono::milliseconds(40),  // hence no pause
-                .position = std::make_shared<RankPosition>(),
+                .position = std::move(position),
                 .checkpointer = checkpointer},
         entry(worlds, FakeCommunicators(broken_worlds), {values}, audit, clock, options) {}
 
@@ -134,6 +137,15 @@ struct EnteringRank {
   Worlds worlds;
   SessionOptions options;
   WorldEntry entry;
+};
+
+// Remembers what a communicator says while it connects.
+struct Connecting final : RankPosition {
+  void WaitsFor(int peer) override { said.push_back("waits for " + std::to_string(peer)); }
+  void ComesTo(control::ConnectStage stage) override {
+    said.push_back("comes to " + std::to_string(static_cast<int>(stage)));
+  }
+  std::vector<std::string> said;
 };
 
 LocalState Kept(StateOrigin origin, int64_t step) {
@@ -149,6 +161,15 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
   EXPECT_EQ(rank.entry.world().epoch, (control::Epoch{1, 2}));
   EXPECT_THAT(rank.worlds.broken, ElementsAre("1: a rank went away"));
   EXPECT_EQ(rank.entry.end(), SessionEnd::kNone);
+}
+
+TEST(WorldEntry, WhatACommunicatorSaysOfConnectingIsWhereTheRankStands) {
+  const auto position = std::make_shared<Connecting>();
+  EnteringRank rank(1, 0, nullptr, position);
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  EXPECT_THAT(position->said, ElementsAre("waits for 3", "comes to 2"));
 }
 
 TEST(WorldEntry, AWorldThatBrokeWithThisRanksDeviceIsItsLast) {

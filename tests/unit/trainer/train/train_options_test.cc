@@ -62,8 +62,9 @@ TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
     ASSERT_TRUE(changes.contains(flag)) << flag << " needs a value here";
     EXPECT_NE(ShapedWith(flag + "=" + changes.at(flag)), ShapedWith("")) << flag;
   }
-  for (const char* flag : {"--threads=3", "--log-every=7", "--checkpoint-every=9", "--timeout=7",
-                           "--loader-threads=2", "--transport=gloo", "--replica-every=7"}) {
+  for (const char* flag :
+       {"--threads=3", "--log-every=7", "--checkpoint-every=9", "--timeout=7",
+        "--gpu-release-limit=9", "--loader-threads=2", "--transport=gloo", "--replica-every=7"}) {
     EXPECT_EQ(ShapedWith(flag), ShapedWith("")) << flag;
   }
 }
@@ -101,6 +102,12 @@ TEST(TrainOptions, TheJobsConnectTimeoutHoldsUnlessTheCommandSaysOtherwise) {
   ASSERT_TRUE(parsed.ok() && given.ok());
   EXPECT_EQ(parsed->options.timeout, std::chrono::seconds(90));
   EXPECT_EQ(given->options.timeout, std::chrono::seconds(7));
+}
+
+TEST(TrainOptions, TheGpusTimeToLetGoOfAWorldIsFifteenSecondsUnlessTheCommandSaysOtherwise) {
+  EXPECT_EQ(Parse({})->options.gpu_release_limit, std::chrono::seconds(15));
+  EXPECT_EQ(Parse({"--gpu-release-limit=30.5"})->options.gpu_release_limit,
+            std::chrono::milliseconds(30'500));
 }
 
 // At 0.03 the loss of mnist's network rises again after some thousand steps, with most seeds.
@@ -239,6 +246,8 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--workload=partial-fc", "--max-shift=2"}, "--max-shift is not for"},
       {{"--learning-rate=-0.1"}, "--learning-rate"},
       {{"--timeout=0"}, "--timeout"},
+      {{"--gpu-release-limit=4"}, "--gpu-release-limit"},
+      {{"--gpu-release-limit=301"}, "--gpu-release-limit"},
       {{"--rank=1"}, "--world-size"},
       {{"--rank=2", "--world-size=2", "--store=/tmp/s"}, "--rank"},
       {{"--world-size=2"}, "--store"},

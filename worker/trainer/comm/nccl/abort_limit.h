@@ -15,6 +15,10 @@
 
 namespace ringmaster::trainer {
 
+// Far beyond what a healthy device takes: an abort frees memory, which waits for all that the
+// device has been given, and ends the threads of every connection.
+inline constexpr std::chrono::milliseconds kAbortLimit{15'000};
+
 // Thread-safe.
 class AbortLimit {
  public:

@@ -9,11 +9,13 @@
 namespace ringmaster::trainer {
 namespace {
 
+using control::CollectiveKind;
+
 // An operation being put together: where the device finds the memory of each argument.
 class Preparation {
  public:
-  Preparation(NcclEngine& engine, const char* name, Deadline deadline) : engine_(engine) {
-    operation_.name = name;
+  Preparation(NcclEngine& engine, CollectiveKind kind, Deadline deadline) : engine_(engine) {
+    operation_.kind = kind;
     operation_.work = std::make_shared<Work>(deadline);
   }
 
@@ -30,7 +32,7 @@ class Preparation {
     if (!error_ && on_device_) error_ = AfterComputing();
     if (error_) {
       const Error error =
-          error_->WithContext(std::string("preparing a collective (") + operation_.name + ")");
+          error_->WithContext(std::string("preparing a collective (") + operation_.name() + ")");
       engine_.Break(error);  // the other ranks must not wait for this one
     }
     operation_.launch = std::move(launch);
@@ -129,7 +131,7 @@ void NcclCommunicator::Abort(const std::string& reason) {
 int NcclCommunicator::LostPeer() const { return engine_->LostPeer(); }
 
 WorkHandle NcclCommunicator::AllReduce(Elements values, ReduceOp op, Deadline deadline) {
-  Preparation prepared(*engine_, "allreduce", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kAllReduce, deadline);
   void* const memory = prepared.InOut(values.memory());
   return prepared.Start(
       [=, count = values.count, type = NcclTypeOf(values.type), how = NcclOpOf(op)](
@@ -140,7 +142,7 @@ WorkHandle NcclCommunicator::AllReduce(Elements values, ReduceOp op, Deadline de
 
 WorkHandle NcclCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp op,
                                            Deadline deadline) {
-  Preparation prepared(*engine_, "reduce-scatter", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kReduceScatter, deadline);
   const void* const from = prepared.In(all.memory());
   void* const to = prepared.Out(mine.memory());
   return prepared.Start([=, count = mine.count, type = NcclTypeOf(mine.type), how = NcclOpOf(op)](
@@ -151,7 +153,7 @@ WorkHandle NcclCommunicator::ReduceScatter(Elements all, Elements mine, ReduceOp
 
 WorkHandle NcclCommunicator::AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                                        Deadline deadline) {
-  Preparation prepared(*engine_, "allgather", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kAllGather, deadline);
   const void* const from = prepared.In(mine);
   void* const to = prepared.Out(all);
   return prepared.Start(
@@ -164,7 +166,7 @@ WorkHandle NcclCommunicator::AllToAll(std::span<const std::byte> send,
                                       std::vector<std::size_t> send_bytes,
                                       std::span<std::byte> receive,
                                       std::vector<std::size_t> receive_bytes, Deadline deadline) {
-  Preparation prepared(*engine_, "all-to-all", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kAllToAll, deadline);
   const auto* const from = static_cast<const std::byte*>(prepared.In(send));
   auto* const to = static_cast<std::byte*>(prepared.Out(receive));
   return prepared.Start(
@@ -175,7 +177,7 @@ WorkHandle NcclCommunicator::AllToAll(std::span<const std::byte> send,
 }
 
 WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) {
-  Preparation prepared(*engine_, "broadcast", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kBroadcast, deadline);
   void* const memory = rank() == root ? const_cast<void*>(prepared.In(bytes)) : prepared.Out(bytes);
   return prepared.Start(
       [=, size = bytes.size()](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
@@ -185,7 +187,7 @@ WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Dea
 
 // A reduction of one number, since NCCL has no barrier.
 WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
-  Preparation prepared(*engine_, "barrier", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kBarrier, deadline);
   static constexpr std::byte kNothing{0};
   // Staged, so that no memory of the caller's is needed; only read from.
   void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
@@ -199,7 +201,7 @@ WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
 WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
   const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
   const auto sum = std::make_shared<uint64_t>(mine);
-  Preparation prepared(*engine_, "confirmation", deadline);
+  Preparation prepared(*engine_, CollectiveKind::kConfirmation, deadline);
   void* const memory = prepared.InOut(std::as_writable_bytes(std::span(sum.get(), 1)));
   prepared.Expect([sum, all = mine * static_cast<uint64_t>(size())] { return *sum == all; });
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {

@@ -59,12 +59,23 @@ void NcclEngine::Connect(Deadline deadline) {
   const Result<DeviceEvent> last = events_.Take();
   if (!last.ok()) return Break(last.error().WithContext(connecting));
   last_ = *last;
-  if (world_.waits_for && world_.rank != 0) world_.waits_for(0);
-  const Result<NcclComm> formed = FormCommunicator(*runtime_, world_, Patience(deadline, false),
-                                                   [this](int rank) { lost_peer_ = rank; });
+  const Result<NcclComm> formed =
+      FormCommunicator(*runtime_, world_, Patience(deadline, false),
+                       {.missing = [this](int rank) { lost_peer_ = rank; },
+                        .comes_to = [this](control::ConnectStage stage) { ComesTo(stage); }});
   if (!formed.ok()) return Break(formed.error().WithContext(connecting));
-  if (world_.waits_for) world_.waits_for(-1);
   comm_ = *formed;
+  ComesTo(control::ConnectStage::kReady);
+}
+
+// Says it unless the world is over, under the lock: what a rank says by then is of the next world.
+// Only the plan comes from one rank; the rest of connecting is everybody's.
+void NcclEngine::ComesTo(control::ConnectStage stage) {
+  const MutexLock lock(mutex_);
+  if (broken_) return;
+  const bool for_plan = stage == control::ConnectStage::kMeet && world_.rank != 0;
+  if (world_.waits_for) world_.waits_for(for_plan ? 0 : -1);
+  if (world_.comes_to) world_.comes_to(stage);
 }
 
 // False: the thread is to end.
@@ -101,7 +112,7 @@ bool NcclEngine::Launch() {
   }
   NcclOperation& operation = launched_.back();
   const Result<void> put = PutOnStream(operation);
-  if (!put.ok()) Break(put.error().WithContext(Doing(operation.name)));
+  if (!put.ok()) Break(put.error().WithContext(Doing(operation.name())));
   return true;
 }
 
@@ -120,9 +131,12 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
     if (!copied.ok()) return copied;
   }
   const NcclResult first = operation.launch(runtime_->nccl(), comm_, stream_);
-  const Result<void> settled = Settle(runtime_->nccl(), comm_, first, operation.name,
+  ++counts_.launched;
+  SayCounts(/*launching=*/first == NcclResult::kInProgress);
+  const Result<void> settled = Settle(runtime_->nccl(), comm_, first, operation.name(),
                                       Patience(operation.work->deadline(), false));
   if (!settled.ok()) return settled;
+  SayCounts(/*launching=*/false);
   for (const NcclStaged& staged : operation.staged) {
     if (!staged.out) continue;
     const Result<void> copied =
@@ -138,10 +152,23 @@ bool NcclEngine::FirstHasBegun() {
   if (first.begun) return true;
   const Result<bool> computed =
       first.ready == nullptr ? Result<bool>(true) : runtime_->device().Done(first.ready);
-  if (!computed.ok()) Break(computed.error().WithContext(Doing(first.name)));
+  if (!computed.ok()) Break(computed.error().WithContext(Doing(first.name())));
   first.begun = computed.ok() && *computed;
-  if (first.begun) first.work->Begin();
+  if (first.begun) {
+    first.work->Begin();
+    ++counts_.begun;
+    counts_.kind = first.kind;
+    SayCounts(/*launching=*/false);
+  }
   return first.begun;
+}
+
+// While an operation is being launched this thread does not look at those before it.
+void NcclEngine::SayCounts(bool launching) {
+  if (!world_.counts) return;
+  control::CollectiveCounts said = counts_;
+  if (launching) said.begun = -1;
+  world_.counts(said);
 }
 
 // The oldest operation, where it has ended well.
@@ -150,7 +177,7 @@ bool NcclEngine::CompleteFirst() {
   NcclOperation& first = launched_.front();
   const Result<bool> done = runtime_->device().Done(first.done);
   if (!done.ok()) {
-    Break(done.error().WithContext(Doing(first.name)));
+    Break(done.error().WithContext(Doing(first.name())));
     return false;
   }
   if (!*done) return false;
@@ -158,7 +185,7 @@ bool NcclEngine::CompleteFirst() {
   const NcclResult state = StateOf(runtime_->nccl(), comm_);
   if (state == NcclResult::kInProgress) return false;
   if (state != NcclResult::kSuccess) {
-    Break(NcclError(runtime_->nccl(), first.name, state).WithContext(Doing(first.name)));
+    Break(NcclError(runtime_->nccl(), first.name(), state).WithContext(Doing(first.name())));
     return false;
   }
   for (const NcclStaged& staged : first.staged) {
@@ -168,7 +195,7 @@ bool NcclEngine::CompleteFirst() {
     Break(Error{ErrorKind::kUnavailable,
                 "another rank gave up while it took part in what came before, so what came is "
                 "nobody's"}
-              .WithContext(Doing(first.name)));
+              .WithContext(Doing(first.name())));
     return false;
   }
   const WorkHandle work = first.work;
@@ -185,12 +212,12 @@ void NcclEngine::CheckLaunched() {
   for (const NcclOperation& operation : launched_) {
     if (now < operation.work->deadline()) continue;
     const Error late{ErrorKind::kTimeout, "the other ranks did not take part in time"};
-    return Break(late.WithContext(Doing(operation.name)));
+    return Break(late.WithContext(Doing(operation.name())));
   }
   const NcclResult state = StateOf(runtime_->nccl(), comm_);
   if (state == NcclResult::kSuccess || state == NcclResult::kInProgress) return;
-  Break(NcclError(runtime_->nccl(), launched_.front().name, state)
-            .WithContext(Doing(launched_.front().name)));
+  Break(NcclError(runtime_->nccl(), launched_.front().name(), state)
+            .WithContext(Doing(launched_.front().name())));
 }
 
 // After a break: nothing of ours runs on the device any more, and the operations say so.

@@ -35,7 +35,8 @@ struct NcclStaged {
 struct NcclOperation {
   using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
 
-  const char* name = "";
+  control::CollectiveKind kind = control::CollectiveKind::kNone;
+  const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
   DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
@@ -76,6 +77,8 @@ class NcclEngine {
   static constexpr std::size_t kMostLaunched = 32;  // more may fill the device's queue, and block
 
   void Connect(Deadline deadline);
+  void ComesTo(control::ConnectStage stage);
+  void SayCounts(bool launching);
   bool AwaitWork();
   void Advance();
   bool Launch();
@@ -105,6 +108,7 @@ class NcclEngine {
   DeviceStream stream_ = nullptr;
   DeviceEvent last_ = nullptr;  // the end of all that is on the stream
   std::deque<NcclOperation> launched_;
+  control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;
   bool quiesced_ = false;
   std::chrono::steady_clock::time_point moved_{};  // when something last ended or began

@@ -13,6 +13,8 @@
 namespace ringmaster::trainer {
 namespace {
 
+using control::ConnectStage;
+
 constexpr std::array kPathNames{"new", "shrink", "shrink after abort", "grow"};
 
 NcclStatement StatementOf(NcclRuntime& runtime, const World& world,
@@ -158,7 +160,7 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
 
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
-                                  const std::function<void(int rank)>& missing) {
+                                  const NcclFormingObserver& observer) {
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
   // Of a parent that has failed while it was parked NCCL makes nothing (ncclCommEnsureReady).
@@ -166,6 +168,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     runtime.Abort(parent->comm);
     parent.reset();
   }
+  observer.comes_to(ConnectStage::kMeet);
   bool grow_begun = false;
   const Result<NcclPlan> plan = AgreeOnPlan(
       world, StatementOf(runtime, world, parent), patience.deadline,
@@ -173,7 +176,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
         grow_begun = path == NcclPath::kGrow;
         return MakeId(nccl, parent, path);
       },
-      missing);
+      observer.missing);
   if (!plan.ok()) {
     // A grow's id is on its way to other ranks already, who would take it for the next grow's.
     if (grow_begun) {
@@ -187,12 +190,14 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
   if (parent && !descends) runtime.Abort(parent->comm);
   NcclComm const from = descends ? parent->comm : nullptr;
   NcclComm* const made = runtime.MakeSlot();
+  observer.comes_to(ConnectStage::kMake);
   const Call call = Start(nccl, world, *plan, from, made);
   const Result<NcclComm> comm = AwaitMade(nccl, plan->path, call, from, made, patience);
   if (!comm.ok() && plan->path == NcclPath::kGrow) {
     EndGrow(runtime, from, MadeAt(made), patience);
     return comm.error();
   }
+  if (comm.ok()) observer.comes_to(ConnectStage::kFinish);
   // Only now: a shrink's thread that is still at work reads its parent, and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {

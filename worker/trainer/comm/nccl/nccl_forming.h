@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "common/control/membership.h"
 #include "worker/trainer/comm/nccl/nccl_runtime.h"
 #include "worker/trainer/comm/world.h"
 
@@ -23,12 +24,19 @@ struct NcclPatience {
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
                     const NcclPatience& patience);
 
+// Told while a communicator is formed, on the forming thread.
+struct NcclFormingObserver {
+  std::function<void(int rank)> missing;  // as in nccl_rendezvous.h
+  // What has been reached; that NCCL was asked once more is nothing.
+  std::function<void(control::ConnectStage stage)> comes_to;
+};
+
 // On every rank of `world`. Blocks in the world's store, and then in the calls of NCCL. On an error
-// nothing is left: what was made, and a parent that was used, are aborted. `missing` as in
-// nccl_rendezvous.h. REQUIRES: the device is this thread's.
+// nothing is left: what was made, and a parent that was used, are aborted. REQUIRES: the
+// device is this thread's.
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
-                                  const std::function<void(int rank)>& missing);
+                                  const NcclFormingObserver& observer);
 
 // The name of a world's communicator: worlds of one job have different epochs.
 std::string CommunicatorName(const World& world);

@@ -54,9 +54,7 @@ class NcclHolders {
 class NcclRuntime {
  public:
   struct Options {
-    // Far beyond what a healthy device takes: an abort frees memory, which waits for all that the
-    // device has been given, and ends the threads of every connection.
-    std::chrono::milliseconds abort_limit{15'000};
+    std::chrono::milliseconds abort_limit = kAbortLimit;
     std::chrono::milliseconds revoke_limit{1'000};  // then it is aborted
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };

@@ -57,7 +57,8 @@ class FakeNccl {
       NcclResult::kSuccess;  // of shrinking and growing, at the end
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
-  std::function<void()> on_abort;  // called before an abort returns
+  std::function<void()> on_abort;      // called before an abort returns
+  std::atomic<int> looks_at_init = 0;  // that is held
 
   // Only what this version has.
   NcclApi Api();
@@ -163,6 +164,7 @@ inline NcclResult FakeNccl::Descend(bool grows, NcclComm parent, NcclComm* slot,
 inline NcclResult FakeNccl::StateOf(NcclComm comm) {
   const std::lock_guard lock(mutex_);
   if (!alive_.contains(comm)) std::abort();
+  if (hold_init) ++looks_at_init;
   if (hold_init || (hold_launches && launching_.contains(comm))) return NcclResult::kInProgress;
   launching_.erase(comm);
   if (making_ && making_->reports() == comm) {

@@ -1,6 +1,8 @@
 #include "worker/trainer/comm/nccl/nccl_communicator.h"
 
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -14,6 +16,7 @@
 namespace ringmaster::trainer {
 namespace {
 
+using control::ConnectStage;
 using std::chrono::milliseconds;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -116,6 +119,104 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
   rank.nccl.hold_init = false;
 
   EXPECT_TRUE(work->Wait().ok());
+}
+
+// Rank 1 waits for rank 0's plan, and after that for nobody in particular; that NCCL is asked again
+// and again is no progress.
+TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
+  rank.nccl.hold_init = true;
+  FakeRank other;
+  World world;
+  world.rank = 1;
+  world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
+  World first = world;
+  first.rank = 0;
+  std::atomic<int> said = 0;
+  std::atomic<ConnectStage> stage = ConnectStage::kBegin;
+  std::atomic<int> peer = -1;
+  world.waits_for = [&](int waited_for) { peer = waited_for; };
+  world.comes_to = [&](ConnectStage reached) {
+    stage = reached;
+    ++said;
+  };
+
+  NcclCommunicator second(rank.runtime, world, In(kSoon), abandoned_connects);
+  ASSERT_TRUE(Eventually([&] { return stage == ConnectStage::kMeet; }));
+  EXPECT_EQ(peer, 0);
+
+  NcclCommunicator leader(other.runtime, first, In(kSoon), abandoned_connects);
+  ASSERT_TRUE(Eventually([&] { return rank.nccl.looks_at_init > 10; }));
+  EXPECT_EQ(stage, ConnectStage::kMake);
+  EXPECT_EQ(peer, -1);
+  EXPECT_EQ(said, 2);
+
+  EXPECT_TRUE(leader.Barrier(In(kSoon))->Wait().ok());
+  rank.nccl.hold_init = false;
+  ASSERT_TRUE(second.Barrier(In(kSoon))->Wait().ok());
+  EXPECT_EQ(stage, ConnectStage::kReady);
+  EXPECT_EQ(peer, -1);
+}
+
+// Its thread may learn of the plan only then; where the rank stands is the next world's to say.
+TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
+  FakeRank other;
+  World world;
+  world.rank = 1;
+  world.size = 2;
+  world.store = std::make_shared<MemoryStore>();
+  World first = world;
+  first.rank = 0;
+  std::atomic<ConnectStage> stage = ConnectStage::kBegin;
+  world.comes_to = [&](ConnectStage reached) { stage = reached; };
+  NcclCommunicator second(rank.runtime, world, In(kSoon), abandoned_connects);
+  ASSERT_TRUE(Eventually([&] { return stage == ConnectStage::kMeet; }));
+
+  second.Abort("a rank was lost");
+  NcclCommunicator leader(other.runtime, first, In(kSoon), abandoned_connects);
+
+  EXPECT_TRUE(leader.Barrier(In(kSoon))->Wait().ok());
+  ASSERT_TRUE(Eventually([&] { return rank.nccl.Called("abort"); }));
+  EXPECT_EQ(stage, ConnectStage::kMeet);
+}
+
+// What tells a device that hangs from those that wait for it.
+TEST_F(NcclCommunicatorTest, CountsTheCollectivesThatItsHostAndItsDeviceHaveGotTo) {
+  std::mutex mutex;
+  control::CollectiveCounts said;
+  World world;
+  world.counts = [&](const control::CollectiveCounts& counts) {
+    const std::lock_guard lock(mutex);
+    said = counts;
+  };
+  const auto says = [&](const control::CollectiveCounts& counts) {
+    return Eventually([&] {
+      const std::lock_guard lock(mutex);
+      return said == counts;
+    });
+  };
+  NcclCommunicator communicator(rank.runtime, world, In(kSoon), abandoned_connects);
+  ASSERT_TRUE(communicator.Barrier(In(kSoon))->Wait().ok());
+  EXPECT_TRUE(says({1, 1, control::CollectiveKind::kBarrier}));
+
+  rank.device->Own(values.data());
+  rank.nccl.hold_computing = true;
+  const WorkHandle first = communicator.AllReduce(values, In(kSoon));
+  const WorkHandle second = communicator.AllReduce(values, In(kSoon));
+  EXPECT_TRUE(says({3, 1, control::CollectiveKind::kBarrier})) << "the device computes";
+
+  rank.nccl.hold_operations = true;
+  rank.nccl.hold_computing = false;
+  EXPECT_TRUE(says({3, 2, control::CollectiveKind::kAllReduce})) << "it waits for other ranks";
+
+  rank.nccl.hold_launches = true;
+  const WorkHandle third = communicator.AllReduce(values, In(kSoon));
+  EXPECT_TRUE(says({4, -1, control::CollectiveKind::kAllReduce})) << "nobody looks meanwhile";
+
+  rank.nccl.hold_launches = false;
+  rank.nccl.hold_operations = false;
+  EXPECT_TRUE(first->Wait().ok() && second->Wait().ok() && third->Wait().ok());
+  EXPECT_TRUE(says({4, 4, control::CollectiveKind::kAllReduce}));
 }
 
 TEST_F(NcclCommunicatorTest, ConnectingThatDoesNotEndIsATimeout) {
