@@ -123,7 +123,7 @@ class ElasticJob final : public Job {
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
   void NoteWhoCannotConnect(Time now);
-  void WriteStall(Time now);
+  void WriteStall(const std::optional<Time>& since);
   void ExcludeTheUnkillable(Time now);
 
   // The world that a launcher before us left (elastic_takeover.cc).

@@ -67,8 +67,8 @@ bool ElasticJob::JudgeStall(Time now) {
     ExcludeTheUnkillable(now);
     return true;
   }
-  WriteStall(now);
   const std::optional<StallWatch::Judgement> judgement = stall_watch_.Judge(now);
+  WriteStall(judgement ? judgement->still_since : stall_watch_.StandsStillSince(now));
   if (!judgement) {
     NoteWhoCannotConnect(now);
     return false;
@@ -89,9 +89,8 @@ bool ElasticJob::JudgeStall(Time now) {
   return true;
 }
 
-// Once for each time that a world stands still: who is to blame may not be seen here.
-void ElasticJob::WriteStall(Time now) {
-  const std::optional<Time> since = stall_watch_.StandsStillSince(now);
+// Once for each time that a world stands still, also where nobody is seen to be to blame.
+void ElasticJob::WriteStall(const std::optional<Time>& since) {
   if (!since || written_stall_ == since) return;
   written_stall_ = since;
   LogWarn("The world stands still",
