@@ -334,6 +334,24 @@ inline constexpr char kCauseLauncherLost[] = "LauncherLost";
 
 namespace ringmaster::api {
 
+// --- Conditions and reasons of TrainingProfiles
+//
+// `status.conditions` of a TrainingProfile in the operator's namespace. One that has none there is
+// not seen by any operator; in any other namespace a TrainingProfile has no effect and no status.
+
+// Jobs may use the profile, as all of its spec says. False: its reason says what does not hold.
+// Also the reason where it is True.
+inline constexpr char kAccepted[] = "Accepted";
+// spec.workload sets what the profile's own allows and limits do not cover: no job may use it. The
+// message names the field. Allow it, or take it out of the workload.
+inline constexpr char kReasonNotCovered[] = "NotCovered";
+// Another profile is the default of the same namespace in the same rank, so jobs there that name no
+// profile get no Pods. The message names both. Leave one default.
+inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
+// The operator cannot read it, which the API server has accepted; the message names the field.
+// Where it is a default, jobs without spec.profile wait.
+inline constexpr char kReasonUnreadable[] = "Unreadable";
+
 // --- Events
 //
 // Reasons of the events of a TrainingJob, which `kubectl describe` shows. Reasons of conditions are

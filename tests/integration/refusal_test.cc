@@ -607,6 +607,52 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
   WaitFor("the profile to be shown again", [&] { return shown(ns()).ok(); });
 }
 
+TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
+  const auto accepted = [&](const std::string& name) {
+    const json& status = At(admin().Get(ProfilePath(kOperatorNamespace, name)).body, "/status");
+    return TextAt(status, "/conditions/0/type") + "=" + TextAt(status, "/conditions/0/status") +
+           " " + TextAt(status, "/conditions/0/reason") + " of " +
+           TextAt(status, "/observedGeneration");
+  };
+  const auto wait = [&](const std::string& name, const std::string& words) {
+    WaitFor(name + " to say " + words, [&] { return accepted(name) == words; });
+  };
+  const std::string other = ns() + "-other";
+  ASSERT_EQ(admin()
+                .Post(ProfilePath(ns()), {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                                          {"kind", "TrainingProfile"},
+                                          {"metadata", {{"name", "elsewhere"}}},
+                                          {"spec", {{"namespaces", {ns()}}}}})
+                .status,
+            201);
+  StartWith(json::object());
+  wait(ns(), "Accepted=True Accepted of 1");
+
+  PutProfile(other, {{"default", true}});
+  wait(ns(), "Accepted=False DefaultConflict of 1");
+  wait(other, "Accepted=False DefaultConflict of 1");
+
+  // The API server cannot see into templates.
+  PutProfile(other, json::parse(R"({"workload": {"worker": {"template": {"spec": {
+                                        "securityContext": {"runAsUser": 0}}}}}})"));
+  wait(ns(), "Accepted=True Accepted of 1");
+  wait(other, "Accepted=False NotCovered of 2");
+  const std::string table =
+      plane().Kubectl({"-n", kOperatorNamespace, "get", "tp", other, "-o", "wide"}).text;
+  EXPECT_THAT(table, HasSubstr("ACCEPTED"));
+  EXPECT_THAT(table, HasSubstr("NotCovered"));
+
+  // Each once: what the operator writes is no news to it.
+  RunJob("digits", 1);
+  int writes = 0;
+  for (const ProxiedRequest& request : proxy().Requests()) {
+    if (request.method == "PATCH" && request.Path().ends_with(ns() + "/status")) ++writes;
+  }
+  EXPECT_EQ(writes, 3);
+  EXPECT_EQ(At(admin().Get(ProfilePath(ns(), "elsewhere")).body, "/status"), json());
+  ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, other)).ok());
+}
+
 TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
   const struct {
     const char* spec;
