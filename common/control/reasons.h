@@ -48,7 +48,8 @@ inline constexpr char kFailed[] = "Failed";
 // For kstatus (Helm's --wait, Flux): the job is on its way to what its spec asks for. While it is
 // False its reason is the state.
 inline constexpr char kReconciling[] = "Reconciling";
-// For kstatus: the job has failed. It repeats Failed.
+// For kstatus: the job has failed, which Failed says, too; or its spec cannot be run, reason
+// InvalidSpec, and it has no Pods until the spec is corrected.
 inline constexpr char kStalled[] = "Stalled";
 
 // --- States
@@ -240,7 +241,8 @@ inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // All ranks have done their last step.
 inline constexpr char kReasonCompleted[] = "Completed";
-// The spec cannot be run. Delete the job, correct the spec and apply it again.
+// The spec cannot be run. Of Stalled and WorkersReady: the job has no Pods; correct the spec. Of
+// Failed: the API server refused a Pod; delete the job, correct the spec and apply it again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 // A container cannot be started: a missing program, ConfigMap or Secret, or a wrong image name. The
 // message says what is missing.

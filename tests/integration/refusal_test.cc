@@ -295,11 +295,11 @@ class RefusalTest : public ClusterTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartOperator();
   }
-  // What no profile could allow: the job fails with this path in its message, and has no Pod.
+  // What no profile could allow: the job waits for a correction of this path, and has no Pod.
   void ExpectRefused(const json& manifest, const char* path) {
     CreateJob(manifest);
-    WaitCondition("digits", "Failed", "True", "InvalidSpec");
-    EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr(path));
+    WaitCondition("digits", "Stalled", "True", "InvalidSpec");
+    EXPECT_THAT(TextAt(Condition("digits", "Stalled"), "/message"), HasSubstr(path));
     EXPECT_TRUE(Names("pods").empty());
   }
 };
@@ -359,16 +359,16 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
     jobs.emplace_back(name, item);
   }
   for (const auto& [name, item] : jobs) {
-    const char* type = item.by_profile ? "WorkersReady" : "Failed";
+    const char* type = item.by_profile ? "WorkersReady" : "Stalled";
     WaitCondition(name, type, item.by_profile ? "False" : "True",
                   item.by_profile ? "RefusedByProfile" : "InvalidSpec");
     EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr(item.path)) << name;
     EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr("worker.template")) << name;
   }
-  const auto for_good = std::count_if(std::begin(kForbidden), std::end(kForbidden),
-                                      [](const ForbiddenItem& item) { return !item.by_profile; });
-  WaitFor("an event for each that failed",
-          [&] { return Events("InvalidSpec").size() == static_cast<std::size_t>(for_good); });
+  const auto stalled = std::count_if(std::begin(kForbidden), std::end(kForbidden),
+                                     [](const ForbiddenItem& item) { return !item.by_profile; });
+  WaitFor("an event for each that no profile could allow",
+          [&] { return Events("InvalidSpec").size() == static_cast<std::size_t>(stalled); });
   EXPECT_TRUE(Names("pods").empty());
 }
 
@@ -822,8 +822,8 @@ TEST_F(RefusalTest, AWorkersFieldsComeIntoItsPodAndAreRefusedByTheirOwnNames) {
   unknown["spec"]["worker"]["volumes"] = {{{"name", "v"}, {"configMapp", {{"name", "x"}}}}};
   for (const json& manifest : {good, twice, unknown}) CreateJob(manifest);
 
-  WaitCondition("twice", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("twice", "Failed"), "/message"),
+  WaitCondition("twice", "Stalled", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("twice", "Stalled"), "/message"),
               HasSubstr("spec.worker.nodeSelector: is also set as "
                         "spec.worker.template.spec.nodeSelector; keep one of them"));
   WaitCondition("unknown", "Failed", "True", "InvalidSpec");
@@ -835,6 +835,26 @@ TEST_F(RefusalTest, AWorkersFieldsComeIntoItsPodAndAreRefusedByTheirOwnNames) {
   EXPECT_EQ(TextAt(worker, "/spec/containers/0/env/0/name"), "A");
   EXPECT_EQ(TextAt(worker, "/spec/nodeSelector/a"), "b");
   EXPECT_EQ(TextAt(worker, "/spec/imagePullSecrets/0/name"), "registry");
+}
+
+TEST_F(RefusalTest, AJobThatCannotBeRunWaitsForItsCorrectionAndThenRuns) {
+  StartKubelet();
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["worker"]["template"] = {{"spec", {{"hostPID", true}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Stalled", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Stalled"), "/message"), HasSubstr("hostPID"));
+  EXPECT_EQ(TextAt(Condition("digits", "Reconciling"), "/status"), "False");
+  EXPECT_EQ(Condition("digits", "Failed"), json());
+  EXPECT_TRUE(Names("pods").empty());
+
+  const Response corrected = admin().MergePatch(
+      JobPath("digits"),
+      {{"spec", {{"worker", {{"template", {{"spec", {{"hostPID", nullptr}}}}}}}}}});
+
+  ASSERT_TRUE(corrected.ok()) << corrected.Text();
+  WaitCondition("digits", "Running", "True");
+  EXPECT_EQ(Condition("digits", "Stalled"), json());
 }
 
 TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {

@@ -451,7 +451,13 @@ TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
-  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, api::kReasonInvalidSpec);
+
+  TemplateOf(api) = kHarmless;
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, "");
 }
 
 TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
@@ -468,7 +474,7 @@ TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
     op.Settle();
 
     EXPECT_EQ(api.Count(kPodsPath), 0U);
-    EXPECT_EQ(ConditionOf(api, api::kFailed).reason, by_policy ? "" : api::kReasonInvalidSpec);
+    EXPECT_EQ(ConditionOf(api, api::kStalled).reason, by_policy ? "" : api::kReasonInvalidSpec);
   }
 }
 
@@ -1167,7 +1173,7 @@ TEST(Reconciler, AnInstallationThatRefusesAJobLeavesItToOneThatAcceptsIt) {
   EXPECT_EQ(StatusOf(api).installation, "b/lease");
 }
 
-TEST(Reconciler, AJobThatAllRefuseIsFailedByTheFirstToTakeIt) {
+TEST(Reconciler, AJobThatAllRefuseIsHeldUpByTheFirstToTakeIt) {
   FakeApi api;
   TemplateOf(api) = kEvil;
   Operator first(api, "", {.installation = "a/lease"});
@@ -1180,7 +1186,7 @@ TEST(Reconciler, AJobThatAllRefuseIsFailedByTheFirstToTakeIt) {
   const std::size_t sent = api.http.Sent().size();
   first.Settle();
 
-  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, api::kReasonInvalidSpec);
   EXPECT_EQ(StatusOf(api).installation, "b/lease");
   EXPECT_EQ(api.http.Sent().size(), sent);
   EXPECT_EQ(api.Count(kPodsPath), 0U);
@@ -1544,8 +1550,10 @@ TEST(Reconciler, PodsThatCannotBeValidFailTheJob) {
 
 TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["worker"]["template"]["spec"]["hostNetwork"] = true;
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid"};
   Operator op(api);
+  op.Sync();
+  (void)op.reconciler.Reconcile("team-a/digits");
   op.Sync();
   api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // somebody else was first
 
