@@ -225,9 +225,14 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
               HasSubstr("spec.dataCache.from"));
   EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}})),
               HasSubstr("spec.dataCache.sizeLimit"));
-  for (const char* size : {"much", "0", "-1Gi", "140GB", "1e30"}) {
+  for (const json& size : {json("0"), json(0), json("-1Gi"), json("1e30"), json("1Ei")}) {
     EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}, {"sizeLimit", size}})),
                 HasSubstr("write for example 140Gi"))
+        << size;
+  }
+  for (const json& size : {json("much"), json("140GB"), json(""), json(1.5)}) {
+    EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}, {"sizeLimit", size}})),
+                HasSubstr("spec.dataCache.sizeLimit"))
         << size;
   }
   for (const char* path : {"/faces", "..", "a/../../b", "a/.."}) {
@@ -238,6 +243,11 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
   }
   const json cache{{"from", claim}, {"sizeLimit", "140Gi"}, {"subPath", "a..b/glint360k"}};
   ASSERT_EQ(Refused(Changed("/spec/dataCache", cache)), "");
+  for (const json& same : {json("143360Mi"), json(140LL << 30), json("0.13671875Ti")}) {
+    json other = cache;
+    other["sizeLimit"] = same;
+    EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "") << same;
+  }
   for (const auto& [field, value] :
        std::map<std::string, json>{{"sizeLimit", "1Gi"}, {"subPath", "other"}}) {
     json other = cache;
