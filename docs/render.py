@@ -73,6 +73,7 @@ def render_workload():
 
 
 COPY = "spec.workload"  # of a TrainingProfile: fields that TrainingJob: spec has above
+SOURCES = ["spec.checkpoint.volume", "spec.dataCache.from"]  # their fields are those of spec.worker.volumes[]
 
 
 def type_of(field):
@@ -145,7 +146,7 @@ def render_group(path, field, sections, depth):
         for name, child in parent["properties"].items():
             shown = prefix + name
             full = f"{path}.{shown}"
-            joint, inside = children(child) if full != COPY else ("", {})
+            joint, inside = children(child) if full not in [COPY, *SOURCES] else ("", {})
             about, kind = child.get("description", ""), type_of(child)
             if full in sections:  # its own table has all of the description
                 about, kind = about.split(". ")[0].rstrip(".") + ".", f"[{kind}](#{anchor(sections[full])})"

@@ -48,7 +48,8 @@ inline constexpr char kFailed[] = "Failed";
 // For kstatus (Helm's --wait, Flux): the job is on its way to what its spec asks for. While it is
 // False its reason is the state.
 inline constexpr char kReconciling[] = "Reconciling";
-// For kstatus: the job has failed. It repeats Failed.
+// For kstatus: the job has failed, which Failed says, too; or its spec cannot be run, reason
+// InvalidSpec, and it has no Pods until the spec is corrected.
 inline constexpr char kStalled[] = "Stalled";
 
 // --- States
@@ -240,7 +241,8 @@ inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // All ranks have done their last step.
 inline constexpr char kReasonCompleted[] = "Completed";
-// The spec cannot be run. Delete the job, correct the spec and apply it again.
+// The spec cannot be run. Of Stalled and WorkersReady: the job has no Pods; correct the spec. Of
+// Failed: the API server refused a Pod; delete the job, correct the spec and apply it again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 // A container cannot be started: a missing program, ConfigMap or Secret, or a wrong image name. The
 // message says what is missing.
@@ -333,6 +335,24 @@ inline constexpr char kCauseLauncherLost[] = "LauncherLost";
 }  // namespace ringmaster::control
 
 namespace ringmaster::api {
+
+// --- Conditions and reasons of TrainingProfiles
+//
+// `status.conditions` of a TrainingProfile in the operator's namespace. One that has none there is
+// not seen by any operator; in any other namespace a TrainingProfile has no effect and no status.
+
+// Jobs may use the profile, as all of its spec says. False: its reason says what does not hold.
+// Also the reason where it is True.
+inline constexpr char kAccepted[] = "Accepted";
+// spec.workload sets what the profile's own allows and limits do not cover: no job may use it. The
+// message names the field. Allow it, or take it out of the workload.
+inline constexpr char kReasonNotCovered[] = "NotCovered";
+// Another profile is the default of the same namespace in the same rank, so jobs there that name no
+// profile get no Pods. The message names both. Leave one default.
+inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
+// The operator cannot read it, which the API server has accepted; the message names the field.
+// Where it is a default, jobs without spec.profile wait.
+inline constexpr char kReasonUnreadable[] = "Unreadable";
 
 // --- Events
 //

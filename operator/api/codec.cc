@@ -52,6 +52,16 @@ struct AsObject {
   }
 };
 
+// A number of bytes may stand there as a number.
+struct AsQuantity {
+  json Write(const std::string& text) const { return text; }
+  std::string Read(const json& value, std::string& text) const {
+    if (!value.is_string() && !value.is_number_integer()) return "expected a quantity";
+    text = value.is_string() ? value.get<std::string>() : value.dump();
+    return {};
+  }
+};
+
 // Of spec and status alike.
 void DescribeMode(auto& a, auto& mode) {
   a.Inside(
@@ -92,7 +102,7 @@ void Describe(auto& a, Is<DataCacheSpec> auto& v) {
   a.Sparse("from", v.from_json, "", AsObject());
   a.Check(!v.from_json.empty(), "from", "is missing");
   a.Sparse("subPath", v.sub_path);
-  a.Field("sizeLimit", v.size_limit);
+  a.Field("sizeLimit", v.size_limit, AsQuantity());
   a.Check(!v.size_limit.empty(), "sizeLimit", "is empty");
 }
 

@@ -34,12 +34,16 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   });
   profiles_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
     const auto profile = profiles_.Get(meta.Key());
+    if (!HasAnotherSpec(meta, profile.get())) return;
     if (profile != nullptr && !profile->problem.empty()) {
       LogWarn("No job can use a profile",
               {{"profile", profile->name}, {"reason", profile->problem}});
     }
     for (const auto& job : jobs_.List()) queue.Add(job->Key());
     LookAtNamespaces();
+    for (const auto& each : profiles_.List()) {
+      profile_queue_->Add(kube::ObjectKey(config_.ns, each->name));
+    }
   });
   freshness.Watch(
       kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
@@ -49,6 +53,15 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   freshness.Watch(
       kube::kServices, [this] { return services_.LastSeenVersion(); },
       [this] { Reconnect(kube::kServices); });
+}
+
+bool Caches::HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* profile) {
+  if (profile == nullptr) {
+    profile_versions_.erase(meta.name);
+    return true;
+  }
+  const std::pair version(meta.uid, profile->generation);
+  return std::exchange(profile_versions_[meta.name], version) != version;
 }
 
 void Caches::FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
@@ -61,6 +74,8 @@ void Caches::FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& f
       kube::kLocalTrainingProfiles, [this] { return local_profiles_.LastSeenVersion(); },
       [this] { Reconnect(kube::kLocalTrainingProfiles); });
 }
+
+void Caches::FeedProfiles(runtime::WorkQueue& queue) { profile_queue_ = &queue; }
 
 void Caches::LookAtNamespaces() const {
   if (!config_.watch_namespace.empty()) namespace_queue_->Add(config_.watch_namespace);

@@ -2,9 +2,12 @@
 
 // What the operator knows of the cluster, and the watches that keep it so. Used by main.cc alone.
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -13,6 +16,7 @@
 #include "operator/job/controller/node_changes.h"
 #include "operator/job/controller/observe.h"
 #include "operator/kube/kube_client.h"
+#include "operator/kube/object_meta.h"
 #include "operator/runtime/freshness.h"
 #include "operator/runtime/metrics.h"
 #include "operator/runtime/reflector.h"
@@ -25,11 +29,13 @@ class Caches {
   explicit Caches(const Config& config);  // outlives the caches, as all that is given below
 
   // In this order, once each. A job is looked at when it, an object that it controls, or a node of
-  // its Pods changed; all are when a profile did.
+  // its Pods changed; all are when a profile's spec did.
   void Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
   // A namespace is looked at when it, or what it shows of profiles, changed; all are when a profile
   // did.
   void FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
+  // All profiles are looked at when one changed: they may disagree.
+  void FeedProfiles(runtime::WorkQueue& queue);
   void Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
              const MainEvents& events);
   void Start();
@@ -67,6 +73,9 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
+  // Whether more than a profile's status is new; `profile` is null where it is gone. On the watch's
+  // thread alone.
+  bool HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* profile);
 
   const Config& config_;
   job::JobStore jobs_;
@@ -76,7 +85,10 @@ class Caches {
   job::ProfileStore profiles_;
   job::LocalProfileStore local_profiles_;
   job::NamespaceStore namespaces_;
-  runtime::WorkQueue* namespace_queue_ = nullptr;  // set once fed
+  runtime::WorkQueue* namespace_queue_ = nullptr;  // set once fed, as is the next one
+  runtime::WorkQueue* profile_queue_ = nullptr;
+  std::map<std::string, std::pair<std::string, int64_t>>
+      profile_versions_;  // UID and generation by name
   job::NodeChanges node_changes_{nodes_, pods_, jobs_};
   runtime::WatchListSupport watch_list_;
   std::vector<Watched> watched_;

@@ -24,6 +24,8 @@
 #include "operator/job/admission/profile.h"
 #include "operator/job/controller/job_metrics.h"
 #include "operator/job/controller/local_profiles.h"
+#include "operator/job/controller/profile_source.h"
+#include "operator/job/controller/profile_statuses.h"
 #include "operator/job/controller/reconciler.h"
 #include "operator/job/credentials/keyring.h"
 #include "operator/job/launchers/launcher_poller.h"
@@ -152,7 +154,9 @@ class Operator {
   kube::KubeClient& reviews_;
   runtime::WorkQueue queue_;
   runtime::WorkQueue namespace_queue_;
+  runtime::WorkQueue profile_queue_;
   Caches caches_;
+  const job::ProfileSource profiles_;
   runtime::FreshnessGate freshness_;
   runtime::EventRecorder recorder_;
   runtime::RequestPool pool_;
@@ -164,6 +168,8 @@ class Operator {
   runtime::Controller controller_;
   job::LocalProfiles local_profiles_;
   runtime::Controller namespace_controller_;
+  job::ProfileStatuses profile_statuses_;
+  runtime::Controller profile_controller_;
   runtime::AccessCheck access_;
 };
 
@@ -176,7 +182,9 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
       reviews_(*connections.reviews.kube),
       queue_(clock, {}, &metrics.queue()),
       namespace_queue_(clock),
+      profile_queue_(clock),
       caches_(config),
+      profiles_{.stored = caches_.profiles(), .presets = presets, .operator_ns = config.ns},
       freshness_(clock),
       recorder_(*connections.requests.kube, clock,
                 {.reporting_instance = config.instance, .on_dropped = metrics.OnDroppedEvent()}),
@@ -187,43 +195,47 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
                    ? std::make_unique<runtime::LeaderElector>(*connections.lease.kube, clock,
                                                               config.Election(), OnElection())
                    : nullptr),
-      reconciler_(
-          {.tools = {clock,
-                     *connections.requests.kube,
-                     freshness_,
-                     pool_,
-                     recorder_,
-                     {.enabled = config.job_network_policies, .operator_ns = config.ns},
-                     config.Installation(),
-                     &job_metrics_},
-           .jobs = caches_.jobs(),
-           .pods = caches_.pods(),
-           .services = caches_.services(),
-           .nodes = caches_.nodes(),
-           .keyring = keyring_,
-           .launchers = launchers_,
-           .profiles = {.stored = caches_.profiles(), .presets = presets, .operator_ns = config.ns},
-           .scope = ScopeOf(config),
-           .leader_term = [this] { return term_.load(); }}),
+      reconciler_({.tools = {clock,
+                             *connections.requests.kube,
+                             freshness_,
+                             pool_,
+                             recorder_,
+                             {.enabled = config.job_network_policies, .operator_ns = config.ns},
+                             config.Installation(),
+                             &job_metrics_},
+                   .jobs = caches_.jobs(),
+                   .pods = caches_.pods(),
+                   .services = caches_.services(),
+                   .nodes = caches_.nodes(),
+                   .keyring = keyring_,
+                   .launchers = launchers_,
+                   .profiles = profiles_,
+                   .scope = ScopeOf(config),
+                   .leader_term = [this] { return term_.load(); }}),
       controller_(
           clock, queue_, freshness_,
           [this](const std::string& key) { return reconciler_.Reconcile(key); },
           {.workers = config.workers}, &metrics.controller()),
-      local_profiles_(
-          {.client = *connections.requests.kube,
-           .freshness = freshness_,
-           .profiles = {.stored = caches_.profiles(), .presets = presets, .operator_ns = config.ns},
-           .existing = caches_.local_profiles(),
-           .namespaces = caches_.namespaces(),
-           .scope = ScopeOf(config)}),
+      local_profiles_({.client = *connections.requests.kube,
+                       .freshness = freshness_,
+                       .profiles = profiles_,
+                       .existing = caches_.local_profiles(),
+                       .namespaces = caches_.namespaces(),
+                       .scope = ScopeOf(config)}),
       namespace_controller_(clock, namespace_queue_, freshness_,
                             [this](const std::string& ns) { return local_profiles_.Reconcile(ns); },
                             {.workers = kNamespacesAtOnce, .key_name = "namespace"}),
+      profile_statuses_(clock, *connections.requests.kube, profiles_),
+      profile_controller_(
+          clock, profile_queue_, freshness_,
+          [this](const std::string& key) { return profile_statuses_.Reconcile(key); },
+          {.workers = 1, .key_name = "profile"}),
       access_(*connections.requests.kube, NeededRights(config)) {
   metrics.WatchQueue(queue_);
   metrics.AddCollector([this](auto& families) { job_metrics_.Collect(leads_, families); });
   caches_.Feed(queue_, freshness_);
   caches_.FeedNamespaces(namespace_queue_, freshness_);
+  caches_.FeedProfiles(profile_queue_);
   caches_.Watch(*connections.watches.kube, clock, metrics, events);
 }
 
@@ -240,6 +252,7 @@ void Operator::Lead(int64_t term) {
   recorder_.Start();
   controller_.Start();
   namespace_controller_.Start();
+  profile_controller_.Start();
 }
 
 Result<void> Operator::Run() {
@@ -266,6 +279,7 @@ void Operator::CampaignUntilStopped() {
     if (event == MainEvents::Event::kServerIsBack) {
       controller_.RetryUnreached();
       namespace_controller_.RetryUnreached();
+      profile_controller_.RetryUnreached();
     }
     if (campaigning || !caches_.Synced()) continue;
     campaigning = true;
@@ -281,9 +295,11 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
-  (void)namespace_controller_.Stop(milliseconds(0));  // both at the same time
-  if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1))) {
-    LogError("Jobs or namespaces were still in progress when the time to stop was over");
+  (void)namespace_controller_.Stop(milliseconds(0));  // all at the same time
+  (void)profile_controller_.Stop(milliseconds(0));
+  if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
+      !profile_controller_.Stop(seconds(1))) {
+    LogError("Jobs, namespaces or profiles were still in progress when the time to stop was over");
     EndAtOnce({});  // the lease expires by itself: it must not be released while we may still act
   }
   recorder_.Flush(seconds(1));

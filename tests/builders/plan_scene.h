@@ -20,7 +20,6 @@ namespace ringmaster::testing {
 struct Scene {
   api::TrainingJob job;
   job::Observed observed;
-  std::vector<job::Violation> violations{};
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
   // Another job's launcher is heard.
@@ -31,7 +30,6 @@ struct Scene {
 
   job::PlanInput Input() const {
     return {.job = job,
-            .violations = violations,
             .observed = observed,
             .launcher = launcher,
             .memory = memory,

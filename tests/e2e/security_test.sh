@@ -90,9 +90,9 @@ with_launcher() { # name template
 }
 refused() { # name path template
   with_launcher "$1" "$3"
-  wait_condition "$1" Failed True 20
-  assert_equal "reason of $1" InvalidSpec "$(condition "$1" Failed reason)"
-  assert_contains "message of $1" "$2" "$(condition "$1" Failed message)"
+  wait_condition "$1" Stalled True 20
+  assert_equal "reason of $1" InvalidSpec "$(condition "$1" Stalled reason)"
+  assert_contains "message of $1" "$2" "$(condition "$1" Stalled message)"
   assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
   wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep InvalidSpec >/dev/null"
 }
@@ -126,9 +126,9 @@ suspended() { # name
   wait_condition "$1" Suspended True 20
 }
 never_runs() { # name
-  wait_condition "$1" Failed True 20
-  assert_equal "reason of $1" InvalidSpec "$(condition "$1" Failed reason)"
-  assert_contains "message of $1" 'spec.worker.template.spec.hostPID' "$(condition "$1" Failed message)"
+  wait_condition "$1" Stalled True 20
+  assert_equal "reason of $1" InvalidSpec "$(condition "$1" Stalled reason)"
+  assert_contains "message of $1" 'spec.worker.template.spec.hostPID' "$(condition "$1" Stalled message)"
   no_pod_reaches_the_node
 }
 for name in merged json-patched applied replaced; do suspended "$name"; done

@@ -23,6 +23,8 @@ var wantedOfArgo = map[string]string{
 	"succeeded":    "Healthy",
 	"failed":       "Degraded",
 	"refused":      "Degraded",
+	"correcting":   "Progressing",
+	"corrected":    "Progressing",
 }
 
 func toLua(state *lua.LState, value any) lua.LValue {

@@ -30,6 +30,8 @@ var wanted = map[string]status.Status{
 	"succeeded":    status.CurrentStatus,
 	"failed":       status.FailedStatus,
 	"refused":      status.FailedStatus,
+	"correcting":   status.InProgressStatus,
+	"corrected":    status.InProgressStatus,
 }
 
 func read(t *testing.T, path string) []byte {

@@ -65,6 +65,12 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
             "");
   EXPECT_THAT(refused(R"({"gpsu": 8})"), HasSubstr("gpsu"));
   EXPECT_THAT(refused(R"({"env": [{"name": "A", "valueForm": {}}]})"), HasSubstr("valueForm"));
+  EXPECT_THAT(refused(R"({"volumes": [{"name": "d", "persistantVolumeClaim": {}}]})"),
+              HasSubstr("persistantVolumeClaim"));
+  EXPECT_THAT(refused(R"({"volumes": [{"name": "d", "configMap": {"nam": "c"}}]})"),
+              HasSubstr("configMap.nam"));
+  EXPECT_THAT(refused(R"({"volumes": [{"name": "d", "emptyDir": {}, "image": {}}]})"),
+              HasSubstr("spec.worker.volumes[0]: Too many"));
   EXPECT_THAT(refused(R"({"gpus": 65})"), HasSubstr("worker.gpus"));
   EXPECT_THAT(refused(R"({"gpuResource": "nvidia.com/mig-1g.10gb"})"),
               HasSubstr("set worker.gpus, too"));
@@ -79,6 +85,45 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
               HasSubstr("either resourceClaimName or resourceClaimTemplateName"));
   EXPECT_THAT(refused(R"({"envFrom": [{"prefix": "A"}]})"),
               HasSubstr("either configMapRef or secretRef"));
+}
+
+TEST_F(ApplyTest, KnowsTheVolumesThatJobsBring) {
+  const json sources = json::parse(R"([
+      {"persistentVolumeClaim": {"claimName": "c", "readOnly": true}},
+      {"configMap": {"name": "c", "items": [{"key": "k", "path": "p", "mode": 256}],
+                     "defaultMode": 420, "optional": true}},
+      {"secret": {"secretName": "s", "items": [{"key": "k", "path": "p"}], "defaultMode": 256,
+                  "optional": false}},
+      {"emptyDir": {}}, {"emptyDir": {"medium": "Memory", "sizeLimit": 1073741824}},
+      {"nfs": {"server": "nfs.example.com", "path": "/data", "readOnly": true}},
+      {"csi": {"driver": "d.example.com", "readOnly": true, "fsType": "ext4",
+               "volumeAttributes": {"a": "b"}, "nodePublishSecretRef": {"name": "s"}}},
+      {"hostPath": {"path": "/data", "type": "Directory"}},
+      {"ephemeral": {"volumeClaimTemplate": {
+          "metadata": {"labels": {"a": "b"}},
+          "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+                   "resources": {"requests": {"storage": "1Gi"}}}}}},
+      {"image": {"reference": "registry.example.com/data:1", "pullPolicy": "IfNotPresent"}},
+      {"projected": {"defaultMode": 256, "sources": [{"configMap": {"name": "c"}}]}},
+      {"downwardAPI": {"defaultMode": 256, "items": [
+          {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}, "mode": 256},
+          {"path": "cpu", "resourceFieldRef": {"containerName": "worker", "resource": "limits.cpu",
+                                               "divisor": "1m"}}]}}])");
+  json volumes = json::array();
+  for (const json& source : sources) {
+    json volume = source;
+    volume["name"] = "v" + std::to_string(volumes.size());
+    volumes.push_back(std::move(volume));
+    EXPECT_EQ(Refused(Changed("/spec/checkpoint", {{"volume", source}})), "") << source;
+  }
+  EXPECT_EQ(Refused(Changed("/spec/worker/volumes", volumes, "with-volumes")), "");
+
+  for (const char* wrong :
+       {R"({})", R"({"persistentVolumeClaim": {"claimname": "c"}})", R"({"pvc": {}})"}) {
+    EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", json::parse(wrong)}})),
+                HasSubstr("spec.checkpoint.volume"))
+        << wrong;
+  }
 }
 
 TEST_F(ApplyTest, RefusesMoreRanksThanAJobMayHave) {
@@ -225,9 +270,14 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
               HasSubstr("spec.dataCache.from"));
   EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}})),
               HasSubstr("spec.dataCache.sizeLimit"));
-  for (const char* size : {"much", "0", "-1Gi", "140GB", "1e30"}) {
+  for (const json& size : {json("0"), json(0), json("-1Gi"), json("1e30"), json("1Ei")}) {
     EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}, {"sizeLimit", size}})),
                 HasSubstr("write for example 140Gi"))
+        << size;
+  }
+  for (const json& size : {json("much"), json("140GB"), json(""), json(1.5)}) {
+    EXPECT_THAT(Refused(Changed("/spec/dataCache", {{"from", claim}, {"sizeLimit", size}})),
+                HasSubstr("spec.dataCache.sizeLimit"))
         << size;
   }
   for (const char* path : {"/faces", "..", "a/../../b", "a/.."}) {
@@ -238,6 +288,11 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
   }
   const json cache{{"from", claim}, {"sizeLimit", "140Gi"}, {"subPath", "a..b/glint360k"}};
   ASSERT_EQ(Refused(Changed("/spec/dataCache", cache)), "");
+  for (const json& same : {json("143360Mi"), json(140LL << 30), json("0.13671875Ti")}) {
+    json other = cache;
+    other["sizeLimit"] = same;
+    EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "") << same;
+  }
   for (const auto& [field, value] :
        std::map<std::string, json>{{"sizeLimit", "1Gi"}, {"subPath", "other"}}) {
     json other = cache;
@@ -295,11 +350,11 @@ class RefusalTest : public ClusterTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartOperator();
   }
-  // What no profile could allow: the job fails with this path in its message, and has no Pod.
+  // What no profile could allow: the job waits for a correction of this path, and has no Pod.
   void ExpectRefused(const json& manifest, const char* path) {
     CreateJob(manifest);
-    WaitCondition("digits", "Failed", "True", "InvalidSpec");
-    EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr(path));
+    WaitCondition("digits", "Stalled", "True", "InvalidSpec");
+    EXPECT_THAT(TextAt(Condition("digits", "Stalled"), "/message"), HasSubstr(path));
     EXPECT_TRUE(Names("pods").empty());
   }
 };
@@ -359,16 +414,16 @@ TEST_F(RefusalTest, TemplatesThatWouldGainRightsAreNamedByTheirPathAndMakeNoPod)
     jobs.emplace_back(name, item);
   }
   for (const auto& [name, item] : jobs) {
-    const char* type = item.by_profile ? "WorkersReady" : "Failed";
+    const char* type = item.by_profile ? "WorkersReady" : "Stalled";
     WaitCondition(name, type, item.by_profile ? "False" : "True",
                   item.by_profile ? "RefusedByProfile" : "InvalidSpec");
     EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr(item.path)) << name;
     EXPECT_THAT(TextAt(Condition(name, type), "/message"), HasSubstr("worker.template")) << name;
   }
-  const auto for_good = std::count_if(std::begin(kForbidden), std::end(kForbidden),
-                                      [](const ForbiddenItem& item) { return !item.by_profile; });
-  WaitFor("an event for each that failed",
-          [&] { return Events("InvalidSpec").size() == static_cast<std::size_t>(for_good); });
+  const auto stalled = std::count_if(std::begin(kForbidden), std::end(kForbidden),
+                                     [](const ForbiddenItem& item) { return !item.by_profile; });
+  WaitFor("an event for each that no profile could allow",
+          [&] { return Events("InvalidSpec").size() == static_cast<std::size_t>(stalled); });
   EXPECT_TRUE(Names("pods").empty());
 }
 
@@ -607,6 +662,52 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
   WaitFor("the profile to be shown again", [&] { return shown(ns()).ok(); });
 }
 
+TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
+  const auto accepted = [&](const std::string& name) {
+    const json& status = At(admin().Get(ProfilePath(kOperatorNamespace, name)).body, "/status");
+    return TextAt(status, "/conditions/0/type") + "=" + TextAt(status, "/conditions/0/status") +
+           " " + TextAt(status, "/conditions/0/reason") + " of " +
+           TextAt(status, "/observedGeneration");
+  };
+  const auto wait = [&](const std::string& name, const std::string& words) {
+    WaitFor(name + " to say " + words, [&] { return accepted(name) == words; });
+  };
+  const std::string other = ns() + "-other";
+  ASSERT_EQ(admin()
+                .Post(ProfilePath(ns()), {{"apiVersion", "ringmaster.dev/v1alpha1"},
+                                          {"kind", "TrainingProfile"},
+                                          {"metadata", {{"name", "elsewhere"}}},
+                                          {"spec", {{"namespaces", {ns()}}}}})
+                .status,
+            201);
+  StartWith(json::object());
+  wait(ns(), "Accepted=True Accepted of 1");
+
+  PutProfile(other, {{"default", true}});
+  wait(ns(), "Accepted=False DefaultConflict of 1");
+  wait(other, "Accepted=False DefaultConflict of 1");
+
+  // The API server cannot see into templates.
+  PutProfile(other, json::parse(R"({"workload": {"worker": {"template": {"spec": {
+                                        "securityContext": {"runAsUser": 0}}}}}})"));
+  wait(ns(), "Accepted=True Accepted of 1");
+  wait(other, "Accepted=False NotCovered of 2");
+  const std::string table =
+      plane().Kubectl({"-n", kOperatorNamespace, "get", "tp", other, "-o", "wide"}).text;
+  EXPECT_THAT(table, HasSubstr("ACCEPTED"));
+  EXPECT_THAT(table, HasSubstr("NotCovered"));
+
+  // Each once: what the operator writes is no news to it.
+  RunJob("digits", 1);
+  int writes = 0;
+  for (const ProxiedRequest& request : proxy().Requests()) {
+    if (request.method == "PATCH" && request.Path().ends_with(ns() + "/status")) ++writes;
+  }
+  EXPECT_EQ(writes, 3);
+  EXPECT_EQ(At(admin().Get(ProfilePath(ns(), "elsewhere")).body, "/status"), json());
+  ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, other)).ok());
+}
+
 TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
   const struct {
     const char* spec;
@@ -771,24 +872,38 @@ TEST_F(RefusalTest, AWorkersFieldsComeIntoItsPodAndAreRefusedByTheirOwnNames) {
   json twice = good;
   twice["metadata"]["name"] = "twice";
   twice["spec"]["worker"]["template"] = {{"spec", {{"nodeSelector", {{"a", "b"}}}}}};
-  json unknown = good;
-  unknown["metadata"]["name"] = "unknown";
-  unknown["spec"]["worker"]["volumes"] = {{{"name", "v"}, {"configMapp", {{"name", "x"}}}}};
-  for (const json& manifest : {good, twice, unknown}) CreateJob(manifest);
+  for (const json& manifest : {good, twice}) CreateJob(manifest);
 
-  WaitCondition("twice", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("twice", "Failed"), "/message"),
+  WaitCondition("twice", "Stalled", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("twice", "Stalled"), "/message"),
               HasSubstr("spec.worker.nodeSelector: is also set as "
                         "spec.worker.template.spec.nodeSelector; keep one of them"));
-  WaitCondition("unknown", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("unknown", "Failed"), "/message"),
-              HasSubstr("spec.worker.volumes[0].configMapp"));
   const std::string path = Path("pods", "good-worker-0");
   WaitFor("a worker", [&] { return admin().Get(path).status == 200; });
   const json worker = admin().Get(path).body;
   EXPECT_EQ(TextAt(worker, "/spec/containers/0/env/0/name"), "A");
   EXPECT_EQ(TextAt(worker, "/spec/nodeSelector/a"), "b");
   EXPECT_EQ(TextAt(worker, "/spec/imagePullSecrets/0/name"), "registry");
+}
+
+TEST_F(RefusalTest, AJobThatCannotBeRunWaitsForItsCorrectionAndThenRuns) {
+  StartKubelet();
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["worker"]["template"] = {{"spec", {{"hostPID", true}}}};
+  CreateJob(manifest);
+  WaitCondition("digits", "Stalled", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Stalled"), "/message"), HasSubstr("hostPID"));
+  EXPECT_EQ(TextAt(Condition("digits", "Reconciling"), "/status"), "False");
+  EXPECT_EQ(Condition("digits", "Failed"), json());
+  EXPECT_TRUE(Names("pods").empty());
+
+  const Response corrected = admin().MergePatch(
+      JobPath("digits"),
+      {{"spec", {{"worker", {{"template", {{"spec", {{"hostPID", nullptr}}}}}}}}}});
+
+  ASSERT_TRUE(corrected.ok()) << corrected.Text();
+  WaitCondition("digits", "Running", "True");
+  EXPECT_EQ(Condition("digits", "Stalled"), json());
 }
 
 TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {

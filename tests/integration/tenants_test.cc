@@ -60,7 +60,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   RunJob("digits", 1);
   FinishJob("digits", Success(1));
   WaitCondition("digits", "Succeeded", "True");
-  WaitCondition("refused", "Failed", "True", "InvalidSpec");
+  WaitCondition("refused", "Stalled", "True", "InvalidSpec");
 
   for (const std::string& line : {"Started a job job=" + ns() + "/digits workers=1 ranks=1",
                                   "Ended a job job=" + ns() + "/digits result=Succeeded",
@@ -133,11 +133,11 @@ TEST_F(InstallationsTest, AJobThatOneRefusesAndTheOtherAcceptsRuns) {
   }
 }
 
-TEST_F(InstallationsTest, AJobThatBothRefuseIsFailedOnceByOneThatTookIt) {
+TEST_F(InstallationsTest, AJobThatBothRefuseIsHeldUpByTheOneThatTookIt) {
   json manifest = JobManifest(ns(), "refused", 1);
   manifest["spec"]["worker"]["template"]["spec"]["hostPID"] = true;
   CreateJob(manifest);
-  WaitCondition("refused", "Failed", "True", "InvalidSpec");
+  WaitCondition("refused", "Stalled", "True", "InvalidSpec");
 
   const std::string owner = TextAt(Job("refused"), "/status/installation");
   WaitFor("its line in a log",
@@ -246,7 +246,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
     ASSERT_EQ(created.status, 201) << created.Text().substr(0, 500);
   };
   const auto refused = [&](int job) {
-    return TextAt(Condition("huge-" + std::to_string(job), "Failed"), "/reason") == "InvalidSpec";
+    return TextAt(Condition("huge-" + std::to_string(job), "Stalled"), "/reason") == "InvalidSpec";
   };
   const json text = std::string(1'400'000, 'x');
   // As a tree it takes much more than as text.
@@ -273,7 +273,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   WaitFor("their refusal", [&] { return refused(0) && refused(kJobs / 2) && refused(kJobs - 1); });
 
-  EXPECT_THAT(TextAt(Condition("huge-0", "Failed"), "/message"), HasSubstr("256 KiB"));
+  EXPECT_THAT(TextAt(Condition("huge-0", "Stalled"), "/message"), HasSubstr("256 KiB"));
   const int pid = op().process().pid();
   WaitFor("what they took to be given back",
           [&] { return ResidentMiB(pid, "VmRSS:") < before + kCostOfSanitizer * kMostKeptMiB; });

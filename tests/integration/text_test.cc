@@ -180,15 +180,15 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // For good, or until a profile allows it.
+  // Until the spec is another one, or a profile allows it.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
-      const auto failed = Conditions("Failed");
+      const auto stalled = Conditions("Stalled");
       const auto waiting = Conditions("WorkersReady");
       return std::all_of(jobs.begin(), jobs.end(), [&](const std::string& job) {
-        const auto end = failed.find(job);
+        const auto stall = stalled.find(job);
         const auto wait = waiting.find(job);
-        return (end != failed.end() && TextAt(end->second, "/reason") == "InvalidSpec") ||
+        return (stall != stalled.end() && TextAt(stall->second, "/reason") == "InvalidSpec") ||
                (wait != waiting.end() && TextAt(wait->second, "/reason") == "RefusedByProfile");
       });
     });
@@ -269,8 +269,8 @@ TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
                     {{{"name", "worker"}, {"securityContext", {{"privileged", true}}}}})}}}}}}}}}});
 
   ASSERT_TRUE(changed.ok()) << changed.Text();
-  WaitCondition("digits", "Failed", "True", "InvalidSpec");
-  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
+  WaitCondition("digits", "Stalled", "True", "InvalidSpec");
+  EXPECT_THAT(TextAt(Condition("digits", "Stalled"), "/message"),
               HasSubstr("spec.worker.template.spec.hostPID"));
   for (const ProxiedRequest& write : proxy().Writes()) {
     EXPECT_FALSE(write.method == "POST" && write.Path().ends_with("/pods")) << write.body;
@@ -514,7 +514,7 @@ TEST_F(TextTest, NothingInAStatusMakesAPod) {
 
   Start();
 
-  WaitCondition("digits", "Failed", "True", "InvalidSpec");
+  WaitCondition("digits", "Stalled", "True", "InvalidSpec");
   EXPECT_TRUE(Names("pods").empty());
   ExpectNoPodWasEvil();
 }

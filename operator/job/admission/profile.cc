@@ -7,6 +7,7 @@
 
 #include "common/json/fields.h"
 #include "common/json/json.h"
+#include "operator/api/names.h"
 #include "operator/api/typed_fields.h"
 #include "operator/job/admission/request_policy.h"
 #include "operator/job/admission/template_policy.h"
@@ -85,7 +86,47 @@ Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
   profile.text = DumpJson(text);
   profile.rules.profile = profile.name;
   profile.problem = Uncovered(profile);
+  if (!profile.problem.empty()) profile.reason = api::kReasonNotCovered;
   return profile;
+}
+
+// One that cannot be read is one that no job can use.
+Profile ReadAnySpec(const std::string& name, const json& spec) {
+  auto profile = ReadProfileSpec(name, spec);
+  if (profile.ok()) return *std::move(profile);
+  Profile unreadable{.name = name,
+                     .problem = "it cannot be read: " + profile.error().message,
+                     .reason = api::kReasonUnreadable};
+  auto reach = FromJson<Reach>(spec, "spec");
+  if (reach.ok()) {
+    unreadable.namespaces = std::move(reach->namespaces);
+    unreadable.is_default = reach->is_default;
+  } else {
+    unreadable.namespaces = {kAll};
+    unreadable.is_default = true;
+  }
+  return unreadable;
+}
+
+std::optional<api::Condition> AcceptedOf(const json& object) {
+  for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
+    if (kube::GetString(condition, {"type"}) != api::kAccepted) continue;
+    const bool is_true = kube::GetString(condition, {"status"}) == "True";
+    return api::Condition{
+        .type = api::kAccepted,
+        .status = is_true ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse,
+        .reason = kube::GetString(condition, {"reason"}),
+        .message = kube::GetString(condition, {"message"}),
+        .last_transition_time = kube::GetString(condition, {"lastTransitionTime"}),
+        .observed_generation = kube::GetInt64(condition, {"observedGeneration"}).value_or(0)};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> NamesOf(const std::vector<ProfilePtr>& profiles) {
+  std::vector<std::string> names;
+  for (const ProfilePtr& profile : profiles) names.push_back(profile->name);
+  return names;
 }
 
 bool Lists(const Profile& profile, const std::string& ns) {
@@ -147,18 +188,10 @@ std::string WhyUnusable(const Profile& profile, const std::string& ns,
 Profile ReadProfile(const json& object) {
   const std::string name = kube::GetString(object, {"metadata", "name"});
   const json* found = kube::Find(object, {"spec"});
-  const json spec = found == nullptr ? json::object() : *found;
-  auto profile = ReadProfileSpec(name, spec);
-  if (profile.ok()) return *std::move(profile);
-  const auto reach = FromJson<Reach>(spec, "spec");
-  const std::string problem = "it cannot be read: " + profile.error().message;
-  if (!reach.ok()) {
-    return {.name = name, .namespaces = {kAll}, .is_default = true, .problem = problem};
-  }
-  return {.name = name,
-          .namespaces = reach->namespaces,
-          .is_default = reach->is_default,
-          .problem = problem};
+  Profile profile = ReadAnySpec(name, found == nullptr ? json::object() : *found);
+  profile.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
+  profile.accepted = AcceptedOf(object);
+  return profile;
 }
 
 Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text) {
@@ -204,9 +237,8 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
     return choice;
   }
   if (found.size() > 1) {
-    std::vector<std::string> names;
-    for (const ProfilePtr& profile : found) names.push_back(profile->name);
-    choice.problem = "namespace " + ns + " has several default TrainingProfiles" + Listed(names) +
+    choice.problem = "namespace " + ns + " has several default TrainingProfiles" +
+                     Listed(NamesOf(found)) +
                      "; name one of them in spec.profile, or ask the platform team to leave one";
     return choice;
   }
@@ -220,6 +252,37 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
   }
   if (choice.problem.empty()) choice.profile = found.front();
   return choice;
+}
+
+api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles) {
+  api::Condition accepted{.type = api::kAccepted,
+                          .status = api::ConditionStatus::kTrue,
+                          .reason = api::kAccepted,
+                          .message = "jobs of its namespaces may use it",
+                          .observed_generation = profile.generation};
+  const auto refuse = [&](const std::string& reason, std::string message) {
+    accepted.status = api::ConditionStatus::kFalse;
+    accepted.reason = reason;
+    accepted.message = std::move(message);
+  };
+  if (!profile.problem.empty()) {
+    refuse(profile.reason, "no job can use it, because " + profile.problem);
+    return accepted;
+  }
+  if (profile.namespaces.empty()) {
+    accepted.message = "it lists no namespace, so no job may use it";
+  }
+  if (!profile.is_default) return accepted;
+  for (const std::string& ns : profile.namespaces) {
+    const std::vector<ProfilePtr> defaults = DefaultsOf(profiles, ns);
+    if (defaults.size() < 2) continue;
+    refuse(api::kReasonDefaultConflict,
+           (ns == kAll ? "all namespaces have" : "namespace " + ns + " has") +
+               " several default TrainingProfiles" + Listed(NamesOf(defaults)) +
+               ", so jobs there without spec.profile get no Pods; leave one");
+    break;
+  }
+  return accepted;
 }
 
 JobRules RulesOf(const Choice& choice, const std::string& ns) {

@@ -4,8 +4,10 @@
 // D47). It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
 // it is read, and one is chosen for a job. Pure.
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/result.h"
+#include "operator/api/types.h"
 #include "operator/api/workload.h"
 #include "operator/job/admission/job_rules.h"
 
@@ -25,7 +28,10 @@ struct Profile {
   JobRules rules{};                       // without a namespace
   api::Workload workload{};
   std::string problem{};  // "it ...": why no job can use it; empty: any may
+  std::string reason{};   // the same for programs (reasons.h)
   std::string text{};     // its spec as written, as JSON, without whose it is
+  int64_t generation = 0;
+  std::optional<api::Condition> accepted{};  // as its status says; unset: nobody has said it
 };
 
 using ProfilePtr = std::shared_ptr<const Profile>;
@@ -68,6 +74,10 @@ struct OpenProfile {
 };
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
+
+// Its condition Accepted, without a time: whether jobs of its namespaces may use it, and as their
+// default where it says so. `profiles`: all, with it.
+api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);
 

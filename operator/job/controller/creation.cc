@@ -63,7 +63,7 @@ bool Creation::JudgeText() {
   if (judgement.violations.empty()) {
     requests_.NoteAgain();  // of an ended job nothing is kept to judge
   } else {
-    requests_.NoteRefusal(JudgedRefusal(judgement.violations, requests_.tools().clock.Now()));
+    requests_.NoteRefusal(JudgedRefusal(judgement.violations, true, requests_.tools().clock.Now()));
   }
   return false;
 }
@@ -181,7 +181,7 @@ void Creation::PostWorker(const json& common, int index) {
 bool Creation::MayPost(const json& pod) {
   const std::vector<Violation> found = CheckPod(pod, input_.rules);
   if (!found.empty()) {
-    requests_.NoteRefusal(JudgedRefusal(found, requests_.tools().clock.Now()));
+    requests_.NoteRefusal(JudgedRefusal(found, true, requests_.tools().clock.Now()));
   }
   return found.empty();
 }

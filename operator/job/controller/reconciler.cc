@@ -82,10 +82,9 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   if (!credentials.ok()) return credentials.error();
   const std::optional<LauncherView> launcher = parts_.launchers.Latest(job->uid);
   Remember(observed, launcher, now, known.memory);
-  const std::vector<Violation> violations = JudgeSpec(*run, observed, known, now);
+  JudgeSpec(*run, observed, known, now);
   Plan plan =
       MakePlan({.job = *job,
-                .violations = violations,
                 .observed = observed,
                 .launcher = launcher,
                 .memory = known.memory,
@@ -272,13 +271,13 @@ Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
   return {};
 }
 
-std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
-                                             Clock::Time now) const {
+void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
+                           Clock::Time now) const {
   std::optional<Refusal>& refusal = known.memory.refusal;
   if (run.job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pod is made
     known.judged.reset();
     known.violations.clear();
-    return {};
+    return;
   }
   if (known.judged == nullptr || known.judged->spec != run.job->spec ||
       known.judged_under != run.profile) {
@@ -287,17 +286,10 @@ std::vector<Violation> Reconciler::JudgeSpec(const Run& run, const Observed& obs
   }
   known.judged = run.job;
   known.judged_under = run.profile;
+  if (known.violations.empty()) return;
   // By its objects: what a status says does not count.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
-  // A profile may come, or allow more, after the job that needs it.
-  const bool waits =
-      begun || std::all_of(known.violations.begin(), known.violations.end(),
-                           [](const Violation& violation) { return violation.by_policy; });
-  if (waits && !known.violations.empty()) {
-    refusal = JudgedRefusal(known.violations, now);
-    return {};
-  }
-  return known.violations;
+  refusal = JudgedRefusal(known.violations, begun, now);
 }
 
 Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api::TrainingJob& job,

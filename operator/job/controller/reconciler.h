@@ -92,10 +92,8 @@ class Reconciler {
   void Look(const JobPtr& job, const Choice& profile, Known& known) const;
   Result<Run> RunOf(const JobPtr& job, Known& known);
   Result<void> FindPin(const api::TrainingJob& job, Known& known);
-  // What ends a job. One that has begun is not ended, nor one that a profile could allow: a refusal
-  // in its memory keeps new Pods from being made.
-  std::vector<Violation> JudgeSpec(const Run& run, const Observed& observed, Known& known,
-                                   Clock::Time now) const;
+  // Of what is not allowed a refusal in the job's memory keeps new Pods from being made.
+  void JudgeSpec(const Run& run, const Observed& observed, Known& known, Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
   // Null when the job needs none, or when there are none; the job's memory then says why.

@@ -1,5 +1,10 @@
 #include "operator/job/controller/refusal.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "common/base/backoff.h"
 #include "operator/api/names.h"
 #include "operator/kube/status_error.h"
@@ -10,6 +15,7 @@ namespace {
 
 // What is not allowed is found anew by every reconcile.
 constexpr std::chrono::minutes kJudgeAgain{1};
+constexpr std::size_t kMostViolationsShown = 5;
 
 // Quotas free up and policies get changed by people: seconds at first, a minute for ever.
 constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
@@ -20,6 +26,17 @@ constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
 constexpr char kHowToPassPodSecurity[] =
     ". Remove what it names from the job's spec, or have the namespace's label "
     "pod-security.kubernetes.io/enforce set to privileged";
+
+std::string ListOf(const std::vector<Violation>& violations) {
+  std::string list;
+  for (std::size_t i = 0; i < violations.size() && i < kMostViolationsShown; ++i) {
+    list += (i == 0 ? "" : "; ") + violations[i].Text();
+  }
+  if (violations.size() > kMostViolationsShown) {
+    list += "; and " + std::to_string(violations.size() - kMostViolationsShown) + " more";
+  }
+  return list;
+}
 
 }  // namespace
 
@@ -47,11 +64,18 @@ Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock
           .retry_at = now + BackoffDelay(kRetry, failures + 1, 0)};
 }
 
-Refusal JudgedRefusal(const std::vector<Violation>& violations, Clock::Time now) {
-  const Violation& first = violations.front();
-  Refusal refusal =
-      MakeRefusal(first.by_policy ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
-                  "no more Pods are made for this job: " + first.Text(), 0, now);
+Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Clock::Time now) {
+  const bool waits_for_profile =
+      std::all_of(violations.begin(), violations.end(),
+                  [](const Violation& violation) { return violation.by_policy; });
+  const bool stalled = !begun && !waits_for_profile;
+  const bool by_profile = !stalled && violations.front().by_policy;
+  Refusal refusal = MakeRefusal(
+      by_profile ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
+      stalled ? "no Pods are made for this job until its spec is corrected: " + ListOf(violations)
+              : "no more Pods are made for this job: " + violations.front().Text(),
+      0, now);
+  refusal.stalled = stalled;
   refusal.retry_at = now + kJudgeAgain;
   return refusal;
 }

@@ -71,7 +71,7 @@ Result<void> RemovalActor::MakePod() {
   const Clock::Time now = tools_.clock.Now();
   const json manifest = RemovalPod(*judged_);
   if (const auto found = CheckPod(manifest, rules_); !found.empty()) {
-    memory_.refusal = JudgedRefusal(found, now);
+    memory_.refusal = JudgedRefusal(found, true, now);
     memory_.for_good = true;
     return {};
   }

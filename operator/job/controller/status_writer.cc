@@ -21,14 +21,18 @@ namespace {
 // The condition has all of it.
 constexpr std::size_t kLoggedMessageBytes = 512;
 
+void LogRefusal(const std::string& key, const api::Condition& why) {
+  LogInfo("Refused a job", {{"job", key},
+                            {"reason", why.reason},
+                            {"message", CutText(why.message, kLoggedMessageBytes)}});
+}
+
 void LogEnd(const std::string& key, const api::TrainingJobStatus& status) {
   const bool succeeded = api::IsTrue(status.conditions, api::kSucceeded);
   const api::Condition* end =
       api::FindCondition(status.conditions, succeeded ? api::kSucceeded : api::kFailed);
   const std::string message = CutText(end->message, kLoggedMessageBytes);
-  if (end->reason == api::kReasonInvalidSpec) {
-    return LogInfo("Refused a job", {{"job", key}, {"reason", end->reason}, {"message", message}});
-  }
+  if (end->reason == api::kReasonInvalidSpec) return LogRefusal(key, *end);
   LogInfo("Ended a job", {{"job", key},
                           {"result", succeeded ? api::kStateSucceeded : api::kStateFailed},
                           {"reason", end->reason},
@@ -40,6 +44,10 @@ void LogEnd(const std::string& key, const api::TrainingJobStatus& status) {
 void LogJobChange(const api::TrainingJob& before, const api::TrainingJobStatus& after) {
   if (api::IsTerminal(before.status)) return;
   if (api::IsTerminal(after)) return LogEnd(before.Key(), after);
+  const bool stalled = api::IsTrue(before.status.conditions, api::kStalled);
+  if (!stalled && api::IsTrue(after.conditions, api::kStalled)) {
+    return LogRefusal(before.Key(), *api::FindCondition(after.conditions, api::kStalled));
+  }
   // A suspension sets the epoch back: a job that is resumed starts again.
   if (before.status.epoch > 0 || !api::IsTrue(after.conditions, api::kRunning)) return;
   LogInfo("Started a job", {{"job", before.Key()},

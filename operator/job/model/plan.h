@@ -17,7 +17,6 @@
 #include "operator/job/model/job_memory.h"
 #include "operator/job/model/launcher_view.h"
 #include "operator/job/model/observed.h"
-#include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
 
@@ -26,7 +25,6 @@ inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
 
 struct PlanInput {
   const api::TrainingJob& job;
-  const std::vector<Violation>& violations;
   const Observed& observed;
   const std::optional<LauncherView>& launcher;
   const JobMemory& memory;

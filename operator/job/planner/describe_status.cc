@@ -74,6 +74,21 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
   SetIfAny(input, JudgeBeginning(answer->beginning), status);
 }
 
+// Tools take one that is False for one that is absent, and people for trouble.
+void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
+  const std::optional<Refusal>& refusal = input.memory.refusal;
+  if (!refusal || !refusal->stalled) {
+    ForgetStall(status);
+    return;
+  }
+  SetCondition(input,
+               {.type = api::kStalled,
+                .status = ConditionStatus::kTrue,
+                .reason = refusal->reason,
+                .message = refusal->message},
+               status);
+}
+
 // What the conditions of a job that has ended said of the present is over, what they said of the
 // past stays.
 void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
@@ -123,6 +138,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
       HasStepped(input.job.spec, *answer, runs)) {
     status.first_step_time = FormatTime(input.wall_now);
   }
+  DescribeStall(input, status);
   status.state = StateOf(status.conditions, input.observed.launcher);
   status.reason = ReasonOfState(status);
   SetCondition(input, JudgeReconciling(status), status);
@@ -164,6 +180,11 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
         ProgressOf(*answer.progress, input.launcher->steps_per_second, input.wall_now);
   }
   status.checkpoint = CheckpointOf(answer.checkpoint, status.checkpoint, input.wall_now);
+}
+
+void ForgetStall(api::TrainingJobStatus& status) {
+  std::erase_if(status.conditions,
+                [](const Condition& condition) { return condition.type == api::kStalled; });
 }
 
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {

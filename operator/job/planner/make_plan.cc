@@ -70,15 +70,16 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   return plan;
 }
 
-// Another installation may have a profile that allows the job.
-bool IsRefusedByProfile(const JobMemory& memory) {
-  return memory.refusal && memory.refusal->reason == api::kReasonRefusedByProfile;
+// Another installation may allow the job: its profiles are others, or its release is.
+bool IsNotAllowed(const JobMemory& memory) {
+  return memory.refusal &&
+         (memory.refusal->stalled || memory.refusal->reason == api::kReasonRefusedByProfile);
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
   // Its spec has been good enough once: whoever refuses its objects now may change his mind.
   const bool begun = input.job.status.epoch > 0;
-  auto outcome = JudgeOutcome(input.violations, input.observed, begun, FormatTime(input.wall_now));
+  auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
     return outcome;
   }
@@ -187,7 +188,7 @@ Plan MakePlan(const PlanInput& input) {
     plan.confirm_claim = input.observed.launcher_service == nullptr && !input.installation.empty();
   } else if (ShallBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
-  } else if (unclaimed && IsRefusedByProfile(input.memory)) {
+  } else if (unclaimed && IsNotAllowed(input.memory)) {
     plan = PlanClaim(input);
   } else {
     plan = PlanWithinTime(input);

@@ -4,7 +4,7 @@
 // says and the time. The reconciler gathers the inputs and carries the plan out; nothing here talks
 // to anyone.
 //
-//   Plan plan = MakePlan({.job = *job, .violations = ..., .observed = Observe(...), ...});
+//   Plan plan = MakePlan({.job = *job, .observed = Observe(...), ...});
 //
 // Policies it is made of: verdict_policy.h (has the job ended?), deadline_policy.h (is its time
 // over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),

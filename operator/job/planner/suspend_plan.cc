@@ -127,6 +127,7 @@ void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& 
 
 void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   RollBackProgress(input.job.spec, status);
+  ForgetStall(status);
   status.workers.ready = status.workers.members = 0;
   status.world_size = 0;
   status.epoch = 0;

@@ -92,6 +92,7 @@ Condition JudgeReconciling(const api::TrainingJobStatus& status) {
                         .message = "the job's state is " + status.state};
   const Condition* suspended = api::FindCondition(status.conditions, api::kSuspended);
   const bool suspending = suspended != nullptr && suspended->reason == api::kReasonSuspending;
+  if (api::IsTrue(status.conditions, api::kStalled)) return reconciling;
   if (suspending || status.state == api::kStatePending || status.state == api::kStateStarting) {
     reconciling.status = ConditionStatus::kTrue;
     if (const Condition* telling = suspending ? suspended : MostTelling(status)) {

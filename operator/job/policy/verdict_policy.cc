@@ -17,7 +17,6 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr std::size_t kMaxViolationsShown = 5;
 constexpr std::size_t kMaxLines = 10;
 constexpr std::size_t kMaxLineBytes = 300;
 
@@ -131,21 +130,6 @@ std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_no
                  .failure = std::move(failure)};
 }
 
-Outcome InvalidSpec(const std::vector<Violation>& violations) {
-  std::string message;
-  for (std::size_t i = 0; i < violations.size() && i < kMaxViolationsShown; ++i) {
-    message += (i == 0 ? "" : "; ") + violations[i].Text();
-  }
-  if (violations.size() > kMaxViolationsShown) {
-    message += "; and " + std::to_string(violations.size() - kMaxViolationsShown) + " more";
-  }
-  return {.succeeded = false,
-          .reason = api::kReasonInvalidSpec,
-          .message = message + ". Delete the job, correct the spec and apply it again",
-          .verdict = std::nullopt,
-          .failure = std::nullopt};
-}
-
 }  // namespace
 
 std::optional<control::Verdict> VerdictOf(const PodView& launcher) {
@@ -182,10 +166,8 @@ std::string CannotStart(const PodView& pod) {
              : std::string();
 }
 
-std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
-                                    const Observed& observed, bool begun,
+std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now) {
-  if (!violations.empty()) return InvalidSpec(violations);
   if (auto outcome = JudgeVerdicts(observed, wall_now)) return outcome;
   if (begun) return std::nullopt;
   if (observed.launcher != nullptr) {

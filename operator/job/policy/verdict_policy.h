@@ -10,7 +10,6 @@
 #include "common/control/verdict.h"
 #include "operator/api/types.h"
 #include "operator/job/model/observed.h"
-#include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
 
@@ -32,8 +31,7 @@ std::string CannotStart(const PodView& pod);
 // Nothing while the job goes on. One that has trained (`begun`) shows that its containers can
 // start: what keeps one of them from it is that node's trouble. `wall_now` is RFC 3339, for
 // failures whose time is unknown.
-std::optional<Outcome> JudgeOutcome(const std::vector<Violation>& violations,
-                                    const Observed& observed, bool begun,
+std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now);
 
 // Which Pod ended, and how, in words.

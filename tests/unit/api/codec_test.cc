@@ -123,6 +123,15 @@ TEST(Codec, TheNewestCheckpointIsReadBack) {
   EXPECT_EQ(job->status.checkpoint, status.checkpoint);
 }
 
+TEST(Codec, AQuantityMayBeANumber) {
+  const auto job = DecodeTrainingJob(Parse(R"({
+    "metadata": {"name": "d", "uid": "u"},
+    "spec": {"image": "i", "command": ["x"], "dataCache": {"from": {}, "sizeLimit": 150323855360}}})"));
+
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->spec.data_cache->size_limit, "150323855360");
+}
+
 TEST(Codec, NamesTheFieldThatIsWrong) {
   for (const auto& [spec, field] : std::vector<std::pair<const char*, const char*>>{
            {R"({"command": [1]})", "spec.command"},
@@ -139,6 +148,7 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
            {R"({"dataCache": []})", "spec.dataCache"},
            {R"({"dataCache": {"sizeLimit": "1Gi"}})", "spec.dataCache.from"},
            {R"({"dataCache": {"from": {}}})", "spec.dataCache.sizeLimit"},
+           {R"({"dataCache": {"from": {}, "sizeLimit": 1.5}})", "spec.dataCache.sizeLimit"},
            {R"({"runPolicy": 1})", "spec.runPolicy"},
            {R"({"suspend": "yes"})", "spec.suspend"},
            {R"({"runPolicy": {"startTimeoutSeconds": 1.5}})", "spec.runPolicy.startTimeoutSeconds"},

@@ -50,7 +50,7 @@ TEST(Reconciler, AnInstallationThatRefusesAJobLeavesItToOneThatAcceptsIt) {
   EXPECT_EQ(StatusOf(api).installation, "b/lease");
 }
 
-TEST(Reconciler, AJobThatAllRefuseIsFailedByTheFirstToTakeIt) {
+TEST(Reconciler, AJobThatAllRefuseIsHeldUpByTheFirstToTakeIt) {
   FakeApi api;
   TemplateOf(api) = kEvil;
   Operator first(api, "", {.installation = "a/lease"});
@@ -63,7 +63,7 @@ TEST(Reconciler, AJobThatAllRefuseIsFailedByTheFirstToTakeIt) {
   const std::size_t sent = api.http.Sent().size();
   first.Settle();
 
-  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, api::kReasonInvalidSpec);
   EXPECT_EQ(StatusOf(api).installation, "b/lease");
   EXPECT_EQ(api.http.Sent().size(), sent);
   EXPECT_EQ(api.Count(kPodsPath), 0U);

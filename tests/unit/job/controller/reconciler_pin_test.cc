@@ -63,7 +63,13 @@ TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
-  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, api::kReasonInvalidSpec);
+
+  TemplateOf(api) = kHarmless;
+  op.Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(ConditionOf(api, api::kStalled).reason, "");
 }
 
 TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
@@ -80,7 +86,7 @@ TEST(Reconciler, AStatusProvesNothingAboutATemplate) {
     op.Settle();
 
     EXPECT_EQ(api.Count(kPodsPath), 0U);
-    EXPECT_EQ(ConditionOf(api, api::kFailed).reason, by_policy ? "" : api::kReasonInvalidSpec);
+    EXPECT_EQ(ConditionOf(api, api::kStalled).reason, by_policy ? "" : api::kReasonInvalidSpec);
   }
 }
 

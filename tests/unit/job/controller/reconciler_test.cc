@@ -141,8 +141,10 @@ TEST(Reconciler, AJobIsDeletedWhenItsTimeToLiveIsOver) {
 
 TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["worker"]["template"]["spec"]["hostNetwork"] = true;
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid"};
   Operator op(api);
+  op.Sync();
+  (void)op.reconciler.Reconcile("team-a/digits");
   op.Sync();
   api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // somebody else was first
 

@@ -48,6 +48,27 @@ TEST(Refusal, NamesItsReason) {
   }
 }
 
+TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow) {
+  std::vector<Violation> violations = {{.path = "spec.f1", .message = "no", .by_policy = true}};
+  EXPECT_FALSE(JudgedRefusal(violations, false, kNow).stalled) << "a profile may come";
+  for (int i = 2; i <= 5; ++i) violations.push_back({"spec.f" + std::to_string(i), "is refused"});
+
+  const Refusal five = JudgedRefusal(violations, false, kNow);
+  EXPECT_TRUE(five.stalled);
+  EXPECT_EQ(five.reason, api::kReasonInvalidSpec);
+  EXPECT_NE(five.message.find("spec.f5"), std::string::npos);
+  EXPECT_EQ(five.message.find(" more"), std::string::npos) << five.message;
+  violations.push_back({"spec.f6", "is refused"});
+  violations.push_back({"spec.f7", "is refused"});
+  const Refusal seven = JudgedRefusal(violations, false, kNow);
+  EXPECT_EQ(seven.message.find("spec.f6"), std::string::npos);
+  EXPECT_NE(seven.message.find("; and 2 more"), std::string::npos);
+
+  const Refusal begun = JudgedRefusal(violations, true, kNow);
+  EXPECT_FALSE(begun.stalled);
+  EXPECT_EQ(begun.reason, api::kReasonRefusedByProfile) << "by what it says first";
+}
+
 TEST(Refusal, ByPodSecuritySaysWhatToChange) {
   const Error error{ErrorKind::kForbidden,
                     "violates PodSecurity \"restricted:latest\": privileged"};

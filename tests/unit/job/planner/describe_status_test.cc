@@ -27,10 +27,8 @@ struct Situation {
   Clock::Time now{std::chrono::hours(1)};
 
   api::TrainingJobStatus Describe() const {
-    const std::vector<Violation> none;
     api::TrainingJobStatus status = job.status;
     DescribeLive({.job = job,
-                  .violations = none,
                   .observed = observed,
                   .launcher = launcher,
                   .memory = memory,
@@ -378,13 +376,11 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
       api::TrainingJob job = JobBuilder().Term(1).Build();
       job.status.conditions = {before};
       const Observed observed = SceneBuilder(job).Build();
-      const std::vector<Violation> none;
       const std::optional<LauncherView> launcher;
       const JobMemory memory;
       api::TrainingJobStatus status = job.status;
 
       DescribeOutcome({.job = job,
-                       .violations = none,
                        .observed = observed,
                        .launcher = launcher,
                        .memory = memory,

@@ -139,7 +139,7 @@ TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
       SceneBuilder builder(job);
       if (!service) builder.NoServices();
       Scene scene{.job = job, .observed = builder.Build()};
-      scene.violations = {{"spec.image", "is refused"}};
+      scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec, .user_error = true};
       PlanInput input = scene.Input();
       input.installation = installation;
 

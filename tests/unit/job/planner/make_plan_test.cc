@@ -18,6 +18,7 @@ namespace {
 
 using api::ConditionStatus;
 using ringmaster::testing::DeletedNames;
+using ringmaster::testing::EventReasons;
 using ringmaster::testing::JobBuilder;
 using ringmaster::testing::PodBuilder;
 using ringmaster::testing::RunningJob;
@@ -120,20 +121,41 @@ TEST(Plan, AnEarlierLauncherOfWhichOnlyASidecarRunsIsDeleted) {
   EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-launcher-1"});
 }
 
-TEST(Plan, InvalidTemplateFailsTheJobWithoutAPod) {
-  const api::TrainingJob job = JobBuilder().Build();
-  Scene scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()};
-  scene.violations = {{"spec.worker.template.spec.hostNetwork", "is refused"}};
+// kstatus takes Reconciling for work in progress, even beside Stalled.
+TEST(Plan, AJobThatCannotBeRunStallsWithoutAPodUntilItIsCorrected) {
+  Scene scene{.job = JobBuilder().Build()};
+  scene.observed = SceneBuilder(scene.job).NoServices().Build();
+  scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
+                                 .message = "spec.worker.template.spec.hostPID is refused",
+                                 .stalled = true,
+                                 .retry_at = scene.now + std::chrono::minutes(1)};
 
-  const Plan plan = scene.Make();
+  const Plan refused = scene.Make();
 
-  const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
-  ASSERT_NE(failed, nullptr);
-  EXPECT_EQ(failed->reason, api::kReasonInvalidSpec);
-  EXPECT_NE(failed->message.find("spec.worker.template.spec.hostNetwork"), std::string::npos);
-  EXPECT_FALSE(plan.CreatesPods());
-  EXPECT_FALSE(plan.create_services);
-  EXPECT_FALSE(plan.raise_term.has_value());
+  const api::Condition* stalled = api::FindCondition(refused.status.conditions, api::kStalled);
+  ASSERT_NE(stalled, nullptr);
+  EXPECT_EQ(stalled->reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(stalled->message, scene.memory.refusal->message);
+  EXPECT_FALSE(api::IsTrue(refused.status.conditions, api::kReconciling));
+  EXPECT_FALSE(api::IsTerminal(refused.status));
+  EXPECT_EQ(refused.status.state, api::kStatePending);
+  EXPECT_EQ(refused.status.reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(EventReasons(refused), std::vector<std::string>{api::kReasonInvalidSpec});
+  EXPECT_FALSE(refused.CreatesPods() || refused.create_services || refused.pin);
+  EXPECT_FALSE(refused.raise_term.has_value());
+
+  scene.job.status = refused.status;
+  scene.job.spec.suspend = true;
+  const Plan suspended = scene.Make();
+  EXPECT_EQ(suspended.status.state, api::kStateSuspended);
+  EXPECT_EQ(api::FindCondition(suspended.status.conditions, api::kStalled), nullptr);
+
+  scene.job.spec.suspend = false;
+  scene.memory.refusal.reset();
+  const Plan corrected = scene.Make();
+  EXPECT_EQ(api::FindCondition(corrected.status.conditions, api::kStalled), nullptr);
+  EXPECT_TRUE(api::IsTrue(corrected.status.conditions, api::kReconciling));
+  EXPECT_TRUE(corrected.CreatesPods());
 }
 
 TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {

@@ -93,8 +93,13 @@ Json Jobs() {
   Scene without_pods{.job = After(suspending), .observed = SceneBuilder(running).Build()};
   const api::TrainingJob suspended = After(without_pods);
   without_pods.job = Changed(suspended, false);
-  Scene refused = WithPods(RunningJob());
-  refused.violations = {{"spec.worker.template.spec.hostNetwork", "is refused"}};
+  Scene refused = empty;
+  refused.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
+                                   .message = "spec.worker.template.spec.hostPID is refused",
+                                   .stalled = true,
+                                   .retry_at = refused.now + std::chrono::minutes(1)};
+  Scene corrected = empty;
+  corrected.job = Changed(After(refused), false);
 
   Json jobs;
   jobs["unseen"] = Document(fresh);
@@ -113,6 +118,8 @@ Json Jobs() {
   jobs["failed"] = Document(AfterEnd(
       {.succeeded = false, .reason = control::kReasonRankFailed, .message = "rank 1 failed"}));
   jobs["refused"] = Document(After(refused));
+  jobs["correcting"] = Document(corrected.job);
+  jobs["corrected"] = Document(After(corrected));
   return jobs;
 }
 

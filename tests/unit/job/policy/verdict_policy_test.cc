@@ -55,7 +55,7 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
     const PodPtr pod = row.pod.Build();
 
     const auto outcome =
-        JudgeOutcome({}, SceneBuilder(job).Launcher().With(row.pod).Build(), false, kNowText);
+        JudgeOutcome(SceneBuilder(job).Launcher().With(row.pod).Build(), false, kNowText);
 
     EXPECT_EQ(outcome.has_value(), row.ends)
         << pod->container.waiting_reason << " " << pod->container.ended_message;
@@ -69,7 +69,7 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
 TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   const auto message = [&](const PodBuilder& pod) {
-    return JudgeOutcome({}, SceneBuilder(job).With(pod).Build(), false, kNowText)->message;
+    return JudgeOutcome(SceneBuilder(job).With(pod).Build(), false, kNowText)->message;
   };
 
   EXPECT_NE(message(PodBuilder::Worker(0).Ended(
@@ -96,32 +96,14 @@ TEST(VerdictPolicy, APodThatCannotStartDoesNotEndAJobThatHasTrained) {
           .With(PodBuilder::Worker(0).Waiting("CreateContainerConfigError", "no secret"))
           .Build();
 
-  EXPECT_TRUE(JudgeOutcome({}, observed, false, kNowText).has_value());
-  EXPECT_FALSE(JudgeOutcome({}, observed, true, kNowText).has_value());
-}
-
-TEST(VerdictPolicy, TheFirstFiveThingsWrongWithASpecAreNamed) {
-  const Observed observed = SceneBuilder(JobBuilder().Build()).Build();
-  std::vector<Violation> violations;
-  for (int i = 1; i <= 5; ++i) violations.push_back({"spec.f" + std::to_string(i), "is refused"});
-
-  const std::string five = JudgeOutcome(violations, observed, false, kNowText)->message;
-  violations.push_back({"spec.f6", "is refused"});
-  violations.push_back({"spec.f7", "is refused"});
-  const std::string seven = JudgeOutcome(violations, observed, false, kNowText)->message;
-
-  EXPECT_NE(five.find("spec.f5"), std::string::npos);
-  EXPECT_EQ(five.find(" more"), std::string::npos);
-  EXPECT_NE(seven.find("spec.f5"), std::string::npos);
-  EXPECT_EQ(seven.find("spec.f6"), std::string::npos);
-  EXPECT_NE(seven.find("; and 2 more"), std::string::npos);
+  EXPECT_TRUE(JudgeOutcome(observed, false, kNowText).has_value());
+  EXPECT_FALSE(JudgeOutcome(observed, true, kNowText).has_value());
 }
 
 TEST(VerdictPolicy, SuccessOfAnEarlierLauncherStandsButItsFailureDoesNot) {
   const api::TrainingJob job = JobBuilder().Term(2).Build();
   const auto with = [&](bool succeeded) {
-    return JudgeOutcome({},
-                        SceneBuilder(job)
+    return JudgeOutcome(SceneBuilder(job)
                             .With(PodBuilder::Launcher(1).EndedWith(
                                 {.succeeded = succeeded, .reason = "RankFailed"}))
                             .Launcher()
