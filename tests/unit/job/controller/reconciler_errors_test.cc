@@ -103,7 +103,7 @@ TEST(Reconciler, ARefusedDeleteIsToldAtOnceAndThenTriedWithABackOff) {
 
 TEST(Reconciler, WithoutTheRightToDeleteJobsItWaitsWithABackOff) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["worker"]["template"] = {{"spec", {{"hostNetwork", true}}}};
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid"};
   api.objects[kJobPath]["spec"]["runPolicy"] = {{"ttlSecondsAfterFailure", 0}};
   api.refuse_delete = kJobPath;
   Operator op(api);

@@ -123,7 +123,7 @@ TEST(Reconciler, AJobCreatedSuspendedMakesNoObject) {
 
 TEST(Reconciler, AJobIsDeletedWhenItsTimeToLiveIsOver) {
   FakeApi api;
-  api.objects[kJobPath]["spec"]["worker"]["template"] = {{"spec", {{"hostNetwork", true}}}};
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid"};
   api.objects[kJobPath]["spec"]["runPolicy"] = {{"ttlSecondsAfterFailure", 60}};
   Operator op(api);
   op.Settle();
