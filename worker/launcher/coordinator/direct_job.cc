@@ -106,7 +106,7 @@ void DirectJob::JudgeExits(Time now) {
     const MpirunExit& exit = *startup_.mpirun_exit();
     return Fail(now, {control::kReasonMpirunFailed,
                       "mpirun ended while the program ran; " + PrintedText(exit.last_lines),
-                      exit.exit_code > 0 ? exit.exit_code : 1});
+                      std::max(1, exit.exit_code)});
   }
   const auto blame = failures_.JudgeExits(now, failures);
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);

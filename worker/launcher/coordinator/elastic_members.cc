@@ -59,18 +59,20 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
     if (found == nullptr || !found->IsReady()) continue;
     const Worker& worker = *found;
     std::vector<Member> of_this_worker;
-    bool complete = true;
     for (int slot = 0; slot < options_.slots; ++slot) {
       if (taken.contains({one.pod_uid, slot})) continue;
       const auto process = worker.processes.find(slot);
-      complete = process != worker.processes.end() && !process->second.loaded.empty() &&
-                 !ended_.contains({one.pod_uid, slot, process->second.loaded}) &&
-                 cooldown_.Until(now, one.pod_uid, slot) <= now;
-      if (!complete) break;
+      const bool complete = process != worker.processes.end() && !process->second.loaded.empty() &&
+                            !ended_.contains({one.pod_uid, slot, process->second.loaded}) &&
+                            cooldown_.Until(now, one.pod_uid, slot) <= now;
+      if (!complete) {
+        of_this_worker.clear();
+        break;
+      }
       of_this_worker.push_back({one.pod_uid, worker.hello.pod, worker.hello.node,
                                 worker.ready->address, slot, process->second.loaded, -1});
     }
-    if (!complete || of_this_worker.empty()) continue;
+    if (of_this_worker.empty()) continue;
     if (!UnfitText(one.pod_uid, builds).empty()) continue;
     AddBuild(one.pod_uid, builds);
     for (Member& member : of_this_worker) {

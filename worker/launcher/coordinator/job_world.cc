@@ -181,7 +181,8 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   released_at_.reset();
   store_.Reset(epoch);
 
-  StartMpirun start{cohort, {}, 0};
+  StartMpirun start;
+  start.cohort = cohort;
   std::vector<control::Member> members;
   for (const std::string& pod_uid : pod_uids) {
     const Worker& worker = workers_.At(pod_uid);

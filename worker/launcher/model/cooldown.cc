@@ -12,11 +12,7 @@ std::chrono::milliseconds Cooldown::Delay(int ends) {
 
 void Cooldown::Ended(Time now, const std::string& pod_uid, int slot) {
   Slot& state = pods_[pod_uid][slot];
-  if (state.ends == 0) state.halved_at = now;
-  while (state.ends > 0 && now - state.halved_at >= kHalving) {
-    state.ends /= 2;
-    state.halved_at += kHalving;
-  }
+  for (; now - state.halved_at >= kHalving; state.halved_at += kHalving) state.ends /= 2;
   if (state.ends == 0) state.halved_at = now;
   ++state.ends;
   state.until = now + Delay(state.ends);

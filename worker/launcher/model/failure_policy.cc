@@ -53,7 +53,7 @@ std::string LastWords(const std::vector<std::string>& lines) {
 
 int ExitCodeFor(const RankExit& exit) {
   if (exit.signal > 0) return 128 + exit.signal;
-  return exit.exit_code > 0 ? exit.exit_code : 1;
+  return std::max(1, exit.exit_code);
 }
 
 }  // namespace

@@ -27,16 +27,15 @@ std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   for (const int rank : {high, low}) {
     if (Without(pairs, rank, rank).empty()) return {rank};
   }
-  Pair best{-1, -1};
+  std::vector<int> best;
   for (const int rank : {high, low}) {
     const std::vector<Pair> left = Without(pairs, rank, rank);
     for (const int other : {left.front().first, left.front().second}) {
       if (!Without(left, other, other).empty()) continue;
-      best = std::max(best, Pair{std::max(rank, other), std::min(rank, other)});
+      best = std::max(best, {std::max(rank, other), std::min(rank, other)});
     }
   }
-  if (best.first < 0) return {};
-  return {best.first, best.second};
+  return best;
 }
 
 // The rank of the most pairs; the youngest of those.

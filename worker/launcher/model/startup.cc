@@ -80,7 +80,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   lines.signal = exit.signal;
   return {Failure{control::kReasonMpirunFailed,
                   what + MismatchText(others) + "; " + PrintedText(exit.last_lines),
-                  exit.exit_code > 0 ? exit.exit_code : 1, lines}};
+                  std::max(1, exit.exit_code), lines}};
 }
 
 // What is wrong with the set of attached processes.

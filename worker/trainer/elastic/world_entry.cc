@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/backoff.h"
 #include "common/base/log.h"
 
 namespace ringmaster::trainer {
@@ -18,6 +19,11 @@ constexpr std::chrono::milliseconds kLongestPause{5'000};
 constexpr int kQuickLooks = 20;  // at what is being written
 
 }  // namespace
+
+std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout) {
+  return BackoffDelay({.initial = kFirstPause, .limit = std::min(kLongestPause, timeout / 4)},
+                      looks, 0.0);
+}
 
 WorldEntry::WorldEntry(MembershipSource& membership, CommunicatorFactory make_communicator,
                        TrainableState state, StepAudit& audit, const Clock& clock,
@@ -170,7 +176,7 @@ Result<void> WorldEntry::KeepOther() {
     if (kept_[0] > 0) return {};
     if (part && kept_[1] >= static_cast<float>(world_.size))
       options_.checkpointer->PartsWritten(*part);
-    Pause(std::max(0, attempt - kQuickLooks));
+    Pause(attempt - kQuickLooks);
   }
 }
 
@@ -192,12 +198,10 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// Waits before this rank looks again for what may be there soon: longer each time, but never so
-// long that other ranks give this one up, and not past the end of the world.
+// Before this rank looks again for what may be there soon; not past the end of the world.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
-  const auto longest = std::min(kLongestPause, options_.timeout / 4);
-  const auto pause = std::min(longest, kFirstPause * (1 << std::min(attempt, 10)));
+  const auto pause = PauseAfter(attempt + 1, options_.timeout);
   for (auto waited = kPausePiece; waited < pause && !*world_over_; waited += kPausePiece) {
     std::this_thread::sleep_for(kPausePiece);
   }

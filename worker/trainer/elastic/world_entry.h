@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +29,10 @@ enum class SessionEnd {
   kPeerLost,  // the last world lost a rank
   kDone,      // this rank has done all that it was to do
 };
+
+// After this many looks at what may be there soon: longer each time, but never so long that other
+// ranks, which wait for `timeout`, give this one up.
+std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout);
 
 // Thread-safety: one thread. The membership source's thread aborts the communicator of a world that
 // is given up meanwhile, and touches nothing else.

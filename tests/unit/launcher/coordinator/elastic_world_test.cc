@@ -737,6 +737,15 @@ TEST_F(ElasticWorld, ALeaverWhoseConnectionIsGoneIsDrained) {
   EXPECT_TRUE(ReportOf(2).drained);
 }
 
+TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
+  Run(3);
+  world->Say(2, control::AgentLeaving{"SIGTERM"});
+  world->Exit(2, 1);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  EXPECT_THAT(Status().failures, IsEmpty());
+}
+
 // A Pod that is deleted, evicted or drained away with its node; the operator may know it first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {

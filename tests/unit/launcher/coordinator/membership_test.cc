@@ -1,5 +1,6 @@
 // Worlds that form, end and form again.
 
+#include <algorithm>
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@ namespace {
 
 using control::LauncherPhase;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Membership, StartsWhenAllOrderedWorkersAreReady) {
   World world;
@@ -66,6 +68,19 @@ TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
   world.Pass(2s, {0, 2});
 
   EXPECT_EQ(world.LastStart().world_size, 2);
+}
+
+TEST(Membership, SaysForHowLongItWaitsForMore) {
+  CoordinatorOptions options = World::Options(1, true);
+  options.term = 1;  // no launcher before it can have left a world
+  World world(options);
+  world.Order({0, 1, 2}, 3, 2);
+  world.Arrive(0);
+  world.Pass(30s - 100ms, {0});
+  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("with 2 it starts after 30 s"));
+
+  world.Pass(100ms, {0});
+  EXPECT_THAT(world.membership.Status(world.now).message, Not(HasSubstr("it starts after")));
 }
 
 TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
@@ -179,6 +194,7 @@ TEST(Membership, OpensTheGateWhenEverySlotHasAttachedOnce) {
 
   world.Attach(0, 0, 0, 2);
   EXPECT_EQ(world.Sent<control::StartEpoch>(), 0);
+  EXPECT_EQ(world.membership.Status(world.now).world_size, 0);
   world.Attach(1, 0, 1, 2);
 
   EXPECT_EQ(world.Sent<control::StartEpoch>(0), 1);
@@ -212,6 +228,31 @@ TEST(Membership, IgnoresAttachesOfOtherCohorts) {
   world.Say(0, control::SlotAttached{world.LastStart().cohort - 1, 0, 0, 1});
 
   EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
+}
+
+TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
+  struct Case {
+    int agents;
+    std::chrono::milliseconds beat;
+  };
+  for (const Case& c : {Case{3, 100ms}, Case{500, 200ms}}) {
+    World world;
+    std::vector<ConnectionId> everyone;
+    for (int worker = 0; worker < c.agents; ++worker) {
+      world.Dial(worker);
+      everyone.push_back(World::Connection(worker));
+    }
+    for (int beat = 0; beat < 2; ++beat) {
+      world.actions.clear();
+      world.Pass(c.beat, {});
+      std::vector<ConnectionId> told;
+      for (const SendTo& send : world.All<SendTo>()) {
+        if (World::Is<control::Heartbeat>(send.message)) told.push_back(send.connection);
+      }
+      std::sort(told.begin(), told.end());
+      EXPECT_EQ(told, everyone) << c.agents;
+    }
+  }
 }
 
 // Direct jobs: whatever changes their world starts their programs anew.

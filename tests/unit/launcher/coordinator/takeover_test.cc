@@ -361,19 +361,20 @@ TEST_F(Takeover, AReportThatIsOnItsWayIsWaitedForHoweverLateItsAgentDials) {
   world->Order({0, 1}, 2, 1);
   world->Arrive(0);
   world->Pass(6s, {0});
+  const control::Epoch lowest{2, 1};
   control::AgentHello hello = world->MakeHello(1);
-  hello.highest_epoch = kOld;
+  hello.highest_epoch = lowest;
   world->connections[1] = World::Connection(1);
   world->Take(world->membership.OnHello(world->now, World::Connection(1), hello));
   world->Ready(1);
   EXPECT_TRUE(world->All<StartMpirun>().empty());
-  control::WorldReport report{kOld, Members(2), {"first"}};
+  control::WorldReport report{lowest, Members(2), {"first"}};
   report.members.erase(report.members.begin());
   world->Say(1, report);
   world->Say(1, control::Heartbeat{});
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
-  EXPECT_EQ(world->membership.epoch(), kOld);
+  EXPECT_EQ(world->membership.epoch(), lowest);
 }
 
 TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {

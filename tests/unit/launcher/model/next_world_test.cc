@@ -137,6 +137,7 @@ TEST(FindCulprits, PairsThenTheSilentFewThenTheYoungest) {
   };
   const Case cases[] = {
       {"two name a third", 3, {{0, 1}, {2, 1}}, {}, {1}, false},
+      {"two name the first", 3, {{1, 0}, {2, 0}}, {}, {0}, false},
       {"a pair counts more than silence", 4, {{0, 2}, {1, -1}, {2, -1}}, {}, {2}, false},
       {"few are silent", 5, {{0, -1}, {2, -1}, {4, -1}}, {}, {1, 3}, true},
       {"half is not few", 2, {{0, -1}}, {}, {0}, false},

@@ -251,6 +251,24 @@ TEST(StallWatch, KeepsTheMedianOverWorlds) {
   EXPECT_EQ(scene.watch.MedianStep(), 100ms);
 }
 
+TEST(StallWatch, TakesTheMedianOfTheNewestSteps) {
+  Scene scene;
+  scene.watch.Begin(scene.now, 1);
+  int64_t number = 0;
+  const auto step = [&](int64_t micros) {
+    RankPosition position = At(RankPhase::kCompute, ++number);
+    position.step_micros = micros;
+    scene.Say(0, position);
+  };
+  step(200'000);
+  for (int i = 0; i < 32; ++i) step(100'000);
+  for (int i = 0; i < 31; ++i) step(200'000);
+  EXPECT_EQ(scene.watch.MedianStep(), 200ms) << "of 64";
+
+  step(100'000);
+  EXPECT_EQ(scene.watch.MedianStep(), 100ms) << "the oldest of 65 is forgotten";
+}
+
 TEST(StallWatch, AnyMoveIsASignOfLife) {
   Scene scene;
   scene.Trained(3);

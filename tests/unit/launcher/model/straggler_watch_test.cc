@@ -60,6 +60,15 @@ TEST(StragglerWatch, NamesWhoIsSlowForLong) {
   EXPECT_GE(ranks.now - slow.since, 10s);
 }
 
+TEST(StragglerWatch, CountsNoStepThatTookNoTime) {
+  Ranks ranks(1);
+  ranks.watch.Report(ranks.now, ranks.members[0], 1, 0);
+  EXPECT_FALSE(ranks.watch.OwnMicros(ranks.members[0]));
+
+  ranks.watch.Report(ranks.now, ranks.members[0], 2, 1);
+  EXPECT_EQ(ranks.watch.OwnMicros(ranks.members[0]), 1);
+}
+
 TEST(StragglerWatch, NamesTheSlowestFirst) {
   Ranks ranks(5);
   ranks.Train({80, 130, 80, 200, 80}, 11s);

@@ -2,6 +2,7 @@
 
 #include "worker/trainer/elastic/world_entry.h"
 
+#include <chrono>
 #include <deque>
 #include <vector>
 
@@ -259,6 +260,38 @@ TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
   EXPECT_EQ(keeper.asked_to_keep, 3);
   EXPECT_EQ(keeper.parts_written, 0);
   EXPECT_THAT(keeper.committed, ElementsAre(5));
+}
+
+TEST(WorldEntry, LooksOftenAtFirstAtWhatIsBeingWritten) {
+  Keeper keeper;
+  keeper.kept = Kept(StateOrigin::kOther, 5);
+  EnteringRank rank(1, 0, &keeper);
+  rank.options.timeout = std::chrono::minutes(1);
+  const auto begin = rank.clock.Now();
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  EXPECT_EQ(keeper.asked_to_keep, 3);
+  EXPECT_LT(rank.clock.Now() - begin, PauseAfter(20, rank.options.timeout));
+}
+
+TEST(WorldEntry, PausesLongerEachTimeButNotForAsLongAsOthersWait) {
+  using std::chrono::milliseconds;
+  struct Case {
+    int looks;
+    milliseconds timeout;
+    milliseconds pause;
+  };
+  for (const Case& c : {Case{-19, milliseconds(60'000), milliseconds(100)},
+                        Case{1, milliseconds(60'000), milliseconds(100)},
+                        Case{2, milliseconds(60'000), milliseconds(200)},
+                        Case{6, milliseconds(60'000), milliseconds(3'200)},
+                        Case{7, milliseconds(60'000), milliseconds(5'000)},
+                        Case{1000, milliseconds(60'000), milliseconds(5'000)},
+                        Case{7, milliseconds(8'000), milliseconds(2'000)},
+                        Case{1, milliseconds(40), milliseconds(10)}}) {
+    EXPECT_EQ(PauseAfter(c.looks, c.timeout), c.pause) << c.looks;
+  }
 }
 
 TEST(WorldEntry, AWorldThatIsGivenUpMeanwhileIsLeftWithoutAReport) {

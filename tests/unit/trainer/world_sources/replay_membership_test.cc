@@ -52,6 +52,7 @@ TEST_F(ReplayMembership, GivesEachMemberItsRankInEachRunOfSteps) {
   EXPECT_EQ(first.first->rank, 0);
   EXPECT_EQ(first.second->rank, 1);
   EXPECT_EQ(first.second->size, 2);
+  EXPECT_TRUE(first.second->one_machine);
   EXPECT_THAT(first.second->members, ElementsAre("a", "b"));
   b->AtBoundary(*first.second, 4);
 
