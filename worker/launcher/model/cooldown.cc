@@ -12,6 +12,7 @@ std::chrono::milliseconds Cooldown::Delay(int ends) {
 
 void Cooldown::Ended(Time now, const std::string& pod_uid, int slot) {
   Slot& state = pods_[pod_uid][slot];
+  if (state.ends == 0) state.halved_at = now;
   for (; now - state.halved_at >= kHalving; state.halved_at += kHalving) state.ends /= 2;
   if (state.ends == 0) state.halved_at = now;
   ++state.ends;
