@@ -248,6 +248,16 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
 }
 
+TEST(CheckpointTracker, AsksAgainAfterAWhile) {
+  const Clock::Time begin{1h};
+  const control::Epoch epoch{3, 1};
+  CheckpointTracker tracker;
+
+  EXPECT_TRUE(tracker.AskNow(begin, true, epoch, 10));
+  EXPECT_FALSE(tracker.AskNow(begin + CheckpointTracker::kAskAgain - 1ms, true, epoch, 10));
+  EXPECT_TRUE(tracker.AskNow(begin + CheckpointTracker::kAskAgain, true, epoch, 10));
+}
+
 TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
   const control::Epoch epoch{3, 1};
   const std::vector<control::Member> members = {{"a", "w", "n", "", 0, "first", 0},

@@ -121,6 +121,7 @@ TEST(SmallestCover, DropsTheFewestYoungestFirst) {
       {"two pairs", {{0, 1}, {2, 3}}, {3, 1}},
       {"a triangle", {{0, 1}, {0, 2}, {1, 2}}, {2, 1}},
       {"three pairs", {{0, 1}, {2, 3}, {4, 5}}, {5, 3, 1}},
+      {"two, though a third is in as many pairs", {{0, 2}, {0, 3}, {1, 2}, {1, 4}}, {1, 0}},
   };
   for (const Case& c : cases) EXPECT_EQ(SmallestCover(c.pairs), c.cover) << c.what;
 }
