@@ -32,6 +32,8 @@ class PyTorch : public LoggedTest {
   void SetUp() override {
     LoggedTest::SetUp();
     if (logs_.empty()) return;
+    // Hosts have a /tmp and a /root of their own, where this tree may lie.
+    std::filesystem::copy_file(RINGMASTER_PYTORCH_EXAMPLE, Program());
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     ASSERT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
@@ -40,11 +42,12 @@ class PyTorch : public LoggedTest {
     folder_ = text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
 
+  std::string Program() const { return logs_ + "/train.py"; }
   std::string Checkpoints() const { return logs_ + "/checkpoints"; }
 
   control::LaunchSpec Example() const {
     control::LaunchSpec spec;
-    spec.command = {"python", RINGMASTER_PYTORCH_EXAMPLE, "--checkpoints=" + Checkpoints(),
+    spec.command = {"python", Program(), "--checkpoints=" + Checkpoints(),
                     "--steps=" + std::to_string(kSteps), "--every=" + std::to_string(kEvery)};
     // A host's name leads to no address here, so Gloo would take the loopback.
     spec.interfaces.include = {"eth0"};

@@ -82,7 +82,9 @@ TEST(DeadlinePolicy, AJobFailsWhenItsDeadlineHasPassed) {
 
   scene.wall_now += std::chrono::seconds(3590);
   const Plan before = scene.Make();
-  scene.wall_now += std::chrono::seconds(10);
+  scene.wall_now += std::chrono::milliseconds(9999);
+  const Plan just_before = scene.Make();
+  scene.wall_now += std::chrono::milliseconds(1);
   const Plan after = scene.Make();
   scene.memory.ended_since = scene.now - std::chrono::seconds(5);
   scene.job.status = after.status;
@@ -90,6 +92,7 @@ TEST(DeadlinePolicy, AJobFailsWhenItsDeadlineHasPassed) {
 
   EXPECT_EQ(FailedReason(before), "");
   EXPECT_EQ(before.requeue_after, std::chrono::seconds(10));
+  EXPECT_EQ(FailedReason(just_before), "");
   EXPECT_EQ(FailedReason(after), api::kReasonDeadlineExceeded);
   EXPECT_THAT(FailedMessage(after), HasSubstr("3600 s after its start at 2026-11-20T10:00:00Z"));
   EXPECT_THAT(EventReasons(after), ElementsAre(api::kReasonDeadlineExceeded));

@@ -51,6 +51,7 @@ TEST(LauncherPolicy, WhoIsReplaced) {
       {"silent for 2 s", [](Scene& s) { s.Silent(seconds(2)); }, false, seconds(3)},
       {"silent for 5 s", [](Scene& s) { s.Silent(seconds(5)); }, true, {}},
       {"one question without an answer", [](Scene& s) { s.Silent(seconds(9), 1); }, false, {}},
+      {"two of them", [](Scene& s) { s.Silent(seconds(9), 2); }, true, {}},
       {"it refuses our order",
        [](Scene& s) {
          s.Silent(seconds(60));

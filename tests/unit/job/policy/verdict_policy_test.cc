@@ -122,5 +122,13 @@ TEST(VerdictPolicy, LogLinesAreNoVerdict) {
   EXPECT_FALSE(VerdictOf(*launcher).has_value());
 }
 
+TEST(VerdictPolicy, OfALauncherThatRunsThereIsNoneYet) {
+  PodView launcher = *PodBuilder::Launcher(1).EndedWith({.succeeded = true}).Build();
+  ASSERT_TRUE(VerdictOf(launcher).has_value());
+  launcher.container.terminated = false;
+
+  EXPECT_FALSE(VerdictOf(launcher).has_value());
+}
+
 }  // namespace
 }  // namespace ringmaster::job
