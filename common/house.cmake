@@ -27,11 +27,46 @@ target_compile_options(house_flags INTERFACE
   # Locks are checked (common/base/mutex.h), whatever RINGMASTER_WERROR says.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Werror=thread-safety>)
 
-# Unity builds compile a library's sources as one, in a third of the time, but take types of a source's unnamed namespace
-# for those of a header.
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+# Unity builds compile a target's sources as one, in a third of the time, but take types of a source's unnamed namespace for
+# those of a header. CMake's own sources for it (before 3.30) name ours by absolute path, so that ccache in another folder knows
+# none of them: ringmaster_unite() makes them instead.
+set(RINGMASTER_UNITY ${CMAKE_UNITY_BUILD})
+set(CMAKE_UNITY_BUILD OFF)
+if(RINGMASTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(house_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
+
+# ringmaster_unite(FOLDER): for all targets of the folder and those below it, once all are there. Sources with options of their own
+# stay alone.
+function(ringmaster_unite folder)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(below IN LISTS folders)
+    ringmaster_unite(${below})
+  endforeach()
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    set(alone "")
+    set(includes "")
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)
+      get_source_file_property(options ${source} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
+      if(options OR NOT source MATCHES "\\.cc$")
+        list(APPEND alone ${source})
+      else()
+        cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+        string(APPEND includes "#include \"${source}\"\n")
+      endif()
+    endforeach()
+    if(includes MATCHES "\n#")
+      get_target_property(binary_folder ${target} BINARY_DIR)
+      set(united ${binary_folder}/${target}.united.cc)
+      file(CONFIGURE OUTPUT ${united} CONTENT "${includes}" @ONLY)
+      set_target_properties(${target} PROPERTIES SOURCES "${united};${alone}")
+      target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    endif()
+  endforeach()
+endfunction()
 
 # Sanitized builds are not optimised, except where a library asks for it (the trainer's arithmetic): sanitized and
 # optimised, our templates take almost twice the time to compile.

@@ -54,7 +54,7 @@ build() { # folder
   }
   cmake -S . -B "$build_folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_CUDA=ON -DRINGMASTER_OPERATOR=OFF \
     -DRINGMASTER_TRAINER_ONLY=ON -DRINGMASTER_TESTS=ON -DRINGMASTER_GLOO="${RINGMASTER_GLOO:-ON}" \
-    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_CARRIED="$folder" -DRINGMASTER_LIBTORCH="$torch"
+    -DCMAKE_UNITY_BUILD=ON -DRINGMASTER_CARRIED="$folder" -DRINGMASTER_LIBTORCH="$torch"
   cmake --build "$build_folder" --target gpu_trainer
   LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu \
     ctest --test-dir "$build_folder" --output-on-failure -R '^(trainer_|gpu_)'

@@ -4,7 +4,7 @@
 set -euo pipefail
 source=$1 root=$2
 
-cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_WORKER=OFF
+cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DRINGMASTER_WORKER=OFF
 ninja -C /build -j "$(nproc)" ringmaster-operator
 
 mkdir -p "$root"/{etc,usr/bin,lib64,proc,sys,dev}

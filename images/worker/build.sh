@@ -8,7 +8,7 @@ programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-trai
 gpu=()
 if [ -x "${nvcc[0]}" ]; then gpu=(-DRINGMASTER_CUDA=ON -DCMAKE_CUDA_COMPILER="${nvcc[0]}"); fi
 
-cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100 -DRINGMASTER_OPERATOR=OFF \
+cmake -S "$source" -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DRINGMASTER_OPERATOR=OFF \
   -DRINGMASTER_LIBTORCH=/opt/torch "${gpu[@]}"
 ninja -C /build -j "$(nproc)" "${programs[@]}"
 
