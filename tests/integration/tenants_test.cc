@@ -65,7 +65,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   for (const std::string& line : {"Started a job job=" + ns() + "/digits workers=1 ranks=1",
                                   "Ended a job job=" + ns() + "/digits result=Succeeded",
                                   "Refused a job job=" + ns() + "/refused reason=InvalidSpec"}) {
-    EXPECT_TRUE(op().LogHas(line)) << line;
+    WaitFor(line, [&] { return op().LogHas(line); });
   }
 }
 
