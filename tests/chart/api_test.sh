@@ -86,6 +86,17 @@ suspension_of() { # name spec: the warnings
 kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
 ! grep -i warning "$work/advice" || fail "an annotation brings advice on the spec"
 
+# A profile where it has no effect brings a warning; where it has one, none.
+profile_in() { # namespace: the warnings
+  echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
+    kubectl -n "$1" apply --dry-run=server -f - 2>&1 >/dev/null
+}
+until [[ $(profile_in samples) = *'ringmaster-system, so this one has no effect'* ]]; do
+  [ $SECONDS -lt $deadline ] || fail "nobody is warned of a profile outside of the operator's namespace: $(profile_in samples)"
+  sleep 0.2
+done
+[ -z "$(profile_in ringmaster-system)" ] || fail "a profile in the operator's namespace brings: $(profile_in ringmaster-system)"
+
 for sample in "$repository"/deploy/samples/*.yaml "$repository"/examples/*/*.yaml; do
   kubectl -n samples apply --dry-run=server --validate=strict -f "$sample" >"$work/applied" 2>&1 || fail "$sample: $(cat "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$sample: a warning"
