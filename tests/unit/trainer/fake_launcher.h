@@ -84,7 +84,7 @@ class FakeLauncher {
     std::unique_lock lock(mutex_);
     world_.epoch = {.term = 1, .number = world_.epoch.number + 1};
     world_.size = static_cast<int>(names.size());
-    world_.ranks_on_host = world_.size;
+    world_.ranks_on_host = world_.workers = world_.size;
     world_.one_machine = one_machine_;
     world_.store = std::make_shared<EndingStore>();
     names_ = names;

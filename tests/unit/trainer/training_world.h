@@ -32,7 +32,8 @@ inline CommunicatorFactory TestCommunicators(AbandonedConnects& abandoned_connec
 // joined.
 struct TestRank {
   TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
-           uint64_t fingerprint = 0, Compression compression = Compression::kNone)
+           uint64_t fingerprint = 0, Compression compression = Compression::kNone,
+           Checkpointer* checkpointer = nullptr)
       : membership(MakeStaticMembership(world, world.store)),
         workload(MakeMnist(GeneratedDigits(seed, 512, 101),
                            {.seed = seed, .global_batch = global_batch})),
@@ -45,6 +46,7 @@ struct TestRank {
                 {.global_batch = global_batch,
                  .timeout = std::chrono::seconds(60),
                  .fingerprint = fingerprint,
+                 .checkpointer = checkpointer,
                  .reducer = reducer.get()}) {}
 
   SystemClock clock;

@@ -25,17 +25,14 @@ void SnapshotPace::Took(Clock::Time began, Clock::Time ended) {
   interval_ = std::min<Clock::Time::duration>((ended - began) * kCostShare, kAtLeastEvery);
 }
 
-SnapshotFiles::SnapshotFiles(std::string folder, int slot)
-    : folder_(std::move(folder)), slot_(slot) {}
+SnapshotFiles::SnapshotFiles(std::string folder) : folder_(std::move(folder)) {}
 
 SnapshotFiles::~SnapshotFiles() {
-  for (const auto& memory : mapped_) {
-    if (!memory.empty()) ::munmap(memory.data(), memory.size());
-  }
+  for (Mapped& mapped : mapped_) Unmap(mapped);
 }
 
 std::string SnapshotFiles::PathOf(std::size_t which) const {
-  return folder_ + "/slot-" + std::to_string(slot_) + (which == 0 ? "-a" : "-b");
+  return folder_ + (which == 0 ? "/state-a" : "/state-b");
 }
 
 std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
@@ -51,18 +48,27 @@ std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
     if (!loaded.ok()) continue;
     newest = *std::move(loaded);
     best = newest->header.version;
-    next_ = 1 - which;
   }
   return newest;
+}
+
+// One that is not whole, or of another run, is older than any.
+std::size_t SnapshotFiles::Older(const StateIdentity& identity) const {
+  std::array<StateVersion, 2> versions;
+  for (std::size_t which = 0; which < versions.size(); ++which) {
+    const Result<ShardHeader> header = ReadShardHeader(PathOf(which));
+    if (header.ok() && header->identity.run == identity.run) versions[which] = header->version;
+  }
+  return versions[0] <= versions[1] ? 0 : 1;
 }
 
 Result<void> SnapshotFiles::Write(const ShardHeader& header, const TrainableState& state) {
   const std::vector<std::byte> head = EncodeShardHeader(header);
   const Result<uint64_t> data = ShardDataBytes(header);
   if (!data.ok()) return data.error();
-  const std::size_t bytes = head.size() + *data;
-  if (Result<void> mapped = Map(next_, bytes); !mapped.ok()) return mapped;
-  const std::span<std::byte> memory = mapped_[next_];
+  const std::size_t older = Older(header.identity);
+  if (Result<void> mapped = Map(older, head.size() + *data); !mapped.ok()) return mapped;
+  const std::span<std::byte> memory = mapped_[older].memory;
   std::memset(memory.data(), 0, kShardPrefixBytes);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::size_t at = head.size();
@@ -74,34 +80,32 @@ Result<void> SnapshotFiles::Write(const ShardHeader& header, const TrainableStat
               head.size() - kShardPrefixBytes);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::memcpy(memory.data(), head.data(), kShardPrefixBytes);
-  next_ = 1 - next_;
   return {};
 }
 
 // Memory that is not there yet when a page is first touched ends the process with SIGBUS: so all of
-// it is asked for beforehand.
+// it is asked for beforehand. A file that is not this object's own makes way for one that is.
 Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
-  if (mapped_[which].size() == bytes) return {};
+  Mapped& mapped = mapped_[which];
   const std::string path = PathOf(which);
+  struct stat status {};
+  if (mapped.memory.size() == bytes && ::stat(path.c_str(), &status) == 0 &&
+      status.st_ino == mapped.file) {
+    return {};
+  }
   const auto failed = [&](int why) {
     return Error{ErrorKind::kUnavailable,
                  "while making room for a snapshot of " + std::to_string((bytes >> 20) + 1) +
                      " MiB, twice, in " + folder_ + ": " + std::strerror(why)};
   };
-  if (!mapped_[which].empty()) {
-    ::munmap(mapped_[which].data(), mapped_[which].size());
-    mapped_[which] = {};
-  }
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kSnapshotMode);
+  Unmap(mapped);
+  ::unlink(path.c_str());
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kSnapshotMode);
   if (file < 0) return failed(errno);
-  struct stat status {};
   struct statvfs room {};
   int why = ::fstat(file, &status) == 0 && ::fstatvfs(file, &room) == 0 ? 0 : errno;
   // NCCL and data loaders need shared memory too: each file takes at most half of what is free.
-  const auto there = static_cast<std::size_t>(status.st_blocks) * 512;
-  const std::size_t free = room.f_bavail * room.f_frsize;
-  if (why == 0 && there < bytes && bytes - there > free / 2) why = ENOSPC;
-  if (why == 0 && ::ftruncate(file, static_cast<off_t>(bytes)) != 0) why = errno;
+  if (why == 0 && bytes > room.f_bavail * room.f_frsize / 2) why = ENOSPC;
   if (why == 0) why = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;
   if (why == 0) {
@@ -113,8 +117,13 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
     ::unlink(path.c_str());
     return failed(why);
   }
-  mapped_[which] = {static_cast<std::byte*>(memory), bytes};
+  mapped = {.memory = {static_cast<std::byte*>(memory), bytes}, .file = status.st_ino};
   return {};
+}
+
+void SnapshotFiles::Unmap(Mapped& mapped) {
+  if (!mapped.memory.empty()) ::munmap(mapped.memory.data(), mapped.memory.size());
+  mapped = {};
 }
 
 }  // namespace ringmaster::trainer

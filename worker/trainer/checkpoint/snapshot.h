@@ -1,10 +1,11 @@
 #pragma once
 
-// The newest state of one slot in memory that outlives its rank: two files in a folder of the agent
-// (in a Pod, of /dev/shm), written in turn. Each has the format of shard_format.h, its first bytes
-// last: a rank that is killed while it writes leaves the other one whole.
+// A worker's newest state in memory that outlives its ranks: two files in a folder of the agent (in
+// a Pod, of /dev/shm), written in turn by the worker's first rank, as all have the same state. Each
+// has the format of shard_format.h, its first bytes last: a rank that is killed while it writes
+// leaves the other one whole.
 //
-// A rank that is started again on the same Pod goes on from there without disk or network.
+// Ranks that are started again on the same Pod go on from there without disk or network.
 
 #include <array>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -36,8 +38,8 @@ class SnapshotPace {
 // Thread-safety: one thread.
 class SnapshotFiles {
  public:
-  // Files of `slot` in `folder`, which exists. Nothing is touched before Load() or Write().
-  SnapshotFiles(std::string folder, int slot);
+  // Files in `folder`, which exists. Nothing is touched before Load() or Write().
+  explicit SnapshotFiles(std::string folder);
   ~SnapshotFiles();
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
@@ -47,17 +49,23 @@ class SnapshotFiles {
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 
-  // Over the older of the two. kUnavailable: there is no room, in a sentence.
+  // Over the older of the two. Another rank that wrote before, and may still be amid that, has
+  // files of its own. kUnavailable: there is no room, in a sentence.
   Result<void> Write(const ShardHeader& header, const TrainableState& state);
 
  private:
+  struct Mapped {
+    std::span<std::byte> memory;
+    ino_t file = 0;
+  };
+
   std::string PathOf(std::size_t which) const;
+  std::size_t Older(const StateIdentity& identity) const;
   Result<void> Map(std::size_t which, std::size_t bytes);
+  static void Unmap(Mapped& mapped);
 
   const std::string folder_;
-  const int slot_;
-  std::size_t next_ = 0;  // which is overwritten next
-  std::array<std::span<std::byte>, 2> mapped_;
+  std::array<Mapped, 2> mapped_;
 };
 
 }  // namespace ringmaster::trainer

@@ -42,7 +42,7 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   const KeeperOptions& chosen = keeper->options_;
   // A rank's share alone is no state that one could go on from.
   if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
-    keeper->snapshots_.emplace(chosen.snapshot_folder, chosen.slot);
+    keeper->snapshots_.emplace(chosen.snapshot_folder);
   }
   if (chosen.checkpoints.volume.empty()) return keeper;
   const CheckpointFolder folder(chosen.checkpoints.Own());
@@ -204,11 +204,15 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-void StateKeeper::Applied(const World&, const LocalState& held) {
+// A worker that keeps none holds nobody up.
+bool StateKeeper::SnapshotDue() const {
+  return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
+}
+
+void StateKeeper::Applied(const World& world, const LocalState& held, bool snapshot) {
   keeps_other_ = false;
-  if (!snapshots_) return;
+  if (!snapshot || !snapshots_ || world.local_rank != 0) return;
   const Clock::Time began = clock_.Now();
-  if (!pace_.Due(began)) return;
   if (options_.mirror != nullptr) options_.mirror->Pull();
   ShardHeader header = HeaderFor(held);
   header.checksum = Checksum(state_);

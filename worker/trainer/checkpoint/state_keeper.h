@@ -33,7 +33,6 @@ struct KeeperOptions {
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
   std::string snapshot_folder;  // empty: no snapshots
-  int slot = 0;
   StateIdentity identity;
   StateMirror* mirror = nullptr;          // outlives the keeper; null: the state is in host memory
   const ShardedState* sharded = nullptr;  // outlives the keeper; null: all state is replicated
@@ -53,7 +52,8 @@ class StateKeeper final : public Checkpointer {
   std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const override;
   bool KeepOther(const World& world, const LocalState& held) override;
   void Distrust(const StateVersion& version, const std::string& reason) override;
-  void Applied(const World& world, const LocalState& held) override;
+  bool SnapshotDue() const override;
+  void Applied(const World& world, const LocalState& held, bool snapshot) override;
   void Committed(const World& world, const LocalState& held, bool out_of_turn = false) override;
   std::optional<StateVersion> PartWritten() const override;
   void PartsWritten(const StateVersion& version) override;

@@ -19,6 +19,8 @@ struct World {
   int rank = 0;
   int size = 1;
   int ranks_on_host = 1;               // how many ranks share this rank's node
+  int local_rank = 0;                  // among the ranks of its worker, in the order of ranks
+  int workers = 1;                     // how many the ranks are on
   bool one_machine = false;            // perhaps all ranks are on one, as those of one Pod are
   std::string address{};               // where this rank listens for the others; empty: loopback
   std::vector<std::string> members{};  // who the ranks are, by rank: "pod/slot/start"; for logs

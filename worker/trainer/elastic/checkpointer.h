@@ -42,8 +42,12 @@ class Checkpointer {
   // again.
   virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
 
-  // The update of a step is done.
-  virtual void Applied(const World& world, const LocalState& local) = 0;
+  // Whether a snapshot of the next step is due. Each worker's first rank makes them, where it is
+  // due on all workers: ranks wait for each other, so that snapshots of different steps would cost
+  // the world the sum of their times.
+  virtual bool SnapshotDue() const = 0;
+  // The update of a step is done. `snapshot`: it was due on all workers.
+  virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
   // The state is that of a committed step, now, in this world. `out_of_turn`, which all its ranks
   // agree on: a checkpoint is wanted of it in any case.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;

@@ -20,7 +20,7 @@ void CommitLog::EnterWorld() {
 }
 
 void CommitLog::Applied(const World& world, const LocalState& local, Share samples,
-                        const control::Progress& progress) {
+                        const control::Progress& progress, bool snapshot) {
   if (options_.sharded != nullptr) options_.sharded->Applied(local);
   if (audit_.on()) {
     if (options_.mirror != nullptr) options_.mirror->Pull();
@@ -31,7 +31,7 @@ void CommitLog::Applied(const World& world, const LocalState& local, Share sampl
   unreported_ = progress;
   if (options_.checkpointer == nullptr) return;
   position_.Enter(RankPhase::kEvaluate);  // copying a large state takes long
-  options_.checkpointer->Applied(world, local);
+  options_.checkpointer->Applied(world, local, snapshot);
   position_.Enter(RankPhase::kUpdate);
 }
 

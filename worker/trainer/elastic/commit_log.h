@@ -23,8 +23,9 @@ class CommitLog {
   // A world begins: nothing of the one before is reported any more.
   void EnterWorld();
   // `local` is this rank's newest state. `progress` is reported once the step is committed.
+  // `snapshot`: all workers make one of this step.
   void Applied(const World& world, const LocalState& local, Share samples,
-               const control::Progress& progress);
+               const control::Progress& progress, bool snapshot);
   // A collective has completed, so every rank has applied the step before it. `next` is the phase
   // that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);

@@ -27,7 +27,7 @@ namespace ringmaster::trainer {
 struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
   int64_t bytes = 16 << 20;        // the same for all after the first
-  int64_t scalars = 4;             // how many travel with the last bucket
+  int64_t scalars = 5;             // how many travel with the last bucket
   int64_t averages = 0;            // room of the first parameters that are no weights but averages
 
   // A bucket that is smaller than the first one's usual size is no larger as the first.

@@ -51,6 +51,10 @@ void Session::Begin() {
       options_.checkpointer == nullptr ? std::nullopt : options_.checkpointer->PartWritten();
   if (part_written_) votes.parts = 1;
   if (world().rank == 0 && membership_.CheckpointWanted(world().epoch)) votes.checkpoint = 1;
+  if (options_.checkpointer != nullptr && world().local_rank == 0 &&
+      options_.checkpointer->SnapshotDue()) {
+    votes.snapshot = 1;
+  }
   step_.Begin(worlds_.communicator(), worlds_.StepDeadline(), votes);
 }
 
@@ -64,6 +68,7 @@ Outcome<StepResult> Session::Reduce() {
   if (!finite_ && options_.sharded != nullptr) options_.sharded->Exclude();
   leaving_ = reduced->votes.leave > 0;
   commits_.WantCheckpoint(reduced->votes.checkpoint > 0);
+  snapshot_ = reduced->votes.snapshot >= static_cast<float>(world().workers);
   const bool all_parts = reduced->votes.parts >= static_cast<float>(world().size);
   if (part_written_ && all_parts) options_.checkpointer->PartsWritten(*part_written_);
   return reduced->result;
@@ -80,7 +85,7 @@ Result<void> Session::Applied(const control::Progress& progress) {
   // A step that is not finite leaves no residual: that would not be finite either.
   if (options_.reducer != nullptr && finite_) options_.reducer->Applied();
   worlds_.Advance(/*excluded=*/!finite_);
-  commits_.Applied(world(), worlds_.local(), share(), progress);
+  commits_.Applied(world(), worlds_.local(), share(), progress, snapshot_);
   if (!leaving_) return {};
   worlds_.LeaveAtBoundary();
   return EnterNext(Error{ErrorKind::kUnavailable, "no world followed"});

@@ -137,6 +137,7 @@ class Session {
   std::optional<StateVersion> part_written_;  // of the checkpoint, as this rank voted in the step
   bool finite_ = true;                        // what the step reduced
   bool leaving_ = false;                      // all ranks leave this world after the step
+  bool snapshot_ = false;                     // all workers make a snapshot of the step
 };
 
 }  // namespace ringmaster::trainer

@@ -16,6 +16,7 @@ constexpr int64_t kLossScalar = 0;
 constexpr int64_t kLeaveScalar = 1;
 constexpr int64_t kPartsScalar = 2;
 constexpr int64_t kCheckpointScalar = 3;
+constexpr int64_t kSnapshotScalar = 4;
 
 }  // namespace
 
@@ -39,6 +40,7 @@ void StepReducer::Begin(Communicator& communicator, Deadline deadline, const Ste
   if (votes.leave > 0) buckets_.SetScalar(kLeaveScalar, votes.leave);
   if (votes.parts > 0) buckets_.SetScalar(kPartsScalar, votes.parts);
   if (votes.checkpoint > 0) buckets_.SetScalar(kCheckpointScalar, votes.checkpoint);
+  if (votes.snapshot > 0) buckets_.SetScalar(kSnapshotScalar, votes.snapshot);
 }
 
 WorkHandle StepReducer::ReduceBucket(int index) {
@@ -76,7 +78,8 @@ Result<ReducedStep> StepReducer::Reduce() {
       std::isfinite(step.result.loss + buckets_.flat_gradients().sum().item<double>());
   step.votes = {.leave = scalars[kLeaveScalar],
                 .parts = scalars[kPartsScalar],
-                .checkpoint = scalars[kCheckpointScalar]};
+                .checkpoint = scalars[kCheckpointScalar],
+                .snapshot = scalars[kSnapshotScalar]};
   return step;
 }
 

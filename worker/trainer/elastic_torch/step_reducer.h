@@ -40,6 +40,7 @@ struct StepVotes {
   float leave = 0;       // the ranks shall leave the world after the step
   float parts = 0;       // the rank's part of a checkpoint is on disk
   float checkpoint = 0;  // a checkpoint is wanted out of turn
+  float snapshot = 0;    // a snapshot is due on the rank's worker
 };
 
 struct ReducedStep {

@@ -202,7 +202,6 @@ Result<std::unique_ptr<trainer::StateKeeper>> Elastic::Rank::OpenKeeper(std::str
                       .from_job = trainer::TextIn(control::kEnvRestoreJob),
                       .from_path = trainer::TextIn(control::kEnvRestorePath)},
       .snapshot_folder = trainer::TextIn(control::kEnvSnapshotDir),
-      .slot = trainer::NumberIn(control::kEnvSlot),
       .identity = {.run = trainer::TextIn(control::kEnvJobUid),
                    .model = std::move(model),
                    .shaping = std::move(shaping)},

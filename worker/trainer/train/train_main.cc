@@ -130,6 +130,7 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
     world.rank = options.rank;
     world.size = options.world_size;
     world.ranks_on_host = options.world_size;
+    world.local_rank = options.rank;
     world.one_machine = true;
     world.address = options.address;
     return MakeStaticMembership(std::move(world), *std::move(store));
@@ -181,7 +182,6 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                             .checkpoint_every = options.checkpoint_every,
                             .checkpoint_keep = options.checkpoint_keep,
                             .snapshot_folder = options.snapshot_dir,
-                            .slot = NumberIn(control::kEnvSlot),
                             .identity = IdentityOf(options, made),
                             .mirror = optimizer.mirror(),
                             .sharded = made.workload->sharded()},

@@ -2,6 +2,7 @@
 
 #include "worker/trainer/checkpoint/state_keeper.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -15,6 +16,7 @@
 
 #include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/temporary_folder.h"
+#include "worker/trainer/checkpoint/shard_file.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -96,7 +98,6 @@ class Process {
              .checkpoint_every = every,
              .checkpoint_keep = 3,
              .snapshot_folder = snapshots,
-             .slot = 0,
              .identity = {.run = run, .model = "w float32 [64]\n", .shaping = ""}},
             {values_}, judge_, clock_)) {}
 
@@ -107,7 +108,7 @@ class Process {
     held_.version = held_.Next(epoch);
     held_.origin = StateOrigin::kTraining;
     for (float& value : values_) value += 1;
-    keeper_->Applied(world_, held_);
+    keeper_->Applied(world_, held_, keeper_->SnapshotDue());
   }
   void Finish() { keeper_->Finished(world_, held_); }
   void Restore() {
@@ -259,10 +260,49 @@ TEST_F(StateKeeperTest, ADamagedSnapshotMeansTheOtherOneAndThenTheCheckpoint) {
     return next.held().version.step;
   };
   EXPECT_EQ(restored(), 4);
-  damage(snapshots_ + "/slot-0-b");
+  damage(snapshots_ + "/state-b");
   EXPECT_EQ(restored(), 3);
-  damage(snapshots_ + "/slot-0-a");
+  damage(snapshots_ + "/state-a");
   EXPECT_EQ(restored(), 0);
+}
+
+TEST_F(StateKeeperTest, OneRankOfAWorkerMakesSnapshotsAndAllGoOnFromThem) {
+  Process first("", snapshots_);
+  Process second("", snapshots_);
+  second.world().local_rank = 1;
+  for (int step = 0; step < 3; ++step) first.Step(kWorld);
+  for (int step = 0; step < 5; ++step) second.Step(kWorld);
+
+  Process next("", snapshots_);
+  next.Restore();
+
+  EXPECT_EQ(next.held().version.step, 3);
+}
+
+// A worker's first rank may leave a world, stopped perhaps amid a snapshot, and come again.
+TEST_F(StateKeeperTest, RanksThatMakeSnapshotsInTurnLeaveTheNewestTwo) {
+  Process first("", snapshots_);
+  Process second("", snapshots_);
+  const auto files = [&] {
+    std::vector<int64_t> steps;
+    for (const char* name : {"/state-a", "/state-b"}) {
+      steps.push_back(ReadShardHeader(snapshots_ + name)->version.step);
+    }
+    std::ranges::sort(steps);
+    return steps;
+  };
+  for (int step = 0; step < 3; ++step) first.Step(kWorld);
+  EXPECT_THAT(files(), ElementsAre(2, 3));
+
+  second.Restore();
+  second.Step(kWorld);
+  EXPECT_THAT(files(), ElementsAre(3, 4));
+
+  first.Restore();
+  first.Step(kWorld);
+  EXPECT_THAT(files(), ElementsAre(4, 5));
+  first.Step(kWorld);
+  EXPECT_THAT(files(), ElementsAre(5, 6));
 }
 
 TEST_F(StateKeeperTest, ASnapshotOfAnotherRunIsOfNoUse) {
@@ -348,7 +388,6 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
                                           .checkpoint_every = 1,
                                           .checkpoint_keep = 3,
                                           .snapshot_folder = "",
-                                          .slot = 0,
                                           .identity = {.run = "job-1", .model = "m"},
                                           .sharded = &share},
                                          {values}, judge, clock);

@@ -71,7 +71,7 @@ TEST(StateMirror, SnapshotsAreOfTheDevicesStateAndRestoreIt) {
                              state.view(), *membership, clock);
   };
 
-  (*keeper(before))->Applied(World{}, At(5));
+  (*keeper(before))->Applied(World{}, At(5), true);
   const Result<LocalState> restored = (*keeper(after))->Restore(LocalState{}, true);
 
   ASSERT_TRUE(restored.ok());

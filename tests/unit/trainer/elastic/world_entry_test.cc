@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer/elastic/memory_communicator.h"
+#include "tests/unit/trainer/fake_checkpointer.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 
 namespace ringmaster::trainer {
@@ -55,49 +56,6 @@ class Worlds final : public MembershipSource {
  private:
   const int64_t count_;
   OverCallback over_;
-};
-
-// What is kept, and how often it was asked.
-class Keeper final : public Checkpointer {
- public:
-  Result<LocalState> Restore(const LocalState& local, bool to_begin) override {
-    if (!to_begin) return local;
-    if (unreadable-- > 0) return Error{ErrorKind::kUnavailable, "the volume is away"};
-    return kept;
-  }
-  const std::optional<Beginning>& beginning() const override { return beginning_; }
-  std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const override {
-    return control::KeptCheckpoint{.step = up_to.step};
-  }
-  bool KeepOther(const World&, const LocalState&) override {
-    ++asked_to_keep;
-    if (keeping) keeping();
-    return asked_to_keep == 3;
-  }
-  void Distrust(const StateVersion&, const std::string&) override {}
-  void Applied(const World&, const LocalState&) override {}
-  void Committed(const World&, const LocalState& local, bool) override {
-    committed.push_back(local.version.step);
-  }
-  std::optional<StateVersion> PartWritten() const override { return {}; }
-  void PartsWritten(const StateVersion&) override { ++parts_written; }
-  Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
-    return {};
-  }
-  void WorldEnded() override { ++worlds_ended; }
-  void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
-  void Finished(const World&, const LocalState&, const GivenUp&) override {}
-
-  Result<LocalState> kept = LocalState{};
-  int unreadable = 0;  // times
-  std::function<void()> keeping;
-  int asked_to_keep = 0;
-  int parts_written = 0;
-  int worlds_ended = 0;
-  std::vector<int64_t> committed;  // the steps
-
- private:
-  std::optional<Beginning> beginning_;
 };
 
 class NoAudit final : public StepAudit {
@@ -206,7 +164,7 @@ TEST(WorldEntry, WhereNoOtherWorldComesItSaysWhyTheLastOneEnded) {
 }
 
 TEST(WorldEntry, AStateThatMustNotBeTrainedOnEndsTheRankAndBlamesNobody) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.kept = Error{ErrorKind::kInvalid, "the checkpoints are of another model"};
   EnteringRank rank(2, 0, &keeper);
 
@@ -219,7 +177,7 @@ TEST(WorldEntry, AStateThatMustNotBeTrainedOnEndsTheRankAndBlamesNobody) {
 }
 
 TEST(WorldEntry, ReportsWithWhatItsWorldBeganAndOnceNotThatOfATrainedState) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
   EnteringRank rank(2, 0, &keeper);
 
@@ -238,7 +196,7 @@ TEST(WorldEntry, ReportsWithWhatItsWorldBeganAndOnceNotThatOfATrainedState) {
 }
 
 TEST(WorldEntry, SaysThatItCannotReadWhatIsKeptUntilItCan) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.unreadable = 2;
   keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
   EnteringRank rank(1, 0, &keeper);
@@ -251,7 +209,7 @@ TEST(WorldEntry, SaysThatItCannotReadWhatIsKeptUntilItCan) {
 }
 
 TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kOther, 5);
   EnteringRank rank(1, 0, &keeper);
 
@@ -263,7 +221,7 @@ TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
 }
 
 TEST(WorldEntry, LooksOftenAtFirstAtWhatIsBeingWritten) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kOther, 5);
   EnteringRank rank(1, 0, &keeper);
   rank.options.timeout = std::chrono::minutes(1);
@@ -295,7 +253,7 @@ TEST(WorldEntry, PausesLongerEachTimeButNotForAsLongAsOthersWait) {
 }
 
 TEST(WorldEntry, AWorldThatIsGivenUpMeanwhileIsLeftWithoutAReport) {
-  Keeper keeper;
+  FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kOther, 5);
   EnteringRank rank(2, 0, &keeper);
   keeper.keeping = [&] {

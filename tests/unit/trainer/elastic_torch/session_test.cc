@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/trainer/fake_checkpointer.h"
 #include "tests/unit/trainer/training_world.h"
 
 namespace ringmaster::trainer {
@@ -99,6 +100,33 @@ TEST(Session, ARankWithoutSamplesTakesPart) {
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
   EXPECT_TRUE(at::equal(gradients[0], gradients[2]));
   EXPECT_GT(gradients[0].abs().sum().item<float>(), 0);
+}
+
+// The second rank of a worker has no say.
+TEST(Session, ASnapshotIsOfAStepInWhichOneIsDueOnAllWorkers) {
+  struct Place {
+    int worker;
+    int local_rank;
+    std::vector<bool> due;  // in each step
+  };
+  const std::array<Place, 3> places{
+      {{0, 0, {true, true, true, false}}, {1, 0, {false, false, true, true}}, {1, 1, {}}}};
+  RunRanks(3, [&](World world) {
+    const Place& place = places[static_cast<std::size_t>(world.rank)];
+    world.local_rank = place.local_rank;
+    world.workers = 2;
+    FakeCheckpointer kept;
+    TestRank rank(world, 6, kSessionSeed, {}, 0, Compression::kNone, &kept);
+    ASSERT_TRUE(rank.session.Join().ok());
+
+    for (std::size_t step = 0; step < 4; ++step) {
+      kept.snapshot_due = place.local_rank > 0 || place.due[step];
+      ASSERT_TRUE(ReduceOneStep(rank).happened());
+      ASSERT_TRUE(rank.session.Applied({}).ok());
+    }
+
+    EXPECT_THAT(kept.snapshots, ::testing::ElementsAre(3));
+  });
 }
 
 TEST(Session, RefusesRanksWithOtherParameters) {

@@ -119,10 +119,24 @@ TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
   EXPECT_EQ(world->size, 2);
   EXPECT_EQ(world->address, "10.0.0.1");
   EXPECT_EQ(world->ranks_on_host, 1);
+  EXPECT_EQ(world->workers, 2);
   EXPECT_FALSE(world->one_machine);
   const auto hello = agent_.Receive<control::RankHello>();
   EXPECT_EQ(hello.slot, 1);
   EXPECT_EQ(hello.pid, ::getpid());
+}
+
+TEST_F(AgentMembershipTest, RanksOfAWorkerAreCountedInTheirOrder) {
+  std::vector<control::Member> members = Members();
+  for (const std::size_t worker : {1, 1, 0}) members.push_back(members[worker]);
+  agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 3, .members = members});
+
+  const Result<World> world = membership_->AwaitWorld({});
+
+  ASSERT_TRUE(world.ok());
+  EXPECT_EQ(world->local_rank, 2) << "of ranks 1, 2 and 3";
+  EXPECT_EQ(world->ranks_on_host, 3);
+  EXPECT_EQ(world->workers, 2);
 }
 
 TEST_F(AgentMembershipTest, RelaysTheStore) {

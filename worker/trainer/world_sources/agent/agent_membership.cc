@@ -1,5 +1,6 @@
 #include "worker/trainer/world_sources/agent/agent_membership.h"
 
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -20,14 +21,18 @@ World ToWorld(const control::RankEpoch& epoch) {
   const control::Member& self = epoch.members[static_cast<std::size_t>(epoch.rank)];
   world.address = self.address;
   world.ranks_on_host = 0;
-  world.one_machine = true;
+  std::set<std::string> workers;
   for (const control::Member& member : epoch.members) {
     const bool here =
         member.pod_uid == self.pod_uid || (!self.node.empty() && member.node == self.node);
     if (here) ++world.ranks_on_host;
-    if (member.pod_uid != self.pod_uid) world.one_machine = false;
+    const bool before = std::ssize(world.members) < world.rank;
+    if (before && member.pod_uid == self.pod_uid) ++world.local_rank;
+    workers.insert(member.pod_uid);
     world.members.push_back(member.pod + "/" + std::to_string(member.slot) + "/" + member.start);
   }
+  world.workers = static_cast<int>(workers.size());
+  world.one_machine = world.workers == 1;
   return world;
 }
 

@@ -82,6 +82,7 @@ class ReplayMembership final : public MembershipSource {
     world.rank = rank;
     world.size = static_cast<int>(run.members.size());
     world.ranks_on_host = world.size;
+    world.local_rank = rank;
     world.one_machine = true;
     world.address = options_.address;
     world.members = run.members;

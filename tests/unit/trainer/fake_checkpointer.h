@@ -1,0 +1,60 @@
+#pragma once
+
+// Stands in for what keeps training state: what is kept is a field, and calls are counted.
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "worker/trainer/elastic/checkpointer.h"
+
+namespace ringmaster::trainer {
+
+class FakeCheckpointer final : public Checkpointer {
+ public:
+  Result<LocalState> Restore(const LocalState& local, bool to_begin) override {
+    if (!to_begin) return local;
+    if (unreadable-- > 0) return Error{ErrorKind::kUnavailable, "the volume is away"};
+    return kept;
+  }
+  const std::optional<Beginning>& beginning() const override { return beginning_; }
+  std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const override {
+    return control::KeptCheckpoint{.step = up_to.step};
+  }
+  bool KeepOther(const World&, const LocalState&) override {
+    ++asked_to_keep;
+    if (keeping) keeping();
+    return asked_to_keep == 3;
+  }
+  void Distrust(const StateVersion&, const std::string&) override {}
+  bool SnapshotDue() const override { return snapshot_due; }
+  void Applied(const World&, const LocalState& local, bool snapshot) override {
+    if (snapshot) snapshots.push_back(local.version.step);
+  }
+  void Committed(const World&, const LocalState& local, bool) override {
+    committed.push_back(local.version.step);
+  }
+  std::optional<StateVersion> PartWritten() const override { return {}; }
+  void PartsWritten(const StateVersion&) override { ++parts_written; }
+  Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
+    return {};
+  }
+  void WorldEnded() override { ++worlds_ended; }
+  void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
+  void Finished(const World&, const LocalState&, const GivenUp&) override {}
+
+  Result<LocalState> kept = LocalState{};
+  int unreadable = 0;  // times
+  std::function<void()> keeping;
+  int asked_to_keep = 0;
+  int parts_written = 0;
+  int worlds_ended = 0;
+  std::vector<int64_t> committed;  // the steps
+  bool snapshot_due = false;
+  std::vector<int64_t> snapshots;  // the steps
+
+ private:
+  std::optional<Beginning> beginning_;
+};
+
+}  // namespace ringmaster::trainer
