@@ -15,7 +15,7 @@ job no-such-command 2 '[no-such-program]' | as_user apply -f -
 fails_with no-such-command PreflightFailed 'no-such-command-worker-[01] \(node[0-9]\).*no-such-program'
 
 job exits-three 2 '[sh, -c, "echo the disk is on fire >&2; exit 3"]' | as_user apply -f -
-fails_with exits-three RankFailed 'rank [01].*exits-three-worker-[01].*(code|with) 3'
+fails_with exits-three CrashLoop 'rank [01].*exits-three-worker-[01].*(code|with) 3.*5 times in a row'
 assert_contains "what it printed last" 'the disk is on fire' "$(condition exits-three Failed message)$(status_field exits-three failures)"
 
 job killed 2 '[sh, -c, "kill -9 $$"]' | as_user apply -f -

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
 #include "common/control/reasons.h"
 
@@ -18,6 +19,9 @@ using control::Member;
 using control::RankExit;
 
 namespace {
+
+// A program that ends so soon after it was started got nowhere.
+constexpr std::chrono::minutes kSoon{1};
 
 // What only ranks of an elastic job say; here it means nothing.
 template <typename T>
@@ -112,19 +116,21 @@ void DirectJob::JudgeExits(Time now) {
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
 }
 
-// That a rank was killed may be the machine's doing, unless it happens time and again. Nobody sees
-// the program's steps: that it ran for so long is the sign that it got further.
+// Another start may mend it, unless it happens time and again. Nobody sees the program's steps:
+// that it ran for so long is the sign that it got further.
 void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
-  if (!exit.Killed()) return FailBy(now, exit);
+  if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
   const std::string text = RankText(exit) + " " + control::HowItEnded(exit);
+  const bool soon = failures_.Counts(exit) && now - gate_opened_at_ < kSoon;
   failures_.ForgetCrashes(now - options_.restart_window);
-  failures_.Crash(now, gate_opened_at_, exit, text);
-  if (failures_.CrashLimitReached()) return FailBy(now, exit);
+  if (exit.Killed() || soon) failures_.Crash(now, gate_opened_at_, exit, text);
   RankExit one_of_many = exit;
   one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
-  failures_.Record(std::move(one_of_many));
-  Stop(now, text, exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled,
-       &workers_.At(exit.pod_uid));
+  failures_.Fail(now, one_of_many);
+  if (failures_.MustFail()) return FailBy(now, exit);
+  failed_starts_.Ended(now, {}, 0);
+  const char* killed = exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled;
+  Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready: all that

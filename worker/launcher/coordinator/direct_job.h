@@ -1,13 +1,14 @@
 #pragma once
 
 // A job whose ranks do not speak the rank protocol: its program lives and dies with its mpirun.
-// Whatever changes its world stops it and starts it again. So does a rank that is killed, up to
-// crash_limit; one that ends with a code other than 0 fails the job. Both once no lost worker can
-// have been the cause. Held by Coordinator.
+// Whatever changes its world stops it and starts it again. So does a rank that is killed or ends
+// with a code other than 0, within the limits, once no lost worker can have been the cause; from
+// the second time on after a pause. Held by Coordinator.
 
 #include <string>
 
 #include "worker/launcher/coordinator/job.h"
+#include "worker/launcher/model/cooldown.h"
 
 namespace ringmaster::launcher {
 
@@ -31,8 +32,10 @@ class DirectJob final : public Job {
   void NoteStop(Time now, const char* word, const Worker* worker) override;
   void NoteRestartByLauncher();
   std::string WorldText() const override { return FillingText(); }
+  Time MayStartAt(Time now) const override { return failed_starts_.Until(now, {}, 0); }
 
   Time gate_opened_at_{};
+  Cooldown failed_starts_;  // of the program as a whole
 };
 
 }  // namespace ringmaster::launcher

@@ -107,6 +107,8 @@ class Job {
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
+  // From when on a first world may start; not after `now`: at once.
+  virtual Time MayStartAt(Time now) const { return now; }
   // For the status.
   virtual std::string WorldText() const = 0;
   virtual std::string PausedBecause() const { return ""; }

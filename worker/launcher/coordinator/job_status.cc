@@ -1,8 +1,10 @@
 // The launcher's state in words, for the operator's conditions and for people.
 
 #include <algorithm>
+#include <chrono>
 
 #include "common/base/byte_text.h"
+#include "common/base/count_text.h"
 #include "worker/launcher/coordinator/job.h"
 
 namespace ringmaster::launcher {
@@ -152,6 +154,10 @@ std::string Job::FillingText() const {
 std::string Job::WaitingForAgentsText(Time now) const {
   if (ReportsMayCome(now)) {
     return "waits for workers to report whether a world runs already";
+  }
+  if (const auto pause = MayStartAt(now) - now; pause > Time::duration::zero()) {
+    return last_change_ + "; starts again in " +
+           CountText(std::chrono::ceil<std::chrono::seconds>(pause).count(), "second");
   }
   const std::set<std::string> unaccounted = Unaccounted();
   if (HeldByAnOlderWorld(now)) {

@@ -158,7 +158,7 @@ std::string Job::UnfitText(const std::string& pod_uid,
 void Job::TryStart(Time now) {
   const std::vector<std::string> ready = ReadyInRankOrder();
   const int count = static_cast<int>(ready.size());
-  if (count == 0 || openmpi_version_.empty()) return;
+  if (count == 0 || openmpi_version_.empty() || now < MayStartAt(now)) return;
   if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
   if (AnotherWorldMayRun(now)) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {

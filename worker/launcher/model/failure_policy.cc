@@ -65,7 +65,6 @@ std::string PrintedText(const std::vector<std::string>& lines) {
 
 FailurePolicy::FailurePolicy(const CoordinatorOptions& options)
     : exit_codes_(options.exit_codes),
-      elastic_(options.elastic),
       settle_(options.settle),
       peer_lost_settle_(options.peer_lost_settle),
       restarts_(options.restart_limit, options.restart_window),
@@ -157,19 +156,19 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
     reason = control::kReasonCrashLoop;
   }
   std::string text = whose + " " + HowItEnded(exit) + "; " + PrintedText(exit.last_lines);
-  if (elastic_ && at_once && !user_error) {
+  if (at_once && !user_error) {
     text += "; runPolicy.restart.failOnExitCodes names this code";
   } else if (crash_loop) {
-    text += "; ranks were killed or did not load " + std::to_string(crashes_.count()) +
+    text += "; ranks were killed or ended at their start " + std::to_string(crashes_.count()) +
             " times in a row without a further step, the limit (runPolicy.restart.crashLimit)";
-  } else if (elastic_ && !user_error && restarts_.counted() > 0) {
+  } else if (!user_error && restarts_.counted() > 0) {
     text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
   }
   return {reason, text, ExitCodeFor(exit), exit};
 }
 
 std::string FailurePolicy::CrashText() const {
-  return newest_crash_ + "; ranks were killed or did not load " +
+  return newest_crash_ + "; ranks were killed or ended at their start " +
          CountText(crashes_.count(), "time") + (crashes_.count() == 1 ? "" : " in a row") +
          " without a further step" +
          (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +

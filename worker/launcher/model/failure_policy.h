@@ -87,7 +87,6 @@ class FailurePolicy {
   int BlameRank(const control::RankExit& exit) const;
 
   ExitCodeRules exit_codes_;
-  bool elastic_;
   std::chrono::milliseconds settle_;
   std::chrono::milliseconds peer_lost_settle_;
   RestartLimit restarts_;

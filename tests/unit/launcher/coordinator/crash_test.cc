@@ -284,6 +284,7 @@ class CrashesOfAnotherProgram : public Crashes {
   }
   void StartAgain() {
     ASSERT_FALSE(world->Decided());
+    world->Pass(10s, everyone);  // longer than the pauses of these tests
     ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
     world->AttachAll();
     ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
@@ -362,14 +363,114 @@ TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
 }
 
-TEST_F(CrashesOfAnotherProgram, AreNotMadeOfARankThatEndsWithACode) {
-  world->Exit(1, 1);
-  world->Exit(0, 0, 15);
-  world->Pass(1s, everyone);
+// Ends by themselves: an error of the program, or of something that another start finds mended.
+class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
+ protected:
+  void RunWith(int limit, const ExitCodeRules& rules = {}) {
+    auto options = World::Options(1, /*elastic=*/false);
+    options.restart_limit = limit;
+    options.exit_codes = rules;
+    world = std::make_unique<World>(options);
+    Run(2);
+  }
+  // Worker 1's rank fails, and mpirun ends the other one and itself.
+  void FailOne(int code = 1) {
+    world->Exit(1, code, 0, 0, {"NCCL timeout"});
+    world->Exit(0, 0, 15);
+    world->MpirunEnds(code);
+    world->Pass(1s, everyone);
+  }
+  void RunFor(std::chrono::milliseconds time) { world->Pass(time, everyone); }
+};
+
+TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
+  RunWith(2);
+  for (int time = 1; time <= 2; ++time) {
+    RunFor(61s);
+    FailOne();
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  const auto status = world->membership.Status(world->now);
+  EXPECT_EQ(status.crashes, 0);
+  ASSERT_EQ(status.failures.size(), 2U);
+  EXPECT_EQ(status.failures.front().exit_code, 1);
+  EXPECT_EQ(status.last_recovery->cause, "RankExited");
+  EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
+
+  RunFor(61s);
+  FailOne();
 
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+  EXPECT_EQ(world->Verdict()->exit_code, 1);
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) exited with code 1"),
+                    HasSubstr("it printed last: NCCL timeout"),
+                    HasSubstr("2 ranks had ended before it, the limit")));
 }
+
+// A script with a mistake in it is not tried for an hour.
+TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
+  RunWith(10);
+  for (int time = 1; time <= 4; ++time) {
+    FailOne();
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+
+  FailOne();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              AllOf(HasSubstr("it printed last: NCCL timeout"), HasSubstr("5 times in a row")));
+}
+
+TEST_F(EndsOfAnotherProgram, FromTheSecondOnPauseBeforeTheStart) {
+  RunWith(10);
+  FailOne();
+  ASSERT_NO_FATAL_FAILURE(StartAgain());
+
+  world->Exit(1, 1);
+  world->Exit(0, 0, 15);
+  world->MpirunEnds(1);
+  world->Pass(600ms, everyone);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
+  EXPECT_THAT(Message(), HasSubstr("rank 1 on digits-worker-1 (node-1) exited with code 1; starts "
+                                   "again in 1 second"));
+  world->Pass(1s, everyone);
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
+}
+
+TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
+  RunWith(0, {.fail = {}, .ignored = {77}});
+  for (int time = 1; time <= 5; ++time) {
+    FailOne(77);
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
+}
+
+struct FinalEnd {
+  int code;
+  const char* reason;
+};
+class FinalEndsOfAnotherProgram : public EndsOfAnotherProgram,
+                                  public testing::WithParamInterface<FinalEnd> {};
+
+TEST_P(FinalEndsOfAnotherProgram, FailTheJobAtOnce) {
+  RunWith(10, {.fail = {41}, .ignored = {}});
+
+  FailOne(GetParam().code);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, GetParam().reason);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, FinalEndsOfAnotherProgram,
+                         testing::Values(FinalEnd{control::kExitUserError, "UserError"},
+                                         FinalEnd{41, "RankFailed"},
+                                         FinalEnd{control::kExitCannotStart, "RankFailed"}));
 
 }  // namespace
 }  // namespace ringmaster::launcher
