@@ -27,7 +27,7 @@ struct AttachGo {
   int rank = 0;
 };
 
-// agent -> attach: what the rank printed; attach writes it to its own stream of that name.
+// What the rank printed. agent -> attach: for its own stream. attach -> agent: of direct programs.
 struct RankOutput {
   bool is_stderr = false;
   std::string data;  // bytes; base64 on the wire

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,6 +47,8 @@ TEST_F(DirectProgram, AnMpiProgramReducesAcrossHosts) {
   const std::string log = job.launcher().Log();
   EXPECT_THAT(log, HasSubstr("rank 0 of 4 on digits-worker-0: sum 10, wish a value with spaces"));
   EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr("rank 0 of 4 on digits-worker-0: sum 10"));
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("rank 3 of 4 on digits-worker-1: sum 10"));
 }
 
 TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
@@ -67,10 +70,32 @@ TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
   EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
 }
 
+// The program waits while its worker's log is behind, and nothing of it is left out.
+TEST_F(DirectProgram, MayPrintALot) {
+  constexpr int kLines = 200'000;
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "seq -f '%.0f of many lines that nobody reads' " + std::to_string(kLines)};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  for (const int worker : {0, 1}) {
+    const std::string log = job.agent(worker).Log();
+    std::size_t lines = 0;
+    for (std::size_t at = 0; (at = log.find("of many lines", at)) != std::string::npos; ++at) {
+      ++lines;
+    }
+    EXPECT_EQ(lines, kLines) << "of worker " << worker;
+  }
+}
+
 TEST_F(DirectProgram, NamesTheRankThatFails) {
   control::LaunchSpec spec;
   spec.command = {MpiSumProgram(), "1"};
   Job job(3, spec);
+  job.launcher_extra = {{control::kEnvRestartLimit, "0"}};
 
   const control::Verdict verdict = Run(&job);
 
@@ -80,6 +105,21 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
   EXPECT_EQ(verdict.first_failure->exit_code, 3);
   EXPECT_EQ(verdict.first_failure->pod, "digits-worker-1");
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
+}
+
+TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
+  // Where all hosts see it: they have a /tmp and a /dev/shm of their own.
+  const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c", "mkdir " + failed + " || exit 0; echo a timeout; exit 1"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+  ASSERT_EQ(::rmdir(failed.c_str()), 0);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 2);
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("a timeout"));
 }
 
 TEST_F(DirectProgram, IsStartedAnewWithAReplacementAndSaysWhyAndHowLongItHadRun) {

@@ -221,6 +221,9 @@ void Agent::OnAttachHello(PeerId peer, const control::AttachHello& hello, int pi
 
 void Agent::OnPeerMessage(PeerId peer, control::Message message) {
   if (attaches_.Contains(peer)) {
+    if (const auto* output = std::get_if<control::RankOutput>(&message)) {
+      return slots_->OnAttachOutput(peer, *output);
+    }
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
     slots_->OnAttachExit(peer, *exit);

@@ -18,6 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the agent, then output waits
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // in the directory in which mpirun starts us
 
@@ -137,7 +138,10 @@ void Attach::OnDialled(Result<std::shared_ptr<control::LineConnection>> dialled)
   connection_ = *std::move(dialled);
   connection_->Start({.on_message = [this](const control::Message& message) { OnMessage(message); },
                       .on_closed = [this](const std::string& reason) { OnClosed(reason); },
-                      .on_drained = {}});
+                      .on_drained =
+                          [this] {
+                            if (program_ != nullptr) program_->PauseOutput(false);
+                          }});
   connection_->Send(options_.hello);
 }
 
@@ -203,13 +207,21 @@ void Attach::StartProgram() {
   spec.keep_descriptors = true;
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       *reaper_, std::move(spec),
-      {.on_output = PassThrough,
+      {.on_output = [this](bool is_stderr, std::string_view data) { OnOutput(is_stderr, data); },
        .on_end = [this](ProcessEnd end, const LastLines& lines) { OnProgramEnd(end, lines); }});
   if (started.ok()) {
     program_ = *std::move(started);
     return;
   }
   ReportCannotStart(started.error().message);
+}
+
+// For mpirun, and for the worker's own log.
+void Attach::OnOutput(bool is_stderr, std::string_view data) {
+  PassThrough(is_stderr, data);
+  if (connection_ == nullptr) return;
+  connection_->Send(control::RankOutput{is_stderr, std::string(data)});
+  if (connection_->queued_bytes() >= kMaxQueuedOutput) program_->PauseOutput(true);
 }
 
 void Attach::ReportCannotStart(const std::string& reason) {

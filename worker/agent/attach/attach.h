@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -58,6 +59,7 @@ class Attach {
   void OnClosed(const std::string& reason);
   void OnRankExit(const control::RankExit& exit);
   void StartProgram();
+  void OnOutput(bool is_stderr, std::string_view data);
   void ReportCannotStart(const std::string& reason);
   void OnProgramEnd(ProcessEnd end, const LastLines& last_lines);
   void ReportExit(control::RankExit exit);

@@ -43,6 +43,17 @@ void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {
   }
 }
 
+// mpirun carries it to the launcher's log; this is the worker's.
+void DirectSlots::OnAttachOutput(AttachId id, const control::RankOutput& output) {
+  const auto attach = attaches_.find(id);
+  if (attach == attaches_.end() || output.data.empty()) return;
+  const int index = attach->second.hello.slot;
+  if (!ValidSlot(index)) return;
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  slot.in_line[output.is_stderr ? 1 : 0] = output.data.back() != '\n';
+  actions_->PrintLocally(index, slot.rank, output.is_stderr, output.data);
+}
+
 void DirectSlots::OnAttachExit(AttachId id, const control::AttachExit& message) {
   const auto attach = attaches_.find(id);
   if (attach == attaches_.end() || attach->second.exited) return;
@@ -52,6 +63,10 @@ void DirectSlots::OnAttachExit(AttachId id, const control::AttachExit& message) 
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   if (!slot.epoch.has_value() || slot.cohort != attach->second.hello.cohort) return;
   slot.running = false;
+  for (const bool is_stderr : {false, true}) {
+    bool& in_line = slot.in_line[is_stderr ? 1 : 0];
+    if (std::exchange(in_line, false)) actions_->PrintLocally(index, slot.rank, is_stderr, "\n");
+  }
   ReportExit(index, message.exit);
 }
 

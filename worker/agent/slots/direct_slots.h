@@ -3,6 +3,7 @@
 // Slots of a direct job: mpirun starts attach, attach runs the program when the
 // gate opens. A program lives in one epoch; any change of the world ends it (decisions.md, D13).
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@ class DirectSlots final : public Slots {
 
   void OnStartEpoch(const control::StartEpoch& start) override;
   void OnStopEpoch(const control::StopEpoch& stop) override;
+  void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
   bool Drained() const override { return true; }  // nothing can go on without it
   bool AnyRankRunning() const override;
@@ -26,6 +28,7 @@ class DirectSlots final : public Slots {
     std::optional<control::Epoch> epoch;  // the one its program was started in
     std::int64_t cohort = 0;
     int rank = -1;
+    std::array<bool, 2> in_line{};  // by stream: what came last had no end of line
     std::optional<control::RankExited> exit_report;
   };
 

@@ -59,6 +59,7 @@ class Slots {
   virtual void OnRestartDue(int /*slot*/) {}
 
   void OnAttach(AttachId attach, const control::AttachHello& hello);
+  virtual void OnAttachOutput(AttachId /*attach*/, const control::RankOutput& /*output*/) {}
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 

@@ -53,6 +53,15 @@ TEST_F(DirectSlotsTest, ItsExitIsPassedOnWithPodAndRank) {
   EXPECT_EQ(exits[0].exit.pod, "worker-0");
 }
 
+TEST_F(DirectSlotsTest, WhatItPrintsIsInTheWorkersLogAndItsLastLineIsWhole) {
+  slots.OnAttachOutput(7, {.is_stderr = false, .data = "step 1\nstep"});
+  slots.OnAttachOutput(7, {.is_stderr = true, .data = "a warning\n"});
+  slots.OnAttachOutput(6, {.is_stderr = false, .data = "of nobody\n"});
+  slots.OnAttachExit(7, {Code(0)});
+
+  EXPECT_EQ(actions.printed, "[1]step 1\nstep[1]a warning\n[1]\n");
+}
+
 TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
   slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
   slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist
