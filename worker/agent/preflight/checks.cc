@@ -149,19 +149,6 @@ std::optional<Finding> CheckAddress(const Config& config) {
   return Finding{"network", address.error().message};
 }
 
-std::optional<Finding> CheckProgram(const Config& config) {
-  const std::string& program = config.spec.command.front();
-  const std::string path = config.Path();
-  const std::string file = FindProgram(program, path);
-  if (file.empty()) {
-    return Finding{"command", "there is no program \"" + program + "\" in PATH (" + path +
-                                  "); correct spec.command or the image"};
-  }
-  if (access(file.c_str(), X_OK) == 0) return std::nullopt;
-  return Finding{"command", "cannot execute \"" + file + "\": " + std::strerror(errno) +
-                                "; correct spec.command or the image"};
-}
-
 // A job that asked for GPUs and got none must fail, not train on the CPU.
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   if (config.gpus == 0) return std::nullopt;

@@ -16,13 +16,16 @@ namespace {
 
 constexpr int kCostShare = 100;  // a snapshot's time is at most 1/100 of all
 constexpr std::chrono::seconds kAtLeastEvery{60};
+constexpr int kMostShare = 10;  // even for that, not more than 1/10 of all
 constexpr mode_t kSnapshotMode = 0600;
 
 }  // namespace
 
 void SnapshotPace::Took(Clock::Time began, Clock::Time ended) {
   last_ = began;
-  interval_ = std::min<Clock::Time::duration>((ended - began) * kCostShare, kAtLeastEvery);
+  const Clock::Time::duration took = ended - began;
+  const auto cheap = std::min<Clock::Time::duration>(took * kCostShare, kAtLeastEvery);
+  interval_ = std::max<Clock::Time::duration>(cheap, took * kMostShare);
 }
 
 SnapshotFiles::SnapshotFiles(std::string folder) : folder_(std::move(folder)) {}

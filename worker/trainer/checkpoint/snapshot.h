@@ -24,7 +24,7 @@
 namespace ringmaster::trainer {
 
 // When the next snapshot is due: as often as copying costs at most 1 % of the time, and at least
-// once a minute. Pure.
+// once a minute where that costs no more than a tenth. Pure.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }

@@ -406,7 +406,7 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
 
 INSTANTIATE_TEST_SUITE_P(OfARank, LastPart, ::testing::Values(0, 1));
 
-TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeAndIsDueOnceAMinute) {
+TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeOrIsDueOnceAMinuteForATenth) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
   const Clock::Time start{};
@@ -420,6 +420,10 @@ TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeAndIsDueOnceAMinute) {
   pace.Took(start, start + seconds(5));
   EXPECT_FALSE(pace.Due(start + seconds(59)));
   EXPECT_TRUE(pace.Due(start + seconds(60)));
+
+  pace.Took(start, start + seconds(20));
+  EXPECT_FALSE(pace.Due(start + seconds(199)));
+  EXPECT_TRUE(pace.Due(start + seconds(200)));
 }
 
 }  // namespace

@@ -68,6 +68,12 @@ std::optional<std::string> NcclSetting(const std::string& name, const std::strin
 }
 
 Result<NcclApi> LoadNccl() {
+  const std::optional<std::string> blocking = NcclSetting("NCCL_COMM_BLOCKING");
+  if (blocking && std::strtol(blocking->c_str(), nullptr, 0) == 1) {
+    return Error{ErrorKind::kInvalid,
+                 "NCCL_COMM_BLOCKING=1 has NCCL's calls wait without a limit, so that ranks could "
+                 "not go on when one is lost; remove it from the environment or NCCL's file"};
+  }
   // Never closed: NCCL's threads may run until the process ends.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -111,7 +111,7 @@ struct NcclApi {
 };
 
 // Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is
-// older than 2.18.
+// older than 2.18. kInvalid: the user's settings make it block.
 Result<NcclApi> LoadNccl();
 
 // What NCCL will take a variable of its own to be: that of the environment, else of the file that

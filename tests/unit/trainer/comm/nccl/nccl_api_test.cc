@@ -6,12 +6,24 @@
 #include <fstream>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer/temporary_folder.h"
 
 namespace ringmaster::trainer {
 namespace {
+
+// Said before NCCL is looked for.
+TEST(LoadNccl, RefusesCallsThatBlock) {
+  ASSERT_EQ(::setenv("NCCL_COMM_BLOCKING", "1", 1), 0);
+  const Result<NcclApi> loaded = LoadNccl();
+  ::unsetenv("NCCL_COMM_BLOCKING");
+
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(loaded.error().message, testing::HasSubstr("NCCL_COMM_BLOCKING=1"));
+}
 
 TEST(NcclSetting, TheEnvironmentComesBeforeTheUsersFileAndThatBeforeTheSites) {
   const TemporaryFolder folder;

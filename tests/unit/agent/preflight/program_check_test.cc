@@ -1,0 +1,92 @@
+// What is wrong with a job's program, before it runs.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/agent/preflight/preflight.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::HasSubstr;
+
+class ProgramCheck : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& content) {
+    const std::string path = folder_.path() + "/" + name;
+    std::ofstream(path, std::ios::binary) << content;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+  // Nothing: it may run.
+  std::string Said(std::vector<std::string> command, bool in_place = false) {
+    Config config;
+    config.spec.command = std::move(command);
+    config.spec.in_place = in_place;
+    config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}};
+    const std::optional<Finding> found = CheckProgram(config);
+    EXPECT_TRUE(!found || found->fatal);
+    return found ? found->message : "";
+  }
+
+ private:
+  const trainer::TemporaryFolder folder_;
+};
+
+TEST_F(ProgramCheck, FindsNothingWrongWithWhatCanRun) {
+  EXPECT_EQ(Said({"/bin/sh", "-c", "true"}), "");
+  EXPECT_EQ(Said({Write("a", "#!/usr/bin/env sh\n")}), "");
+  EXPECT_EQ(Said({Write("b", "#! /bin/sh -e\n")}), "");
+  EXPECT_EQ(Said({Write("c", "")}), "");
+  EXPECT_EQ(Said({Write("d", "#!")}), "");
+  EXPECT_EQ(Said({Write("e",
+                        "\x7f"
+                        "ELF")}),
+            "");
+}
+
+TEST_F(ProgramCheck, ACommandInOneStringIsNamed) {
+  EXPECT_THAT(Said({"python3 train.py"}), HasSubstr("write each word of it as an item"));
+  EXPECT_THAT(Said({"nothing", "a b"}), HasSubstr("correct spec.command or the image"));
+}
+
+TEST_F(ProgramCheck, AnotherMachinesProgramIsNamed) {
+  std::string header =
+      "\x7f"
+      "ELF\x02\x01\x01";
+  header.resize(64);
+  header[18] = '\x16';  // e_machine: s390
+  EXPECT_THAT(Said({Write("solver", header)}), HasSubstr("is built for s390x"));
+}
+
+TEST_F(ProgramCheck, AScriptsInterpreterIsLookedFor) {
+  EXPECT_THAT(Said({Write("a", "#!/opt/conda/bin/python\n")}),
+              HasSubstr("needs /opt/conda/bin/python,"));
+  EXPECT_THAT(Said({Write("b", "#!/usr/bin/env no-such-python\nprint()\n")}),
+              HasSubstr("needs no-such-python,"));
+}
+
+TEST_F(ProgramCheck, WhatStartsRanksByItselfMeetsNoOther) {
+  for (const char* program : {"torchrun", "accelerate", "deepspeed", "python3"}) {
+    Write(program, "#!/bin/sh\n");
+  }
+  EXPECT_THAT(Said({"torchrun", "--nproc-per-node=8", "train.py"}),
+              HasSubstr("torchrun starts ranks by itself"));
+  EXPECT_THAT(Said({"accelerate", "launch", "train.py"}), HasSubstr("accelerate starts"));
+  EXPECT_THAT(Said({"python3", "-m", "torch.distributed.run", "train.py"}),
+              HasSubstr("torch.distributed.run starts"));
+
+  EXPECT_EQ(Said({"torchrun", "--nnodes=2", "--rdzv-endpoint=a:1", "train.py"}), "");
+  EXPECT_EQ(Said({"python3", "-m", "train"}), "");
+  EXPECT_EQ(Said({"python3", "-m"}), "");
+  EXPECT_EQ(Said({"torchrun", "train.py"}, /*in_place=*/true), "");
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,142 @@
+// Whether the job's program can run here, told before a rank starts.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+#include "common/process/process.h"
+#include "worker/agent/preflight/preflight.h"
+
+namespace ringmaster::agent {
+namespace {
+
+#if defined(__x86_64__)
+constexpr int kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr int kMachine = EM_AARCH64;
+#else
+#error "say which machine this is"
+#endif
+
+constexpr std::size_t kLookedAt = 256;  // bytes of the file; the kernel takes no longer first line
+
+std::string NameOfMachine(int machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "arm64";
+    case EM_386:
+      return "32-bit x86";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_S390:
+      return "s390x";
+    case EM_RISCV:
+      return "riscv";
+    default:
+      return "machine " + std::to_string(machine);
+  }
+}
+
+std::string BeginningOf(const std::string& file) {
+  std::string bytes(kLookedAt, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  return bytes;
+}
+
+// Of an ELF file for another machine, which one; empty for any other file.
+std::string OtherMachine(const std::string& beginning) {
+  Elf64_Ehdr header{};
+  if (!beginning.starts_with(ELFMAG) || beginning.size() < sizeof header) return {};
+  std::memcpy(&header, beginning.data(), sizeof header);
+  return header.e_machine == kMachine ? "" : NameOfMachine(header.e_machine);
+}
+
+// What a script's first line names and this image lacks; empty for any other file.
+std::string MissingInterpreter(const std::string& beginning, const std::string& path) {
+  if (!beginning.starts_with("#!")) return {};
+  std::istringstream words(beginning.substr(2, beginning.find('\n') - 2));
+  std::string interpreter;
+  std::string argument;
+  words >> interpreter >> argument;
+  if (interpreter.empty()) return {};
+  if (access(interpreter.c_str(), X_OK) != 0) return interpreter;
+  const bool by_name = std::filesystem::path(interpreter).filename() == "env" &&
+                       !argument.empty() && argument.front() != '-';
+  return by_name && FindProgram(argument, path).empty() ? argument : "";
+}
+
+// Programs that start ranks of their own. Given nobody to meet, each is a world by itself, and the
+// job trains as many models as it has slots.
+std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
+  constexpr std::array kStarters = {"torchrun", "accelerate", "deepspeed"};
+  constexpr std::array kModules = {"torch.distributed.run", "torch.distributed.launch",
+                                   "accelerate.commands.launch"};
+  constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
+                                    "--hostfile"};
+  const auto meets = [&](const std::string& argument) {
+    return std::ranges::any_of(kMeetings,
+                               [&](const char* flag) { return argument.starts_with(flag); });
+  };
+  if (std::ranges::any_of(command, meets)) return {};
+  const std::string program = std::filesystem::path(command.front()).filename();
+  if (std::ranges::find(kStarters, program) != kStarters.end()) return program;
+  const auto module = std::ranges::find(command, "-m");
+  if (!program.starts_with("python") || std::ranges::distance(module, command.end()) < 2) return {};
+  return std::ranges::find(kModules, module[1]) == kModules.end() ? "" : module[1];
+}
+
+std::optional<Finding> Fault(std::string message) { return Finding{"command", std::move(message)}; }
+
+}  // namespace
+
+std::optional<Finding> CheckProgram(const Config& config) {
+  const std::vector<std::string>& command = config.spec.command;
+  const std::string& program = command.front();
+  const std::string path = config.Path();
+  const std::string file = FindProgram(program, path);
+  if (file.empty()) {
+    const bool in_one = command.size() == 1 && program.find(' ') != std::string::npos;
+    return Fault("there is no program \"" + program + "\" in PATH (" + path + "); " +
+                 (in_one ? "spec.command is one item: write each word of it as an item of its own"
+                         : "correct spec.command or the image"));
+  }
+  if (access(file.c_str(), X_OK) != 0) {
+    return Fault("cannot execute \"" + file + "\": " + std::strerror(errno) +
+                 "; correct spec.command or the image");
+  }
+  const std::string beginning = BeginningOf(file);
+  if (const std::string machine = OtherMachine(beginning); !machine.empty()) {
+    return Fault("\"" + file + "\" is built for " + machine + " and this node is " +
+                 NameOfMachine(kMachine) +
+                 "; use an image for it, or name other nodes in worker.nodeSelector");
+  }
+  if (const std::string missing = MissingInterpreter(beginning, path); !missing.empty()) {
+    return Fault("\"" + file + "\" needs " + missing +
+                 ", which its first line names and the image lacks; install it, or correct the "
+                 "script");
+  }
+  const std::string starter = config.spec.InPlace() ? std::string() : StartsRanksOfItsOwn(command);
+  if (!starter.empty()) {
+    return Fault(starter +
+                 " starts ranks by itself, and each of the job's ranks would start one "
+                 "that meets no other; write the script itself as spec.command, for "
+                 "example [python3, train.py]: RANK, WORLD_SIZE, MASTER_ADDR and so on "
+                 "are set");
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringmaster::agent
