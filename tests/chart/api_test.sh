@@ -100,6 +100,7 @@ profile_in() { # namespace: the warnings
   echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
     kubectl -n "$1" apply --dry-run=server -f - 2>&1 >/dev/null
 }
+deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
 until [[ $(profile_in samples) = *'ringmaster-system, so this one has no effect'* ]]; do
   [ $SECONDS -lt $deadline ] || fail "nobody is warned of a profile outside of the operator's namespace: $(profile_in samples)"
   sleep 0.2
