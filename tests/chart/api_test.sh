@@ -11,6 +11,15 @@ apply() { # file: its objects instead of the last one's, whose Pods and selector
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
 
+# Two, of those that the kernel gives to nobody's connections.
+free_ports() {
+  python3 -c 'import random, socket
+def free(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) != 0
+print(*[next(p for p in iter(lambda: random.randrange(first, first + 11000), None) if free(p)) for first in (10000, 21000)])'
+}
+
 # Runs the operator with a release's arguments and ServiceAccount until it is ready.
 becomes_ready() { # file account
   local port metrics pid deadline=$((SECONDS + 60 * ${RINGMASTER_PATIENCE:-1})) arguments
@@ -19,7 +28,7 @@ becomes_ready() { # file account
   cp "$KUBECONFIG" "$work/operator.kubeconfig"
   kubectl --kubeconfig "$work/operator.kubeconfig" config set-credentials operator --token="$(kubectl -n ringmaster-system create token "$2")" >/dev/null
   kubectl --kubeconfig "$work/operator.kubeconfig" config set-context --current --user=operator >/dev/null
-  read -r port metrics < <(python3 -c 'import socket; s = [socket.socket() for _ in "12"]; [x.bind(("127.0.0.1", 0)) for x in s]; print(*[x.getsockname()[1] for x in s])')
+  read -r port metrics < <(free_ports)
   "$operator" --kubeconfig="$work/operator.kubeconfig" --namespace=ringmaster-system --admin-address=127.0.0.1 --admin-port="$port" \
     --metrics-address=127.0.0.1 --metrics-port="$metrics" "${arguments[@]}" >"$work/operator.log" 2>&1 &
   pid=$!
@@ -32,7 +41,7 @@ becomes_ready() { # file account
 }
 
 kubectl apply --server-side -f "$here/prometheus_operator_crds.yaml" >/dev/null
-kubectl wait --for=condition=Established crd/servicemonitors.monitoring.coreos.com crd/prometheusrules.monitoring.coreos.com --timeout=60s >/dev/null
+kubectl wait --for=condition=Established crd/servicemonitors.monitoring.coreos.com crd/prometheusrules.monitoring.coreos.com --timeout="$limit" >/dev/null
 restricted_namespace ringmaster-system
 kubectl create namespace team-a >/dev/null
 for account in given.account default; do kubectl -n ringmaster-system create serviceaccount "$account" >/dev/null; done
@@ -40,7 +49,7 @@ for account in given.account default; do kubectl -n ringmaster-system create ser
 render >"$work/default.yaml"
 apply "$work/default.yaml"
 crds=(crd/trainingjobs.ringmaster.dev crd/trainingprofiles.ringmaster.dev crd/localtrainingprofiles.ringmaster.dev)
-kubectl wait --for=condition=Established "${crds[@]}" --timeout=60s >/dev/null
+kubectl wait --for=condition=Established "${crds[@]}" --timeout="$limit" >/dev/null
 lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.versions[].schema.openAPIV3Schema.properties.spec
   | paths(type == "object" and .type == "array" and (has("x-kubernetes-list-type") | not)) | join(".")')
 [ -z "$lists_without_type" ] || fail "server-side apply does not know how to merge $lists_without_type"
@@ -91,6 +100,7 @@ profile_in() { # namespace: the warnings
   echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
     kubectl -n "$1" apply --dry-run=server -f - 2>&1 >/dev/null
 }
+deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
 until [[ $(profile_in samples) = *'ringmaster-system, so this one has no effect'* ]]; do
   [ $SECONDS -lt $deadline ] || fail "nobody is warned of a profile outside of the operator's namespace: $(profile_in samples)"
   sleep 0.2

@@ -6,6 +6,7 @@ repository=$(cd "$here/../.." && pwd)
 chart=$repository/charts/ringmaster
 programs=$("$repository/deploy/local/build.sh" --print)/bin
 export PATH=$programs:$PATH
+limit=$((60 * ${RINGMASTER_PATIENCE:-1}))s  # of waiting
 variations=("$here"/values/*.yaml)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -13,7 +13,7 @@ sed -i '/{name: Percent,/d' "$work/older/files/"*.yaml
 sed -i 's/^version: .*/version: 0.0.9/; s/^appVersion: .*/appVersion: 0.0.9/' "$work/older/Chart.yaml"
 restricted_namespace ringmaster-system
 release install "$work/older"
-kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null
+kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null
 [[ $(columns) != *Percent* ]] || fail "the older chart has the newer CRD"
 cat >"$work/job.yaml" <<'Y'
 apiVersion: ringmaster.dev/v1alpha1
@@ -47,7 +47,7 @@ kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null
 
 release upgrade "$chart" --set crds.keep=false
 release uninstall --no-hooks
-kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout=60s >/dev/null || fail "crds.keep=false kept the CRD"
+kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null || fail "crds.keep=false kept the CRD"
 
 kubectl apply -f "$repository/deploy/install.yaml" >/dev/null 2>&1
 if helm install ringmaster "$chart" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi

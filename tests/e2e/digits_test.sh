@@ -16,7 +16,7 @@ assert_equal "world size" 3 "$(status_field digits worldSize)"
 awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.92)}' ||
   fail "accuracy on writers not seen, $(status_field digits progress.accuracy), is below 0.92"
 # The launcher's verdict comes before the kubelets' word of the workers' end.
-as_user wait --for=jsonpath='{.status.phase}'=Succeeded pods -l ringmaster.dev/role=worker --timeout=60s
+as_user wait --for=jsonpath='{.status.phase}'=Succeeded pods -l ringmaster.dev/role=worker --timeout=$((60 * patience))s
 nodes=$(as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Succeeded -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort)
 assert_equal "nodes of the completed workers" "node1 node2 node3" "$(xargs <<<"$nodes")"
 log=$(as_user logs "$(launcher_pod digits)")

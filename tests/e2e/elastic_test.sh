@@ -79,7 +79,9 @@ survives "a killed rank" 3 kill -9 "$before"
 victim=$(last_worker)
 uid=$(uid_of "$victim")
 survives "a killed agent" 3 kill -9 "$(processes ringmaster-agen "$victim")"
-! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null || fail "$victim was not replaced"
+# The kubelet may report its end after the others went on.
+victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
+wait_for "the end of the Pod of the killed agent" 30 victim_ended
 
 as_user scale trainingjob/digits --replicas=2 >/dev/null
 went_on "three to two workers" 2
@@ -116,7 +118,8 @@ kubectl uncordon "$drained" >/dev/null
 
 # A node falls silent: one that holds one worker (the silence of most would rightly pause the training, NoQuorum), but neither
 # the launcher nor the operator. They are moved until it is so.
-workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase=Running,spec.nodeName=$1" -o name; }
+# Those that train too of which the kubelet has not reported yet that they run.
+workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }
 launcher_node=$(node_of "$(launcher_pod digits)")
 silent=$(other_nodes "$launcher_node" | head -1)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The cluster that the job tests share (a ctest fixture): job_cluster.sh up | down.
+# The cluster that the job tests share (a ctest fixture): job_cluster.sh up | down; its name: job_cluster.sh name.
 set -euo pipefail
 . "$(dirname "$0")/../../deploy/lib.sh"
-name=${RINGMASTER_E2E_CLUSTER:-ringmaster-e2e}
+# Of this checkout: another one's tests may run beside it.
+name=${RINGMASTER_E2E_CLUSTER:-e2e-$(cksum <<<"$repository" | cut -d' ' -f1)}
 cluster() { "$repository/deploy/local/cluster.sh" --name "$name" "$@"; }
 
 case ${1:-} in
@@ -17,5 +18,6 @@ case ${1:-} in
     install_chart
     ;;
   down) cluster down ;;
-  *) echo "usage: job_cluster.sh up|down" >&2; exit 2 ;;
+  name) echo "$name" ;;
+  *) echo "usage: job_cluster.sh up|down|name" >&2; exit 2 ;;
 esac

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # What every end-to-end test of a job needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
-# The cluster RINGMASTER_E2E_CLUSTER is up, with Ringmaster installed (job_cluster.sh, a ctest fixture). Each test works as a
+# The cluster of job_cluster.sh is up, with Ringmaster installed (job_cluster.sh, a ctest fixture). Each test works as a
 # namespace editor in a namespace of its own that enforces Pod Security `restricted`, and removes it at the end.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../deploy/lib.sh"
-cluster_name=${RINGMASTER_E2E_CLUSTER:-ringmaster-e2e}
+cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)
 cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }
 eval "$(cluster env)"
 

@@ -62,7 +62,8 @@ say_to_operator() { # port bytes, as printf takes them: what it answers
   kubectl -n ringmaster-system exec stranger -- timeout 10 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf "$3" >&3 && cat <&3' - "${address%% *}" "$1" "$2" 2>/dev/null || true
 }
 healthy() { [[ $(say_to_operator 8080 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n') = *'200 OK'* ]]; }
-healthy || fail "a Pod of the operator's namespace does not reach its health"
+# The operator's NetworkPolicy admits a new Pod a moment after it is ready.
+wait_for "a Pod of the operator's namespace to reach its health" 20 healthy
 before=$(restarts)
 chunked='POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 for bytes in "$chunked-2\r\n" "$chunked-1\r\nx\r\n" "${chunked}ffffffffffffffff\r\n" "${chunked}x\r\n" \
@@ -154,7 +155,7 @@ old=$(as_user get "$(worker_pods kept)" -o jsonpath='{.metadata.uid}')
 kubectl -n ringmaster-system rollout restart deployment ringmaster-operator >/dev/null
 as_user delete "$(worker_pods kept)" --wait=false >/dev/null
 wait_for "another worker" 90 replaced
-kubectl -n ringmaster-system rollout status deployment ringmaster-operator --timeout=120s >/dev/null
+kubectl -n ringmaster-system rollout status deployment ringmaster-operator --timeout=$((120 * patience))s >/dev/null
 no_pod_reaches_the_node
 revisions() { as_user get pods -l ringmaster.dev/job-name=kept -o jsonpath='{range .items[*]}{.metadata.labels.ringmaster\.dev/revision}{"\n"}{end}' | sort -u; }
 assert_equal "texts of one run" 1 "$(revisions | wc -l)"

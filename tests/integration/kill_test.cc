@@ -36,9 +36,6 @@ std::string Fingerprint(const ProxiedRequest& write) {
 
 class KillTest : public ClusterTest {
  protected:
-  static inline const std::vector<std::string> kQuickLease = {
-      "--lease-duration=900ms", "--renew-deadline=600ms", "--retry-period=200ms"};
-
   // Each distinct write kills twice: before it arrives, then after it was stored.
   Fault Decide(const ProxiedRequest& request) {
     const std::lock_guard lock(mutex_);
@@ -62,7 +59,7 @@ class KillTest : public ClusterTest {
       const std::lock_guard lock(mutex_);
       victim_ = nullptr;
     }
-    LaunchOperator(kQuickLease);
+    LaunchOperator();
     const std::lock_guard lock(mutex_);
     victim_ = &op();
     dead_ = false;
@@ -119,6 +116,9 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
       "digits-launcher-" + TextAt(Job("digits"), "/status/internal/launcherTerm");
   const std::string deleted = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-1")).ok());
+  // The operator, which is dead, comes back after that: its replacement has its name.
+  WaitFor("the Pod to go",
+          [&] { return TextAt(List("pods")["digits-worker-1"], "/metadata/uid") != deleted; });
   LiveUntil("the replacement to be a member", [&] {
     const auto serving = kubelet().Launcher(launcher, std::chrono::milliseconds(0));
     const std::string now = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");

@@ -549,9 +549,12 @@ TEST_F(ProfileTest, AJobWaitsForItsProfileAndKeepsWhatItSetUntilItIsResumed) {
   changed["workload"]["worker"]["env"][0]["value"] = "changed";
   PutProfile(ns(), changed);
   WaitCondition("digits", "ChangePending", "True");
+  kubelet().SetCutOff(true);  // or the new one might have the name of the old one
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-0")).ok());
   WaitFor("another worker of the same text",
           [&] { return List("pods").contains("digits-worker-2"); });
+  kubelet().SetCutOff(false);
+  WaitFor("the old one to go", [&] { return !List("pods").contains("digits-worker-0"); });
   EXPECT_EQ(TextAt(List("pods")["digits-worker-2"], "/metadata/labels/ringmaster.dev~1revision"),
             TextAt(List("pods")["digits-worker-1"], "/metadata/labels/ringmaster.dev~1revision"));
   ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, ns())).ok());

@@ -104,18 +104,22 @@ TEST_F(RightsTest, WatchesPodsAndServicesByItsLabelBesideJobsAndNodes) {
   RunJob("digits", 1);
 
   std::set<std::string> watched;
-  for (const ProxiedRequest& request : proxy().Requests()) {
-    if (request.target.find("watch=") == std::string::npos) continue;
-    const std::string path = request.Path();
-    const std::string resource = path.substr(path.rfind('/') + 1);
-    watched.insert(resource);
-    if (resource != "pods" && resource != "services") continue;
-    EXPECT_THAT(request.target,
-                HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
-  }
+  WaitFor("each watch to begin", [&] {
+    for (const ProxiedRequest& request : proxy().Requests()) {
+      const std::string path = request.Path();
+      if (request.IsWatch()) watched.insert(path.substr(path.rfind('/') + 1));
+    }
+    return watched.size() >= 7;
+  });
   EXPECT_THAT(watched,
               ::testing::ElementsAre("localtrainingprofiles", "namespaces", "nodes", "pods",
                                      "services", "trainingjobs", "trainingprofiles"));
+  for (const ProxiedRequest& request : proxy().Requests()) {
+    const std::string path = request.Path();
+    if (!request.IsWatch() || !(path.ends_with("/pods") || path.ends_with("/services"))) continue;
+    EXPECT_THAT(request.target,
+                HasSubstr("labelSelector=ringmaster.dev%2Fmanaged-by%3Dringmaster"));
+  }
 }
 
 TEST_F(RightsTest, ItsRolesGrantNoWildcardAndNoSecretRead) {
@@ -149,6 +153,12 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   // Deleted and created again under the same name; the first one's Secret stays, as if planted for
   // the second.
   ASSERT_TRUE(admin().Delete(JobPath("digits")).ok());
+  // Who saw a Pod go first would make another one, which nobody collects here.
+  WaitFor("the operator to know", [&] {
+    const std::string metrics = op().Metrics();  // they name the namespaces that have jobs
+    return metrics.find("\nringmaster_jobs{") != std::string::npos &&
+           metrics.find("job_namespace=\"" + ns() + "\"") == std::string::npos;
+  });
   for (const std::string& pod : Names("pods")) ASSERT_TRUE(admin().Delete(Path("pods", pod)).ok());
   for (const std::string& service : Names("services"))
     ASSERT_TRUE(admin().Delete(Path("services", service)).ok());

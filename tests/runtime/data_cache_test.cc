@@ -81,6 +81,11 @@ class DataCache : public testing::Test {
     job->SendOrder({0});
     EXPECT_TRUE(Says(job, "fills its data cache: "));
   }
+  // Nothing of worker 0's container is left when this returns.
+  static void Kill(Job* job) {
+    Hosts::Signal(job->agent(0), SIGKILL);
+    ASSERT_TRUE(job->agent(0).Wait(Seconds(10)).has_value());
+  }
   static bool Says(Job* job, const std::string& text) {
     return WaitUntil(Seconds(20),
                      [&] { return job->Status().message.find(text) != std::string::npos; });
@@ -124,7 +129,7 @@ TEST_F(DataCache, AnAgentThatIsKilledInTheMiddleFillsItAnew) {
   ASSERT_TRUE(lease.held());
   StartFilling(&job);
 
-  job.agent(0).Kill();
+  Kill(&job);
   lease.End();
   StartAgent(&job, 0);
   const control::Verdict verdict = job.AwaitVerdict();
@@ -142,7 +147,7 @@ TEST_F(DataCache, AFilledCacheOutlivesItsAgent) {
     return job.agent(0).Log().find("Filled the data cache") != std::string::npos;
   }));
 
-  job.agent(0).Kill();
+  Kill(&job);
   std::filesystem::remove(LastFile(job));
   StartAgent(&job, 0);
   job.SendOrder({0});

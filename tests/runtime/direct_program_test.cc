@@ -1,8 +1,6 @@
 // Programs of direct jobs run below mpirun, each started by its attach.
 
-#include <chrono>
 #include <csignal>
-#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -155,12 +153,10 @@ TEST_F(DirectProgram, IsStartedAnewWithAReplacementAndSaysWhyAndHowLongItHadRun)
   job.SendOrder({0, 1}, 0, {"uid-1-1"});
 
   control::LauncherStatus status;
-  const auto limit = std::chrono::steady_clock::now() + Seconds(60);
-  do {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(WaitUntil(Seconds(60), [&] {
     status = job.Status();
-  } while (!status.last_recovery && std::chrono::steady_clock::now() < limit);
-  ASSERT_TRUE(status.last_recovery.has_value()) << job.Log();
+    return status.last_recovery.has_value();
+  })) << job.Log();
   EXPECT_TRUE(status.last_recovery->from_start);
   EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
   EXPECT_EQ(status.last_recovery->node, "node-of-digits-worker-1");

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "tests/fakes/patience.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -277,7 +278,7 @@ TEST_F(ElasticJob, GoesOnWithoutTheHostOfRankZero) {
 
 TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsTheFencedPodIn) {
   Job job(5, Trainer());
-  job.launcher_extra = {{control::kEnvLostAfterMillis, "1000"}};
+  job.launcher_extra = {{control::kEnvLostAfterMillis, std::to_string(1000 * Patience())}};
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
   const Epoch before = LastStep().epoch;
 

@@ -149,8 +149,11 @@ class GpuJob : public FakeRankJob {
     const auto left = job.agent(0).Wait(Seconds(60));
     ASSERT_TRUE(left.has_value()) << job.Log();
     EXPECT_EQ(left->exit_code, control::kExitDeviceUnhealthy);
-    const control::LauncherStatus status = job.Status();
-    ASSERT_FALSE(status.failures.empty());
+    control::LauncherStatus status;
+    ASSERT_TRUE(WaitUntil(Seconds(60), [&] {
+      status = job.Status();
+      return !status.failures.empty();
+    })) << job.Log();
     EXPECT_EQ(status.failures.back().exit_code, control::kExitDeviceUnhealthy);
     EXPECT_EQ(status.failures.back().pod, "digits-worker-0");
     EXPECT_EQ(status.failures.back().last_lines.back(), why);

@@ -9,6 +9,7 @@
 
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
+#include "tests/fakes/patience.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -109,6 +110,10 @@ void Job::StartLauncher(int term) {
   Variables variables = CommonVariables(name, ItemHashes(Path("credentials"), kLauncherItems));
   variables[control::kEnvTerm] = std::to_string(term);
   variables[control::kEnvTerminationLog] = Path("verdict");
+  // Who has no processor for a while is neither lost nor does it hang.
+  for (const char* limit : {control::kEnvLostAfterMillis, control::kEnvStallMillis}) {
+    variables[limit] = std::to_string(2000 * Patience());
+  }
   WriteFile(Path("verdict"), "");
   for (const auto& [key, value] : launcher_extra) variables[key] = value;
   launcher_ = hosts_.Start(0, name, variables, {LauncherProgram()}, Path("launcher.log"));

@@ -1,10 +1,8 @@
 #include "tests/runtime/processes.h"
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
@@ -16,6 +14,8 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include "tests/fakes/patience.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -76,7 +76,7 @@ std::optional<Outcome> Process::Wait(std::chrono::milliseconds limit) {
   if (outcome_.has_value()) return outcome_;
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   pollfd poller{pidfd, POLLIN, 0};
-  poll(&poller, 1, static_cast<int>(limit.count()));
+  poll(&poller, 1, static_cast<int>((limit * Patience()).count()));
   close(pidfd);
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
@@ -92,13 +92,8 @@ void Process::Kill() {
 
 std::string Process::Log() const { return ReadFile(log_file_); }
 
-int Patience() {
-  const char* const text = std::getenv("RINGMASTER_PATIENCE");
-  return text == nullptr ? 1 : std::max(1, std::atoi(text));
-}
-
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto deadline = std::chrono::steady_clock::now() + limit * Patience();
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

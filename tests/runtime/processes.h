@@ -38,7 +38,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  // How it ended, or nothing when it still runs at the deadline.
+  // How it ended, or nothing when it still runs at the end of the limit, times Patience().
   std::optional<Outcome> Wait(std::chrono::milliseconds limit);
   void Kill();
   std::string Log() const;
@@ -49,11 +49,7 @@ class Process {
   std::optional<Outcome> outcome_;
 };
 
-// RINGMASTER_PATIENCE, 1 unless it is set: how many times as long things may take on a machine that
-// others keep busy.
-int Patience();
-
-// Whether `condition` became true within the limit; asked every 20 ms.
+// Whether `condition` became true within the limit, times Patience(); asked every 20 ms.
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition);
 
 std::string ReadFile(const std::string& path);

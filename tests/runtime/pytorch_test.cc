@@ -96,8 +96,11 @@ TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWo
     return WaitUntil(kLimit, [&] { return Beginnings(job.launcher().Log()).size() == starts; });
   };
   ASSERT_TRUE(begun(2)) << job.Log();
-  const auto status = job.Status();
-  ASSERT_TRUE(status.last_recovery.has_value());
+  control::LauncherStatus status;
+  ASSERT_TRUE(WaitUntil(kLimit, [&] {
+    status = job.Status();
+    return status.last_recovery.has_value();
+  })) << job.Log();
   EXPECT_EQ(status.last_recovery->cause, control::kCauseRankKilled);
   EXPECT_EQ(status.last_recovery->pod, "digits-worker-1");
 

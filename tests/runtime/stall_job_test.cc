@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
+#include "tests/fakes/patience.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -39,6 +40,7 @@ class StallJob : public LoggedTest {
  protected:
   // Three workers, training; two are enough.
   void Begin(Job& job) {
+    job.launcher_extra = {{control::kEnvStallMillis, std::to_string(kStall.count())}};
     job.StartLauncher();
     for (const int worker : {0, 1, 2}) job.StartAgent(worker);
     job.SendOrder({0, 1, 2}, 2);

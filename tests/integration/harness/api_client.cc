@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fakes/patience.h"
 #include "tests/integration/harness/chunked_lines.h"
 #include "tests/integration/harness/tls.h"
 
@@ -161,7 +162,7 @@ bool WaitUntil(const std::function<bool()>& condition, std::chrono::milliseconds
   while (!condition()) {
     const auto waited =
         std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
-    if (waited > limit) return false;
+    if (waited > limit * Patience()) return false;
     std::this_thread::sleep_for(std::clamp(waited / 10, milliseconds(10), milliseconds(100)));
   }
   return true;

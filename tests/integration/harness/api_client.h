@@ -82,7 +82,7 @@ class ApiClient {
 };
 
 // Looks until `condition` holds, every few milliseconds at first and less often the longer it
-// takes; false when the limit has passed.
+// takes; false when the limit, times Patience(), has passed.
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(60));
 

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/fakes/patience.h"
+
 namespace ringmaster::testing {
 namespace {
 
@@ -148,7 +150,7 @@ Result<void> ControlPlane::Install() {
                                  RINGMASTER_SOURCE_DIR "/deploy/install.yaml"},
         {"wait", "--for=condition=Established", "crd/trainingjobs.ringmaster.dev",
          "crd/trainingprofiles.ringmaster.dev", "crd/localtrainingprofiles.ringmaster.dev",
-         "--timeout=30s"}}) {
+         "--timeout=" + std::to_string(30 * Patience()) + "s"}}) {
     const CommandOutput done = Kubectl(command);
     if (done.status != 0)
       return Error{ErrorKind::kInternal, "kubectl " + command[0] + ": " + done.text};

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <poll.h>
+#include <random>
 #include <signal.h>
 #include <sstream>
 #include <stdexcept>
@@ -15,6 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/fakes/patience.h"
 
 namespace ringmaster::testing {
 namespace {
@@ -103,7 +106,7 @@ void Process::Signal(int signal) const {
 std::optional<int> Process::Wait(std::chrono::milliseconds limit) {
   if (status_) return status_;
   pollfd waited{pidfd_, POLLIN, 0};
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto deadline = std::chrono::steady_clock::now() + limit * Patience();
   int ready = 0;
   do {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -171,18 +174,22 @@ void WriteFile(const std::filesystem::path& path, const std::string& text) {
 }
 
 int FreePort(const std::string& address) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Linux gives those from 32768 on to connections.
+  constexpr unsigned kFirst = 10000;
+  constexpr unsigned kEnd = 32768;
+  std::random_device random;
   sockaddr_in where{};
   where.sin_family = AF_INET;
   ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
-  socklen_t size = sizeof where;
-  int port = 0;
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&where), size) == 0 &&
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size) == 0) {
-    port = ntohs(where.sin_port);
+  for (int tries = 0; tries < 1000; ++tries) {
+    const unsigned port = kFirst + random() % (kEnd - kFirst);
+    where.sin_port = htons(static_cast<uint16_t>(port));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool free = ::bind(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
+    ::close(fd);
+    if (free) return static_cast<int>(port);
   }
-  ::close(fd);
-  return port;
+  return 0;
 }
 
 }  // namespace ringmaster::testing

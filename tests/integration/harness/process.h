@@ -35,8 +35,8 @@ class Process {
   bool Running() { return !Wait(std::chrono::milliseconds(0)).has_value(); }
   // Thread-safe: the pidfd cannot name another process, even after this one was waited for.
   void Signal(int signal) const;
-  // The exit status as a shell shows it (128 + signal), or nothing while it runs at the limit's
-  // end.
+  // The exit status as a shell shows it (128 + signal), or nothing while it runs at the end of the
+  // limit, times Patience().
   std::optional<int> Wait(std::chrono::milliseconds limit);
   std::string Log() const;
 
@@ -54,7 +54,7 @@ struct CommandOutput {
   std::string text;  // both streams
 };
 
-// Runs a command to its end; a limit passed counts as status 124.
+// Runs a command to its end; a limit, times Patience(), that has passed counts as status 124.
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
@@ -81,7 +81,8 @@ std::string ReadFile(const std::filesystem::path& path);
 int64_t StatusField(int pid, const std::string& field);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 
-// A TCP port of `address` that is free at this moment.
+// A TCP port of `address` that is free at this moment, and none that the kernel gives to somebody's
+// connection before it is listened on.
 int FreePort(const std::string& address = "127.0.0.1");
 
 }  // namespace ringmaster::testing

@@ -133,8 +133,8 @@ TEST_F(HttpServerTest, HeadersThatNeverEndAreCutOffAtTheLimit) {
 
 TEST_F(HttpServerTest, ARequestHasItsTimeHoweverSlowlyItComes) {
   Start({.limit = std::chrono::seconds(1)});
-  BytePeer peer(port());
   const auto began = std::chrono::steady_clock::now();
+  BytePeer peer(port());
 
   // The server closes: a byte for each look at that.
   std::jthread drip([&peer](std::stop_token stop) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/comm/communicator_tests.h"
 #include "tests/unit/trainer/memory_store.h"
@@ -46,7 +47,7 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
     RunRanks(4, [&](const World& world) {
       const bool comes = world.rank < 2 || (absent == 1 && world.rank == 2);
       if (!comes) return;
-      GlooCommunicator communicator(world, In(seconds(1)), abandoned_connects);
+      GlooCommunicator communicator(world, In(seconds(1) * Patience()), abandoned_connects);
 
       EXPECT_FALSE(communicator.Barrier(In(kLong))->Wait().ok());
 
@@ -67,9 +68,9 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatPublishedItsAddressAndCannotBeReach
       }
       return;
     }
-    GlooCommunicator communicator(world, In(seconds(1)), abandoned_connects);
+    GlooCommunicator communicator(world, In(seconds(1) * Patience()), abandoned_connects);
 
-    EXPECT_FALSE(communicator.Barrier(In(seconds(1)))->Wait().ok());
+    EXPECT_FALSE(communicator.Barrier(In(seconds(1) * Patience()))->Wait().ok());
 
     EXPECT_EQ(communicator.LostPeer(), 2) << "on rank " << world.rank;
   });

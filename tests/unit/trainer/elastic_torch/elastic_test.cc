@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/black_hole.h"
 #include "tests/unit/trainer/elastic_rank.h"
@@ -235,9 +236,9 @@ TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
 }
 
 TEST_P(ElasticOnTest, RanksThatWaitedForAMemberInVainNameIt) {
-  constexpr seconds kShort{1};
-  Start("a", {.timeout = kShort});
-  Start("b", {.timeout = kShort});
+  const seconds soon{Patience()};
+  Start("a", {.timeout = soon});
+  Start("b", {.timeout = soon});
   launcher_.Form({"a", "never comes", "b"});
 
   launcher_.AwaitBroken({"a", "b"});

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/trainer/comm/nccl/fake_nccl.h"
 #include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/comm/nccl/nccl_communicator.h"
@@ -159,7 +160,8 @@ TEST_F(NcclWorldsTest, AGrowThatIsGivenUpEndsTheChildBeforeTheParent) {
 
   RunRanks(2, [&](const World& world) {
     FakeRank& process = ranks[static_cast<std::size_t>(world.rank)];
-    NcclCommunicator communicator(process.runtime, world, In(std::chrono::milliseconds(200)),
+    NcclCommunicator communicator(process.runtime, world,
+                                  In(std::chrono::milliseconds(200) * Patience()),
                                   abandoned_connects);
     EXPECT_FALSE(communicator.Barrier(In(kSoon))->Wait().ok());
   });
@@ -177,7 +179,7 @@ TEST_F(NcclWorldsTest, AParentWhoseGrowWasNotPublishedIsNotKept) {
   world.store = std::make_shared<StoreWithoutPlan>();
   World other = world;
   other.rank = 1;
-  const Deadline deadline = In(std::chrono::milliseconds(200));
+  const Deadline deadline = In(std::chrono::milliseconds(200) * Patience());
   NcclCommunicator second(ranks[1].runtime, other, deadline, abandoned_connects);
   NcclCommunicator first(ranks[0].runtime, world, deadline, abandoned_connects);
 
@@ -269,7 +271,7 @@ TEST_F(NcclWorldsTest, RankZeroNamesTheOnlyRankThatDoesNotCome) {
   world.store = std::make_shared<MemoryStore>();
   World other = world;
   other.rank = 1;
-  const Deadline deadline = In(std::chrono::milliseconds(200));
+  const Deadline deadline = In(std::chrono::milliseconds(200) * Patience());
   NcclCommunicator second(ranks[1].runtime, other, deadline, abandoned_connects);
   NcclCommunicator first(ranks[0].runtime, world, deadline, abandoned_connects);
 
