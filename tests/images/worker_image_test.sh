@@ -183,5 +183,5 @@ grep -F 'no package list for ubuntu 26.04' <<<"$said" >/dev/null || fail "of an 
 while read -r source; do
   grep -Fx "!${source%%/*}" .dockerignore >/dev/null || fail ".dockerignore keeps $source from the builder"
   compgen -G "$source" >/dev/null || fail "a Dockerfile copies $source, which is not there"
-done < <(sed -n '/--from/d; s/^COPY \(.*\) [^ ]*$/\1/p' images/*.Dockerfile | tr ' ' '\n')
+done < <(sed -n '/--from/d; s/^COPY \(.*\) [^ ]*$/\1/p' images/*.Dockerfile examples/*/Dockerfile | tr ' ' '\n')
 echo "worker_image_test: ok"
