@@ -2,10 +2,9 @@
 #
 #   docker build -f images/worker.Dockerfile -t registry.example.com/ringmaster-worker:0.1.0 .
 #
-# BASE_IMAGE is Ubuntu 24.04 (the default, for GPUs), Debian 13 or Debian 12 (CPU): the scripts in images/worker branch on it.
-# images/build.sh builds this same file on Debian root file systems. No nvidia/cuda: even its -base images bring a second
-# libcudart, a libcuda (cuda-compat), and an LD_LIBRARY_PATH that puts these before those of PyTorch's wheel.
-ARG BASE_IMAGE=ubuntu:24.04
+# BASE_IMAGE is NVIDIA's on Ubuntu 24.04 (the default, for GPUs), Debian 13 or Debian 12 (CPU): the scripts in images/worker branch
+# on it. images/build.sh builds this same file on Debian root file systems.
+ARG BASE_IMAGE=nvidia/cuda:13.0.1-base-ubuntu24.04
 
 # Filled by images/build.sh with the wheels that this machine has already: --build-context wheels=…
 FROM scratch AS wheels

@@ -36,7 +36,7 @@ check_one_cuda() {
   local file found others=() single=(libcudart.so)
   for file in libcuda libcudart libcublas libcudnn libcupti libnccl libnvrtc; do others+=(-o -name "$file.so*"); done
   found=$(find / \( -path /proc -o -path /sys -o -path /dev -o -path $libraries \) -prune -o \( "${others[@]:1}" \) -print | tr '\n' ' ')
-  [ -z "$found" ] || complain "${found}is a second CUDA beside $libraries: take a base image without it"
+  [ -z "$found" ] || complain "${found}is a second CUDA beside $libraries: take a -base image, of which install-runtime.sh removes it"
   [ -z "$cuda" ] || single+=(libnccl.so)
   for file in "${single[@]}"; do
     [ "$(find $libraries -name "$file*" | wc -l)" = 1 ] || complain "$libraries has not one $file"

@@ -11,6 +11,11 @@ dpkg-query -W -f '${Package}\n' >"$before"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -y -q --no-install-recommends "${run_packages[@]}"
+# NVIDIA's base has a libcudart of its own, which would be a second one beside the wheel's, and a libcuda (cuda-compat), which would
+# hide the node's driver.
+read -r -a second <<<"$(dpkg-query -W -f '${Package} ' 'cuda-*' 2>/dev/null || true)"
+[ ${#second[@]} = 0 ] || apt-get purge -y -q "${second[@]}"
+rm -rf /usr/local/cuda* /etc/ld.so.conf.d/*cuda*
 apt-get clean
 # An image for GPUs keeps all that was installed: there the plugins for them are wanted.
 case $ID in debian) bash "$here/slim.sh" "$before" ;; esac

@@ -110,6 +110,14 @@ copy() { # root source target, from a root or tree
   if [ -d "$from$2" ]; then cp -r "$from$2/." "$1$3"; else cp "$from$2" "$1$3"; fi
 }
 
+cuda_of_the_base() { # root
+  install -D /dev/null "$1/usr/local/cuda-13.0/compat/libcuda.so.1"
+  install -D /dev/null "$1/usr/local/cuda-13.0/targets/x86_64-linux/lib/libcudart.so.13"
+  echo /usr/local/cuda-13.0/compat >"$1/etc/ld.so.conf.d/000_cuda.conf"
+  printf '#!/bin/bash\n[[ $* != *cuda-* ]] || printf "%%s " cuda-cudart-13-0 cuda-compat-13-0\n' >"$1/usr/bin/dpkg-query.new"
+  chmod +x "$1/usr/bin/dpkg-query.new" && mv -f "$1/usr/bin/dpkg-query.new" "$1/usr/bin/dpkg-query"
+}
+
 make_image() { # name os-release link...: an image in $work/NAME
   local build=$work/$1-build root=$work/$1
   shape "$build" "$2"
@@ -118,6 +126,7 @@ make_image() { # name os-release link...: an image in $work/NAME
   within "$build" bash /opt/ringmaster/images/install-torch.sh
   programs "$build/out" "$build/opt/torch" "${@:3}"
   shape "$root" "$2"
+  [ "$1" != ubuntu ] || cuda_of_the_base "$root"
   cp images/worker/{packages,install-runtime}.sh "$root/opt/ringmaster/images"
   printf '#!/bin/bash\n' >"$root/opt/ringmaster/images/slim.sh" # asks dpkg
   within "$root" bash /opt/ringmaster/images/install-runtime.sh >/dev/null
@@ -139,6 +148,7 @@ root=$work/ubuntu
 for file in libtorch_cuda.so libnccl.so.2 libcusolver.so.12 libcudnn_ops.so.9; do [ -f "$root/opt/torch/lib/$file" ] || fail "no $file in the GPU image"; done
 for file in libtorch_python.so algorithm.sort_heap.h; do [ ! -e "$root/opt/torch/lib/$file" ] || fail "$file is in the GPU image"; done
 grep -E '^install .* libspdlog1\.12( |$)' "$root/apt.log" >/dev/null || fail "apt-get was asked for $(cat "$root/apt.log")"
+grep -x 'purge -y -q cuda-cudart-13-0 cuda-compat-13-0' "$root/apt.log" >/dev/null || fail "the base's CUDA was left: $(cat "$root/apt.log")"
 [ "$(grep :1000: "$root/etc/passwd")" = 'ringmaster:x:1000:1000::/tmp:/bin/sh' ] || fail "the user is $(grep :1000: "$root/etc/passwd")"
 grep '^passwd: .* extrausers$' "$root/etc/nsswitch.conf" >/dev/null || fail "nss is $(cat "$root/etc/nsswitch.conf")"
 said=$(check ubuntu 2>&1) || fail "the GPU image is refused: $said"
