@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Builds the trainer with CUDA on a machine that has PyTorch, nvcc, CMake and a C++20 compiler, but neither a network
-# nor our Debian packages.
+# Builds the trainer with CUDA on a machine that has a GPU, tests it there, and reports what was seen.
 #
-#   deploy/gpu-box.sh collect FOLDER   on a Debian machine: puts what the trainer includes and links, about 30 MB, there
-#   deploy/gpu-box.sh build FOLDER     on the other one, in the same tree: configures, builds and runs the GPU tests
+#   deploy/gpu-box.sh report [FOLDER]  builds, runs the GPU tests, measures figures, and writes report.json and report.md
+#   deploy/gpu-box.sh build [FOLDER]   builds and runs the GPU tests alone
+#   deploy/gpu-box.sh collect FOLDER   on a Debian machine: puts what the trainer includes and links, about 30 MB, into FOLDER, for
+#                                      a machine that has PyTorch, nvcc, CMake, Ninja and a C++20 compiler, but neither a network
+#                                      nor our Debian packages. There, in the same tree: the other two with FOLDER
 #
+# Without FOLDER the machine is Debian 12 or like it, and PyTorch and nvcc come from PyPI once (deploy/local/cuda.sh).
 # RINGMASTER_GLOO=OFF (for build) leaves Gloo out: ranks on GPUs, and single ones on the CPU. RINGMASTER_BUILD (default
 # build/gpu-box) is the build folder.
 set -euo pipefail
@@ -45,22 +48,95 @@ collect() { # folder
   echo "$folder: $(du -sm "$folder" | cut -f1) MB; on the machine with the GPU: deploy/gpu-box.sh build $folder"
 }
 
-build() { # folder
-  local folder build_folder=${RINGMASTER_BUILD:-build/gpu-box} torch
-  folder=$(realpath "$1")
-  torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
-    echo "gpu-box.sh: python3 here has no PyTorch, whose LibTorch the trainer needs" >&2
-    exit 1
-  }
+build_folder=${RINGMASTER_BUILD:-build/gpu-box}
+carried=() # for what was built with FOLDER, and for nothing else: compilers here have libraries of their own
+
+compile() { # [folder]
+  local options=() found torch
+  if [ $# -eq 1 ]; then
+    torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
+      echo "gpu-box.sh: python3 here has no PyTorch, whose LibTorch the trainer needs" >&2
+      exit 1
+    }
+    options=(-DRINGMASTER_CARRIED="$1" -DRINGMASTER_LIBTORCH="$torch")
+  else
+    deploy/local/prerequisites.sh build
+    found=$(deploy/local/cuda.sh)
+    eval "$found"
+    options=(-DRINGMASTER_LIBTORCH="$RINGMASTER_LIBTORCH" -DCMAKE_CUDA_COMPILER="$RINGMASTER_NVCC")
+  fi
   cmake -S . -B "$build_folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRINGMASTER_CUDA=ON -DRINGMASTER_OPERATOR=OFF \
     -DRINGMASTER_TRAINER_ONLY=ON -DRINGMASTER_TESTS=ON -DRINGMASTER_GLOO="${RINGMASTER_GLOO:-ON}" \
-    -DCMAKE_UNITY_BUILD=ON -DRINGMASTER_CARRIED="$folder" -DRINGMASTER_LIBTORCH="$torch"
+    -DCMAKE_UNITY_BUILD=ON "${options[@]}"
   cmake --build "$build_folder" --target gpu_trainer
-  LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu \
-    ctest --test-dir "$build_folder" --output-on-failure -R '^(trainer_|gpu_)'
 }
 
-case ${1:-} in
-  collect | build) [ $# -eq 2 ] || { echo "usage: gpu-box.sh $1 FOLDER" >&2; exit 2; }; "$1" "$2" ;;
-  *) echo "usage: gpu-box.sh collect|build FOLDER" >&2; exit 2 ;;
+run_tests() { # ctest's options...
+  env "${carried[@]}" ctest --test-dir "$build_folder" --output-on-failure -R '^(trainer_|gpu_)' "$@"
+}
+
+build() { # [folder]
+  compile "$@"
+  run_tests
+}
+
+# figure NAME COMMAND...: its output and exit code, for gpu_report.py
+figure() {
+  local code=0
+  echo "gpu-box.sh: measuring $1"
+  timeout 900 env "${carried[@]}" "${@:2}" >"$results/$1.log" 2>&1 || code=$?
+  echo "exit $code" >>"$results/$1.log"
+  [ $code = 0 ] || tail -n 3 "$results/$1.log"
+}
+
+# IResNet-50 as docs/gpu.md measures it: a rank on each GPU, which sees that one alone, as the ranks of a Pod do.
+train() { # ringmaster-train gpus options...
+  local store pids=() rank code=0
+  store=$(mktemp -d)
+  for ((rank = 0; rank < $2; ++rank)); do
+    CUDA_VISIBLE_DEVICES=$rank "$1" --device=cuda --world-size="$2" --rank=$rank --store="$store" --workload=partial-fc --data=synthetic --backbone=r50 \
+      --image-side=112 --precision=bf16 --global-batch=$((256 * $2)) --learning-rate=0.01 --momentum=0.9 --steps=200 "${@:3}" &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank" || code=$?; done
+  rm -rf "$store"
+  return $code
+}
+
+report() { # [folder]
+  local gpus code=0
+  results=$build_folder/report
+  gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l) || {
+    echo "gpu-box.sh: nvidia-smi names no GPU here; a report is made on a machine with one" >&2
+    exit 1
+  }
+  compile "$@"
+  rm -rf "$results"
+  mkdir "$results"
+  results=$(realpath "$results")
+  env "${carried[@]}" "$build_folder/worker/trainer/ringmaster-train" --check-build >"$results/build.txt"
+  unset GTEST_BRIEF # the report names each case
+  run_tests --output-junit "$results/tests.xml" --test-output-size-passed 1000000 --test-output-size-failed 1000000 || true
+  # Of one GPU two ranks, which NCCL takes for two hosts.
+  if [ "$gpus" = 1 ]; then export NCCL_HOSTID=bench NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1; fi
+  figure allreduce "$build_folder/worker/bench/ringmaster-bench" allreduce --backend=nccl --ranks=$((gpus == 1 ? 2 : gpus)) \
+    -b 1M -e 256M -f 4 --json=-
+  unset NCCL_HOSTID NCCL_SOCKET_IFNAME NCCL_IB_DISABLE
+  export -f train
+  figure training bash -c 'train "$@"' - "$build_folder/worker/trainer/ringmaster-train" "$gpus" --classes=1000
+  figure partial-fc bash -c 'train "$@"' - "$build_folder/worker/trainer/ringmaster-train" "$gpus" --classes=200000 --sample-rate=0.1
+  python3 deploy/gpu_report.py "$results" || code=$?
+  echo "gpu-box.sh: $results/report.md is for people, report.json beside it for docs/gpu-reports (docs/gpu-reports.md)"
+  return $code
+}
+
+case ${1:-}:$# in
+  collect:2 | build:[12] | report:[12])
+    [ "$1" = collect ] || [ $# = 1 ] || {
+      set -- "$1" "$(realpath -e "$2")"
+      carried=(LD_LIBRARY_PATH="$2/usr/lib/x86_64-linux-gnu")
+    }
+    "$@"
+    ;;
+  *) echo "usage: gpu-box.sh report|build [FOLDER], or collect FOLDER" >&2; exit 2 ;;
 esac

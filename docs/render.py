@@ -5,8 +5,8 @@
   render.py --check   writes nothing, and fails where a page differs
 
 docs/api.md has the fields of every CRD in crds/: one table for each group of fields. docs/reasons.md has the constants of
-common/control/reasons.h and exit_codes.h: one table for each section. The CRD of TrainingProfiles has in spec.workload the fields of a TrainingJob's
-spec that a profile may set.
+common/control/reasons.h and exit_codes.h: one table for each section. docs/gpu-reports.md has the reports in docs/gpu-reports/. The CRD of
+TrainingProfiles has in spec.workload the fields of a TrainingJob's spec that a profile may set.
 """
 
 import json
@@ -18,6 +18,8 @@ import textwrap
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "deploy"))
+import gpu_report  # noqa: E402
 BEGIN, END = "<!-- rendered by render.py: begin -->", "<!-- rendered by render.py: end -->"
 COPY_BEGIN, COPY_END = (f"# rendered by docs/render.py from ringmaster.dev_trainingjobs.yaml: {word}\n" for word in ("begin", "end"))
 
@@ -248,11 +250,23 @@ def render_reasons():
     return lines
 
 
+# --- docs/gpu-reports.md
+
+
+def render_gpu_reports():
+    """All of them in one table, the newest first, and then each."""
+    reports = [gpu_report.read(path) for path in sorted((ROOT / "docs/gpu-reports").glob("*.json"), reverse=True)]
+    if not reports:
+        return ["No report has come yet.", ""]
+    return gpu_report.overview(reports) + [line for report in reports for line in gpu_report.markdown(report)]
+
+
 # In this order: a page shows what an earlier one has got.
 PAGES = {
     "crds/ringmaster.dev_trainingprofiles.yaml": (COPY_BEGIN, render_workload, " " * 20 + COPY_END),
     "docs/api.md": (BEGIN, lambda: "\n".join(["", *render_api()]), END),
     "docs/reasons.md": (BEGIN, lambda: "\n".join(["", *render_reasons()]), END),
+    "docs/gpu-reports.md": (BEGIN, lambda: "\n".join(["", *render_gpu_reports()]), END),
 }
 
 

@@ -116,7 +116,7 @@ build() { # TARGET
   case $target in worker-*) wheels=(--build-context "wheels=$("$tree/deploy/local/libtorch.sh")") ;; esac
   step "$name"
   run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --format oci --tag "$name" \
-    --file "$tree/images/${target%-*}.Dockerfile" --ignorefile "$tree/images/dockerignore" \
+    --file "$tree/images/${target%-*}.Dockerfile" \
     --build-arg "BASE_IMAGE=$base" "${wheels[@]}" "$tree"
   id=$("${buildah[@]}" inspect --type image --format '{{.FromImageID}}' "$name")
   if [ ! -f "$archive" ] || [ "$(cat "$archive.id" 2>/dev/null)" != "$id-$compression" ]; then

@@ -2,9 +2,10 @@
 #
 #   docker build -f images/worker.Dockerfile -t registry.example.com/ringmaster-worker:0.1.0 .
 #
-# BASE_IMAGE is Ubuntu 24.04 (the default, with CUDA), Debian 13 or Debian 12: the scripts in images/worker branch on it.
-# images/build.sh builds this same file on Debian root file systems.
-ARG BASE_IMAGE=nvidia/cuda:13.0.1-runtime-ubuntu24.04
+# BASE_IMAGE is Ubuntu 24.04 (the default, for GPUs), Debian 13 or Debian 12 (CPU): the scripts in images/worker branch on it.
+# images/build.sh builds this same file on Debian root file systems. No nvidia/cuda: even its -base images bring a second
+# libcudart, a libcuda (cuda-compat), and an LD_LIBRARY_PATH that puts these before those of PyTorch's wheel.
+ARG BASE_IMAGE=ubuntu:24.04
 
 # Filled by images/build.sh with the wheels that this machine has already: --build-context wheels=…
 FROM scratch AS wheels
@@ -34,8 +35,11 @@ COPY --from=build /opt/torch/lib/ /opt/torch/lib/
 COPY --from=build /opt/torch/licences/ /usr/share/doc/libtorch/
 COPY third_party/gloo/LICENSE /usr/share/doc/gloo/
 COPY --from=build /out/ /usr/local/bin/
+# For NVIDIA's container runtime. The agent asks NVML, which is the capability `utility`. GPUs come from what the Pod asks for, or
+# from `docker run --gpus`, each of which overrides `void`. The path is where GKE mounts the driver; elsewhere it does not exist.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility NVIDIA_VISIBLE_DEVICES=void LD_LIBRARY_PATH=/usr/local/nvidia/lib64
 COPY images/worker/check.sh /opt/ringmaster/images/
-RUN /opt/ringmaster/images/check.sh
+RUN echo /opt/torch/lib >/etc/ld.so.conf.d/ringmaster.conf && ldconfig && /opt/ringmaster/images/check.sh
 USER 1000:1000
 WORKDIR /tmp
 CMD ["/bin/sh"]

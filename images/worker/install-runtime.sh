@@ -12,7 +12,7 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -y -q --no-install-recommends "${run_packages[@]}"
 apt-get clean
-# A CUDA base keeps all that was installed: there the GPU plugins are wanted.
+# An image for GPUs keeps all that was installed: there the plugins for them are wanted.
 case $ID in debian) bash "$here/slim.sh" "$before" ;; esac
 
 # Any uid. A Pod may run as a uid that the cluster picks and that /etc/passwd does not know, with a root that is read-only;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Puts LibTorch under /opt/torch: PyTorch's wheel without its Python, of CUDA the two libraries that its CPU half needs, on a CUDA
-# base all of them, with CUDA's compiler under /opt/cuda; and everybody's licence. /opt/wheels holds the wheels, unpacked, where
+# Puts LibTorch under /opt/torch: PyTorch's wheel without its Python, of CUDA the two libraries that its CPU half needs, on Ubuntu
+# all of them, with CUDA's compiler under /opt/cuda; and everybody's licence. /opt/wheels holds the wheels, unpacked, where
 # images/build.sh shares this machine's; elsewhere they are fetched, by the SHA-256 in the *.requirements beside this script.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +27,8 @@ if [ "$ID" = debian ]; then
 else
   cp "$wheels"/torch/lib/*.so* $libraries/
   rm $libraries/libtorch_python.so
-  find "$wheels/nvidia" -name '*.so*' -type f -exec cp -t $libraries {} +
+  find "$wheels/nvidia" \( -name '*.so' -o -name '*.so.*' \) -type f -exec cp -t $libraries {} +
+  install -D -m 0644 -t $licences/cusparselt "$wheels/nvidia/cusparselt/LICENSE.txt"
 fi
 # Its symbol table is a fifth of it. NVIDIA's libraries stay as they are: their licence allows no change.
 strip $libraries/libtorch_cpu.so $libraries/libc10.so

@@ -98,7 +98,8 @@ kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
 # A profile where it has no effect brings a warning; where it has one, none.
 profile_in() { # namespace: the warnings
   echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
-    kubectl -n "$1" apply --dry-run=server -f - 2>&1 >/dev/null
+    kubectl -n "$1" apply --dry-run=server -f - 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
+  cat "$work/advice"
 }
 deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
 until [[ $(profile_in samples) = *'ringmaster-system, so this one has no effect'* ]]; do

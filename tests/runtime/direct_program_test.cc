@@ -120,6 +120,23 @@ TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("a timeout"));
 }
 
+TEST_F(DirectProgram, IsStartedAnewWhenItHangsButNotWhileItsHeartbeatGoesOn) {
+  const std::string hung = "/var/tmp/ringmaster-test-hung-" + std::to_string(::getpid());
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "mkdir " + hung +
+                      " 2>/dev/null && sleep 600; for i in 1 2 3 4 5 6 7 8; do touch "
+                      "$RINGMASTER_HEARTBEAT; sleep 1; done"};
+  Job job(3, spec);
+  job.launcher_extra = {{control::kEnvStallMillis, "4000"}};
+
+  const control::Verdict verdict = Run(&job);
+  ASSERT_EQ(::rmdir(hung.c_str()), 0);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.epoch.number, 2) << job.Log();
+}
+
 TEST_F(DirectProgram, IsStartedAnewWithAReplacementAndSaysWhyAndHowLongItHadRun) {
   control::LaunchSpec spec;
   spec.command = {"sleep", "600"};

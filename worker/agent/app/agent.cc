@@ -60,6 +60,7 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
       tls_(std::move(tls)),
       on_end_(std::move(on_end)),
       reaper_(io),
+      signs_(config_.runtime_dir),
       slots_(Slots::Make(OptionsOfSlots(config_, nonce_), this)),
       ranks_(io, reaper_, config_,
              {.on_output =
@@ -348,6 +349,14 @@ void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;
   for (const RankStanding& standing : slots_->InWorld()) {
+    if (!config_.spec.InPlace()) {
+      report.epoch = standing.epoch;
+      const auto still =
+          signs_.Still(std::chrono::steady_clock::now(), standing.slot, standing.epoch);
+      report.ranks.push_back(
+          {.rank = standing.rank, .slot = standing.slot, .still_millis = still.count()});
+      continue;
+    }
     const std::optional<RankPage::Reading> reading = ranks_.Position(standing.slot);
     if (!reading.has_value()) continue;
     report.epoch = standing.epoch;
@@ -364,6 +373,7 @@ std::optional<control::OutOfMemory> Agent::LackOfMemory(const ProcessEnd& end) {
 
 void Agent::PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) {
   output_.Print(slot, rank, is_stderr, data);
+  signs_.Printed(std::chrono::steady_clock::now(), slot);
 }
 
 void Agent::End(std::chrono::milliseconds grace, int exit_code) {

@@ -25,6 +25,7 @@
 #include "worker/agent/config/credentials.h"
 #include "worker/agent/host/gpu_health.h"
 #include "worker/agent/host/oom_watch.h"
+#include "worker/agent/host/program_signs.h"
 #include "worker/agent/links/attach_peers.h"
 #include "worker/agent/links/launcher_link.h"
 #include "worker/agent/links/local_peers.h"
@@ -94,6 +95,7 @@ class Agent final : private SlotActions {
   ChildReaper reaper_;
   OomWatch oom_;
   LocalOutput output_;
+  ProgramSigns signs_;
   const std::unique_ptr<Slots> slots_;
   RankProcesses ranks_;
   std::map<int, PeerId> rank_peers_;  // by slot

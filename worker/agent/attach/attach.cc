@@ -105,9 +105,11 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   const auto working_dir = environment.find(kEnvWorkingDir);
   if (!stay && working_dir != environment.end()) options.working_dir = working_dir->second;
   options.hello = {*cohort, *slot, *rank, *size, !options.program.empty()};
-  options.variables = {{"RANK", std::to_string(*rank)},
-                       {"WORLD_SIZE", std::to_string(*size)},
-                       {"LOCAL_RANK", std::to_string(*slot)}};
+  options.variables = {
+      {"RANK", std::to_string(*rank)},
+      {"WORLD_SIZE", std::to_string(*size)},
+      {"LOCAL_RANK", std::to_string(*slot)},
+      {kEnvHeartbeat, HeartbeatFile(std::filesystem::path(options.socket).parent_path(), *slot)}};
   const std::optional<int> beside = NumberOf(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
   if (beside) options.variables["LOCAL_WORLD_SIZE"] = std::to_string(*beside);
   return {std::move(options), {}};

@@ -20,6 +20,12 @@ using Environment = std::map<std::string, std::string>;
 // What the agent tells attach, through sshd's sessions: the directory in which the worker's
 // container was started (workingDir, or the image's). Sessions begin in the user's home.
 inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
+// What attach tells a program: the file that it may touch to show that it goes on. `folder` is that
+// of the agent's socket.
+inline constexpr char kEnvHeartbeat[] = "RINGMASTER_HEARTBEAT";
+inline std::filesystem::path HeartbeatFile(const std::filesystem::path& folder, int slot) {
+  return folder / ("heartbeat-" + std::to_string(slot));
+}
 
 // The environment of this process.
 Environment ProcessEnvironment(char** environ);

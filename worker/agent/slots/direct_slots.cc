@@ -87,6 +87,15 @@ void DirectSlots::EndRanks(std::chrono::milliseconds grace) {
   }
 }
 
+std::vector<RankStanding> DirectSlots::InWorld() const {
+  std::vector<RankStanding> standings;
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (slot.running) standings.push_back({.slot = index, .rank = slot.rank, .epoch = *slot.epoch});
+  }
+  return standings;
+}
+
 bool DirectSlots::AnyRankRunning() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running; });
 }

@@ -20,6 +20,7 @@ class DirectSlots final : public Slots {
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
   bool Drained() const override { return true; }  // nothing can go on without it
+  std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
 
  private:

@@ -28,9 +28,8 @@ template <typename T>
 constexpr bool kOfOurTrainer =
     std::is_same_v<T, control::RankReady> || std::is_same_v<T, control::EpochAccepted> ||
     std::is_same_v<T, control::RankBroken> || std::is_same_v<T, control::RankAtBoundary> ||
-    std::is_same_v<T, control::RankPositions> || std::is_same_v<T, control::RankStack> ||
-    std::is_same_v<T, control::CheckpointWritten> || std::is_same_v<T, control::CheckpointDone> ||
-    std::is_same_v<T, control::RankBegan>;
+    std::is_same_v<T, control::RankStack> || std::is_same_v<T, control::CheckpointWritten> ||
+    std::is_same_v<T, control::CheckpointDone> || std::is_same_v<T, control::RankBegan>;
 
 }  // namespace
 
@@ -62,6 +61,7 @@ void DirectJob::Advance(Time now) {
     case LauncherPhase::kRunning:
       if (released_at_) return FinishIfReleased(now);
       JudgeExits(now);
+      if (phase_ == LauncherPhase::kRunning) JudgeStall(now);
       if (phase_ == LauncherPhase::kRunning) ReformIfNeeded(now);
       return;
     case LauncherPhase::kStopping:
@@ -83,6 +83,13 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   exit.pod = member->pod;
   exit.node = member->node;
   exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
+}
+
+void DirectJob::On(Time now, Worker& worker, const control::RankPositions& report) {
+  if (report.epoch != world_.epoch() || !world_.Contains(worker.hello.pod_uid)) return;
+  for (const control::RankPosition& position : report.ranks) {
+    last_sign_ = std::max(last_sign_, now - std::chrono::milliseconds(position.still_millis));
+  }
 }
 
 // While the gate is open.
@@ -131,6 +138,21 @@ void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   failed_starts_.Ended(now, {}, 0);
   const char* killed = exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled;
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
+}
+
+// Where the user says how long a program may be silent: which of the ranks hangs nobody can tell.
+void DirectJob::JudgeStall(Time now) {
+  const Time last = std::max(last_sign_, gate_opened_at_);
+  if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
+  const std::string text = "no rank printed anything or touched its heartbeat file for " +
+                           std::to_string(options_.stall_floor.count() / 1000) + " s";
+  failures_.ForgetCrashes(now - options_.restart_window);
+  failures_.Crash(now, gate_opened_at_, {}, text);
+  if (failures_.CrashLimitReached()) {
+    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText()});
+  }
+  failed_starts_.Ended(now, {}, 0);
+  Stop(now, text, control::kCauseStalled, nullptr);
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready: all that

@@ -23,9 +23,11 @@ class DirectJob final : public Job {
 
   bool Hear(Time now, Worker& worker, const control::Message& message) override;
   void On(Time now, Worker& worker, const control::RankExited& exited);
+  void On(Time now, Worker& worker, const control::RankPositions& report);
   void Advance(Time now) override;
   void JudgeExits(Time now);
   void FailOrStartAgain(Time now, const control::RankExit& exit);
+  void JudgeStall(Time now);
   void ReformIfNeeded(Time now);
   void Welcome(Worker& worker) override;
   void NoteOpenGate(Time now) override;
@@ -35,6 +37,7 @@ class DirectJob final : public Job {
   Time MayStartAt(Time now) const override { return failed_starts_.Until(now, {}, 0); }
 
   Time gate_opened_at_{};
+  Time last_sign_{};        // of any rank: it printed, or touched its heartbeat file
   Cooldown failed_starts_;  // of the program as a whole
 };
 

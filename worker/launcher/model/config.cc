@@ -101,7 +101,8 @@ Result<Config> ReadConfig(const Environment& environment) {
                      ", which is less than two heartbeats of " + std::to_string(*heartbeat) +
                      " ms, or these are under 10 ms"};
   }
-  const auto stall_floor = Number(environment, control::kEnvStallMillis, 2000, 3'600'000);
+  const int stall_default = config.spec.InPlace() ? 2000 : 0;  // foreign programs may be silent
+  const auto stall_floor = Number(environment, control::kEnvStallMillis, stall_default, 3'600'000);
   if (!stall_floor.ok()) return stall_floor.error();
   config.stall_floor = std::chrono::milliseconds(*stall_floor);
   const auto start_wait = Number(environment, control::kEnvStartWaitSeconds, 30, 86'400);

@@ -31,10 +31,11 @@ TEST(AttachArguments, TakesTheSlotFromMpirunsLocalRank) {
   EXPECT_EQ(read.options->hello.mpi_world_size, 8);
   EXPECT_FALSE(read.options->hello.direct);
   EXPECT_THAT(read.options->program, IsEmpty());
-  EXPECT_EQ(
-      read.options->variables,
-      (Environment{
-          {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}}));
+  EXPECT_EQ(read.options->variables, (Environment{{"RANK", "5"},
+                                                  {"WORLD_SIZE", "8"},
+                                                  {"LOCAL_RANK", "1"},
+                                                  {"LOCAL_WORLD_SIZE", "4"},
+                                                  {kEnvHeartbeat, "/r/heartbeat-1"}}));
 }
 
 TEST(AttachArguments, TakesAProgramAfterTheDashes) {

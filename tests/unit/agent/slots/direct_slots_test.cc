@@ -62,6 +62,17 @@ TEST_F(DirectSlotsTest, WhatItPrintsIsInTheWorkersLogAndItsLastLineIsWhole) {
   EXPECT_EQ(actions.printed, "[1]step 1\nstep[1]a warning\n[1]\n");
 }
 
+TEST_F(DirectSlotsTest, ItIsInItsWorldWhileItRuns) {
+  const std::vector<RankStanding> standings = slots.InWorld();
+  ASSERT_EQ(standings.size(), 1U);
+  EXPECT_EQ(standings[0].rank, 1);
+  EXPECT_EQ(standings[0].epoch, (control::Epoch{1, 1}));
+
+  slots.OnAttachExit(7, {Code(0)});
+
+  EXPECT_THAT(slots.InWorld(), IsEmpty());
+}
+
 TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
   slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
   slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist

@@ -451,6 +451,54 @@ TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
 }
 
+// A user says for how long a program may be silent.
+class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
+ protected:
+  void RunWith(std::chrono::milliseconds stall) {
+    auto options = World::Options(1, /*elastic=*/false);
+    options.stall_floor = stall;
+    options.crash_limit = 2;
+    world = std::make_unique<World>(options);
+    Run(2);
+  }
+  // For so long no rank but worker 1's gives a sign, and that one, where it does, once a second.
+  void Pass(int seconds, bool sign) {
+    for (int second = 0; second < seconds && !world->Decided(); ++second) {
+      world->Pass(1s, everyone);
+      const control::RankPosition position{.rank = 1, .still_millis = sign ? 0 : 3'600'000};
+      world->Say(1, control::RankPositions{world->membership.epoch(), {position}});
+    }
+  }
+  void ExpectStartedAgain() {
+    EXPECT_NE(world->phase(), LauncherPhase::kRunning);
+    for (const int worker : everyone) world->Exit(worker, 0, 15);
+    world->MpirunEnds(143);
+    StartAgain();
+  }
+};
+
+TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
+  RunWith(20s);
+  Pass(60, /*sign=*/true);
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  Pass(21, /*sign=*/false);
+  ASSERT_NO_FATAL_FAILURE(ExpectStartedAgain());
+  EXPECT_EQ(world->membership.Status(world->now).last_recovery->cause, "Stalled");
+  Pass(21, /*sign=*/false);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
+}
+
+TEST_F(SilencesOfAnotherProgram, AreItsOwnBusinessOtherwise) {
+  RunWith(0s);
+  Pass(600, /*sign=*/false);
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+}
+
 struct FinalEnd {
   int code;
   const char* reason;

@@ -27,6 +27,7 @@ struct World {
     options.slots = slots;
     options.elastic = elastic;
     options.start_attempts = start_attempts;
+    if (!elastic) options.stall_floor = {};
     return options;
   }
 

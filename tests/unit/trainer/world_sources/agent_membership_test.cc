@@ -128,7 +128,7 @@ TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
 
 TEST_F(AgentMembershipTest, RanksOfAWorkerAreCountedInTheirOrder) {
   std::vector<control::Member> members = Members();
-  for (const std::size_t worker : {1, 1, 0}) members.push_back(members[worker]);
+  for (const std::size_t worker : {1UL, 1UL, 0UL}) members.push_back(members[worker]);
   agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 3, .members = members});
 
   const Result<World> world = membership_->AwaitWorld({});

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# deploy/gpu-box.sh report, with stand-ins for nvidia-smi, cmake, ctest and what they build: the report's form, what it leaves out,
+# and the page that shows it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+fail() { echo "FAILED: $*" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset RINGMASTER_BUILD RINGMASTER_RESULTS
+mkdir -p "$work"/{tree/{deploy,bench,common},bin,carried,python/torch,says}
+cp deploy/gpu-box.sh deploy/gpu_report.py "$work/tree/deploy"
+cp bench/results.py "$work/tree/bench"
+cp -r docs crds "$work/tree"
+cp -r common/control "$work/tree/common"
+rm -rf "$work/tree/docs/gpu-reports"
+touch "$work/python/torch/__init__.py"
+says=$work/says # what the stand-ins read
+export PATH=$work/bin:$PATH PYTHONPATH=$work/python says HOSTNAME=box17.example.com USER=alice
+
+cat >"$work/bin/nvidia-smi" <<'S'
+#!/usr/bin/env bash
+case $* in
+  *=name\ *) cat "$says/gpus" ;;
+  *=name,*) sed 's/$/, 81559, 9.0, 580.95.05/' "$says/gpus" ;;
+  'topo -m') printf '\tGPU0\tNIC0\tCPU Affinity\nGPU0\t X \tPIX\t0-15\n\nLegend: alice on box17, /home/alice/topo.txt\n' ;;
+esac
+S
+cat >"$work/bin/cmake" <<'S'
+#!/usr/bin/env bash
+echo "$*" >>"$says/cmake"
+[ "$1" != --build ] || { mkdir -p "$2"/worker/{trainer,bench} && cp "$says/ringmaster-train" "$2/worker/trainer" && cp "$says/ringmaster-bench" "$2/worker/bench"; }
+S
+cat >"$work/bin/ctest" <<'S'
+#!/usr/bin/env bash
+while [ "$1" != --output-junit ]; do shift; done
+cp "$says/tests.xml" "$2"
+[ ! -e "$says/ctest-fails" ]
+S
+cat >"$says/ringmaster-train" <<'S'
+#!/usr/bin/env bash
+case " $* " in *--check-build*)
+  printf '    [X] LibTorch 2.15.0\n    [X] CUDA 13.2, kernels for sm_90\n    [X] NCCL 2.30.7\n    [X] GPU 0: NVIDIA H100, sm_90, 81559 MiB; driver for CUDA 13.0\n'
+  exit ;;
+esac
+echo "GPU $CUDA_VISIBLE_DEVICES ${NCCL_HOSTID:-alone} $*" >>"$says/trained"
+batch=$(sed 's/.*--global-batch=\([0-9]*\).*/\1/' <<<"$*")
+world=$(sed 's/.*--world-size=\([0-9]*\).*/\1/' <<<"$*")
+[[ $* != *--rank=0\ * ]] || echo "{\"summary\":{\"global_batch\":$batch,\"world_size\":$world,\"step_ms_median\":64.0}}"
+echo "a line of the log" >&2
+S
+cat >"$says/ringmaster-bench" <<'S'
+#!/usr/bin/env bash
+[ ! -e "$says/bench-fails" ] || exit 1
+echo "${NCCL_HOSTID:-alone} $*" >"$says/reduced"
+echo '{"operation":"all-reduce","ranks":2,"rows":[{"in_place":{"busbw_gb_s":1.5}},{"in_place":{"busbw_gb_s":350.25}}]}'
+S
+chmod +x "$work"/bin/* "$says"/ringmaster-*
+cat >"$says/tests.xml" <<'X'
+<testsuite name="gpu"><testcase name="trainer_unit_test" classname="trainer_unit_test" time="2.5" status="run"><system-out>[ RUN      ] A.B
+[       OK ] A.B (1 ms)</system-out></testcase>
+<testcase name="gpu_bench" classname="gpu_bench" time="0.1" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
+<testcase name="trainer_gpu_test" classname="trainer_gpu_test" time="61" status="run"><system-out>[ RUN      ] Of/GpuRecovery.GoOn/Killed
+first step after a rank was lost: 613 ms
+a path: /home/alice/build
+[       OK ] Of/GpuRecovery.GoOn/Killed (5400 ms)
+[ RUN      ] GpuB12.AllReduce
+{"figure":"B12","backend":"nccl","bytes":1048576,"busbw_gb_s":2.10,"of_bare":0.991}
+{"figure":"B12","backend":"nccl","bytes":4194304,"busbw_gb_s":3.20,"of_bare":0.987}
+[       OK ] GpuB12.AllReduce (900 ms)</system-out></testcase></testsuite>
+X
+
+box() { (cd "$work/tree" && deploy/gpu-box.sh "$@" >"$work/said" 2>&1); }
+says_of() { jq -r "$1" "$work/tree/build/gpu-box/report/report.json"; }
+is() { # what wanted: of the report
+  [ "$(says_of "$1")" = "$2" ] || fail "$1 was to be '$2', not '$(says_of "$1")'"
+}
+
+: >"$says/gpus"
+printf '#!/bin/sh\nexit 9\n' >"$work/no-gpu" && chmod +x "$work/no-gpu"
+mv "$work/bin/nvidia-smi" "$work/nvidia-smi" && cp "$work/no-gpu" "$work/bin/nvidia-smi"
+! box report "$work/carried" || fail "a report without a GPU"
+grep -F 'nvidia-smi names no GPU' "$work/said" >/dev/null || fail "without a GPU it said: $(cat "$work/said")"
+[ ! -e "$says/cmake" ] || fail "it was built without a GPU"
+mv "$work/nvidia-smi" "$work/bin/nvidia-smi"
+
+echo 'NVIDIA H100 80GB HBM3' >"$says/gpus"
+box report "$work/carried" || fail "a report of one GPU: $(cat "$work/said")"
+grep -F -- "-DRINGMASTER_CARRIED=$work/carried -DRINGMASTER_LIBTORCH=$work/python/torch" "$says/cmake" >/dev/null || fail "cmake got $(cat "$says/cmake")"
+is .form 1
+is '.gpus[0] | "\(.name), \(.memory_mib), \(.compute_capability)"' 'NVIDIA H100 80GB HBM3, 81559, 9.0'
+is '.driver + ", " + .build.CUDA + ", " + .build.NCCL + ", " + .build["CUDA of the driver"]' '580.95.05, 13.2, kernels for sm_90, 2.30.7, 13.0'
+is '[.tests[] | "\(.name) \(.result) \(.seconds)"] | join("; ")' \
+  'trainer_unit_test passed 2.5; gpu_bench skipped 0.1; Of/GpuRecovery.GoOn/Killed passed 5.4; GpuB12.AllReduce passed 0.9'
+is '.tests[2].measured | join("; ")' 'first step after a rank was lost: 613 ms'
+is '[.figures[] | .figure] | join(" ")' 'B12 allreduce training partial-fc'
+is '.figures[2].result.step_ms_median' 64
+is '.topology | last' 'Legend: … on …, …'
+for name in alice box17 /home "$work"; do
+  ! grep -rF -- "$name" "$work/tree/build/gpu-box/report"/report.* || fail "the report names $name"
+done
+grep -F 'GPU 0 alone --device=cuda --world-size=1 --rank=0' "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
+grep -F 'bench allreduce --backend=nccl --ranks=2' "$says/reduced" >/dev/null || fail "reduced: $(cat "$says/reduced")"
+grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks |' \
+  "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "the page is $(cat "$work/tree/build/gpu-box/report/report.md")"
+
+# The page, without a report, with one, and with ones that are none.
+render() { (cd "$work/tree" && python3 docs/render.py "$@" >"$work/said" 2>&1); }
+page=$work/tree/docs/gpu-reports.md
+render || fail "$(cat "$work/said")"
+grep -x 'No report has come yet.' "$page" >/dev/null || fail "without a report the page is $(cat "$page")"
+mkdir "$work/tree/docs/gpu-reports"
+kept=$work/tree/docs/gpu-reports/2026-11-26-h100.json
+cp "$work/tree/build/gpu-box/report/report.json" "$kept"
+! render --check || fail "a page without its report is current"
+render || fail "the page: $(cat "$work/said")"
+render --check || fail "a page just written is not current"
+grep -F '4,000 samples/s, 1 ranks' "$page" >/dev/null || fail "the page shows no throughput: $(cat "$page")"
+grep -F '| Of/GpuRecovery.GoOn/Killed | passed | 5.4 | first step after a rank was lost: 613 ms |' "$page" >/dev/null || fail "the page shows no case: $(cat "$page")"
+tests/lint/markdown.py 160 "$page" || fail "lines of the page are too long"
+jq '.kernel = "6.1, see /home/alice/notes"' "$kept" >"$work/x" && cp "$work/x" "$kept"
+! render --check || fail "a report with a path was taken"
+grep -F 'names paths of the machine' "$work/said" >/dev/null || fail "of a path it said: $(cat "$work/said")"
+jq 'del(.driver) | .kernel = ""' "$kept" >"$work/x" && cp "$work/x" "$kept"
+! render --check || fail "a report without a driver was taken"
+grep -F 'look at driver' "$work/said" >/dev/null || fail "of a missing driver it said: $(cat "$work/said")"
+
+# Two GPUs: a rank on each. A crash within a case, a test that is not there and a figure that fails are in the report, and decide.
+echo 'NVIDIA H100 80GB HBM3' >>"$says/gpus"
+sed -i '/OK ] GpuB12/d; s/time="61" status="run"/time="61" status="fail"/' "$says/tests.xml"
+cat >>"$says/tests.xml" <<'X'
+</system-out></testcase>
+<testcase name="trainer_missing" time="0" status="notrun"><skipped message="Unable to find executable: trainer_missing"/></testcase></testsuite>
+X
+touch "$says/ctest-fails" "$says/bench-fails"
+: >"$says/trained"
+! box report "$work/carried" || fail "a report with failures ended with 0"
+is '[.tests[] | select(.result == "failed") | .name] | join(" ")' 'GpuB12.AllReduce trainer_missing'
+is '.figures[1].result' null
+grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
+grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
+for rank in 0 1; do
+  grep -E "^GPU $rank alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
+done
+echo "gpu_report_test: ok"

@@ -1,0 +1,37 @@
+#pragma once
+
+// When programs that say nothing of their steps last gave a sign of life: they printed something,
+// or touched the file that RINGMASTER_HEARTBEAT names. Used by agent.h, in mode Restart.
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::agent {
+
+class ProgramSigns {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `folder` has the heartbeat files (config.h).
+  explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void Printed(Time now, int slot) { slots_[slot].last = now; }
+  // Since its last sign, its start at the latest, which was in `epoch`. Looks at the file, too.
+  std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
+
+ private:
+  struct Slot {
+    control::Epoch epoch{};
+    Time last{};
+    std::filesystem::file_time_type touched{};
+  };
+
+  const std::filesystem::path folder_;
+  std::map<int, Slot> slots_;
+};
+
+}  // namespace ringmaster::agent
