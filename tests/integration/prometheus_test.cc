@@ -184,8 +184,8 @@ TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOper
     if (kMayBeMissing.contains(metric)) continue;
     json samples;
     // After a scrape that took too long, it has none until the next one.
-    WaitFor(metric, [&] {
-      samples = prometheus().Query(metric);
+    WaitFor(metric, [&, name = metric] {
+      samples = prometheus().Query(name);
       return samples.is_array() && !samples.empty();
     });
     if (HasFatalFailure()) return;

@@ -8,6 +8,7 @@
 
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
+#include "tests/fakes/patience.h"
 #include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {
@@ -124,11 +125,11 @@ TEST_F(DirectProgram, IsStartedAnewWhenItHangsButNotWhileItsHeartbeatGoesOn) {
   const std::string hung = "/var/tmp/ringmaster-test-hung-" + std::to_string(::getpid());
   control::LaunchSpec spec;
   spec.command = {"sh", "-c",
-                  "mkdir " + hung +
-                      " 2>/dev/null && sleep 600; for i in 1 2 3 4 5 6 7 8; do touch "
-                      "$RINGMASTER_HEARTBEAT; sleep 1; done"};
+                  "mkdir " + hung + " 2>/dev/null && sleep 600; for i in $(seq " +
+                      std::to_string(3 * Patience()) +
+                      "); do touch $RINGMASTER_HEARTBEAT; sleep 1; done"};
   Job job(3, spec);
-  job.launcher_extra = {{control::kEnvStallMillis, "4000"}};
+  job.launcher_extra = {{control::kEnvStallMillis, std::to_string(2000 * Patience())}};
 
   const control::Verdict verdict = Run(&job);
   ASSERT_EQ(::rmdir(hung.c_str()), 0);

@@ -110,10 +110,11 @@ void Job::StartLauncher(int term) {
   Variables variables = CommonVariables(name, ItemHashes(Path("credentials"), kLauncherItems));
   variables[control::kEnvTerm] = std::to_string(term);
   variables[control::kEnvTerminationLog] = Path("verdict");
-  // Who has no processor for a while is neither lost nor does it hang.
-  for (const char* limit : {control::kEnvLostAfterMillis, control::kEnvStallMillis}) {
-    variables[limit] = std::to_string(2000 * Patience());
-  }
+  // Who has no processor for a while is neither lost nor does it hang. Programs in mode Restart may
+  // be silent for ever unless a test says otherwise.
+  const std::string limit = std::to_string(2000 * Patience());
+  variables[control::kEnvLostAfterMillis] = limit;
+  if (spec_.InPlace()) variables[control::kEnvStallMillis] = limit;
   WriteFile(Path("verdict"), "");
   for (const auto& [key, value] : launcher_extra) variables[key] = value;
   launcher_ = hosts_.Start(0, name, variables, {LauncherProgram()}, Path("launcher.log"));
