@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every sample of deploy/samples does what its first lines say, with this tree's image; digits.yaml does so in digits_test.sh.
 # Those that compute for minutes are shortened (`shorter`), which changes how long they train and nothing else.
-# gpu.yaml and rdma.yaml ask for what no node here has: their Pods get it where nodes advertise it, and the jobs say that there are no GPUs.
+# gpu.yaml, bench-gpu.yaml and rdma.yaml ask for what no node here has: their Pods get it where nodes advertise it, and the jobs say that there are no GPUs.
 # shellcheck disable=SC2317  # functions are called by name: wait_for, before_*, sample_*
 . "$(dirname "$0")/lib.sh"
 new_namespace samples
@@ -92,6 +92,8 @@ sample_gpu() {
   wait_for "two workers of $job with GPUs and what the profile sets" 60 worker_tolerates
   wait_for "$job to fail because its workers have no GPUs" 120 has_failed_preflight
 }
+before_bench_gpu() { before_gpu; }
+sample_bench_gpu() { sample_gpu; }
 before_rdma() {
   kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
   install_chart --set "presets.gpu-host-network={$namespace}"

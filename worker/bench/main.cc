@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
   std::vector<AddCommand> subcommands;
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-        Collective::kAllToAll, Collective::kBroadcast}) {
+        Collective::kAllToAll, Collective::kBroadcast, Collective::kReduce, Collective::kGather,
+        Collective::kScatter, Collective::kSendRecv}) {
     subcommands.push_back([collective](CLI::App& app) { return AddCollective(app, collective); });
   }
   subcommands.insert(subcommands.end(), {AddCommunicator, AddCompression, AddThroughput});

@@ -1,12 +1,15 @@
 #include "worker/bench/collectives/collective.h"
 
+#include <cstdlib>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/fakes/fake_clock.h"
-#include "worker/bench/collectives/measurement.h"
+#include "common/control/pod_contract.h"
+#include "worker/bench/collectives/backend.h"
 #include "worker/bench/collectives/report.h"
 #include "worker/bench/collectives/size_text.h"
 #include "worker/bench/harness/figure.h"
@@ -42,7 +45,12 @@ TEST(Collective, HasTheBusFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusFactor(Collective::kReduceScatter, 4), 0.75);
   EXPECT_DOUBLE_EQ(BusFactor(Collective::kAllGather, 2), 0.5);
   EXPECT_DOUBLE_EQ(BusFactor(Collective::kAllToAll, 2), 0.5);
-  EXPECT_DOUBLE_EQ(BusFactor(Collective::kBroadcast, 8), 1);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kGather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kScatter, 4), 0.75);
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kReduce, Collective::kSendRecv}) {
+    EXPECT_DOUBLE_EQ(BusFactor(collective, 8), 1) << NameOf(collective);
+  }
 }
 
 TEST(Collective, TheSizeIsThatOfTheLargerBuffer) {
@@ -53,6 +61,8 @@ TEST(Collective, TheSizeIsThatOfTheLargerBuffer) {
   EXPECT_EQ(CountsOf(Collective::kAllGather, 100, 4, 3).receive, 24U);
   EXPECT_EQ(CountsOf(Collective::kAllReduce, 100, 8, 3).most(), 12U);
   EXPECT_EQ(CountsOf(Collective::kAllToAll, 8, 4, 3).most(), 0U) << "less than one for each rank";
+  EXPECT_EQ(CountsOf(Collective::kGather, 1000, 1, 3).unit, 320U) << "333, but for the alignment";
+  EXPECT_EQ(CountsOf(Collective::kScatter, 1000, 1, 3).send, 960U);
 }
 
 TEST(Collective, ACallCountsWhatItsOperationCounts) {
@@ -63,40 +73,55 @@ TEST(Collective, ACallCountsWhatItsOperationCounts) {
   EXPECT_EQ(call.count(3), 4U);
 }
 
-// Each operation takes 10 us, to meet takes a second.
-class SlowBarriers final : public Backend {
- public:
-  explicit SlowBarriers(FakeClock& clock) : clock_(clock) {}
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  bool Supports(trainer::ElementType, trainer::ReduceOp) const override { return true; }
-  Result<void> Run(const Call&) override {
-    clock_.Advance(std::chrono::microseconds(10));
-    return {};
+TEST(Collective, WhatOnlyMovesPiecesIsMessagesBetweenRanks) {
+  std::vector<float> memory(12);
+  const auto messages_of = [&](Collective collective, std::size_t send, std::size_t receive,
+                               int rank) {
+    return MessagesOf({.collective = collective,
+                       .root = 1,
+                       .send = std::span(memory).first(send),
+                       .receive = std::span(memory).first(receive)},
+                      rank, 3);
+  };
+
+  EXPECT_THAT(messages_of(Collective::kAllToAll, 12, 12, 0).to, ElementsAre(16, 16, 16));
+  EXPECT_THAT(messages_of(Collective::kAllToAll, 12, 12, 0).from, ElementsAre(16, 16, 16));
+  EXPECT_THAT(messages_of(Collective::kGather, 4, 12, 0).to, ElementsAre(0, 16, 0));
+  EXPECT_THAT(messages_of(Collective::kGather, 4, 12, 0).from, ElementsAre(0, 0, 0));
+  EXPECT_THAT(messages_of(Collective::kGather, 4, 12, 1).from, ElementsAre(16, 16, 16));
+  EXPECT_THAT(messages_of(Collective::kScatter, 12, 4, 0).to, ElementsAre(0, 0, 0));
+  EXPECT_THAT(messages_of(Collective::kScatter, 12, 4, 0).from, ElementsAre(0, 16, 0));
+  EXPECT_THAT(messages_of(Collective::kScatter, 12, 4, 1).to, ElementsAre(16, 16, 16));
+  EXPECT_THAT(messages_of(Collective::kSendRecv, 12, 12, 2).to, ElementsAre(48, 0, 0));
+  EXPECT_THAT(messages_of(Collective::kSendRecv, 12, 12, 2).from, ElementsAre(0, 48, 0));
+}
+
+// Its agent shows it that GPU alone.
+TEST(GpuRequest, OfAJobsRankIsTheGpuThatItsSlotHas) {
+  EXPECT_EQ(GpuRequestOf(3).local_rank, 3) << "one of this machine's";
+  ::setenv(control::kEnvGpuUuid, "GPU-1", 1);
+  EXPECT_EQ(GpuRequestOf(3).pinned, "");
+
+  ::setenv(control::kEnvAgentSocket, "/agent", 1);
+  ::setenv(control::kEnvSlot, "1", 1);
+  const trainer::GpuRequest request = GpuRequestOf(3);
+
+  EXPECT_EQ(request.local_rank, 1);
+  EXPECT_EQ(request.pinned, "GPU-1");
+  for (const char* set : {control::kEnvGpuUuid, control::kEnvAgentSocket, control::kEnvSlot}) {
+    ::unsetenv(set);
   }
-  Result<void> Barrier() override {
-    clock_.Advance(std::chrono::seconds(1));
-    return {};
-  }
+}
 
- private:
-  FakeClock& clock_;
-};
+TEST(ChooseBackend, IsNcclWhereThisProcessWasGivenAGpu) {
+  const trainer::GpuFacts none{.built_in = true};
+  const trainer::GpuFacts found{.built_in = true, .gpus = {{.name = "one"}}};
 
-TEST(Measurement, TimesTheOperationAndNotTheBarrierBeforeIt) {
-  FakeClock clock;
-  SlowBarriers backend(clock);
-  const Sweepings sweep{.sizes = {1024},
-                        .types = {trainer::ElementType::kFloat32},
-                        .ops = {trainer::ReduceOp::kSum},
-                        .iterations = 4,
-                        .check = false};
-
-  const auto rows = Measure(backend, sweep, clock, [](const Row&) {});
-
-  ASSERT_TRUE(rows.ok() && rows->size() == 1);
-  EXPECT_NEAR(rows->front().out_of_place.micros, 10, 1e-6);
-  EXPECT_NEAR(rows->front().in_place.micros, 10, 1e-6);
+  EXPECT_EQ(ChooseBackend(std::nullopt, found), "nccl");
+  EXPECT_EQ(ChooseBackend(std::nullopt, none), "gloo");
+  EXPECT_EQ(ChooseBackend(2, none), "nccl") << "which says what is wrong with the Pod's GPUs";
+  EXPECT_EQ(ChooseBackend(0, found), "gloo") << "another Pod's";
+  EXPECT_EQ(ChooseBackend(2, {.built_in = false}), "gloo");
 }
 
 TEST(Report, AddsUpWrongElementsAndAveragesBusBandwidth) {

@@ -14,8 +14,8 @@ TEST(MpiBackend, RefusesWhatMpiCannotCount) {
   ASSERT_TRUE(backend.ok()) << backend.error().message;
   const trainer::Elements many(nullptr, std::size_t{INT_MAX} + 1, trainer::ElementType::kUint8);
 
-  const Result<void> refused =
-      (*backend)->Run({.collective = Collective::kAllReduce, .send = many, .receive = many});
+  const Call call{.collective = Collective::kAllReduce, .send = many, .receive = many};
+  const Result<void> refused = (*backend)->Start({&call, 1});
 
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);

@@ -1,19 +1,24 @@
 #include "worker/bench/collectives/backend.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <optional>
+#include <deque>
+#include <numeric>
 #include <utility>
-#include <vector>
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "common/control/pod_contract.h"
+#include "worker/bench/collectives/nccl_calls.h"
 #include "worker/bench/harness/handover.h"
 #include "worker/bench/harness/ranks.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/host/transport_choice.h"
 #include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/comm/nccl/nccl_api.h"
+#include "worker/trainer/comm/nccl/nccl_communicator.h"
+#include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/gpu/gpu.h"
 
 namespace ringmaster::bench {
@@ -25,34 +30,76 @@ using trainer::Elements;
 
 constexpr std::chrono::minutes kOperationTimeout{5};
 
-Deadline Later() { return std::chrono::steady_clock::now() + kOperationTimeout; }
+// More wait for the first of them, so that their handles fill no memory.
+constexpr std::size_t kMostQueued = 1024;
 
 // The trainer's communicators, on the memory that they work on: Gloo's and the one over shared
-// memory on the host's, NCCL's on a GPU's. The bench's operations run in place there, so what
-// out-of-place operations copy first is in their time.
+// memory on the host's, as the trainer calls them, whose allreduce and broadcast are in place: what
+// out-of-place ones copy first is in their time. NCCL's on a GPU's, through NCCL's own calls.
 class CommunicatorBackend final : public Backend {
  public:
   // On a GPU, or on the host where it is null.
   explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
-    at::set_num_threads(1);  // a rank's copies are no work for several
+    at::set_num_threads(1);  // a rank's buffers are no work for several
+  }
+
+  // Before Connect(), which makes them known to NCCL.
+  Result<void> Register(std::size_t bytes) {
+    for (std::byte*& buffer : registered_) {
+      buffer = static_cast<std::byte*>(gpu_->ReducedInPlace(bytes));
+      if (buffer != nullptr) continue;
+      return Error{ErrorKind::kInvalid,
+                   "-R 1: NCCL registers nothing here: it is older than " +
+                       trainer::NcclVersionText(trainer::kNcclRegisterSince) +
+                       ", works over CollNet, or found no room on the GPU; leave out -R"};
+    }
+    return {};
   }
 
   Result<void> Connect(const std::string& name, const trainer::World& world) {
     Result<std::unique_ptr<Communicator>> made = Make(name, world);
     if (!made.ok()) return made.error();
     communicator_ = *std::move(made);
+    nccl_ = dynamic_cast<trainer::NcclCommunicator*>(communicator_.get());
     return {};
   }
 
   int rank() const override { return communicator_->rank(); }
   int size() const override { return communicator_->size(); }
   std::string device() const override { return gpu_ == nullptr ? "cpu" : gpu_->device(); }
-  bool Supports(trainer::ElementType, trainer::ReduceOp) const override { return true; }
+  std::array<std::byte*, 2> registered() const override { return registered_; }
 
-  Result<void> Run(const Call& call) override { return Start(call)->Wait(); }
+  Result<void> Start(std::span<const Call> together) override {
+    if (nccl_ != nullptr) {
+      return Queue(StartOnNccl(*nccl_, together, Later()), together.front().receive.data);
+    }
+    for (const Call& call : together) {
+      if (Result<void> placed = PlaceInput(call); !placed.ok()) return placed;
+      if (Result<void> queued = Queue(StartOnHost(call), call.receive.data); !queued.ok()) {
+        return queued;
+      }
+    }
+    return {};
+  }
+
+  Result<void> Finish() override {
+    while (!queued_.empty()) {
+      if (Result<void> done = WaitForFirst(); !done.ok()) return done;
+    }
+    return {};
+  }
+
   Result<void> Barrier() override { return communicator_->Barrier(Later())->Wait(); }
+  Result<void> Agree(Elements value, trainer::ReduceOp op) override {
+    return communicator_->AllReduce(value, op, Later())->Wait();
+  }
 
  private:
+  struct Queued {
+    trainer::WorkHandle work;
+    const std::byte* into;
+  };
+
   Result<std::unique_ptr<Communicator>> Make(const std::string& name, const trainer::World& world) {
     if (gpu_ != nullptr) return gpu_->communicators(abandoned_connects_)(world, Later());
     if (world.size == 1) {
@@ -62,61 +109,77 @@ class CommunicatorBackend final : public Backend {
                                          *trainer::HostTransportOf(name));
   }
 
-  trainer::WorkHandle Start(const Call& call) {
+  // Of an operation that comes after all that are queued.
+  Deadline Later() const {
+    return std::chrono::steady_clock::now() +
+           kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
+  }
+
+  // What the trainer has in place: its input goes where the result will be, once no operation that
+  // is queued works there.
+  Result<void> PlaceInput(const Call& call) {
+    const bool places = call.collective == Collective::kAllReduce ||
+                        (call.collective == Collective::kBroadcast && rank() == call.root);
+    if (!places || call.send.data == call.receive.data) return {};
+    const auto works_there = [&](const Queued& one) { return one.into == call.receive.data; };
+    while (std::ranges::any_of(queued_, works_there)) {
+      if (Result<void> done = WaitForFirst(); !done.ok()) return done;
+    }
+    std::copy_n(call.send.data, call.send.bytes(), call.receive.data);
+    return {};
+  }
+
+  trainer::WorkHandle StartOnHost(const Call& call) {
     switch (call.collective) {
       case Collective::kAllReduce:
-        Copy(call.send, call.receive);
         return communicator_->AllReduce(call.receive, call.op, Later());
       case Collective::kReduceScatter:
         return communicator_->ReduceScatter(call.send, call.receive, call.op, Later());
       case Collective::kAllGather:
         return communicator_->AllGather(call.send.memory(), call.receive.memory(), Later());
-      case Collective::kAllToAll:
-        return AllToAll(call);
       case Collective::kBroadcast:
-        if (rank() == call.root) Copy(call.send, call.receive);
         return communicator_->Broadcast(call.receive.memory(), call.root, Later());
+      case Collective::kAllToAll:
+      case Collective::kGather:
+      case Collective::kScatter:
+      case Collective::kSendRecv:
+        return Exchange(call);
+      case Collective::kReduce:
+        break;  // CheckBackend() refused it
     }
     return {};
   }
 
-  trainer::WorkHandle AllToAll(const Call& call) {
-    const auto ranks = static_cast<std::size_t>(size());
-    const std::vector<std::size_t> even(ranks, call.send.bytes() / ranks);
-    Elements send = call.send;
-    if (send.data == call.receive.data) {  // what is sent must not change while it travels
-      staged_ = BytesOf(send).clone();
-      send.data = static_cast<std::byte*>(staged_.data_ptr());
-    }
-    return communicator_->AllToAll(send.memory(), even, call.receive.memory(), even, Later());
+  trainer::WorkHandle Exchange(const Call& call) {
+    Messages messages = MessagesOf(call, rank(), size());
+    const std::size_t sent = std::reduce(messages.to.begin(), messages.to.end());
+    const std::size_t received = std::reduce(messages.from.begin(), messages.from.end());
+    return communicator_->AllToAll(call.send.memory().first(sent), std::move(messages.to),
+                                   call.receive.memory().first(received), std::move(messages.from),
+                                   Later());
   }
 
-  // Memory of a measured call, which is this backend's device's.
-  at::Tensor BytesOf(const Elements& elements) const {
-    return at::from_blob(elements.data, {static_cast<int64_t>(elements.bytes())},
-                         at::TensorOptions().dtype(at::kByte).device(at::Device(device())));
+  Result<void> Queue(trainer::WorkHandle work, const std::byte* into) {
+    queued_.push_back({.work = std::move(work), .into = into});
+    return queued_.size() < kMostQueued ? Result<void>() : WaitForFirst();
   }
-  void Copy(const Elements& from, const Elements& to) const {
-    if (from.data != to.data) BytesOf(to).copy_(BytesOf(from));
+
+  Result<void> WaitForFirst() {
+    const trainer::WorkHandle work = queued_.front().work;
+    queued_.pop_front();
+    return work->Wait();
   }
 
   const std::unique_ptr<trainer::Gpu> gpu_;
   trainer::AbandonedConnects abandoned_connects_;
-  at::Tensor staged_;
-  std::unique_ptr<Communicator> communicator_;  // before its memory, and what it works with
+  std::array<std::byte*, 2> registered_{};
+  std::deque<Queued> queued_;
+  std::unique_ptr<Communicator> communicator_;  // before what it works with
+  trainer::NcclCommunicator* nccl_ = nullptr;   // the same; null over other libraries
 };
 
-int LocalRank(const trainer::World& world) {
-  const char* const slot = std::getenv(control::kEnvSlot);
-  return UnderAgent() && slot != nullptr ? std::atoi(slot) : world.rank;
-}
-
-Result<int> GpuOf(int local_rank) {
-  const auto number = trainer::ChooseGpu({.device = "cuda",
-                                          .local_rank = local_rank,
-                                          .share = trainer::GpusAreShared(),
-                                          .flag = "--backend=nccl"},
-                                         trainer::FindGpus());
+Result<int> GpuOf(int rank) {
+  const auto number = trainer::ChooseGpu(GpuRequestOf(rank), trainer::FindGpus());
   if (!number.ok()) return number.error();
   return number->value();
 }
@@ -173,8 +236,35 @@ Result<void> CheckNccl([[maybe_unused]] int ranks) {
 
 }  // namespace
 
-Result<void> CheckBackend(const std::string& name, int ranks) {
+trainer::GpuRequest GpuRequestOf(int rank) {
+  return {.device = "cuda",
+          .gpus = 0,
+          .local_rank = UnderAgent() ? trainer::NumberIn(control::kEnvSlot) : rank,
+          .share = trainer::GpusAreShared(),
+          .flag = "--backend=nccl",
+          .pinned = UnderAgent() ? trainer::PinnedGpu() : ""};
+}
+
+std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts) {
+  const bool given = gpus_of_pod ? *gpus_of_pod > 0 : !facts.gpus.empty();
+  return facts.built_in && given ? "nccl" : "gloo";
+}
+
+std::string AutoBackend() {
+  std::optional<int> gpus_of_pod;
+  if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
+  // As in CheckGpus().
+  const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
+  return child ? child->text : "nccl";  // which says what is wrong
+}
+
+Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {
   if (name == "mpi") return CheckMpi();
+  if (collective == Collective::kReduce && name != "nccl") {
+    return Error{ErrorKind::kInvalid,
+                 "the trainer has no reduce over " + name +
+                     ": measure it with --backend=nccl or --backend=mpi, or allreduce"};
+  }
   if (!UnderAgent() && UnderMpirun()) {
     return Error{ErrorKind::kInvalid,
                  "--backend=" + name +
@@ -184,17 +274,21 @@ Result<void> CheckBackend(const std::string& name, int ranks) {
   return name == "nccl" ? CheckNccl(ranks) : Result<void>();
 }
 
-Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world) {
+Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world,
+                                             std::size_t registered_bytes) {
   std::unique_ptr<trainer::Gpu> gpu;
   if (name == "nccl") {
     NameHost(world.rank);
-    const Result<int> number = GpuOf(LocalRank(world));
+    const Result<int> number = GpuOf(world.rank);
     if (!number.ok()) return number.error();
     Result<std::unique_ptr<trainer::Gpu>> opened = trainer::OpenGpu(*number);
     if (!opened.ok()) return opened.error();
     gpu = *std::move(opened);
   }
   auto backend = std::make_unique<CommunicatorBackend>(std::move(gpu));
+  if (registered_bytes > 0) {
+    if (Result<void> done = backend->Register(registered_bytes); !done.ok()) return done.error();
+  }
   if (Result<void> connected = backend->Connect(name, world); !connected.ok()) {
     return connected.error();
   }

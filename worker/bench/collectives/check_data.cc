@@ -112,15 +112,22 @@ int64_t Expected(const CheckedCall& checked, std::size_t index) {
   const ElementType type = call.receive.type;
   switch (call.collective) {
     case Collective::kAllReduce:
+    case Collective::kReduce:
       return Reduced(type, call.op, checked.ranks, index);
     case Collective::kReduceScatter:
       return Reduced(type, call.op, checked.ranks, mine * call.receive.count + index);
     case Collective::kAllGather:
+    case Collective::kGather:
       return ValueOf(type, call.op, from, checked.ranks, index % piece);
     case Collective::kAllToAll:
       return ValueOf(type, call.op, from, checked.ranks, mine * piece + index % piece);
     case Collective::kBroadcast:
       return ValueOf(type, call.op, call.root, checked.ranks, index);
+    case Collective::kScatter:
+      return ValueOf(type, call.op, call.root, checked.ranks, mine * call.receive.count + index);
+    case Collective::kSendRecv:
+      return ValueOf(type, call.op, (checked.rank + checked.ranks - 1) % checked.ranks,
+                     checked.ranks, index);
   }
   return 0;
 }
@@ -136,6 +143,9 @@ void Fill(const CheckedCall& checked) {
 }
 
 int64_t CountWrong(const CheckedCall& checked) {
+  const Collective collective = checked.call.collective;
+  const bool of_root = collective == Collective::kReduce || collective == Collective::kGather;
+  if (of_root && checked.rank != checked.call.root) return 0;
   int64_t wrong = 0;
   for (std::size_t i = 0; i < checked.call.receive.count; ++i) {
     if (!Holds(checked.call.receive, i, Expected(checked, i))) ++wrong;

@@ -6,18 +6,36 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "worker/trainer/comm/elements.h"
 
 namespace ringmaster::bench {
 
-enum class Collective { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast };
+enum class Collective {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kSendRecv  // to the next rank, from the one before
+};
 
 // all-reduce, reduce-scatter, …
 const char* NameOf(Collective collective);
 
 // Whether numbers are added up, multiplied, …
 bool Reduces(Collective collective);
+
+// Whether one rank is what the others are not: the source, or the only one with a result.
+bool HasRoot(Collective collective);
+
+// Whether an operation in place has a result: not where what is received overwrites what is still
+// to be sent.
+bool WorksInPlace(Collective collective);
 
 // 2(n-1)/n, (n-1)/n or 1 of `ranks`.
 double BusFactor(Collective collective, int ranks);
@@ -30,19 +48,28 @@ struct Counts {
 
   std::size_t most() const { return send > receive ? send : receive; }
 };
-// For buffers of at most `bytes`; the counts are 0 where nothing fits.
+// For buffers of at most `bytes`, pieces being whole multiples of 16; the counts are 0 where
+// nothing fits.
 Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_bytes, int ranks);
 
 // One call of an operation. `send` and `receive` may overlap as in nccl-tests' in-place operations.
 struct Call {
   Collective collective = Collective::kAllReduce;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
-  int root = 0;  // of broadcast
+  int root = 0;  // where it has one
   trainer::Elements send{};
   trainer::Elements receive{};
 
   // The operation's own count, for `ranks`: of a piece where there is one for each.
   std::size_t count(int ranks) const;
 };
+
+// What a rank sends to and receives from each, in bytes, of an operation that only carries pieces:
+// all-to-all, gather, scatter, sendrecv. They lie one after the other, in the order of the ranks.
+struct Messages {
+  std::vector<std::size_t> to{};
+  std::vector<std::size_t> from{};
+};
+Messages MessagesOf(const Call& call, int rank, int ranks);
 
 }  // namespace ringmaster::bench

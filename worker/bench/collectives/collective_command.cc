@@ -19,13 +19,18 @@ struct CollectiveFlags {
   std::string step = "1M";
   int64_t factor = 1;
   int iterations = 20;
-  int warm_up = 1;
+  int warm_up = 5;
+  int aggregated = 1;
   int check = 1;
+  int average = 1;
+  int blocking = 0;
+  int graphs = 0;
+  int registers = 0;
   int gpus = 0;
   std::string type = "float";
   std::string op = "sum";
   int root = 0;
-  std::string backend = "gloo";
+  std::string backend = "auto";
   int ranks = 2;
   std::string json;
 };
@@ -53,10 +58,23 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
   app.add_option("-i,--stepbytes", flags.step, "from one size to the next, where -f is 1");
   app.add_option("-f,--stepfactor", flags.factor, "a size over the one before it")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  app.add_option("-n,--iters", flags.iterations, "timed operations of a size")
+  app.add_option("-n,--iters", flags.iterations, "timed iterations of a size")
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("-w,--warmup_iters", flags.warm_up, "operations before them")
+  app.add_option("-w,--warmup_iters", flags.warm_up, "iterations before them")
       ->check(CLI::Range(0, 1 << 24));
+  app.add_option("-m,--agg_iters", flags.aggregated,
+                 "operations of an iteration; over NCCL they are a group")
+      ->check(CLI::Range(1, 1 << 10));
+  app.add_option("-a,--average", flags.average,
+                 "the time is 0: rank 0's, 1: the ranks' mean, 2: the least, 3: the most")
+      ->check(CLI::Range(0, 3));
+  app.add_option("-z,--blocking", flags.blocking,
+                 "0: iterations are queued and waited for once, 1: each is waited for and ranks "
+                 "meet, 2: each is waited for")
+      ->check(CLI::Range(0, 2));
+  app.add_option("-G,--cudagraph", flags.graphs, "0: no CUDA graphs, which there are none of");
+  app.add_option("-R,--local_register", flags.registers,
+                 "1: over NCCL, in memory registered as the trainer's gradients are");
   app.add_option("-c,--check", flags.check, "1: count wrong elements")->check(CLI::Range(0, 1));
   CLI::Option* const gpus =
       app.add_option("-g,--ngpus", flags.gpus,
@@ -68,11 +86,13 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
     app.add_option("-o,--op", flags.op, "operation, or all")
         ->check(CLI::IsMember(NamesOf(trainer::kReduceOps)));
   }
-  if (collective == Collective::kBroadcast) {
-    app.add_option("-r,--root", flags.root, "who sends")->check(CLI::Range(0, 1 << 20));
+  if (HasRoot(collective)) {
+    app.add_option("-r,--root", flags.root, "who sends, or gets the result")
+        ->check(CLI::Range(0, 1 << 20));
   }
-  app.add_option("--backend", flags.backend, "what carries it")
-      ->check(CLI::IsMember({"gloo", "shared-memory", "mpi", "nccl"}));
+  app.add_option("--backend", flags.backend,
+                 "what carries it; auto: nccl where this process was given a GPU, else gloo")
+      ->check(CLI::IsMember({"auto", "gloo", "shared-memory", "mpi", "nccl"}));
   app.add_option("--ranks", flags.ranks,
                  "ranks to start on this machine; an agent or mpirun brings its own")
       ->check(CLI::Range(1, 1024))
@@ -101,9 +121,28 @@ Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
   return Sweep(*begin, *end, *step, flags.factor);
 }
 
+Result<void> CheckNcclFlags(const CollectiveFlags& flags) {
+  if (flags.graphs != 0) {
+    return Error{ErrorKind::kInvalid, "-G " + std::to_string(flags.graphs) +
+                                          ": the trainer captures no CUDA graphs, so none are "
+                                          "measured; leave out -G"};
+  }
+  if (flags.registers < 0 || flags.registers > 1) {
+    return Error{ErrorKind::kInvalid,
+                 "-R " + std::to_string(flags.registers) +
+                     ": the trainer has no symmetric memory; -R 1 registers memory as it does"};
+  }
+  if (flags.registers == 1 && flags.backend != "nccl") {
+    return Error{ErrorKind::kInvalid, "-R 1 registers memory with NCCL, and " + flags.backend +
+                                          " registers none: use --backend=nccl"};
+  }
+  return {};
+}
+
 Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
   Result<std::vector<int64_t>> sizes = SizesOf(flags);
   if (!sizes.ok()) return sizes.error();
+  if (Result<void> checked = CheckNcclFlags(flags); !checked.ok()) return checked.error();
   const bool brought = UnderAgent() || flags.backend == "mpi";
   if (brought && flags.gpus > 1) {
     return Error{ErrorKind::kInvalid,
@@ -118,6 +157,9 @@ Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
                   .root = flags.root,
                   .iterations = flags.iterations,
                   .warm_up = flags.warm_up,
+                  .aggregated = flags.aggregated,
+                  .blocking = static_cast<Blocking>(flags.blocking),
+                  .average = static_cast<Average>(flags.average),
                   .check = flags.check == 1};
   return sweep;
 }
@@ -140,9 +182,9 @@ Result<int64_t> RunSweep(Backend& backend, const Sweepings& sweep, const Collect
       Measure(backend, sweep, clock, [&](const Row& row) { say(LineOf(row, sweep)); });
   if (!rows.ok()) return rows.error();
   if (rows->empty()) {
-    return Error{ErrorKind::kInvalid, "nothing to measure: -e " + flags.end +
-                                          " holds no element for each rank, or " + flags.backend +
-                                          " does not have -d " + flags.type};
+    return Error{ErrorKind::kInvalid,
+                 "nothing to measure: -e " + flags.end +
+                     " holds no element, or not the 16 bytes that each rank's piece has"};
   }
   const Totals totals = TotalsOf(*rows);
   say(Trailer(totals));
@@ -162,12 +204,14 @@ int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& fla
   return Refuse(wrong.error().message, invalid ? kBadInput : 1);
 }
 
-int RunCollective(Collective collective, const CollectiveFlags& flags) {
+int RunCollective(Collective collective, CollectiveFlags flags) {
+  if (flags.backend == "auto") flags.backend = AutoBackend();
   const Result<Sweepings> sweep = SweepOf(collective, flags);
   if (!sweep.ok()) return Refuse(sweep.error().message);
-  if (Result<void> usable = CheckBackend(flags.backend, RanksOf(flags)); !usable.ok()) {
+  if (Result<void> usable = CheckBackend(flags.backend, collective, RanksOf(flags)); !usable.ok()) {
     return Refuse(usable.error().message);
   }
+  const int64_t most_bytes = flags.registers == 1 ? *std::ranges::max_element(sweep->sizes) : 0;
 #if defined(RINGMASTER_BENCH_MPI)
   if (flags.backend == "mpi") {
     const Result<std::unique_ptr<Backend>> mpi = MakeMpiBackend();
@@ -176,7 +220,8 @@ int RunCollective(Collective collective, const CollectiveFlags& flags) {
   }
 #endif
   return RunOnRanks({.ranks = RanksOf(flags)}, [&](const trainer::World& world) {
-    const Result<std::unique_ptr<Backend>> backend = MakeBackend(flags.backend, world);
+    const Result<std::unique_ptr<Backend>> backend =
+        MakeBackend(flags.backend, world, static_cast<std::size_t>(most_bytes));
     if (backend.ok()) return RunRank(**backend, *sweep, flags);
     const bool invalid = backend.error().kind == ErrorKind::kInvalid;
     return Refuse(backend.error().message, invalid ? kBadInput : 1);

@@ -7,8 +7,7 @@
 
 namespace ringmaster::bench {
 
-// allreduce, reduce-scatter, all-gather, all-to-all, broadcast: flags, columns and formulas of
-// nccl-tests.
+// allreduce, reduce-scatter, … sendrecv: flags, columns and formulas of nccl-tests.
 Command AddCollective(CLI::App& app, Collective collective);
 
 // communicator: the trainer's communicator, given its buckets all at once as the session gives

@@ -1,6 +1,7 @@
 #include "worker/bench/collectives/measurement.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -14,26 +15,44 @@ namespace {
 
 using trainer::Elements;
 
-// What the ranks have, added up over them.
 template <typename T>
-Result<T> SumOverRanks(Backend& backend, T mine, trainer::ElementType type) {
-  Elements value(reinterpret_cast<std::byte*>(&mine), 1, type);
-  const Result<void> summed = backend.Run({.collective = Collective::kAllReduce,
-                                           .op = trainer::ReduceOp::kSum,
-                                           .root = 0,
-                                           .send = value,
-                                           .receive = value});
-  if (!summed.ok()) return summed.error();
+Result<T> Agreed(Backend& backend, T mine, trainer::ElementType type, trainer::ReduceOp op) {
+  const Result<void> agreed =
+      backend.Agree(Elements(reinterpret_cast<std::byte*>(&mine), 1, type), op);
+  if (!agreed.ok()) return agreed.error();
   return mine;
+}
+
+// One number of those that the ranks have.
+Result<double> Averaged(Backend& backend, double mine, Average average) {
+  const auto by = [&](double value, trainer::ReduceOp op) {
+    return Agreed(backend, value, trainer::ElementType::kFloat64, op);
+  };
+  switch (average) {
+    case Average::kRank0:
+      return by(backend.rank() == 0 ? mine : 0, trainer::ReduceOp::kSum);
+    case Average::kMean:
+      return by(mine / backend.size(), trainer::ReduceOp::kSum);
+    case Average::kLeast:
+      return by(mine, trainer::ReduceOp::kMin);
+    case Average::kMost:
+      return by(mine, trainer::ReduceOp::kMax);
+  }
+  return mine;
+}
+
+at::Tensor Zeros(std::byte* memory, std::size_t bytes, const std::string& device) {
+  const auto size = static_cast<int64_t>(bytes);
+  const auto options = at::TensorOptions().dtype(at::kByte).device(at::Device(device));
+  return memory == nullptr ? at::zeros({size}, options)
+                           : at::from_blob(memory, {size}, options).zero_();
 }
 
 // The two buffers of the largest call, once: pages that are touched first are not part of a time.
 class Buffers {
  public:
-  Buffers(std::size_t bytes, const std::string& device)
-      : send_(at::zeros({static_cast<int64_t>(bytes)},
-                        at::TensorOptions().dtype(at::kByte).device(at::Device(device)))),
-        receive_(at::zeros_like(send_)) {}
+  Buffers(std::size_t bytes, const std::string& device, std::array<std::byte*, 2> memory = {})
+      : send_(Zeros(memory[0], bytes, device)), receive_(Zeros(memory[1], bytes, device)) {}
 
   Call CallOf(const Sweepings& sweep, const Counts& counts, const Row& row, int rank,
               bool in_place) const {
@@ -66,8 +85,9 @@ class Buffers {
 // What is measured, and the same on the host, where it is filled and checked.
 class Memory {
  public:
-  Memory(std::size_t bytes, const std::string& device) : measured_(bytes, device) {
-    if (device != "cpu") host_.emplace(bytes, "cpu");
+  Memory(std::size_t bytes, const Backend& backend)
+      : measured_(bytes, backend.device(), backend.registered()) {
+    if (backend.device() != "cpu") host_.emplace(bytes, "cpu");
   }
 
   const Buffers& measured() const { return measured_; }
@@ -90,8 +110,8 @@ class Measuring {
       : backend_(backend),
         sweep_(sweep),
         clock_(clock),
-        memory_(static_cast<std::size_t>(*std::ranges::max_element(sweep.sizes)),
-                backend.device()) {}
+        most_bytes_(*std::ranges::max_element(sweep.sizes)),
+        memory_(static_cast<std::size_t>(most_bytes_), backend) {}
 
   // Nothing where no element fits.
   Result<std::vector<Row>> RowOf(int64_t bytes, trainer::ElementType type, trainer::ReduceOp op) {
@@ -108,8 +128,9 @@ class Measuring {
       const auto call_on = [&](const Buffers& buffers) {
         return buffers.CallOf(sweep_, counts, row, backend_.rank(), in_place);
       };
+      const bool check = sweep_.check && (!in_place || WorksInPlace(sweep_.collective));
       const Result<Timing> timing =
-          Time(call_on(memory_.measured()), call_on(memory_.on_host()), row.bytes);
+          Time(call_on(memory_.measured()), call_on(memory_.on_host()), row.bytes, check);
       if (!timing.ok()) return timing.error();
       (in_place ? row.in_place : row.out_of_place) = *timing;
     }
@@ -117,46 +138,61 @@ class Measuring {
   }
 
  private:
-  Result<Timing> Time(const Call& call, const Call& on_host, int64_t bytes) {
+  Result<Timing> Time(const Call& call, const Call& on_host, int64_t bytes, bool check) {
     Timing timing;
     const CheckedCall checked{.call = on_host, .rank = backend_.rank(), .ranks = backend_.size()};
     Fill(checked);
     memory_.Push();
-    if (Result<void> warm = Repeat(call, sweep_.warm_up); !warm.ok()) return warm.error();
+    if (Result<void> warm = Repeat(call, bytes, sweep_.warm_up); !warm.ok()) return warm.error();
     if (Result<void> met = backend_.Barrier(); !met.ok()) return met.error();
     const auto begin = clock_.Now();
-    if (Result<void> run = Repeat(call, sweep_.iterations); !run.ok()) return run.error();
+    if (Result<void> run = Repeat(call, bytes, sweep_.iterations); !run.ok()) return run.error();
     const std::chrono::duration<double, std::micro> took = clock_.Now() - begin;
-    const Result<double> total =
-        SumOverRanks(backend_, took.count(), trainer::ElementType::kFloat64);
-    if (!total.ok()) return total.error();
-    timing.micros = *total / backend_.size() / sweep_.iterations;
+    const Result<double> micros =
+        Averaged(backend_, took.count() / sweep_.iterations / sweep_.aggregated, sweep_.average);
+    if (!micros.ok()) return micros.error();
+    timing.micros = *micros;
     timing.algorithm = static_cast<double>(bytes) / timing.micros / 1e3;
     timing.bus = timing.algorithm * BusFactor(sweep_.collective, backend_.size());
-    if (!sweep_.check) return timing;
+    if (!check) return timing;
 
     // Anew: an in-place operation has reduced its own results until now.
     Fill(checked);
     memory_.Push();
-    if (Result<void> run = Repeat(call, 1); !run.ok()) return run.error();
+    if (Result<void> run = backend_.Start({&call, 1}); !run.ok()) return run.error();
+    if (Result<void> done = backend_.Finish(); !done.ok()) return done.error();
     memory_.Pull();
-    const Result<int64_t> wrong =
-        SumOverRanks(backend_, CountWrong(checked), trainer::ElementType::kInt64);
+    const Result<int64_t> wrong = Agreed(backend_, CountWrong(checked),
+                                         trainer::ElementType::kInt64, trainer::ReduceOp::kSum);
     if (!wrong.ok()) return wrong.error();
     timing.wrong = *wrong;
     return timing;
   }
 
-  Result<void> Repeat(const Call& call, int times) {
-    for (int i = 0; i < times; ++i) {
-      if (Result<void> done = backend_.Run(call); !done.ok()) return done;
+  // `bytes`: of the call's larger buffer.
+  Result<void> Repeat(const Call& call, int64_t bytes, int iterations) {
+    const int64_t places = most_bytes_ / bytes;
+    int64_t number = 0;
+    std::vector<Call> together(static_cast<std::size_t>(sweep_.aggregated), call);
+    for (int i = 0; i < iterations; ++i) {
+      for (Call& each : together) {
+        const int64_t shift = bytes * (number++ % places);
+        each.send.data = call.send.data + shift;
+        each.receive.data = call.receive.data + shift;
+      }
+      if (Result<void> started = backend_.Start(together); !started.ok()) return started;
+      if (sweep_.blocking == Blocking::kNo) continue;
+      if (Result<void> done = backend_.Finish(); !done.ok()) return done;
+      if (sweep_.blocking == Blocking::kWait) continue;
+      if (Result<void> met = backend_.Barrier(); !met.ok()) return met;
     }
-    return {};
+    return backend_.Finish();
   }
 
   Backend& backend_;
   const Sweepings& sweep_;
   const Clock& clock_;
+  const int64_t most_bytes_;
   Memory memory_;
 };
 
@@ -168,7 +204,6 @@ Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep, const
   Measuring measuring(backend, sweep, clock);
   for (const trainer::ElementType type : sweep.types) {
     for (const trainer::ReduceOp op : sweep.ops) {
-      if (!backend.Supports(type, op)) continue;
       for (const int64_t bytes : sweep.sizes) {
         const Result<std::vector<Row>> row = measuring.RowOf(bytes, type, op);
         if (!row.ok()) return row.error();

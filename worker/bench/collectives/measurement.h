@@ -1,8 +1,8 @@
 #pragma once
 
-// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does. Ranks
-// meet before the timed operations, outside of their time. Unlike nccl-tests, which queues a
-// round's operations on the device and waits once, each operation is waited for before the next.
+// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does: ranks
+// meet before the timed iterations, outside of their time, which are queued and waited for once.
+// Each works a size further on in buffers of the largest size, so that a cache does not keep it.
 
 #include <cstdint>
 #include <functional>
@@ -13,6 +13,12 @@
 
 namespace ringmaster::bench {
 
+// Of an iteration, before the next one: nccl-tests' -z 0 to 2.
+enum class Blocking { kNo, kWaitAndMeet, kWait };
+
+// How the ranks' times become one: nccl-tests' -a 0 to 3.
+enum class Average { kRank0, kMean, kLeast, kMost };
+
 struct Sweepings {
   Collective collective = Collective::kAllReduce;
   std::vector<int64_t> sizes{};  // bytes of the larger buffer of a rank
@@ -20,13 +26,16 @@ struct Sweepings {
   std::vector<trainer::ReduceOp> ops{};  // one where nothing is reduced
   int root = 0;
   int iterations = 20;
-  int warm_up = 1;
+  int warm_up = 5;     // iterations before them
+  int aggregated = 1;  // operations of an iteration
+  Blocking blocking = Blocking::kNo;
+  Average average = Average::kMean;
   bool check = true;
 };
 
 // Out of place, or in place.
 struct Timing {
-  double micros = 0;     // of one operation: the mean over iterations and ranks
+  double micros = 0;     // of one operation: the mean over iterations
   double algorithm = 0;  // GB/s (1e9)
   double bus = 0;        // GB/s
   int64_t wrong = -1;    // elements, over all ranks; -1: not checked
@@ -41,8 +50,7 @@ struct Row {
   Timing in_place{};
 };
 
-// Calls `report` after each row, on every rank. Combinations that the backend does not support, and
-// sizes that hold no element, are left out.
+// Calls `report` after each row, on every rank. Sizes that hold no element are left out.
 Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep, const Clock& clock,
                                  const std::function<void(const Row&)>& report);
 

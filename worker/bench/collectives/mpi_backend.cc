@@ -4,6 +4,7 @@
 #include <array>
 #include <climits>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include <mpi.h>
@@ -122,9 +123,22 @@ class MpiBackend final : public Backend {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  bool Supports(ElementType, ReduceOp) const override { return true; }
 
-  Result<void> Run(const Call& call) override {
+  Result<void> Start(std::span<const Call> together) override {
+    for (const Call& call : together) {
+      if (Result<void> done = Run(call); !done.ok()) return done;
+    }
+    return {};
+  }
+  Result<void> Finish() override { return {}; }
+  Result<void> Barrier() override { return MpiChecked(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  Result<void> Agree(trainer::Elements value, ReduceOp op) override {
+    return Run({.collective = Collective::kAllReduce, .op = op, .send = value, .receive = value});
+  }
+
+ private:
+  // Blocks, as MPI's operations do.
+  Result<void> Run(const Call& call) {
     const std::size_t each = call.count(size_);
     if (each > INT_MAX) {
       return Error{ErrorKind::kInvalid,
@@ -134,7 +148,9 @@ class MpiBackend final : public Backend {
     const auto count = static_cast<int>(each);
     const MpiReduction by = MpiReductionOf(call.send.type, call.op);
     const bool in_place = Within(call.send, call.receive) || Within(call.receive, call.send);
+    const bool is_root = rank_ == call.root;
     const void* send = in_place ? MPI_IN_PLACE : call.send.data;
+    const void* to_root = is_root ? send : call.send.data;
     void* receive = call.receive.data;
     switch (call.collective) {
       case Collective::kAllReduce:
@@ -151,18 +167,30 @@ class MpiBackend final : public Backend {
             MPI_Alltoall(send, count, by.type, receive, count, by.type, MPI_COMM_WORLD),
             "MPI_Alltoall");
       case Collective::kBroadcast:
-        if (rank_ == call.root && !in_place) {
+        if (is_root && !in_place) {
           std::copy_n(call.send.data, call.send.bytes(), call.receive.data);
         }
         return MpiChecked(MPI_Bcast(receive, count, by.type, call.root, MPI_COMM_WORLD),
                           "MPI_Bcast");
+      case Collective::kReduce:
+        return MpiChecked(
+            MPI_Reduce(to_root, receive, count, by.type, by.op, call.root, MPI_COMM_WORLD),
+            "MPI_Reduce");
+      case Collective::kGather:
+        return MpiChecked(
+            MPI_Gather(to_root, count, by.type, receive, count, by.type, call.root, MPI_COMM_WORLD),
+            "MPI_Gather");
+      case Collective::kScatter:
+        return MpiChecked(MPI_Scatter(call.send.data, count, by.type,
+                                      in_place && is_root ? MPI_IN_PLACE : receive, count, by.type,
+                                      call.root, MPI_COMM_WORLD),
+                          "MPI_Scatter");
+      case Collective::kSendRecv:
+        return SendRecv(call, count, by.type, in_place);
     }
     return {};
   }
 
-  Result<void> Barrier() override { return MpiChecked(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
-
- private:
   static bool Within(const trainer::Elements& part, const trainer::Elements& whole) {
     return part.data >= whole.data && part.data < whole.data + whole.bytes();
   }
@@ -180,6 +208,19 @@ class MpiBackend final : public Backend {
                    "MPI_Reduce_scatter_block");
     if (done.ok()) std::copy_n(call.send.data, call.receive.bytes(), call.receive.data);
     return done;
+  }
+
+  Result<void> SendRecv(const Call& call, int count, MPI_Datatype type, bool in_place) {
+    const int next = (rank_ + 1) % size_;
+    const int before = (rank_ + size_ - 1) % size_;
+    if (in_place) {
+      return MpiChecked(MPI_Sendrecv_replace(call.receive.data, count, type, next, 0, before, 0,
+                                             MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                        "MPI_Sendrecv_replace");
+    }
+    return MpiChecked(MPI_Sendrecv(call.send.data, count, type, next, 0, call.receive.data, count,
+                                   type, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                      "MPI_Sendrecv");
   }
 
   int rank_ = 0;

@@ -26,9 +26,7 @@ const char* OpOf(const Row& row, const Sweepings& sweep) {
   return Reduces(sweep.collective) ? NameOf(row.op) : "none";
 }
 
-int RootOf(const Sweepings& sweep) {
-  return sweep.collective == Collective::kBroadcast ? sweep.root : -1;
-}
+int RootOf(const Sweepings& sweep) { return HasRoot(sweep.collective) ? sweep.root : -1; }
 
 nlohmann::ordered_json JsonOf(const Timing& timing) {
   nlohmann::ordered_json json{{"time_us", timing.micros},
@@ -55,9 +53,9 @@ Totals TotalsOf(const std::vector<Row>& rows) {
 std::string Header(const Sweepings& sweep, const std::string& backend, int ranks) {
   const std::string what = Formatted(
       "# %s over %s: nRanks %d minBytes %lld maxBytes %lld warmup iters: %d iters: %d "
-      "validation: %d\n#\n",
+      "agg iters: %d validation: %d\n#\n",
       NameOf(sweep.collective), backend.c_str(), ranks, static_cast<long long>(sweep.sizes.front()),
-      static_cast<long long>(sweep.sizes.back()), sweep.warm_up, sweep.iterations,
+      static_cast<long long>(sweep.sizes.back()), sweep.warm_up, sweep.iterations, sweep.aggregated,
       sweep.check ? 1 : 0);
   return what +
          Formatted("# %12s  %12s  %8s  %6s  %5s  %34s  %34s\n", "", "", "", "", "",
@@ -89,6 +87,9 @@ nlohmann::ordered_json JsonOf(const std::vector<Row>& rows, const Sweepings& swe
                               {"ranks", ranks},
                               {"iterations", sweep.iterations},
                               {"warm_up", sweep.warm_up},
+                              {"aggregated", sweep.aggregated},
+                              {"blocking", static_cast<int>(sweep.blocking)},
+                              {"average", static_cast<int>(sweep.average)},
                               {"rows", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
     json["rows"].push_back({{"size", row.bytes},

@@ -92,6 +92,7 @@ Result<NcclApi> LoadNccl() {
   symbols.Load(api.reduce_scatter, "ncclReduceScatter");
   symbols.Load(api.all_gather, "ncclAllGather");
   symbols.Load(api.broadcast, "ncclBroadcast");
+  symbols.Load(api.reduce, "ncclReduce");
   symbols.Load(api.send, "ncclSend");
   symbols.Load(api.receive, "ncclRecv");
   symbols.Load(api.group_start, "ncclGroupStart");

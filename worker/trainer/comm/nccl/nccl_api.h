@@ -93,6 +93,9 @@ struct NcclApi {
       all_gather;
   std::function<NcclResult(const void*, void*, std::size_t, NcclType, int, NcclComm, NcclStream)>
       broadcast;
+  std::function<NcclResult(const void*, void*, std::size_t, NcclType, NcclOp, int, NcclComm,
+                           NcclStream)>
+      reduce;
   std::function<NcclResult(const void*, std::size_t, NcclType, int, NcclComm, NcclStream)> send;
   std::function<NcclResult(void*, std::size_t, NcclType, int, NcclComm, NcclStream)> receive;
   std::function<NcclResult()> group_start;

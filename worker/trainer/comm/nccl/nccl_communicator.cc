@@ -24,6 +24,8 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
+  // Its memory is the device's, all of it.
+  void OnDevice() { on_device_ = true; }
 
   void Expect(std::function<bool()> sound) { operation_.sound = std::move(sound); }
 
@@ -74,10 +76,19 @@ class Preparation {
   std::optional<Error> error_;
 };
 
-// One message to and from every rank, as a group: NCCL has no all-to-all of uneven pieces.
-NcclResult Exchange(const NcclApi& nccl, NcclComm comm, NcclStream stream, const std::byte* send,
-                    const std::vector<std::size_t>& to, std::byte* receive,
-                    const std::vector<std::size_t>& from) {
+// What each rank puts into its `number`-th confirmation of a world. Odd, so that no number of ranks
+// makes it nothing; seen in no other confirmation, so that none can be an earlier one's rest.
+uint64_t ConfirmationOf(const World& world, uint64_t number) {
+  const auto term = static_cast<uint64_t>(world.epoch.term);
+  const auto epoch = static_cast<uint64_t>(world.epoch.number);
+  return MixChecksum(MixChecksum(MixChecksum(0, term), epoch), number) | 1;
+}
+
+}  // namespace
+
+NcclResult ExchangeOverNccl(const NcclApi& nccl, NcclComm comm, NcclStream stream,
+                            const std::byte* send, const std::vector<std::size_t>& to,
+                            std::byte* receive, const std::vector<std::size_t>& from) {
   NcclResult result = nccl.group_start();
   if (result != NcclResult::kSuccess) return result;
   const auto note = [&result](NcclResult of) {
@@ -95,16 +106,6 @@ NcclResult Exchange(const NcclApi& nccl, NcclComm comm, NcclStream stream, const
   const NcclResult ended = nccl.group_end();
   return result == NcclResult::kSuccess ? ended : result;
 }
-
-// What each rank puts into its `number`-th confirmation of a world. Odd, so that no number of ranks
-// makes it nothing; seen in no other confirmation, so that none can be an earlier one's rest.
-uint64_t ConfirmationOf(const World& world, uint64_t number) {
-  const auto term = static_cast<uint64_t>(world.epoch.term);
-  const auto epoch = static_cast<uint64_t>(world.epoch.number);
-  return MixChecksum(MixChecksum(MixChecksum(0, term), epoch), number) | 1;
-}
-
-}  // namespace
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world,
                                    Deadline deadline, AbandonedConnects& abandoned_connects)
@@ -172,7 +173,7 @@ WorkHandle NcclCommunicator::AllToAll(std::span<const std::byte> send,
   return prepared.Start(
       [from, to, send_bytes = std::move(send_bytes), receive_bytes = std::move(receive_bytes)](
           const NcclApi& nccl, NcclComm comm, NcclStream stream) {
-        return Exchange(nccl, comm, stream, from, send_bytes, to, receive_bytes);
+        return ExchangeOverNccl(nccl, comm, stream, from, send_bytes, to, receive_bytes);
       });
 }
 
@@ -194,6 +195,12 @@ WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);
   });
+}
+
+WorkHandle NcclCommunicator::Run(CollectiveKind kind, Launch launch, Deadline deadline) {
+  Preparation prepared(*engine_, kind, deadline);
+  prepared.OnDevice();
+  return prepared.Start(std::move(launch));
 }
 
 // A sum that only comes out right where every rank added its part; a rank adds it only after all

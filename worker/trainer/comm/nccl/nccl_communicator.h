@@ -9,10 +9,13 @@
 // comes together costs the caller nothing but the object. When a world is over the communicator is
 // revoked or aborted, and may be kept to make the next world's from (nccl_path.h).
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"
@@ -49,11 +52,22 @@ class NcclCommunicator final : public Communicator {
 
   using Communicator::AllReduce;
 
+  // Calls of NCCL's on the device's memory, as one operation: they are launched, watched and ended
+  // as all others are. For what measures NCCL.
+  using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
+  WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
+
  private:
   const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;
 };
+
+// One message to and from every rank, of `to` and `from` bytes, as a group: NCCL has no all-to-all
+// of uneven pieces.
+NcclResult ExchangeOverNccl(const NcclApi& nccl, NcclComm comm, NcclStream stream,
+                            const std::byte* send, const std::vector<std::size_t>& to,
+                            std::byte* receive, const std::vector<std::size_t>& from);
 
 }  // namespace ringmaster::trainer

@@ -264,6 +264,10 @@ inline NcclApi FakeNccl::Api() {
                          NcclStream) {
     return Use(comm, "broadcast " + std::to_string(root), launch_result);
   };
+  api.reduce = [this](const void*, void*, std::size_t, NcclType, NcclOp, int root, NcclComm comm,
+                      NcclStream) {
+    return Use(comm, "reduce " + std::to_string(root), launch_result);
+  };
   api.send = [this](const void*, std::size_t bytes, NcclType, int peer, NcclComm, NcclStream) {
     return Note("send " + std::to_string(bytes) + " to " + std::to_string(peer), launch_result);
   };

@@ -95,6 +95,26 @@ TEST_F(NcclCommunicatorTest, OtherCollectives) {
                           "group_start", "send 40 to 0", "receive 40 from 0", "group_end"));
 }
 
+TEST_F(NcclCommunicatorTest, RunsAnyCallsOfNcclsAfterTheComputing) {
+  const auto communicator = Connect();
+  std::vector<float> sums(values.size());
+
+  const Result<void> run =
+      communicator
+          ->Run(
+              control::CollectiveKind::kAllReduce,
+              [&](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
+                return nccl.all_reduce(values.data(), sums.data(), sums.size(), NcclType::kFloat32,
+                                       NcclOp::kSum, comm, stream);
+              },
+              In(kSoon))
+          ->Wait();
+
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_THAT(sums, Each(42));
+  EXPECT_THAT(rank.device->calls(), ElementsAre("record computing", "follow", "record own"));
+}
+
 // Every later call says the same: nothing waits for a device that does not end anything any more.
 TEST_F(NcclCommunicatorTest, ADeviceThatBreaksEndsAllThatIsUnderWayInCudasWords) {
   const auto communicator = Connect();

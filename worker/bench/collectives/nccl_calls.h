@@ -1,0 +1,17 @@
+#pragma once
+
+// The bench's operations as NCCL's own calls, on memory of the device. The trainer's communicator
+// launches and watches them as it does its own.
+
+#include <span>
+
+#include "worker/bench/collectives/collective.h"
+#include "worker/trainer/comm/nccl/nccl_communicator.h"
+
+namespace ringmaster::bench {
+
+// One operation; of several calls, a group of NCCL's. REQUIRES: there is one at least.
+trainer::WorkHandle StartOnNccl(trainer::NcclCommunicator& communicator,
+                                std::span<const Call> together, trainer::Deadline deadline);
+
+}  // namespace ringmaster::bench
