@@ -29,10 +29,8 @@ void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& m
              !members.contains(worker.pod_uid);
     });
   }
-  if (memory.gone.size() > kMostGone) {
-    memory.gone.erase(memory.gone.begin(),
-                      memory.gone.end() - static_cast<std::ptrdiff_t>(kMostGone));
-  }
+  const std::size_t kept = std::min(memory.gone.size(), kMostGone);
+  memory.gone.erase(memory.gone.begin(), memory.gone.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) {

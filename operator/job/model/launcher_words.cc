@@ -28,9 +28,7 @@ constexpr std::size_t kWordsFaults = 16;
 
 void Clamp(int64_t& value, int64_t most) { value = std::clamp<int64_t>(value, 0, most); }
 void Clamp(int& value, int least, int most) { value = std::clamp(value, least, most); }
-void Cut(std::string& text, std::size_t most_bytes) {
-  if (text.size() > most_bytes) text = CutText(std::move(text), most_bytes);
-}
+void Cut(std::string& text, std::size_t most_bytes) { text = CutText(std::move(text), most_bytes); }
 
 // A reason is a word in camel case, as those of conditions are; anything else is none.
 void KeepWord(std::string& reason) {
@@ -45,14 +43,13 @@ void KeepWord(std::string& reason) {
 
 template <typename T>
 void KeepFirst(std::vector<T>& list, std::size_t most) {
-  if (list.size() > most) list.resize(most);
+  list.resize(std::min(list.size(), most));
 }
 
 template <typename T>
 void KeepLast(std::vector<T>& list, std::size_t most) {
-  if (list.size() > most) {
-    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(most));
-  }
+  const std::size_t kept = std::min(list.size(), most);
+  list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 void Bound(control::Epoch& epoch) {

@@ -118,7 +118,7 @@ void AddFirstOf(const std::string& range, std::set<std::string>& addresses) {
   const std::string first = range.substr(0, range.find('/'));
   if (first.empty()) return;
   addresses.insert(first);
-  if (first.size() > 2 && first.compare(first.size() - 2, 2, ".0") == 0) {
+  if (first.ends_with(".0")) {
     addresses.insert(first.substr(0, first.size() - 1) + "1");
   }
 }

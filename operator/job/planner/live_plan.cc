@@ -335,7 +335,7 @@ void LivePlanner::PlanServices() {
     plan_.point_service_at = term_;
   }
   outlook_.complete = !missing && launcher_ok_ && missing_ == 0;
-  if (in_.memory.refusal && !MayCreate()) {
+  if (!MayCreate()) {
     plan_.RequeueWithin(
         std::chrono::ceil<std::chrono::milliseconds>(in_.memory.refusal->retry_at - in_.now));
   }

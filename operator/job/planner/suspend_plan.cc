@@ -120,9 +120,8 @@ void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& 
   api::JobProgress& progress = *status.progress;
   progress.samples_per_second.clear();
   progress.estimated_completion_time.clear();
-  if (progress.step <= kept) return;
-  progress.step = kept;
-  if (progress.percent) progress.percent = PercentDone(kept, progress.total_steps);
+  progress.step = std::min(progress.step, kept);
+  if (progress.percent) progress.percent = PercentDone(progress.step, progress.total_steps);
 }
 
 void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {

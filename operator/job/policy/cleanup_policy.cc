@@ -17,9 +17,9 @@ bool Goes(const PodView& pod, api::CleanPodPolicy policy) {
     case api::CleanPodPolicy::kStillRunning:
       return !pod.Over();
     case api::CleanPodPolicy::kAll:
-      return true;
+      break;
   }
-  return false;
+  return true;
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ Outcome Failed(const char* reason, std::string message) {
           .failure = std::nullopt};
 }
 
+// REQUIRES: there is one.
 std::string Seconds(const std::optional<std::chrono::seconds>& limit) {
-  return std::to_string(limit.value_or(std::chrono::seconds(0)).count()) + " s";
+  return std::to_string(limit->count()) + " s";
 }
 
 }  // namespace

@@ -8,6 +8,8 @@ namespace {
 
 // One exchange that failed may have been our own being late.
 constexpr int kLeastUnanswered = 2;
+// Then it is replaced, whatever our network does.
+constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;
 
 bool MoreLikelyOurNetwork(const LaunchersHeard& all) {
   const bool own = all.unheard >= 2 && Most(all.unheard, all.watched);
@@ -25,7 +27,7 @@ std::string WhyHeld(const LaunchersHeard& all) {
   return who +
          " do not answer at once, which is more likely the operator's own network than the "
          "launchers: this one is replaced only if it stays silent for " +
-         std::to_string((kLauncherSilenceLimit + kLauncherHoldLimit).count()) + " s";
+         std::to_string(kLongestSilence.count()) + " s";
 }
 
 std::chrono::milliseconds Left(Clock::Time::duration time) {
@@ -43,9 +45,8 @@ LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hear
   if (silence < kLauncherSilenceLimit) {
     return {.lost = {}, .held = {}, .again = Left(kLauncherSilenceLimit - silence)};
   }
-  const auto hold_left = kLauncherSilenceLimit + kLauncherHoldLimit - silence;
-  if (hold_left.count() > 0 && MoreLikelyOurNetwork(hearing.all) && !node_not_ready) {
-    return {.lost = {}, .held = WhyHeld(hearing.all), .again = Left(hold_left)};
+  if (silence < kLongestSilence && MoreLikelyOurNetwork(hearing.all) && !node_not_ready) {
+    return {.lost = {}, .held = WhyHeld(hearing.all), .again = Left(kLongestSilence - silence)};
   }
   if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure is news
   return {.lost = Who(*observed.launcher, observed.nodes) + " has not answered the operator for " +

@@ -22,9 +22,8 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
     return std::tuple(Worth(*pod, reports.Find(pod->uid)), -reports.Slowness(pod->uid),
                       -pod->index);
   };
-  std::sort(candidates.begin(), candidates.end(),
-            [&](const PodPtr& a, const PodPtr& b) { return key(a) < key(b); });
-  if (candidates.size() > count) candidates.resize(count);
+  std::ranges::sort(candidates, {}, key);
+  candidates.resize(std::min(candidates.size(), count));
   return candidates;
 }
 

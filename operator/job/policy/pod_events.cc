@@ -56,7 +56,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
     if (since == slow.since.end()) continue;
     waiting.push_back(pod);
     const Clock::Time due = std::max(since->second + kAskAboutStartAfter, slow.ask_again);
-    if (!next || due < *next) next = due;
+    next = std::min(next.value_or(due), due);
   }
   if (!next) return {};
   if (*next > now) {

@@ -1,7 +1,6 @@
 #include "operator/job/policy/replacement_policy.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <iterator>
 #include <map>
@@ -31,9 +30,9 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
 
 // What the cluster did to a Pod says nothing about the next one of its place.
 bool IsDisruption(const std::string& reason) {
-  static constexpr std::array<std::string_view, 5> kReasons{
-      "Evicted", "Preempting", "NodeShutdown", api::kReasonNodeLost, api::kReasonNodeNotReady};
-  return std::ranges::find(kReasons, reason) != kReasons.end();
+  static constexpr std::string_view kReasons[]{"Evicted", "Preempting", "NodeShutdown",
+                                               api::kReasonNodeLost, api::kReasonNodeNotReady};
+  return std::ranges::find(kReasons, reason) != std::end(kReasons);
 }
 
 // They end on a living Pod, whose agent starts them again.
@@ -92,7 +91,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   Clock::WallTime last{};
   Clock::WallTime event{};  // its first failure: a Pod that lives for seconds is an event each time
   for (const Clock::WallTime time : times) {
-    if (count == 0 || time - event > kSameEvent) {
+    if (time - event > kSameEvent) {
       ++count;
       event = time;
     }
@@ -100,8 +99,8 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   }
   if (count <= kFreeReplacements) return {};
   const Clock::WallTime ready = last + BackoffDelay(kBackoff, count - kFreeReplacements, 0);
-  if (ready <= now) return {};
-  return std::chrono::ceil<std::chrono::milliseconds>(ready - now);
+  return std::max(std::chrono::milliseconds(0),
+                  std::chrono::ceil<std::chrono::milliseconds>(ready - now));
 }
 
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure) {

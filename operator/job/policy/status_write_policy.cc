@@ -1,7 +1,7 @@
 #include "operator/job/policy/status_write_policy.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +17,9 @@ namespace {
 
 // Conditions that follow what the launcher says.
 bool IsReported(const api::Condition& condition) {
-  static constexpr std::array<std::string_view, 6> kTypes{api::kWorkersReady, api::kRunning,
-                                                          api::kResizing,     api::kProtected,
-                                                          api::kRestored,     api::kReconciling};
-  return std::ranges::find(kTypes, condition.type) != kTypes.end();
+  static constexpr std::string_view kTypes[]{api::kWorkersReady, api::kRunning,  api::kResizing,
+                                             api::kProtected,    api::kRestored, api::kReconciling};
+  return std::ranges::find(kTypes, condition.type) != std::end(kTypes);
 }
 
 // Ranks are reported lost by the launcher; of Pods the operator knows itself.
@@ -29,8 +28,7 @@ bool NamesLostPod(const std::vector<api::Failure>& failures,
   return std::ranges::any_of(failures, [&](const api::Failure& failure) {
     const bool of_rank = failure.reason == control::kReasonRankFailed || !failure.start.empty();
     return !of_rank && std::ranges::none_of(known, [&](const api::Failure& have) {
-      return have.pod_uid == failure.pod_uid && have.reason == failure.reason &&
-             have.time == failure.time;
+      return have.pod_uid == failure.pod_uid && have.reason == failure.reason;
     });
   });
 }

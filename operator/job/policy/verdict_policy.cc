@@ -69,9 +69,8 @@ std::vector<std::string> LastLines(const std::string& text) {
     if (end > begin) lines.push_back(CutText(text.substr(begin, end - begin), kMaxLineBytes));
     begin = end + 1;
   }
-  if (lines.size() > kMaxLines) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxLines));
-  }
+  const std::size_t kept = std::min(lines.size(), kMaxLines);
+  lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kept));
   return lines;
 }
 
@@ -93,12 +92,10 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
                                 NotAfter(launcher.container.finished_at, wall_now));
   }
   if (verdict.checkpoint) {
-    const auto now = ParseTime(wall_now);
-    const auto ended = ParseTime(NotAfter(launcher.container.finished_at, wall_now));
-    if (now && ended) {
-      verdict.checkpoint->age_millis +=
-          std::chrono::duration_cast<std::chrono::milliseconds>(*now - *ended).count();
-    }
+    const auto since_then =
+        *ParseTime(wall_now) - *ParseTime(NotAfter(launcher.container.finished_at, wall_now));
+    verdict.checkpoint->age_millis +=
+        std::chrono::duration_cast<std::chrono::milliseconds>(since_then).count();
   }
   outcome.verdict = std::move(verdict);
   return outcome;
@@ -133,9 +130,7 @@ std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_no
 }  // namespace
 
 std::optional<control::Verdict> VerdictOf(const PodView& launcher) {
-  if (!launcher.container.terminated || launcher.container.ended_message.empty()) {
-    return std::nullopt;
-  }
+  if (!launcher.container.terminated) return std::nullopt;
   Result<control::Verdict> verdict = control::DecodeVerdict(launcher.container.ended_message);
   if (!verdict.ok()) return std::nullopt;
   Bound(*verdict);

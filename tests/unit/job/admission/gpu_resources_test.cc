@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -64,7 +65,10 @@ TEST(GpuResources, GpusOfAWorkerAreWholeOnesOrOneIfItHasParts) {
     int expected;
   };
   const Row table[] = {{R"({})", 0},
+                       {"null", 0},
+                       {"[1]", 0},
                        {R"({"cpu": 4})", 0},
+                       {R"({"nvidia.com/gpu": 1})", 1},
                        {R"({"nvidia.com/gpu": 2})", 2},
                        {R"({"nvidia.com/gpu": "many"})", 0},
                        {R"({"nvidia.com/gpu": 1025})", 1024},
@@ -75,6 +79,27 @@ TEST(GpuResources, GpusOfAWorkerAreWholeOnesOrOneIfItHasParts) {
     EXPECT_EQ(GpusPerWorker(WithLimits(row.limits)), row.expected) << row.limits;
   }
   EXPECT_EQ(GpusPerWorker(JobBuilder().WorkerTemplate("no JSON").Build().spec), 0);
+}
+
+TEST(GpuResources, AContainerTakesGpusHoweverTheirNumberIsWritten) {
+  const std::pair<const char*, bool> table[] = {
+      {"null", false},
+      {"[1]", false},
+      {R"({"cpu": 4})", false},
+      {R"({"nvidia.com/gpu": 0})", false},
+      {R"({"nvidia.com/gpu": 1})", true},
+      {R"({"nvidia.com/gpu": true})", false},
+      {R"({"nvidia.com/gpu": "0"})", false},
+      {R"({"nvidia.com/gpu": "0k"})", false},
+      {R"({"nvidia.com/gpu": "0e9"})", false},
+      {R"({"nvidia.com/gpu": "1"})", true},
+      {R"({"nvidia.com/gpu": "+0.5k"})", true},
+      {R"({"nvidia.com/mig-1g.5gb": 2})", true},
+  };
+  for (const auto& [limits, takes] : table) {
+    const nlohmann::json container{{"resources", {{"limits", *ParseJson(limits)}}}};
+    EXPECT_EQ(TakesGpus(container), takes) << limits;
+  }
 }
 
 }  // namespace

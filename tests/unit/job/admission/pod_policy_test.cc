@@ -15,6 +15,7 @@ json Pod(const char* pointer = nullptr, const char* value = "null") {
                                                        {"name": "flat", "mountPath": "/f", "readOnly": true},
                                                        {"name": "late", "mountPath": "/l", "readOnly": true, "recursiveReadOnly": "Enabled",
                                                         "mountPropagation": "HostToContainer"},
+                                                       {"name": "rec", "mountPath": "/r", "recursiveReadOnly": "Enabled"},
                                                        {"name": "rw", "mountPath": "/rw"}],
                     "securityContext": {"allowPrivilegeEscalation": false}}]}})");
   if (pointer != nullptr) pod[json::json_pointer(pointer)] = json::parse(value);
@@ -49,6 +50,7 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsProfile) {
       {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data", "type": "Socket"}})",
        false},
       {"/spec/volumes/1", R"({"name": "rw", "hostPath": {"path": "/data"}})", false},
+      {"/spec/volumes/1", R"({"name": "rec", "hostPath": {"path": "/data"}})", false},
       {"/spec/volumes/1", R"({"name": "flat", "hostPath": {"path": "/data"}})", false},
       {"/spec/volumes/1", R"({"name": "late", "hostPath": {"path": "/data"}})", false},
       {"/spec/containers/0/ports/0", R"({"hostPort": 22})", false},
@@ -67,9 +69,12 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsProfile) {
       {"/spec/containers/0/securityContext/capabilities/add/0", R"("SYS_CHROOT")", true},
   };
   EXPECT_TRUE(CheckPod(Pod(), {}).empty());
+  EXPECT_TRUE(CheckPod(Pod("/spec/containers/0/ports/0", R"({"hostPort": 0})"), {}).empty());
   for (const auto& [pointer, value, can_be_allowed] : table) {
     const json pod = Pod(pointer, value);
-    EXPECT_EQ(CheckPod(pod, {}).size(), 1U) << pointer << " = " << value;
+    const auto found = CheckPod(pod, {});
+    ASSERT_EQ(found.size(), 1U) << pointer << " = " << value;
+    EXPECT_TRUE(found[0].by_policy);
     EXPECT_EQ(CheckPod(pod, all).empty(), can_be_allowed) << pointer << " = " << value;
   }
 }

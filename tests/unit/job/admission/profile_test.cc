@@ -280,5 +280,86 @@ TEST(HostPath, IsBelowAPrefixByWholePartsAlone) {
   EXPECT_FALSE(IsBelowHostPath("/data", ""));
 }
 
+TEST(Profile, WhetherItIsAcceptedIsSaidWithTheReason) {
+  const auto accepted = [](const ProfilePtr& profile, const std::vector<ProfilePtr>& others = {}) {
+    std::vector<ProfilePtr> profiles = others;
+    profiles.push_back(profile);
+    const api::Condition condition = JudgeProfile(*profile, profiles);
+    return (condition.status == api::ConditionStatus::kTrue ? "True " : "False ") +
+           condition.reason + ": " + condition.message;
+  };
+  const ProfilePtr own = Make("own", R"({"namespaces": ["team-a"], "default": true})");
+  const ProfilePtr all = Make("all", R"({"namespaces": ["*"], "default": true})");
+
+  EXPECT_EQ(accepted(own, {all}), "True Accepted: jobs of its namespaces may use it");
+  EXPECT_EQ(accepted(Make("p", R"({"namespaces": ["team-a"]})"), {own, all}),
+            "True Accepted: jobs of its namespaces may use it");
+  EXPECT_EQ(accepted(Make("none", "{}")),
+            "True Accepted: it lists no namespace, so no job may use it");
+  EXPECT_THAT(accepted(Make("p", R"({"limits": 7})")),
+              ::testing::StartsWith("False Unreadable: no job can use it, because it cannot be "));
+  EXPECT_THAT(accepted(Make("p", R"({"workload": {"network": {"hostNetwork": true}}})")),
+              ::testing::StartsWith("False NotCovered: no job can use it, because it does not "));
+  EXPECT_THAT(
+      accepted(Make("p", R"({"namespaces": ["team-b", "team-a"], "default": true})"), {own, all}),
+      ::testing::StartsWith("False DefaultConflict: namespace team-a has several default "
+                            "TrainingProfiles (own, p)"));
+  EXPECT_THAT(accepted(Make("p", R"({"namespaces": ["*"], "default": true})"), {own, all}),
+              ::testing::StartsWith("False DefaultConflict: all namespaces have several default "
+                                    "TrainingProfiles (all, p)"));
+}
+
+TEST(Profile, WhatItsStatusSaysIsReadWithIt) {
+  json object = json::parse(R"({"metadata": {"name": "p", "generation": 7}, "spec": {},
+      "status": {"conditions": [
+        {"type": "Other", "status": "True"},
+        {"type": "Accepted", "status": "False", "reason": "NotCovered", "message": "m",
+         "lastTransitionTime": "2026-11-20T10:00:00Z", "observedGeneration": 6}]}})");
+
+  const Profile profile = ReadProfile(object);
+
+  EXPECT_EQ(profile.generation, 7);
+  ASSERT_TRUE(profile.accepted.has_value());
+  EXPECT_EQ(*profile.accepted, (api::Condition{.type = "Accepted",
+                                               .status = api::ConditionStatus::kFalse,
+                                               .reason = "NotCovered",
+                                               .message = "m",
+                                               .last_transition_time = "2026-11-20T10:00:00Z",
+                                               .observed_generation = 6}));
+
+  json& accepted = object["status"]["conditions"][1];
+  accepted["status"] = "True";
+  accepted.erase("observedGeneration");
+  const Profile other = ReadProfile(object);
+  EXPECT_EQ(other.accepted->status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(other.accepted->observed_generation, 0);
+  object.erase("status");
+  EXPECT_FALSE(ReadProfile(object).accepted.has_value());
+}
+
+TEST(Profile, ThoseThatANamespaceMayNameAreShownThereWithItsDefault) {
+  const std::vector<ProfilePtr> profiles = {
+      Make("all", R"({"namespaces": ["*"], "default": true})"),
+      Make("own", R"({"namespaces": ["team-a"], "default": true})"),
+      Make("gpu", R"({"namespaces": ["team-a"]})"), Make("theirs", R"({"namespaces": ["team-b"]})"),
+      Make("broken", R"({"namespaces": ["*"], "limits": 7})")};
+  std::vector<std::string> open;
+  for (const OpenProfile& one : ProfilesOpenTo(profiles, "team-a", kOperatorNs)) {
+    open.push_back(one.profile->name + (one.is_default ? " (default)" : ""));
+  }
+
+  EXPECT_EQ(open, (std::vector<std::string>{"all", "own (default)", "gpu"}));
+}
+
+TEST(Profile, EachItemThatAllowsSomethingGrantsRightsByItself) {
+  for (const char* item :
+       {R"("hostNetwork": true)", R"("privileged": true)", R"("root": true)",
+        R"("resourceClaims": true)", R"("serviceAccounts": ["a"])", R"("capabilities": ["a"])",
+        R"("devices": ["a/b"])", R"("schedulers": ["a"])", R"("hostPaths": ["/a"])"}) {
+    const std::string spec = std::string(R"({"allows": {)") + item + "}}";
+    EXPECT_TRUE(Make("p", spec.c_str())->rules.Grants()) << item;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::job

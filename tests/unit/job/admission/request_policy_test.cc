@@ -276,6 +276,26 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
   EXPECT_NE(
       Only(CheckRequests(spec, rules)).find("asks for 18 (8 a worker and 2 for the launcher)"),
       std::string::npos);
+  spec.launcher_template_json =
+      R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})";
+  EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 16}))
+                .find("asks for 17 (8 a worker and 1 for the launcher)"),
+            std::string::npos);
+}
+
+// What the worker's container takes by spec.worker.rdma it is not said to see none of.
+TEST(RequestPolicy, GpusThatAreAskedForAsRdmaBringTheirVariableToTheWorkerAlone) {
+  const auto refused = [](const char* name, const char* resource) {
+    const std::string text = std::string(R"({"spec": {"containers": [{"name": ")") + name +
+                             R"(", "envFrom": [{"configMapRef": {"name": "c"}}]}]}})";
+    api::TrainingJobSpec spec = Spec(text.c_str());
+    spec.worker.rdma[resource] = 1;
+    return CheckRequests(spec, {.devices = {"rdma/hca"}, .max_gpus = 100}).size();
+  };
+
+  EXPECT_EQ(refused("worker", "nvidia.com/gpu"), 1U);
+  EXPECT_EQ(refused("side", "nvidia.com/gpu"), 0U);
+  EXPECT_EQ(refused("worker", "rdma/hca"), 0U);
 }
 
 TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json/json.h"
+#include "operator/job/admission/volume_policy.h"
 
 namespace ringmaster::job {
 namespace {
@@ -259,6 +260,30 @@ TEST(TemplatePolicy, AHostsPathIsReadOnlyAndBelowOneThatIsAllowed) {
   }
 }
 
+TEST(TemplatePolicy, WhatIsMountedBelowAHostsPathIsReadOnlyToo) {
+  const auto restricted = [](const std::string& containers) {
+    nlohmann::json spec = *ParseJson(
+        R"({"volumes": [{"name": "d", "hostPath": {"path": "/data"}}, {"name": "e", "emptyDir": {}}], )" +
+        containers + "}");
+    RestrictHostPathMounts(spec);
+    spec.erase("volumes");
+    return spec;
+  };
+  const auto same = [](const std::string& containers) {
+    return *ParseJson("{" + containers + "}");
+  };
+
+  for (const std::string list : {"initContainers", "containers"}) {
+    const std::string head = '"' + list + R"(": [{"name": "a"}, {"name": "b", "volumeMounts": )";
+    EXPECT_EQ(
+        restricted(head + R"([{"name": "e"}, {"name": "d"}]}])"),
+        same(head + R"([{"name": "e"}, {"name": "d", "recursiveReadOnly": "IfPossible"}]}])"));
+    const std::string enabled = head + R"([{"name": "d", "recursiveReadOnly": "Enabled"}]}])";
+    EXPECT_EQ(restricted(enabled), same(enabled));
+  }
+  EXPECT_EQ(restricted(R"("containers": 7)"), same(R"("containers": 7)"));
+}
+
 TEST(TemplatePolicy, AListedAccountMayBringItsToken) {
   const char* text =
       R"({"spec": {"serviceAccountName": "trainer", "volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}})";
@@ -287,6 +312,9 @@ TEST(TemplatePolicy, TheLauncherGetsNoGpu) {
 
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].path, "t.spec.containers[0].resources.limits[nvidia.com/gpu]");
+  const char* others =
+      R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"cpu": 1}}}, {"name": "side", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})";
+  EXPECT_TRUE(Check(others, "launcher").empty());
 }
 
 TEST(TemplatePolicy, AcceptsWhatAnOrdinaryJobNeeds) {
@@ -307,6 +335,34 @@ TEST(TemplatePolicy, AcceptsWhatAnOrdinaryJobNeeds) {
         {"name": "side", "image": "i", "command": ["x"], "ports": [{"containerPort": 80, "hostPort": 0}]}]}})");
 
   EXPECT_TRUE(found.empty()) << found.front().Text();
+}
+
+// An API server keeps them, and they say nothing.
+TEST(TemplatePolicy, WhatIsNullIsNotThere) {
+  for (
+      const char* text : {
+          R"({"metadata": {"name": null, "labels": null}})",
+          R"({"spec": {"hostPID": null, "hostNetwork": null, "restartPolicy": null, "nodeName": null}})",
+          R"({"spec": {"volumes": [{"name": "v", "emptyDir": {}, "nfs": null}]}})",
+          R"({"spec": {"containers": [{"name": "worker", "command": null, "args": [], "ports": [{"hostPort": null}]}]}})",
+          R"({"spec": {"containers": [{"name": "worker", "securityContext": {"privileged": null, "runAsUser": null}}]}})",
+      }) {
+    const auto found = Check(text);
+    EXPECT_TRUE(found.empty()) << found.front().Text();
+  }
+}
+
+TEST(TemplatePolicy, TextsThatAreTooLongAreNotRead) {
+  api::TrainingJobSpec spec;
+  spec.texts = api::TrainingJobSpec::Texts::kTooLong;
+  spec.longest_text = "spec.command";
+  spec.worker.template_json = R"({"spec": {"hostPID": true}})";
+
+  const auto found = CheckSpec(spec, kNoRules);
+
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].path, "spec.command");
+  EXPECT_NE(found[0].message.find("more than 256 KiB"), std::string::npos) << found[0].message;
 }
 
 TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {

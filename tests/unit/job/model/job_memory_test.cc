@@ -1,5 +1,10 @@
 #include "operator/job/model/job_memory.h"
 
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/builders/job_builder.h"
@@ -51,6 +56,43 @@ TEST(JobMemory, PodsThatVanishAreEvidenceUntilALaterEpochRuns) {
   EXPECT_TRUE(memory.gone.empty());
 }
 
+TEST(JobMemory, ALossThatNobodyHadAnnouncedIsNewsOnce) {
+  const std::pair<PodBuilder, bool> table[] = {
+      {PodBuilder::Worker(1), true},
+      {PodBuilder::Worker(1).Deleting(), false},
+      {PodBuilder::Worker(1).Leaving("ScalingDown"), false},
+  };
+  for (const auto& [pod, news] : table) {
+    const api::TrainingJob job = RunningJob(1);
+    const Observed without = SceneBuilder(job).Workers(1).Build();
+    JobMemory memory;
+    Remember(SceneBuilder(job).Workers(1).With(pod).Build(), std::nullopt, kStart, memory);
+
+    Remember(without, std::nullopt, kStart, memory);
+    ASSERT_EQ(memory.gone.size(), 1U);
+    EXPECT_EQ(memory.gone[0].news, news);
+    Remember(without, std::nullopt, kStart, memory);
+    EXPECT_FALSE(memory.gone[0].news);
+  }
+}
+
+TEST(JobMemory, OfThousandsThatVanishTheNewestAreEvidence) {
+  const api::TrainingJob job = RunningJob(1);
+  JobMemory memory;
+  Remember(SceneBuilder(job).Workers(1).Build(), std::nullopt, kStart, memory);
+  Remember(SceneBuilder(job).With(PodBuilder::Worker(1)).Build(), std::nullopt, kStart, memory);
+  EXPECT_EQ(Gone(memory), std::vector<std::string>{"uid-worker-0"});
+  SceneBuilder many(job);
+  for (int index = 2; index < 1026; ++index) many.With(PodBuilder::Worker(index));
+  Remember(many.Build(), std::nullopt, kStart, memory);
+  EXPECT_EQ(memory.gone.size(), 2U);
+
+  Remember(SceneBuilder(job).Build(), std::nullopt, kStart, memory);
+
+  EXPECT_EQ(memory.gone.size(), 1024U);
+  for (const GoneWorker& worker : memory.gone) EXPECT_TRUE(worker.news) << "the oldest has gone";
+}
+
 TEST(JobMemory, EvidenceFromBeforeTheFirstAnswerIsKept) {
   const api::TrainingJob job = RunningJob(3);
   JobMemory memory;
@@ -97,6 +139,12 @@ TEST(JobMemory, ANodeIsRememberedWhileAPodNamesIt) {
   Remember(SceneBuilder(job).Workers(1).Node("node-1").Build(), std::nullopt, kStart, memory);
   Remember(SceneBuilder(job).Workers(1).Build(), std::nullopt, kStart, memory);
   EXPECT_EQ(memory.nodes, std::set<std::string>{"node-1"});
+  Remember(SceneBuilder(job).Build(), std::nullopt, kStart, memory);
+  EXPECT_TRUE(memory.nodes.empty());
+
+  Remember(SceneBuilder(job).Launcher().Node("node-1").Build(), std::nullopt, kStart, memory);
+  Remember(SceneBuilder(job).Launcher().Build(), std::nullopt, kStart, memory);
+  EXPECT_EQ(memory.nodes, std::set<std::string>{"node-1"}) << "the launcher's";
   Remember(SceneBuilder(job).Build(), std::nullopt, kStart, memory);
   EXPECT_TRUE(memory.nodes.empty());
 }

@@ -94,14 +94,20 @@ TEST(LauncherWords, AnyVerdictGivesAStatusThatTheCrdTakes) {
 }
 
 TEST(LauncherWords, AReasonIsAWord) {
-  for (const char* reason : {"", "two words", "9Lives", "naïve", "a\nb", "Failed\"}"}) {
+  for (const std::string& reason :
+       {std::string(), std::string("two words"), std::string("9Lives"), std::string("0Lives"),
+        std::string("naïve"), std::string("a\nb"), std::string("Failed\"}"),
+        std::string(65, 'A')}) {
     control::Verdict verdict{.reason = reason};
     Bound(verdict);
     EXPECT_EQ(verdict.reason, "") << reason;
   }
-  control::Verdict verdict{.reason = control::kReasonRankFailed};
-  Bound(verdict);
-  EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
+  for (const std::string& reason :
+       {std::string(control::kReasonRankFailed), std::string(64, 'A')}) {
+    control::Verdict verdict{.reason = reason};
+    Bound(verdict);
+    EXPECT_EQ(verdict.reason, reason);
+  }
 }
 
 TEST(LauncherWords, AWordHasLettersAndDigitsAlone) {
@@ -115,15 +121,48 @@ TEST(LauncherWords, AWordHasLettersAndDigitsAlone) {
   }
 }
 
-TEST(LauncherWords, NumbersAndLinesHaveALimit) {
+TEST(LauncherWords, NumbersTextsAndListsHaveALimit) {
+  const std::string text(100'000, 'x');
   control::LauncherStatus status = ringmaster::testing::RunningWorld(1);
+  status.world_size = std::numeric_limits<int>::max();
   status.progress = control::Progress{.step = std::numeric_limits<int64_t>::max()};
-  status.failures.push_back({.last_lines = {std::string(1000, 'x')}});
+  status.message = text;
+  status.workers[0].faults.assign(20, {.check = text, .message = text});
+  status.unprotected.assign(20, {.what = text, .pod = text, .message = text});
+  control::RankExit exit{.rank = std::numeric_limits<int>::max(),
+                         .exit_code = 1000,
+                         .signal = 1000,
+                         .last_lines = std::vector<std::string>(12, text),
+                         .stack = text};
+  exit.last_lines.front() = "first";
+  exit.last_lines.back() = "last";
+  status.failures.assign(20, exit);
+  status.failures.back().rank = status.failures.back().exit_code = -1000;
+  status.failures.back().signal = -1000;
 
   Bound(status);
 
+  EXPECT_EQ(status.world_size, 1 << 24);
   EXPECT_EQ(status.progress->step, int64_t{9'007'199'254'740'992}) << "2^53";
-  EXPECT_LE(status.failures[0].last_lines[0].size(), 300U);
+  EXPECT_EQ(status.message.size(), 2048U);
+  ASSERT_EQ(status.workers[0].faults.size(), 16U);
+  EXPECT_EQ(status.workers[0].faults[0].check.size(), 253U);
+  EXPECT_EQ(status.workers[0].faults[0].message.size(), 2048U);
+  ASSERT_EQ(status.unprotected.size(), 16U);
+  EXPECT_EQ(status.unprotected[0].pod.size(), 253U);
+  ASSERT_EQ(status.failures.size(), api::kMaxFailures);
+  const control::RankExit& one = status.failures.front();
+  EXPECT_EQ(one.rank, 1 << 24);
+  EXPECT_EQ(one.exit_code, 255);
+  EXPECT_EQ(one.signal, 127);
+  EXPECT_EQ(one.stack.size(), control::kMaxStackBytes);
+  ASSERT_EQ(one.last_lines.size(), 10U);
+  EXPECT_EQ(one.last_lines.front().size(), 300U);
+  EXPECT_EQ(one.last_lines.back(), "last");
+  const control::RankExit& last = status.failures.back();
+  EXPECT_EQ(last.rank, -1);
+  EXPECT_EQ(last.exit_code, -1);
+  EXPECT_EQ(last.signal, 0);
 }
 
 TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {

@@ -1,5 +1,8 @@
 #include "operator/job/model/views.h"
 
+#include <string>
+#include <utility>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +20,7 @@ PodView Project(const char* text) {
 TEST(Views, ReadTheManagedContainersEnd) {
   const PodView pod = Project(R"({
     "metadata": {"name": "d-launcher-2", "namespace": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
-                 "labels": {"ringmaster.dev/role": "launcher", "ringmaster.dev/term": "2"},
+                 "labels": {"ringmaster.dev/role": "launcher", "ringmaster.dev/term": "2", "ringmaster.dev/revision": "r"},
                  "annotations": {"ringmaster.dev/seed-id": "s1"},
                  "ownerReferences": [{"kind": "TrainingJob", "name": "d", "uid": "o", "controller": true}]},
     "spec": {"nodeName": "n"},
@@ -28,6 +31,7 @@ TEST(Views, ReadTheManagedContainersEnd) {
 
   EXPECT_EQ(pod.role, Role::kLauncher);
   EXPECT_EQ(pod.term, 2);
+  EXPECT_EQ(pod.revision, "r");
   EXPECT_EQ(pod.seed_id, "s1");
   EXPECT_EQ(pod.owner_uid, "o");
   EXPECT_EQ(pod.phase, PodPhase::kFailed);
@@ -36,6 +40,117 @@ TEST(Views, ReadTheManagedContainersEnd) {
   EXPECT_EQ(pod.container.ended_message, "m");
   EXPECT_EQ(pod.ip, "10.0.0.1");
   EXPECT_EQ(pod.node, "n");
+}
+
+// Of Pods by the thousand it is kept only where it is the answer.
+TEST(Views, ReadTheMemoryLimitOfAContainerThatRanOutOfMemory) {
+  for (const std::string reason : {"OOMKilled", "Error"}) {
+    const std::string text =
+        R"({"metadata": {"name": "d-worker-0", "labels": {"ringmaster.dev/role": "worker"}},
+            "spec": {"containers": [{"name": "worker", "resources": {"limits": {"memory": "64Mi"}}},
+                                    {"name": "side", "resources": {"limits": {"memory": "1Gi"}}}]},
+            "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {"reason": ")" +
+        reason + R"("}}}]}})";
+
+    EXPECT_EQ(Project(text.c_str()).container.memory_limit, reason == "OOMKilled" ? "64Mi" : "");
+  }
+}
+
+TEST(Views, ReadThePhaseOfAPod) {
+  const std::pair<const char*, PodPhase> table[] = {{"Pending", PodPhase::kPending},
+                                                    {"Running", PodPhase::kRunning},
+                                                    {"Succeeded", PodPhase::kSucceeded},
+                                                    {"Failed", PodPhase::kFailed},
+                                                    {"Unknown", PodPhase::kUnknown}};
+  for (const auto& [phase, read] : table) {
+    const std::string text =
+        std::string(R"({"metadata": {"name": "x"}, "status": {"phase": ")") + phase + R"("}})";
+    EXPECT_EQ(Project(text.c_str()).phase, read) << phase;
+  }
+}
+
+TEST(Views, ACountThatIsNoNumberIsNone) {
+  const PodView pod = Project(R"({"metadata": {"name": "x", "labels": {
+      "ringmaster.dev/index": "7x", "ringmaster.dev/term": ""}}})");
+
+  EXPECT_EQ(pod.index, -1);
+  EXPECT_EQ(pod.term, 0);
+}
+
+TEST(Views, AnAnnotationIsCut) {
+  const std::string text =
+      R"({"metadata": {"name": "x", "annotations": {"ringmaster.dev/leaving": ")" +
+      std::string(1000, 'x') + R"("}}})";
+
+  EXPECT_EQ(Project(text.c_str()).leaving, std::string(512, 'x'));
+}
+
+TEST(Views, AContainerThatHasEndedSaysMoreThanOneThatCannotStart) {
+  const PodView pod = Project(R"({
+    "metadata": {"name": "d-worker-0", "labels": {"ringmaster.dev/role": "worker"}},
+    "status": {"containerStatuses": [
+      {"name": "worker", "state": {"terminated": {}}},
+      {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}})");
+
+  EXPECT_EQ(pod.container.waiting_reason, "");
+  EXPECT_TRUE(pod.container.terminated);
+  EXPECT_EQ(pod.container.exit_code, 0);
+  EXPECT_EQ(pod.container.signal, 0);
+}
+
+TEST(Views, AHealthyStartWaitsForContainers) {
+  for (const char* reason : {"", "ContainerCreating", "PodInitializing"}) {
+    EXPECT_TRUE(IsNormalWait(reason)) << reason;
+  }
+  EXPECT_FALSE(IsNormalWait("ImagePullBackOff"));
+}
+
+TEST(Views, ReadWhoseAServiceIsAndWhichLauncherItSelects) {
+  const auto service = ProjectService(*ParseJson(R"({
+    "metadata": {"name": "d-launcher", "annotations": {"ringmaster.dev/seed-id": "s1", "ringmaster.dev/installation": "us/lease"}},
+    "spec": {"clusterIP": "10.96.0.7", "selector": {"ringmaster.dev/term": "3"}}})"));
+  const auto plain = ProjectService(*ParseJson(R"({"metadata": {"name": "d"}})"));
+
+  ASSERT_TRUE(service.ok() && plain.ok());
+  EXPECT_EQ(service->name, "d-launcher");
+  EXPECT_EQ(service->cluster_ip, "10.96.0.7");
+  EXPECT_EQ(service->seed_id, "s1");
+  EXPECT_EQ(service->installation, "us/lease");
+  EXPECT_EQ(service->term, 3);
+  EXPECT_EQ(plain->seed_id + plain->installation, "");
+  EXPECT_EQ(plain->term, 0);
+}
+
+TEST(Views, ReadWhetherANamespaceGoes) {
+  const auto stays = ProjectNamespace(*ParseJson(R"({"metadata": {"name": "a"}})"));
+  const auto goes = ProjectNamespace(
+      *ParseJson(R"({"metadata": {"name": "b", "deletionTimestamp": "2026-11-20T10:00:00Z"}})"));
+
+  ASSERT_TRUE(stays.ok() && goes.ok());
+  EXPECT_FALSE(stays->deleting);
+  EXPECT_TRUE(goes->deleting);
+}
+
+TEST(Views, ReadWhatANamespaceShowsOfAProfile) {
+  const auto profile = ProjectLocalProfile(*ParseJson(R"({
+    "metadata": {"name": "gpu", "uid": "u", "annotations": {"ringmaster.dev/installation": "us/lease"}},
+    "spec": {"default": true}})"));
+  const auto empty = ProjectLocalProfile(*ParseJson(R"({"metadata": {"name": "gpu"}})"));
+
+  ASSERT_TRUE(profile.ok() && empty.ok());
+  EXPECT_EQ(profile->installation, "us/lease");
+  EXPECT_EQ(profile->spec, R"({"default":true})");
+  EXPECT_EQ(empty->spec, "");
+}
+
+TEST(Views, WhatHasNoNameIsNothing) {
+  const auto nameless = *ParseJson(R"({"metadata": {}})");
+
+  EXPECT_FALSE(ProjectPod(nameless).ok());
+  EXPECT_FALSE(ProjectService(nameless).ok());
+  EXPECT_FALSE(ProjectNode(nameless).ok());
+  EXPECT_FALSE(ProjectNamespace(nameless).ok());
+  EXPECT_FALSE(ProjectLocalProfile(nameless).ok());
 }
 
 TEST(Views, ShowTheContainerThatCannotStart) {
@@ -68,7 +183,7 @@ TEST(Views, ReadWhenAPodGotItsNodeAndWhyItIsTakenAway) {
   const PodView no_more = Project(R"({"metadata": {"name": "x"}, "status": {"conditions": [
       {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-11-20T10:00:00Z"},
       {"type": "DisruptionTarget", "status": "False", "reason": "EvictionByEvictionAPI"}]}})");
-  EXPECT_EQ(no_more.scheduled_at + no_more.disruption, "");
+  EXPECT_EQ(no_more.scheduled_at + no_more.disruption + no_more.unschedulable, "");
 }
 
 TEST(Views, ReadTheMarkOfAPodThatHasToGo) {

@@ -83,7 +83,23 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
                           .With(PodBuilder::Worker(2).Waiting("ImagePullBackOff", "not found"))
                           .Build();
        }},
-      {api::kReasonBackOff, [](Situation& s) { s.outlook.back_off = std::chrono::seconds(1); }},
+      {"ImagePullBackOff",  // of the launcher
+       [](Situation& s) {
+         s.observed = SceneBuilder(s.job)
+                          .With(PodBuilder::Launcher(1).Waiting("ImagePullBackOff", "not found"))
+                          .Workers(3)
+                          .Build();
+       }},
+      {api::kReasonWorkersReady,  // of a launcher that goes
+       [](Situation& s) {
+         s.observed =
+             SceneBuilder(s.job)
+                 .With(PodBuilder::Launcher(1).Waiting("ImagePullBackOff", "not found").Deleting())
+                 .Workers(3)
+                 .Build();
+       }},
+      {api::kReasonBackOff,
+       [](Situation& s) { s.outlook.back_off = std::chrono::milliseconds(1); }},
       {api::kReasonCreating, [](Situation& s) { s.outlook.complete = false; }},
       {api::kReasonWaitingForPods,
        [](Situation& s) { s.launcher->status->workers[1].ready = false; }},
@@ -92,6 +108,27 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.launcher->status->workers[0].faults = {{"sshd", "no sshd in the image"}};
        }},
       {api::kReasonWaitingForLauncher, [](Situation& s) { s.launcher.reset(); }},
+      {api::kReasonWaitingForLauncher,  // it was said of the Pods before
+       [](Situation& s) {
+         s.launcher.reset();
+         s.job.status.conditions = {{.type = api::kWorkersReady, .reason = api::kReasonCreating}};
+       }},
+      {api::kReasonWaitingForLauncher,
+       [](Situation& s) {
+         s.launcher.reset();
+         s.job.status.conditions = {
+             {.type = api::kWorkersReady, .reason = api::kReasonWaitingForPods}};
+       }},
+      {api::kReasonWaitingForPods,  // the launcher's
+       [](Situation& s) {
+         s.launcher.reset();
+         s.observed = SceneBuilder(s.job)
+                          .With(PodBuilder::Launcher(1).Phase(PodPhase::kPending))
+                          .Workers(3)
+                          .Build();
+       }},
+      {api::kReasonWorkersReady,
+       [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(5); }},
       {api::kReasonLauncherUnreachable,
        [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(6); }},
   };
@@ -198,10 +235,44 @@ TEST(DescribeStatus, ProgressHasPercentAndTimeOfCompletion) {
   EXPECT_EQ(progress->estimated_completion_time, "2026-11-20T10:01:00Z");
 }
 
+TEST(DescribeStatus, ProgressOfWhichNotEverythingIsKnownSaysWhatIs) {
+  struct Row {
+    int64_t step;
+    int64_t total;
+    double rate;
+    double accuracy;
+    std::optional<int> percent;
+    const char* complete_at;
+    const char* said_accuracy;
+  };
+  const Row table[] = {
+      {7, 0, 10, -1, std::nullopt, "", ""},
+      {0, 2, 0, 0, 0, "", "0"},
+      {0, 20, 2, 1, 0, "2026-11-20T10:00:10Z", "1"},
+      {1, 1, 2, 1, 100, "", "1"},
+      {3, 2, 2, 1, 100, "", "1"},
+      {0, 1'000'000'000, 1, 1, 0, "", "1"},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    situation.launcher->steps_per_second = row.rate;
+    situation.launcher->status->progress =
+        control::Progress{.step = row.step, .total_steps = row.total, .accuracy = row.accuracy};
+
+    const api::JobProgress progress = *situation.Describe().progress;
+
+    EXPECT_EQ(progress.percent, row.percent) << row.step << " of " << row.total;
+    EXPECT_EQ(progress.estimated_completion_time, row.complete_at)
+        << row.step << " of " << row.total;
+    EXPECT_EQ(progress.accuracy, row.said_accuracy) << row.accuracy;
+  }
+}
+
 TEST(DescribeStatus, ARateIsADecimalNumber) {
   const std::pair<double, std::string> rows[] = {
-      {0.4, "0.4"}, {0.0628, "0.063"}, {12.34, "12.3"},      {7, "7"},          {100.4, "100"},
-      {0, "0"},     {-1, ""},          {1234567, "1234567"}, {std::nan(""), ""}};
+      {0.4, "0.4"},       {0.0628, "0.063"}, {1.26, "1.3"}, {12.34, "12.3"},
+      {7, "7"},           {100.4, "100"},    {0, "0"},      {1234567, "1234567"},
+      {std::nan(""), ""}, {-1, ""},          {1e15, ""}};
   for (const auto& [rate, text] : rows) {
     Situation situation = Complete();
     situation.launcher->status->progress = control::Progress{.step = 1, .samples_per_second = rate};
@@ -314,6 +385,9 @@ TEST(DescribeStatus, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
 
   situation.launcher->status->beginning = {.step = 0, .message = "beside another one"};
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonStartedAfresh);
+
+  situation.launcher->status->beginning = {.step = 1, .message = "it began with step 1"};
+  EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonFromCheckpoint);
 
   situation.launcher->status->beginning = {.step = 500, .message = "it began with step 500"};
   const api::TrainingJobStatus restored = situation.Describe();
@@ -465,6 +539,151 @@ TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
 
     EXPECT_EQ(status.state, row.state) << row.name;
     EXPECT_EQ(status.reason, row.reason) << row.name;
+  }
+}
+
+TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
+  using Phase = control::LauncherPhase;
+  struct Row {
+    Phase phase;
+    int64_t epoch;  // of the last world
+    const char* pause;
+    const char* message;  // the launcher's
+    const char* running;
+  };
+  const Row table[] = {
+      {Phase::kWaitingForAgents, 0, "", "", "False Starting: no ranks run yet"},
+      {Phase::kWaitingForAgents, 0, "", "waits", "False Starting: waits"},
+      {Phase::kRunning, 1, "", "x", "True Training: 6 ranks on 3 workers train"},
+      {Phase::kForming, 0, "", "waits", "False Starting: waits"},
+      {Phase::kForming, 1, "", "",
+       "True ReformingWorld: ranks go on in a world that is being formed"},
+      {Phase::kAdopting, 1, "", "waits", "True ReformingWorld: waits"},
+      {Phase::kPaused, 1, "NoQuorum", "", "False NoQuorum: ranks wait and keep their state"},
+      {Phase::kPaused, 1, "", "waits", "False Starting: waits"},
+      {Phase::kStopping, 1, "", "", "False ReformingWorld: the ranks are forming a new world"},
+      {Phase::kFinished, 1, "", "x", "False Finished: the launcher has finished"},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    control::LauncherStatus& answer = *situation.launcher->status;
+    answer.phase = row.phase;
+    answer.epoch = {.term = 1, .number = row.epoch};
+    answer.world_size = 6;
+    answer.pause_reason = row.pause;
+    answer.message = row.message;
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    const api::Condition* running = api::FindCondition(status.conditions, api::kRunning);
+    ASSERT_NE(running, nullptr);
+    EXPECT_EQ((running->status == api::ConditionStatus::kTrue ? "True " : "False ") +
+                  running->reason + ": " + running->message,
+              row.running);
+  }
+}
+
+TEST(DescribeStatus, WorkersThatGoOrAreNotWantedAreNotCountedAsReady) {
+  const api::TrainingJob job = JobBuilder().Term(1).Replicas(2).Build();
+  Situation situation = Complete();
+  situation.job = job;
+  EXPECT_EQ(situation.Describe().workers,
+            (api::WorkerCounts{.desired = 2, .replicas = 3, .ready = 2, .members = 3}));
+
+  situation.observed = SceneBuilder(job)
+                           .Launcher()
+                           .Workers(1)
+                           .With(PodBuilder::Worker(1).Leaving("ScalingDown"))
+                           .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
+                           .Build();
+  EXPECT_EQ(situation.Describe().workers,
+            (api::WorkerCounts{.desired = 2, .replicas = 3, .ready = 1, .members = 3}));
+
+  situation.job = JobBuilder().Term(1).Replicas(1).Build();
+  EXPECT_EQ(api::FindCondition(situation.Describe().conditions, api::kWorkersReady)->message,
+            "1 of 1 worker is ready");
+}
+
+// A program that reports no steps goes on when it runs.
+TEST(DescribeStatus, CrashesKeepAJobFromBeingReadyUntilItGoesOn) {
+  using Phase = control::LauncherPhase;
+  struct Row {
+    const char* command;
+    Phase phase;
+    const char* reason;
+  };
+  const Row table[] = {
+      {"ringmaster-train", Phase::kRunning, control::kReasonCrashLoop},
+      {"my-program", Phase::kStarting, control::kReasonCrashLoop},
+      {"my-program", Phase::kRunning, api::kReasonWorkersReady},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    situation.job.spec.command = {row.command};
+    situation.job.status.crashes =
+        api::Crashes{.count = 2, .of_launcher = 2, .step = 0, .time = ""};
+    situation.job.status.failures = {{.signal = 9, .reason = "RankFailed"}};
+    situation.launcher->status->phase = row.phase;
+
+    EXPECT_EQ(ReasonOf(situation.Describe(), api::kWorkersReady), row.reason) << row.command;
+  }
+}
+
+TEST(DescribeStatus, AJobIsCreatedOnceAllOfItExists) {
+  for (const bool complete : {false, true}) {
+    Situation situation = Complete();
+    situation.outlook.complete = complete;
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    EXPECT_EQ(api::IsTrue(status.conditions, api::kCreated), complete);
+    EXPECT_EQ(ReasonOf(status, api::kCreated),
+              complete ? api::kReasonCreated : api::kReasonCreating);
+  }
+}
+
+TEST(DescribeStatus, WhetherAJobIsIsolatedIsSaidOnceItIsKnown) {
+  struct Row {
+    const char* name;
+    std::function<void(PlanInput&, api::TrainingJob&, JobMemory&)> change;
+    std::string said;  // empty: nothing
+  };
+  const Row table[] = {
+      {"not known yet", [](auto&, auto&, auto&) {}, ""},
+      {"isolated", [](auto&, auto&, auto& memory) { memory.isolated = true; },
+       "True PoliciesCreated"},
+      {"refused", [](auto&, auto&, auto& memory) { memory.not_isolated = "forbidden"; },
+       "False PoliciesMissing"},
+      {"on the nodes' network",
+       [](auto&, auto& job, auto& memory) { job.spec.host_network = memory.isolated = true; },
+       "False HostNetwork"},
+      {"switched off",
+       [](auto& input, auto&, auto& memory) {
+         input.network_policies = false;
+         memory.isolated = true;
+       },
+       "False PoliciesOff"},
+  };
+  for (const Row& row : table) {
+    api::TrainingJob job = JobBuilder().Term(1).Build();
+    JobMemory memory;
+    const Observed observed = SceneBuilder(job).Launcher().Workers(3).Build();
+    const std::optional<LauncherView> launcher;
+    PlanInput input{.job = job,
+                    .observed = observed,
+                    .launcher = launcher,
+                    .memory = memory,
+                    .now = {},
+                    .wall_now = {}};
+    row.change(input, job, memory);
+    api::TrainingJobStatus status;
+
+    DescribeLive(input, {}, status);
+
+    const api::Condition* isolated = api::FindCondition(status.conditions, api::kNetworkIsolated);
+    const bool is = api::IsTrue(status.conditions, api::kNetworkIsolated);
+    EXPECT_EQ(isolated == nullptr ? "" : (is ? "True " : "False ") + isolated->reason, row.said)
+        << row.name;
   }
 }
 

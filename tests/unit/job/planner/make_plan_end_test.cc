@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,44 @@ TEST(Plan, ASuccessWithoutAStepOfItsOwnHasAReasonOfItsOwnAndSaysWithWhatItBegan)
   EXPECT_TRUE(std::ranges::any_of(plan.events, [](const auto& event) {
     return event.reason == api::kReasonFromCheckpoint;
   })) << "nobody asked the launcher while it lived";
+}
+
+TEST(Plan, AJobThatEndedIsNotExpectedToBeComplete) {
+  const api::TrainingJob job = RunningJob();
+  const auto observed = SceneBuilder(job)
+                            .With(PodBuilder::Launcher(1).EndedWith(
+                                {.succeeded = false,
+                                 .reason = control::kReasonRankFailed,
+                                 .progress = control::Progress{.step = 10, .total_steps = 100}}))
+                            .Build();
+
+  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+  ASSERT_TRUE(plan.status.progress.has_value());
+  EXPECT_EQ(plan.status.progress->percent, 10);
+  EXPECT_EQ(plan.status.progress->estimated_completion_time, "");
+}
+
+// Whoever refuses its objects now may change his mind: its spec has been good enough once.
+TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
+  for (const int64_t epoch : {0, 1}) {
+    for (const bool user_error : {false, true}) {
+      api::TrainingJob job = JobBuilder().Term(1).Build();
+      job.status.epoch = epoch;
+      Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+      scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
+                                     .message = "spec.image is too long",
+                                     .user_error = user_error};
+
+      const Plan plan = scene.Make();
+
+      const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
+      ASSERT_EQ(failed != nullptr, epoch == 0 && user_error);
+      if (failed != nullptr) {
+        EXPECT_EQ(failed->message, "spec.image is too long");
+      }
+    }
+  }
 }
 
 TEST(Plan, EndedJobNeverMakesPodsAgain) {

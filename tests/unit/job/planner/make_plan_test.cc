@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -88,37 +92,230 @@ TEST(Plan, LauncherLostWithoutAVerdictGetsTheNextTerm) {
   }
 }
 
-TEST(Plan, VanishedLauncherGetsTheNextTermToo) {
-  const api::TrainingJob job = RunningJob();
-
-  const Plan plan = Scene{.job = job, .observed = SceneBuilder(job).Workers(3).Build()}.Make();
-
-  EXPECT_EQ(plan.raise_term, 2);
-}
-
 TEST(Plan, TermWhosePodWasRefusedIsUsedAgain) {
-  const api::TrainingJob job = JobBuilder().Term(4).Build();
-  Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
-  scene.memory.unused_term = 4;
+  for (const int64_t term : {1, 4}) {
+    const api::TrainingJob job = JobBuilder().Term(term).Build();
+    Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
+    scene.memory.unused_term = term;
 
-  const Plan plan = scene.Make();
+    const Plan plan = scene.Make();
 
-  EXPECT_FALSE(plan.raise_term.has_value());
-  EXPECT_EQ(plan.create_launcher, 4);
+    EXPECT_FALSE(plan.raise_term.has_value());
+    EXPECT_EQ(plan.create_launcher, term);
+    EXPECT_TRUE(plan.events.empty()) << "there was none";
+  }
 }
 
-TEST(Plan, AnEarlierLauncherOfWhichOnlyASidecarRunsIsDeleted) {
+TEST(Plan, HowALauncherWasLostIsToldWithItsNode) {
+  struct Row {
+    std::optional<PodBuilder> launcher;
+    const char* event;
+  };
+  const Row table[] = {
+      {std::nullopt, "LauncherReplaced: digits-launcher-1 was deleted; a new launcher takes over"},
+      {PodBuilder::Launcher(1).Deleting(),
+       "LauncherReplaced: digits-launcher-1 on node node-1 was deleted; a new launcher takes over"},
+      {PodBuilder::Launcher(1).Deleting().OnNode(""),
+       "LauncherReplaced: digits-launcher-1 was deleted; a new launcher takes over"},
+      {PodBuilder::Launcher(1).Disrupted("EvictionByEvictionAPI"),
+       "LauncherReplaced: digits-launcher-1 on node node-1 is taken away (EvictionByEvictionAPI); "
+       "a new launcher takes over"},
+      {PodBuilder::Launcher(1).Ended(139, "Error"),
+       "LauncherReplaced: digits-launcher-1 on node node-1 ended with exit code 139 (Error) "
+       "without a verdict; a new launcher takes over"},
+      {PodBuilder::Launcher(1).Ended(137, "OOMKilled"),
+       "OOMKilled: digits-launcher-1 on node node-1 ran out of memory: the container has no memory "
+       "limit, so its node or its Pod had no memory left; set resources.requests.memory of "
+       "container launcher in spec.launcher.template. A new launcher takes over"},
+  };
+  for (const Row& row : table) {
+    const api::TrainingJob job = RunningJob();
+    SceneBuilder builder(job);
+    if (row.launcher) builder.With(*row.launcher);
+
+    const Plan plan = Scene{.job = job, .observed = builder.Workers(3).Build()}.Make();
+
+    EXPECT_EQ(plan.raise_term, 2) << row.event;
+    ASSERT_EQ(plan.events.size(), 1U) << row.event;
+    EXPECT_TRUE(plan.events[0].warning);
+    EXPECT_EQ(plan.events[0].reason + ": " + plan.events[0].note, row.event);
+  }
+}
+
+TEST(Plan, AFirstLauncherIsKnownBeforeTheStatusNamesItsTerm) {
+  const api::TrainingJob job = JobBuilder().Build();
+
+  const Plan plan =
+      Scene{.job = job,
+            .observed = SceneBuilder(job).With(PodBuilder::Launcher(1)).Workers(3).Build()}
+          .Make();
+
+  EXPECT_FALSE(plan.CreatesPods());
+  EXPECT_EQ(plan.status.launcher_term, 1);
+}
+
+TEST(Plan, ALauncherWithoutAnAddressGetsNoOrder) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  PodView launcher = *scene.observed.launcher;
+  launcher.ip.clear();
+  scene.observed.launcher = std::make_shared<const PodView>(launcher);
+
+  EXPECT_FALSE(scene.Make().order.has_value());
+}
+
+TEST(Plan, AnEarlierLauncherThatRunsIsDeletedOnce) {
   const api::TrainingJob job = JobBuilder().Term(2).Condition(api::kCreated, "PodsCreated").Build();
-  const auto observed =
-      SceneBuilder(job)
-          .Launcher()
-          .With(PodBuilder::Launcher(1).Ended(1, "Error").Phase(PodPhase::kRunning))
-          .Workers(3)
-          .Build();
+  const std::pair<PodBuilder, bool> table[] = {
+      {PodBuilder::Launcher(1), true},
+      {PodBuilder::Launcher(1).Ended(1, "Error").Phase(PodPhase::kRunning), true},  // a sidecar
+      {PodBuilder::Launcher(1).Ended(1, "Error"), false},
+      {PodBuilder::Launcher(1).Deleting(), false},
+  };
+  for (const auto& [launcher, deleted] : table) {
+    const auto observed = SceneBuilder(job).Launcher().With(launcher).Workers(3).Build();
 
-  const Plan plan = Scene{.job = job, .observed = observed}.Make();
+    const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
-  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-launcher-1"});
+    EXPECT_EQ(DeletedNames(plan),
+              deleted ? std::vector<std::string>{"digits-launcher-1"} : std::vector<std::string>{});
+  }
+}
+
+TEST(Plan, AJobIsCreatedOnceItsPodsAndBothItsServicesExist) {
+  struct Row {
+    const char* missing;
+    std::function<void(Observed&)> remove;
+    bool services;  // they are made
+  };
+  const Row table[] = {
+      {"nothing", [](Observed&) {}, false},
+      {"the launcher", [](Observed& seen) { seen.launcher = nullptr; }, false},
+      {"a worker", [](Observed& seen) { seen.live.pop_back(); }, false},
+      {"the workers' Service", [](Observed& seen) { seen.worker_service = nullptr; }, true},
+      {"the launcher's Service", [](Observed& seen) { seen.launcher_service = nullptr; }, true},
+  };
+  for (const Row& row : table) {
+    const api::TrainingJob job = JobBuilder().Term(1).Build();
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+    row.remove(scene.observed);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(plan.create_services, row.services) << row.missing;
+    EXPECT_EQ(api::IsTrue(plan.status.conditions, api::kCreated),
+              std::string(row.missing) == "nothing")
+        << row.missing;
+  }
+}
+
+TEST(Plan, PodsThatFailRepeatedlyAreReplacedAfterAWhile) {
+  for (const bool launcher : {false, true}) {
+    const api::TrainingJob job = RunningJob();
+    SceneBuilder builder(job);
+    if (!launcher) builder.Launcher();
+    Scene scene{.job = job, .observed = builder.Workers(launcher ? 3 : 2).Build()};
+    for (const char* time :
+         {"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:40Z"}) {
+      scene.job.status.failures.push_back(
+          {.pod_uid = time, .reason = launcher ? api::kReasonLauncherLost : "Error", .time = time});
+    }
+    scene.wall_now += std::chrono::milliseconds(999);
+
+    const Plan waits = scene.Make();
+    scene.wall_now += std::chrono::milliseconds(1);
+    const Plan due = scene.Make();
+
+    EXPECT_FALSE(waits.CreatesPods()) << launcher;
+    EXPECT_EQ(waits.requeue_after, std::chrono::milliseconds(1)) << launcher;
+    const api::Condition* ready = api::FindCondition(waits.status.conditions, api::kWorkersReady);
+    ASSERT_NE(ready, nullptr);
+    EXPECT_EQ(ready->reason, api::kReasonBackOff) << launcher;
+    EXPECT_TRUE(due.CreatesPods()) << launcher;
+  }
+}
+
+// Another installation may have other profiles, or be another release.
+TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
+  struct Row {
+    const char* name;
+    Refusal refusal;
+    bool taken;
+  };
+  const Row table[] = {
+      {"its spec is refused for good",
+       {.reason = api::kReasonInvalidSpec, .user_error = true},
+       true},
+      {"it stalls", {.reason = api::kReasonInvalidSpec, .stalled = true}, true},
+      {"its profile refuses it", {.reason = api::kReasonRefusedByProfile}, true},
+      {"there is no quota for it", {.reason = api::kReasonQuotaExceeded}, false},
+  };
+  for (const Row& row : table) {
+    const api::TrainingJob job = JobBuilder().Build();
+    Scene scene{.job = job, .observed = SceneBuilder(job).NoServices().Build()};
+    scene.memory.refusal = row.refusal;
+    scene.memory.refusal->retry_at = scene.now + std::chrono::minutes(1);
+    const auto plan = [&] {
+      PlanInput input = scene.Input();
+      input.installation = "us/lease";
+      return MakePlan(input);
+    };
+
+    const Plan seen_first = plan();
+    scene.memory.unclaimed_since = scene.now;
+    scene.now += std::chrono::milliseconds(999);
+    const Plan early = plan();
+    scene.now += std::chrono::milliseconds(1);
+    const Plan due = plan();
+
+    EXPECT_EQ(seen_first.claims, row.taken) << row.name;
+    EXPECT_EQ(due.claims, row.taken) << row.name;
+    if (!row.taken) continue;
+    EXPECT_EQ(seen_first.requeue_after, std::chrono::seconds(1)) << row.name;
+    EXPECT_FALSE(early.write_status) << row.name << ": others first";
+    EXPECT_EQ(early.requeue_after, std::chrono::milliseconds(1)) << row.name;
+    EXPECT_TRUE(due.write_status) << row.name;
+    EXPECT_EQ(due.status.installation, "us/lease") << row.name;
+  }
+}
+
+// Where it makes the launcher's Service, that says whose the job is.
+TEST(Plan, WhoHasAJobIsWrittenWithItsStatusUnlessItsServiceIsMadeNow) {
+  struct Row {
+    bool services;
+    bool refused;
+    const char* installation;
+  };
+  for (const Row& row :
+       {Row{true, false, "us/lease"}, Row{false, false, ""}, Row{false, true, "us/lease"}}) {
+    const api::TrainingJob job = RunningJob();
+    SceneBuilder builder = SceneBuilder(job).Launcher().Workers(3);
+    if (!row.services) builder.NoServices();
+    Scene scene{.job = job, .observed = builder.Build()};
+    if (row.refused) {
+      scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+                                     .retry_at = scene.now + std::chrono::seconds(2)};
+    }
+    PlanInput input = scene.Input();
+    input.installation = "us/lease";
+
+    const Plan plan = MakePlan(input);
+
+    EXPECT_TRUE(plan.write_status);
+    EXPECT_EQ(plan.status.installation, row.installation);
+    EXPECT_FALSE(plan.admit_nodes.has_value()) << "it comes from nobody";
+  }
+}
+
+TEST(Plan, TheProfileOfARunIsWrittenDown) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  PlanInput input = scene.Input();
+  input.profile = "gpu";
+  scene.job.status = MakePlan(input).status;
+
+  EXPECT_EQ(scene.job.status.profile, "gpu");
+  EXPECT_EQ(scene.Make().status.profile, "gpu") << "it stays";
 }
 
 // kstatus takes Reconciling for work in progress, even beside Stalled.
@@ -221,6 +418,7 @@ TEST(Plan, ProgressIsWrittenOftenOfFewJobsAndNeverMoreThanAHundredTimesASecondOf
   EXPECT_EQ(ProgressPeriod(1), milliseconds(2000));
   EXPECT_EQ(ProgressPeriod(200), milliseconds(2000));
   EXPECT_EQ(ProgressPeriod(500), milliseconds(5000));
+  EXPECT_EQ(ProgressPeriod(999), milliseconds(9990));
   EXPECT_EQ(ProgressPeriod(1000), milliseconds(10'000));
   EXPECT_EQ(ProgressPeriod(std::size_t{1} << 40), milliseconds(10'000));
 }
@@ -262,6 +460,7 @@ TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
   const Plan changed_back = MakePlan(input);
 
   EXPECT_EQ(told(first), 1);
+  EXPECT_TRUE(first.events.back().warning);
   EXPECT_EQ(told(second), 0);
   EXPECT_TRUE(api::IsTrue(second.status.conditions, api::kChangePending));
   EXPECT_EQ(told(changed_back), 0);
@@ -338,14 +537,15 @@ TEST(Plan, WhereWorkersAreOnTheirNodesNetworkTheirAddressesAreAdmitted) {
     api::TrainingJob job = RunningJob(1);
     job.spec.host_network = host_network;
     PodView worker = *PodBuilder::Worker(0).Build();
-    worker.ip = "10.0.0.5";
+    worker.ip = "10.0.0.7";
     NodeView node;
     node.name = worker.node;
     node.ready = true;
     node.addresses = {"192.168.0.5", "10.0.0.5"};
     Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().With(node).Build()};
-    scene.observed.live = {std::make_shared<const PodView>(worker)};
-    const std::vector<std::string> addresses{"10.0.0.5", "192.168.0.5"};
+    const PodPtr without_address = PodBuilder::Worker(1).OnNode("").Build();
+    scene.observed.live = {std::make_shared<const PodView>(worker), without_address};
+    const std::vector<std::string> addresses{"10.0.0.5", "10.0.0.7", "192.168.0.5"};
 
     const Plan first = scene.Make();
     scene.memory.admitted = addresses;
@@ -363,14 +563,36 @@ TEST(Plan, WhetherAJobsPodsAreIsolatedIsLookedAtAgainInTime) {
 
   const Plan first = scene.Make();
   scene.memory.isolated = true;
-  scene.memory.isolation_checked = scene.now - std::chrono::milliseconds(1);
+  scene.memory.isolation_checked = scene.now - kCheckIsolation + std::chrono::milliseconds(1);
   const Plan isolated = scene.Make();
 
   EXPECT_TRUE(first.isolate);
   EXPECT_FALSE(first.requeue_after.has_value());
   EXPECT_FALSE(isolated.isolate);
-  EXPECT_EQ(isolated.requeue_after, IsolationCheckDue(scene.memory, scene.now));
-  EXPECT_GT(*isolated.requeue_after, std::chrono::milliseconds(0));
+  EXPECT_EQ(isolated.requeue_after, std::chrono::milliseconds(1));
+}
+
+TEST(Plan, PoliciesAreNotLookedAtBeforeThePodsWithWhichTheyAreMade) {
+  struct Row {
+    const char* name;
+    std::function<void(Scene&)> change;
+  };
+  const Row table[] = {
+      {"its Service is missing", [](Scene& s) { s.observed.launcher_service = nullptr; }},
+      {"it gets a Pod", [](Scene& s) { s.observed.live.pop_back(); }},
+      {"the API server refused something",
+       [](Scene& s) {
+         s.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+                                    .retry_at = s.now + std::chrono::seconds(2)};
+       }},
+  };
+  for (const Row& row : table) {
+    const api::TrainingJob job = RunningJob();
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+    row.change(scene);
+
+    EXPECT_FALSE(scene.Make().isolate) << row.name;
+  }
 }
 
 TEST(Plan, AnAdoptedJobAdmitsItsNewOperatorOnce) {

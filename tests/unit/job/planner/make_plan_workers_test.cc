@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "operator/job/planner/make_plan.h"
 #include "tests/builders/job_builder.h"
 #include "tests/builders/plan_scene.h"
@@ -117,6 +119,47 @@ TEST(Plan, ThousandsThatEndAtOnceAreDeletedInPartsAndEachIsRecordedOnce) {
   ASSERT_EQ(first.events.size(), api::kMaxFailures + 1);
   EXPECT_EQ(first.events.back().note,
             "984 more workers ended or were lost; others take their places");
+  for (const PlannedEvent& event : first.events) EXPECT_TRUE(event.warning) << event.note;
+
+  std::erase_if(scene.observed.failed, [](const PodPtr& pod) { return pod->index >= 1016; });
+  EXPECT_EQ(scene.Make().events.size(), api::kMaxFailures) << "all are named";
+}
+
+TEST(Plan, HowAWorkerEndedIsTold) {
+  const std::pair<PodBuilder, const char*> table[] = {
+      {PodBuilder::Worker(2).Ended(1, "Error"),
+       "WorkerReplaced: digits-worker-2 on node node-1 ended with exit code 1 (Error); another "
+       "worker takes its place"},
+      {PodBuilder::Worker(2).Ended(control::kExitDeviceUnhealthy, "Error", "GPU-7: Xid 79"),
+       "DeviceUnhealthy: digits-worker-2 on node node-1 has an unhealthy GPU: GPU-7: Xid 79. "
+       "Another worker takes its place"},
+      {PodBuilder::Worker(2).Ended(137, "OOMKilled"),
+       "OOMKilled: digits-worker-2 on node node-1 ran out of memory: the container has no memory "
+       "limit, so its node or its Pod had no memory left; set resources.requests.memory of "
+       "container worker in spec.worker or spec.worker.template. Another worker takes its place"},
+  };
+  for (const auto& [worker, event] : table) {
+    const api::TrainingJob job = RunningJob();
+
+    const Plan plan =
+        Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).With(worker).Build()}
+            .Make();
+
+    ASSERT_FALSE(plan.events.empty()) << event;
+    EXPECT_EQ(plan.events[0].reason + ": " + plan.events[0].note, event);
+  }
+}
+
+// Refused at first, for example: it has never been there.
+TEST(Plan, AWorkerThatIsMadeForTheFirstTimeReplacesNobody) {
+  api::TrainingJob job = RunningJob();
+  job.status.workers = {.desired = 3, .replicas = 2, .ready = 2, .members = 2};
+
+  const Plan plan =
+      Scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()}.Make();
+
+  EXPECT_EQ(plan.create_workers, std::vector<int>{2});
+  EXPECT_TRUE(plan.events.empty());
 }
 
 TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
@@ -174,6 +217,7 @@ TEST(Plan, OfManyWorkersThatOthersTakeAwayFiveAreNamed) {
     EXPECT_EQ(std::ranges::count(note, ','), 4) << note;
     EXPECT_EQ(note.find(" and 2 more") != std::string::npos, gone == 7) << note;
     EXPECT_EQ(note.find(" more") != std::string::npos, gone == 7) << note;
+    EXPECT_TRUE(note.ends_with("; " + std::to_string(gone) + " others take their places")) << note;
   }
 }
 
@@ -203,6 +247,7 @@ TEST(Plan, ResizeIsTold) {
 
   EXPECT_EQ(plan.create_workers, (std::vector<int>{3, 4}));
   ASSERT_EQ(plan.events.size(), 1u);
+  EXPECT_FALSE(plan.events[0].warning);
   EXPECT_EQ(plan.events[0].note, "from 3 to 5 workers");
 }
 
@@ -245,18 +290,30 @@ TEST(Plan, AWorkerThatLeftARunningJobIsReplaced) {
 
 TEST(Plan, WorkersThatFinishedUnderALostLauncherAreReplaced) {
   const api::TrainingJob job = RunningJob();
+  for (const char* finished : {"2026-11-20T09:59:00Z", "2026-11-20T10:00:00Z"}) {
+    const auto observed = SceneBuilder(job)
+                              .Launcher()  // made at 10:00
+                              .With(PodBuilder::Worker(0).Ended(0, "Completed", "", finished))
+                              .With(PodBuilder::Worker(1))
+                              .With(PodBuilder::Worker(2))
+                              .Build();
+
+    const Plan plan = Scene{.job = job, .observed = observed}.Make();
+
+    EXPECT_EQ(plan.create_workers, std::vector<int>{3});
+    EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-0"});
+  }
+}
+
+TEST(Plan, WorkersThatFinishedStayWhileThereIsNoLauncher) {
+  const api::TrainingJob job = RunningJob();
   const auto observed =
-      SceneBuilder(job)
-          .Launcher()
-          .With(PodBuilder::Worker(0).Ended(0, "Completed", "", "2026-11-20T09:59:00Z"))
-          .With(PodBuilder::Worker(1))
-          .With(PodBuilder::Worker(2))
-          .Build();
+      SceneBuilder(job).Workers(2).With(PodBuilder::Worker(2).Ended(0, "Completed")).Build();
 
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 
-  EXPECT_EQ(plan.create_workers, std::vector<int>{3});
-  EXPECT_EQ(DeletedNames(plan), std::vector<std::string>{"digits-worker-0"});
+  EXPECT_TRUE(plan.create_workers.empty());
+  EXPECT_TRUE(plan.deletes.empty());
 }
 
 // The kubelet's clock is behind the API server's: what the launcher says counts.

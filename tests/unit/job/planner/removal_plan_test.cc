@@ -1,5 +1,11 @@
 #include "operator/job/planner/removal_plan.h"
 
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +71,7 @@ TEST(RemovalPlan, ItsPodsEndFirstAsTheyWriteThere) {
   EXPECT_FALSE(plan.create_pod);
   EXPECT_FALSE(plan.release);
   EXPECT_THAT(plan.waiting_for, HasSubstr("its Pods have not ended yet"));
-  EXPECT_TRUE(plan.requeue_after.has_value());
+  EXPECT_EQ(plan.requeue_after, std::chrono::milliseconds(500));
 
   scene.pods.resize(0);
   scene.pods.push_back(PodBuilder::Worker(1).Ended(0, "Completed").Build());
@@ -116,6 +122,76 @@ TEST(RemovalPlan, OnlyThePodThatThisProcessMadeIsBelieved) {
   EXPECT_FALSE(plan.create_pod) << "not before the name is free";
   ASSERT_THAT(plan.deletes, SizeIs(1));
   EXPECT_EQ(plan.deletes[0].uid, "uid-remover");
+
+  scene.Remover(PodBuilder::Worker(0).Deleting());
+  scene.memory.pod_uid = "another";
+  EXPECT_THAT(scene.Plan().deletes, IsEmpty()) << "it goes already";
+}
+
+TEST(RemovalPlan, WhatItWaitsForIsSaid) {
+  const std::pair<PodBuilder, const char*> table[] = {
+      {PodBuilder::Worker(0), "it is at work"},
+      {PodBuilder::Worker(0).Phase(PodPhase::kPending), "it has not started yet"},
+      {PodBuilder::Worker(0).Waiting("ContainerCreating", ""), "it has not started yet"},
+      {PodBuilder::Worker(0).Waiting("ErrImagePull", "none"), "ErrImagePull: none"},
+      {PodBuilder::Worker(0).Unschedulable("no room"), "no node takes it: no room"},
+  };
+  for (const auto& [pod, said] : table) {
+    DeletedJob scene;
+    scene.Remover(pod);
+
+    EXPECT_TRUE(scene.Plan().waiting_for.ends_with(std::string(" removes them: ") + said))
+        << scene.Plan().waiting_for;
+  }
+}
+
+TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
+  struct Row {
+    PodBuilder pod;
+    const char* message;  // of the Pod
+    std::string said;
+  };
+  const PodBuilder evicted = PodBuilder::Worker(0).Phase(PodPhase::kFailed);
+  const Row table[] = {
+      {PodBuilder::Worker(0).Ended(1, "Error", "no such folder"), "x", "(Error): no such folder"},
+      {PodBuilder::Worker(0).Ended(3, "Error"), "", "(Error): exit code 3"},
+      {evicted, "memory is low", "failed: memory is low"},
+      {evicted, "", "failed: it said nothing"},
+      {PodBuilder::Worker(0).Ended(1, "Error", std::string(600, 'x')), "",
+       "(Error): " + std::string(512, 'x')},
+  };
+  for (const Row& row : table) {
+    DeletedJob scene;
+    scene.Remover(row.pod);
+    PodView pod = *scene.remover;
+    pod.message = row.message;
+    scene.remover = std::make_shared<const PodView>(pod);
+
+    const RemovalPlan plan = scene.Plan();
+
+    ASSERT_TRUE(plan.event.has_value());
+    EXPECT_THAT(plan.event->note, HasSubstr(row.said + ". Remove the folder by hand"));
+  }
+}
+
+TEST(RemovalPlan, APodThatWasRefusedIsTriedAgainInItsTime) {
+  DeletedJob scene;
+  scene.memory.refusal = Refusal{.reason = "QuotaExceeded",
+                                 .message = "exceeded quota",
+                                 .retry_at = kSeenDeleted + std::chrono::seconds(5)};
+  scene.now = kSeenDeleted + std::chrono::milliseconds(4999);
+  EXPECT_FALSE(scene.Plan().create_pod);
+
+  scene.now += std::chrono::milliseconds(1);
+  EXPECT_TRUE(scene.Plan().create_pod);
+}
+
+TEST(RemovalPlan, APodThatGoesAlreadyIsNotDeletedAgain) {
+  DeletedJob scene;
+  scene.Remover(PodBuilder::Worker(0).Ended(0, "Completed", "removed all").Deleting());
+
+  EXPECT_TRUE(scene.Plan().release);
+  EXPECT_THAT(scene.Plan().deletes, IsEmpty());
 }
 
 TEST(RemovalPlan, NothingKeepsTheJobLongerThanTheLimit) {

@@ -177,6 +177,21 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
        },
        true},
       {"the launcher is gone", [](Scene& scene) { scene.observed.launcher = nullptr; }, true},
+      {"the launcher is being deleted",
+       [](Scene& scene) { scene.observed.launcher = PodBuilder::Launcher(1).Deleting().Build(); },
+       true},
+      {"the launcher has ended",
+       [](Scene& scene) {
+         scene.observed.launcher = PodBuilder::Launcher(1).Ended(1, "Error").Build();
+       },
+       true},
+      {"there are no workers", [](Scene& scene) { scene.observed.live.clear(); }, true},
+      {"a launcher that has had no world",
+       [](Scene& scene) {
+         scene.launcher->status->epoch = {};
+         scene.job.status.epoch = 0;
+       },
+       true},
   };
   for (const Row& row : table) {
     Scene scene = Training();
@@ -512,6 +527,7 @@ TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
   EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonResumed);
   EXPECT_EQ(ConditionOf(plan, api::kWorkersReady).reason, api::kReasonCreating);
   EXPECT_THAT(EventReasons(plan), ElementsAre(api::kEventResumed));
+  EXPECT_FALSE(plan.events[0].warning);
 }
 
 TEST(SuspendPlan, TheClockStandsStillWhileAJobIsSuspended) {

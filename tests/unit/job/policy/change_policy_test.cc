@@ -5,6 +5,7 @@
 
 #include "common/json/json.h"
 #include "operator/api/codec.h"
+#include "operator/api/names.h"
 #include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
@@ -74,6 +75,13 @@ TEST(ChangePolicy, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
       {R"({"gpus": 8, "tolerations": []})",
        R"({})",
        {"spec.worker.gpus", "spec.worker.tolerations"}},
+      {R"({"gpus": 8, "template": {"spec": {"containers": [{"name": "worker"}, {"name": "side", "image": "a"}]}}})",
+       R"({"gpus": 8, "template": {"spec": {"containers": [{"name": "worker"}, {"name": "side", "image": "b"}]}}})",
+       {"spec.worker.template.spec.containers[1]"}},
+      {R"({"gpus": 8, "env": [{"name": "A"}], "workingDir": "/w", "nodeSelector": {"a": "b"}, "tolerations": [], "volumes": [{"name": "v"}]})",
+       R"({})",
+       {"spec.worker.gpus", "spec.worker.env", "spec.worker.workingDir", "spec.worker.volumes",
+        "spec.worker.nodeSelector"}},
       {R"({"template": {"spec": {"nodeSelector": {"a": "b"}}}})",
        R"({"nodeSelector": {"a": "b"}})",
        {}},
@@ -83,6 +91,36 @@ TEST(ChangePolicy, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
   };
   for (const Row& row : table) {
     EXPECT_EQ(ChangedFields(Decoded(row.pinned), Decoded(row.today)), row.changed) << row.today;
+  }
+}
+
+TEST(ChangePolicy, AChangeThatWaitsIsAConditionUntilItIsUndoneOrTheJobEnds) {
+  struct Row {
+    const char* name;
+    std::vector<std::string> changed;
+    std::vector<const char*> conditions;  // that are True before
+    std::string notice;                   // empty: nothing is said
+  };
+  const Row table[] = {
+      {"nothing has changed", {}, {}, ""},
+      {"two fields have", {"spec.image", "spec.command"}, {}, "True ChangedWhileRunning"},
+      {"it is undone", {}, {api::kChangePending}, "False SpecInUse"},
+      {"the job ends", {"spec.image"}, {api::kChangePending, api::kFailed}, "False Finished"},
+      {"it had ended before", {"spec.image"}, {api::kFailed}, ""},
+  };
+  for (const Row& row : table) {
+    JobBuilder job;
+    for (const char* type : row.conditions) job.Condition(type, "Because");
+
+    const auto notice = NoticeOfChange(row.changed, job.Build().status);
+
+    const bool waits = notice && notice->status == api::ConditionStatus::kTrue;
+    EXPECT_EQ(notice ? (waits ? "True " : "False ") + notice->reason : "", row.notice) << row.name;
+    if (waits) {
+      EXPECT_NE(notice->message.find("in its TrainingProfile: spec.image, spec.command."),
+                std::string::npos)
+          << notice->message;
+    }
   }
 }
 

@@ -15,6 +15,7 @@ using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // It ended at 10:00:00, which is the scene's present.
 api::TrainingJob EndedJob(const api::RunPolicy& policy, const char* how = api::kSucceeded) {
@@ -57,12 +58,15 @@ TEST(CleanupPolicy, DeletesWhatThePolicyNames) {
 
 TEST(CleanupPolicy, WaitsForPodsToEndByThemselves) {
   Scene scene = EndedScene(EndedJob({}));
-  scene.memory.ended_since = scene.now - std::chrono::seconds(2);
+  scene.memory.ended_since = scene.now - std::chrono::milliseconds(2999);
 
-  const Plan plan = scene.Make();
+  const Plan early = scene.Make();
+  scene.now += std::chrono::milliseconds(1);
+  const Plan due = scene.Make();
 
-  EXPECT_THAT(DeletedNames(plan), IsEmpty());
-  EXPECT_EQ(plan.requeue_after, std::chrono::seconds(1));
+  EXPECT_THAT(DeletedNames(early), IsEmpty());
+  EXPECT_EQ(early.requeue_after, std::chrono::milliseconds(1));
+  EXPECT_THAT(DeletedNames(due), Not(IsEmpty()));
 }
 
 TEST(CleanupPolicy, LeavesAloneWhatIsBeingDeleted) {

@@ -80,6 +80,12 @@ TEST(CrashPolicy, OnlyWhatWasKilledByNobodysOrderCounts) {
       {"its own exit", ended(1, "Error").Build(), false},
       {"asked to go", ended(143, "Error").Build(), false},
       {"no signal", ended(255, "Error").Build(), false},
+      {"below the first signal", ended(128, "Error").Build(), false},
+      {"the first signal", ended(129, "Error").Build(), true},
+      {"the last signal", ended(159, "Error").Build(), true},
+      {"above the last signal", ended(160, "Error").Build(), false},
+      {"a runtime that names the signal",
+       with(ended(1, "Error"), [](PodView& pod) { pod.container.signal = 1; }), true},
       {"the kubelet does not know", ended(kKilled, "ContainerStatusUnknown").Build(), false},
       {"never started", ended(128, "StartError").Build(), false},
       {"deleted", with(ended(kKilled, "Error"), [](PodView& pod) { pod.deleting = true; }), false},
@@ -117,8 +123,10 @@ TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
   const std::string pod = "digits-worker-1";
   const std::pair<api::Failure, std::string> table[] = {
       {{.worker = pod, .exit_code = 3, .reason = "Error"}, pod + " ended with exit code 3"},
-      {{.worker = pod, .node = "n", .rank = 2, .signal = 9, .reason = "RankFailed"},
-       "rank 2 on " + pod + " on node n was killed by signal 9"},
+      {{.worker = pod, .node = "n", .rank = 0, .signal = 1, .reason = "RankFailed"},
+       "rank 0 on " + pod + " on node n was killed by signal 1"},
+      {{.worker = pod, .start = "a", .exit_code = 1, .reason = "RankFailed"},
+       "a rank on " + pod + " ended with exit code 1"},
       {{.worker = pod, .exit_code = 3, .reason = "Error", .last_lines = {"a", "b"}},
        pod + " ended with exit code 3; it printed last: b"},
       {{.worker = pod, .reason = control::kReasonOOMKilled, .last_lines = {"limit 64Mi", "b"}},
@@ -221,6 +229,9 @@ TEST(CrashPolicy, TheLaunchersCountIsPartOfItAndOutlivesTheLauncher) {
   const Plan counted = scene.Make();
   ASSERT_EQ(Count(counted.status), 4);
   EXPECT_EQ(counted.status.crashes->of_launcher, 3);
+  scene.job.status = counted.status;
+  scene.wall_now += std::chrono::minutes(1);
+  EXPECT_EQ(scene.Make().status.crashes, counted.status.crashes) << "they are counted once";
 
   // The launcher is evicted: the next one begins at none.
   scene.job.status = counted.status;
@@ -315,31 +326,67 @@ TEST(CrashPolicy, ARankOutOfMemoryIsToldThoughTheOthersGoOn) {
       plan.events, [](const auto& event) { return event.warning && event.reason == "OOMKilled"; }));
   EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady), Not(HasSubstr("OOMKilled")));
   EXPECT_EQ(ReplacementDelay(plan.status.failures, FailedRole::kWorker, scene.wall_now).count(), 0);
+
+  scene.job.status = plan.status;
+  EXPECT_THAT(EventReasons(scene.Make()), Not(Contains("OOMKilled"))) << "once";
 }
 
-TEST(CrashPolicy, OfAProgramWithoutStepsOldCrashesAreForgotten) {
-  api::TrainingJob job = OneWorker();
-  job.spec.command = {"my-program"};
-  job.status.crashes =
-      api::Crashes{.count = 4, .of_launcher = 0, .step = 0, .time = "2026-11-20T08:00:00Z"};
-  Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"));
+TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
+  struct Row {
+    const char* command;
+    const char* last;
+    int count;  // there were three
+  };
+  const Row table[] = {
+      {"ringmaster-train", "2026-11-20T10:00:01Z", 4},
+      {"ringmaster-train", "2026-11-20T10:00:00Z", 3},
+      {"ringmaster-train", "2026-11-20T09:59:55Z", 3},
+      {"ringmaster-train", "2026-11-20T09:59:54Z", 4},
+      {"ringmaster-train", "2026-11-20T08:59:59Z", 4},
+      // Of a program without steps those of more than an hour ago are forgotten.
+      {"my-program", "2026-11-20T09:00:00Z", 4},
+      {"my-program", "2026-11-20T08:59:59Z", 1},
+  };
+  for (const auto& [command, last, count] : table) {
+    api::TrainingJob job = OneWorker();
+    job.spec.command = {command};
+    job.status.crashes = api::Crashes{.count = 3, .of_launcher = 0, .step = 0, .time = last};
 
-  EXPECT_EQ(Count(scene.Make().status), 1);
+    const Plan plan = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled")).Make();
 
-  scene.job.status.crashes->time = "2026-11-20T09:50:00Z";
-  EXPECT_EQ(Count(scene.Make().status), 5);
+    EXPECT_EQ(Count(plan.status), count) << command << " " << last;
+  }
 }
 
 TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
-  api::TrainingJob job = OneWorker();
-  job.spec.command = {"my-program"};
-  job.status.crashes = api::Crashes{.count = 4, .of_launcher = 3, .step = 0, .time = ""};
-  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
-  control::LauncherStatus answer = RunningWorld(1);
-  answer.crashes = 1;
-  scene.Answers(answer);
+  struct Row {
+    const char* command;
+    int reported;  // of three; there were four
+    int count;
+    const char* time;
+  };
+  const Row table[] = {
+      {"my-program", 1, 2, kNewest},
+      {"my-program", 0, 1, ""},
+      {"ringmaster-train", 1, 4, ""},
+  };
+  for (const auto& [command, reported, count, time] : table) {
+    api::TrainingJob job = OneWorker();
+    job.spec.command = {command};
+    job.status.crashes = api::Crashes{.count = 4, .of_launcher = 3, .step = 0, .time = ""};
+    Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+    control::LauncherStatus answer = RunningWorld(1);
+    answer.crashes = reported;
+    scene.Answers(answer);
 
-  EXPECT_EQ(Count(scene.Make().status), 2);
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(Count(plan.status), count) << command;
+    EXPECT_EQ(plan.status.crashes->time, time) << command;
+    scene.job.status = plan.status;
+    scene.wall_now += std::chrono::minutes(1);
+    EXPECT_EQ(scene.Make().status.crashes, plan.status.crashes) << command << ": no news";
+  }
 }
 
 // Its worlds changed often; its crash stays what is told of.
@@ -364,6 +411,78 @@ TEST(CrashPolicy, AnOperatorThatHasNotAskedTheLauncherYetWaits) {
 
   EXPECT_FALSE(api::IsTrue(plan.status.conditions, api::kFailed));
   EXPECT_TRUE(plan.requeue_after.has_value());
+}
+
+TEST(CrashPolicy, WhatIsToldOfIsTheNewestEndThatWasACrash) {
+  struct Row {
+    const char* name;
+    api::Failure failure;
+    const char* reason;  // null: it is none
+  };
+  const Row table[] = {
+      {"killed by signal 1", {.signal = 1, .reason = "RankFailed"}, control::kReasonCrashLoop},
+      {"exit code 128", {.exit_code = 128, .reason = "Error"}, nullptr},
+      {"exit code 129", {.exit_code = 129, .reason = "Error"}, control::kReasonCrashLoop},
+      {"exit code 159", {.exit_code = 159, .reason = "Error"}, control::kReasonCrashLoop},
+      {"exit code 160", {.exit_code = 160, .reason = "Error"}, nullptr},
+      {"exit code 1", {.exit_code = 1, .reason = "Error"}, nullptr},
+      {"a rank that ended while it loaded",
+       {.start = "a", .exit_code = 1, .reason = "RankFailed"},
+       control::kReasonCrashLoop},
+      {"rank 0", {.rank = 0, .start = "a", .exit_code = 1, .reason = "RankFailed"}, nullptr},
+      {"out of memory", {.exit_code = 1, .reason = "OOMKilled"}, control::kReasonOOMKilled},
+      {"the launcher out of memory",
+       {.exit_code = 1, .reason = api::kReasonLauncherOOMKilled},
+       control::kReasonOOMKilled},
+  };
+  for (const Row& row : table) {
+    api::TrainingJobStatus status;
+    status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};
+    status.failures = {row.failure};
+
+    EXPECT_EQ(!CrashText(OneWorker(), status).empty(), row.reason != nullptr) << row.name;
+    if (row.reason != nullptr) {
+      EXPECT_EQ(CrashReason(status), row.reason) << row.name;
+    }
+  }
+  EXPECT_EQ(CrashReason({}), control::kReasonCrashLoop) << "others have pushed it out";
+}
+
+TEST(CrashPolicy, TheJobFailsAtItsLimitUnlessItsLauncherSaysSoItself) {
+  struct Row {
+    int limit;
+    std::optional<api::Crashes> crashes;
+    bool fails;
+    const char* said;  // while it does not
+  };
+  const auto crashes = [](int count, int of_launcher) {
+    return api::Crashes{.count = count, .of_launcher = of_launcher, .step = 0, .time = kNewest};
+  };
+  const Row table[] = {
+      {5, std::nullopt, false, ""},
+      {5, crashes(4, 0), false, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
+      {5, crashes(5, 0), true, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
+      {5, crashes(5, 5), false, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
+      {5, crashes(6, 5), true, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
+      {1, crashes(1, 0), true, "; the job fails at 1 (runPolicy.restart.crashLimit)"},
+      {0, crashes(100, 0), false, " without a further step"},
+  };
+  for (const Row& row : table) {
+    api::TrainingJob job = OneWorker();
+    job.spec.run_policy.restart = api::RestartLimit{.crash_limit = row.limit};
+    api::TrainingJobStatus status;
+    status.crashes = row.crashes;
+    status.failures = {{.worker = "digits-worker-0", .reason = "OOMKilled"}};
+
+    EXPECT_EQ(JudgeCrashes(job, status).has_value(), row.fails) << row.limit << row.said;
+    EXPECT_TRUE(CrashText(job, status).ends_with(row.said)) << CrashText(job, status);
+  }
+}
+
+TEST(CrashPolicy, WhereNoLimitIsSetItIsTheNodeThatHadNoMemoryLeft) {
+  EXPECT_EQ(MemoryText(*PodBuilder::Worker(0).Build()),
+            "the container has no memory limit, so its node or its Pod had no memory left; set "
+            "resources.requests.memory of container worker in spec.worker or spec.worker.template");
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
 }
 
 TEST(DeadlinePolicy, RanksThatRunAndDoNoStepAreTooLateToo) {
-  const api::TrainingJob job = StartedJob(StartTimeout(600), 14);
+  const api::TrainingJob job = StartedJob(StartTimeout(600), 1);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
   control::LauncherStatus answer = RunningWorld(2);
   answer.phase = control::LauncherPhase::kStarting;

@@ -1,5 +1,7 @@
 #include "operator/job/policy/image_policy.h"
 
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -90,8 +92,27 @@ TEST(ImagePolicy, TheJobsOwnTimeoutAndItsTrainingComeFirst) {
   patient.job.spec.run_policy.start_timeout = std::chrono::hours(24);
   EXPECT_FALSE(Failed(patient.Make()));
   Scene trains = WithPod(pod);
-  trains.job.status.epoch = 3;
+  trains.job.status.epoch = 1;
   EXPECT_FALSE(Failed(trains.Make()));
+}
+
+TEST(ImagePolicy, ThePodThatHasWaitedLongestIsNamedTheLaunchersToo) {
+  const auto waits = [](PodBuilder pod, const char* since) {
+    return pod.Waiting("ErrImagePull", "not found").ScheduledAt(since);
+  };
+  Scene scene = WithPod(waits(PodBuilder::Worker(0), "2026-11-20T09:49:00Z"));
+  const auto named = [&] {
+    const Plan plan = scene.Make();
+    return api::FindCondition(plan.status.conditions, api::kFailed)->message.substr(0, 17);
+  };
+  scene.observed.live.push_back(waits(PodBuilder::Worker(1), "2026-11-20T09:48:00Z").Build());
+  scene.observed.live.push_back(waits(PodBuilder::Worker(2), "2026-11-20T09:48:00Z").Build());
+  EXPECT_EQ(named(), "digits-worker-1 o");
+
+  PodView launcher = *waits(PodBuilder::Launcher(1), "2026-11-20T09:47:00Z").Build();
+  launcher.ip.clear();
+  scene.observed.launcher = std::make_shared<const PodView>(launcher);
+  EXPECT_EQ(named(), "digits-launcher-1");
 }
 
 }  // namespace

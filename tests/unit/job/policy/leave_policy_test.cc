@@ -134,7 +134,6 @@ void Overdue(Scene& scene) { scene.memory.leaving_since["uid-worker-2"] = scene.
 
 // The next term's launcher, which nobody has dialled yet.
 void TakesOver(Scene& scene, control::LauncherPhase phase) {
-  scene.job.status.epoch = 4;
   scene.launcher->status->phase = phase;
   scene.launcher->status->epoch = {};
   scene.launcher->status->workers.clear();
@@ -170,22 +169,36 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
          s.Ordered({0, 1, 2});
        },
        Leave::kWait},
+      {"ready, though no member and not ordered",
+       [&](Scene& s) {
+         report(s).member = false;
+         s.Ordered({0, 1});
+       },
+       Leave::kWait},
+      {"drained out of a world that no status has yet",
+       [&](Scene& s) {
+         s.job.status.epoch = 0;
+         report(s).drained = true;
+       },
+       Leave::kGo},
       {"unknown to the launcher",
        [](Scene& s) {
          s.launcher->status->workers.pop_back();
          s.Ordered({0, 1});
        },
        Leave::kGo},
-      {"no world yet and no launcher", [](Scene& s) { s.launcher.reset(); }, Leave::kGo},
-      {"the launcher is being replaced",
+      {"no world yet and no launcher",
        [](Scene& s) {
          s.launcher.reset();
-         s.job.status.epoch = 4;
+         s.job.status.epoch = 0;
        },
-       Leave::kWait},
+       Leave::kGo},
+      {"the launcher is being replaced", [](Scene& s) { s.launcher.reset(); }, Leave::kWait},
       {"another program", [](Scene& s) { s.job.spec.command = {"solver"}; }, Leave::kGo},
-      {"29 s after its mark",
-       [](Scene& s) { s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::seconds(29); },
+      {"just before 30 s after its mark",
+       [](Scene& s) {
+         s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::milliseconds(29'999);
+       },
        Leave::kWait},
       {"30 s after its mark",
        [](Scene& s) { s.memory.leaving_since["uid-worker-2"] = s.now - std::chrono::seconds(30); },
@@ -236,6 +249,7 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
        Leave::kHeld},
       {"overdue, and there has never been a world",
        [](Scene& s) {
+         s.job.status.epoch = 0;
          s.launcher->status->epoch = {};
          for (auto& worker : s.launcher->status->workers) worker.member = false;
          Overdue(s);
@@ -243,12 +257,8 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
        Leave::kOverdue},
   };
   for (const Row& row : table) {
-    Scene scene = Shrinking(2, 2);
-    scene.observed = SceneBuilder(scene.job)
-                         .Launcher()
-                         .Workers(2)
-                         .With(PodBuilder::Worker(2).Leaving("ScalingDown"))
-                         .Build();
+    Scene scene = WithMarkedLeaver();
+    scene.job.status.epoch = 1;
     scene.Answers(RunningWorld(3));
     row.change(scene);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/job/policy/node_policy.h"
 #include "tests/builders/job_builder.h"
 #include "tests/builders/plan_scene.h"
 
@@ -92,11 +93,11 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
        {.not_ready = {2}},
        [&](Scene& s) { NotConnected(s, control::LauncherPhase::kAdopting); },
        nullptr},
-      {"not connected 4 s after its launcher's first answer",
+      {"not connected just before 5 s after its launcher's first answer",
        {.not_ready = {2}},
        [&](Scene& s) {
          NotConnected(s, control::LauncherPhase::kForming);
-         s.launcher->answered_since = s.now - std::chrono::seconds(4);
+         s.launcher->answered_since = s.now - std::chrono::milliseconds(4999);
        },
        nullptr},
       {"not connected 5 s after its launcher's first answer",
@@ -134,6 +135,10 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
        api::kReasonWorkerLost},
       {"lost, but most nodes of the cluster are not ready",
        {.not_ready = {2}, .cluster_not_ready = 51},
+       [&](Scene& s) { report(s).fenced = true; },
+       nullptr},
+      {"lost, but two of three nodes of the cluster are not ready",
+       {.not_ready = {2}, .cluster_not_ready = 2, .cluster = 3},
        [&](Scene& s) { report(s).fenced = true; },
        nullptr},
       {"lost on a good node while most are not ready",
@@ -195,11 +200,53 @@ TEST(LossPolicy, ManyUnreachableNodesAreLookedAtAgain) {
 }
 
 TEST(LossPolicy, ANewLaunchersWorkersAreLookedAtAgainWhenTheyHadTheirTime) {
-  Scene scene = FourWorkers({.not_ready = {2}, .cluster_not_ready = 1});
-  NotConnected(scene, control::LauncherPhase::kForming);
-  scene.launcher->answered_since = scene.now - std::chrono::seconds(2);
+  using std::chrono::milliseconds;
+  struct Row {
+    int not_ready;
+    int answered_millis_ago;
+    std::optional<milliseconds> again;
+  };
+  const Row table[] = {{1, 2000, milliseconds(3000)},
+                       {1, 4999, milliseconds(1)},
+                       {1, 5000, std::nullopt},
+                       {0, 2000, std::nullopt}};
+  for (const auto& [not_ready, ago, again] : table) {
+    Scene scene = FourWorkers({.not_ready = {2}, .cluster_not_ready = not_ready});
+    scene.launcher->answered_since = scene.now - milliseconds(ago);
 
-  EXPECT_EQ(scene.Make().requeue_after, std::chrono::seconds(3));
+    EXPECT_EQ(scene.Make().requeue_after, again) << not_ready << " " << ago;
+  }
+}
+
+TEST(LossPolicy, TwoWorkersOnANodeAreOneNode) {
+  const Observed one_of_three = SceneBuilder(RunningJob(4))
+                                    .With(PodBuilder::Worker(0).OnNode("node-0"))
+                                    .With(PodBuilder::Worker(1).OnNode("node-0"))
+                                    .With(PodBuilder::Worker(2).OnNode("node-1"))
+                                    .With(PodBuilder::Worker(3).OnNode("node-2"))
+                                    .Node("node-0", false)
+                                    .Node("node-1")
+                                    .Node("node-2")
+                                    .Build();
+
+  EXPECT_EQ(ManyUnreachable(one_of_three), "");
+}
+
+TEST(LossPolicy, WhereAPodRunsIsSaidWithWhatIsTheMatterThere) {
+  NodeView drained;
+  drained.name = "drained";
+  drained.unschedulable = true;
+  const NodesSeen nodes =
+      SceneBuilder(RunningJob()).Node("good").Node("silent", false).With(drained).Build().nodes;
+  const std::pair<const char*, const char*> table[] = {
+      {"", ""},
+      {"unknown", "on node unknown"},
+      {"good", "on node good"},
+      {"silent", "on node silent, which is not ready (NodeStatusUnknown)"},
+      {"drained", "on node drained, which is being drained"}};
+  for (const auto& [node, text] : table) {
+    EXPECT_EQ(WherePodRuns(*PodBuilder::Worker(0).OnNode(node).Build(), nodes), text);
+  }
 }
 
 TEST(LossPolicy, OneNodeIsNeverMany) {

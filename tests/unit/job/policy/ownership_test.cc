@@ -58,6 +58,8 @@ TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   EXPECT_FALSE(IsOurs(job, nullptr, {.excluded_namespaces = {"other", job.ns}}));
   job.spec.managed_by = "kueue.x-k8s.io/multikueue";
   EXPECT_FALSE(IsOurs(job, nullptr, {}));
+  job.spec.managed_by = api::kManagedByOperator;
+  EXPECT_TRUE(IsOurs(job, nullptr, {}));
 }
 
 }  // namespace

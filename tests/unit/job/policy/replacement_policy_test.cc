@@ -42,6 +42,16 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:59Z", "2026-11-20T09:59:58Z",
         "2026-11-20T09:59:57Z"},
        std::chrono::seconds(0)},
+      // So is what lasts five seconds, and no longer.
+      {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:45Z"},
+       std::chrono::seconds(0)},
+      {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:44Z"},
+       std::chrono::seconds(1)},
+      // Ten minutes ago, and just after that.
+      {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:00Z"},
+       std::chrono::seconds(0)},
+      {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:01Z"},
+       std::chrono::seconds(1)},
       // Long ago.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:00:00Z", "2026-11-20T08:00:00Z"},
        std::chrono::seconds(0)},
@@ -77,8 +87,9 @@ TEST(ReplacementPolicy, FailureOfOnePodIsRecordedOnce) {
 
   EXPECT_TRUE(AddFailure(failures, {.pod_uid = "a", .reason = "Error"}));
   EXPECT_FALSE(AddFailure(failures, {.pod_uid = "a", .reason = "Error"}));
+  EXPECT_TRUE(AddFailure(failures, {.pod_uid = "a", .reason = "NodeLost"})) << "that is another";
 
-  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures.size(), 2u);
 }
 
 control::RankExit Exit(const std::string& start) {
@@ -257,6 +268,23 @@ TEST(ReplacementPolicy, KeepsTheNewestStackAlone) {
   EXPECT_EQ(failures[0].stack, "");
   EXPECT_EQ(failures[1].stack, "stack b");
   EXPECT_EQ(failures[2].stack, "");
+}
+
+// What ends within five seconds of the first.
+TEST(ReplacementPolicy, OfPodsThatEndTogetherTheFirstAndTheNewestAreKept) {
+  std::vector<api::Failure> failures;
+  const auto end = [&](const std::string& time) {
+    AddFailure(failures, {.pod_uid = time, .reason = "Error", .time = "2026-11-20T" + time + "Z"});
+  };
+  for (int minute = 40; minute < 60; ++minute) end("09:" + std::to_string(minute) + ":00");
+
+  for (int second = 0; second <= 7; ++second) end("10:00:0" + std::to_string(second));
+
+  ASSERT_EQ(failures.size(), api::kMaxFailures);
+  std::vector<std::string> newest;
+  for (std::size_t i = 0; i < 5; ++i) newest.push_back(failures[i].pod_uid);
+  EXPECT_EQ(newest,
+            (std::vector<std::string>{"10:00:07", "10:00:06", "10:00:00", "09:59:00", "09:58:00"}));
 }
 
 }  // namespace

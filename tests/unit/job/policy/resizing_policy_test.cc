@@ -61,6 +61,26 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
        }},
       {"True ScalingUp", [](Scene& s) { s.job.spec.worker.replicas = 4; }},
       {"True ScalingDown", [](Scene& s) { s.job.spec.worker.replicas = 2; }},
+      {"True ScalingDown", [](Scene& s) { s.Answers(RunningWorld(4)); }},
+      {"True WorkerLost",  // told before by its failure
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Deleting())
+                          .Build();
+         s.job.status.failures = {{.pod_uid = "uid-worker-2", .reason = "Error"}};
+         LoseMember(s, LauncherPhase::kRunning);
+       }},
+      {"True WorkerLost",  // the operator's own mark, for a loss
+       [](Scene& s) {
+         s.observed = SceneBuilder(s.job)
+                          .Launcher()
+                          .Workers(2)
+                          .With(PodBuilder::Worker(2).Leaving("x").Deleting())
+                          .Build();
+         LoseMember(s, LauncherPhase::kRunning);
+       }},
       {"True Draining",
        [](Scene& s) {
          s.observed = SceneBuilder(s.job)
@@ -171,6 +191,9 @@ TEST(ResizingPolicy, StateInOneWord) {
   EXPECT_EQ(paused.status.state, api::kStatePaused);
   EXPECT_FALSE(api::IsTrue(paused.status.conditions, api::kRunning));
   EXPECT_EQ(EventReasons(paused), std::vector<std::string>{control::kPauseNoQuorum});
+  EXPECT_TRUE(paused.events.at(0).warning);
+  EXPECT_EQ(api::FindCondition(paused.status.conditions, api::kResizing)->message,
+            "3 of 3 workers are in the world; waits for 2 of 3 workers");
 }
 
 TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
@@ -192,6 +215,7 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
   EXPECT_EQ(first.status.last_recovery->worker, "digits-worker-1");
   EXPECT_EQ(first.status.last_recovery->resumed_millis, 90);
   ASSERT_EQ(first.events.size(), 1u);
+  EXPECT_FALSE(first.events[0].warning);
   EXPECT_EQ(first.events[0].reason, api::kEventRecovered);
   EXPECT_EQ(first.events[0].note,
             "training goes on in epoch 2 after the loss of digits-worker-1 on node node-1 "
@@ -201,7 +225,8 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
 }
 
 TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
-  for (const auto& [lost, text] : {std::pair{1, "1 step was lost"}, {2, "2 steps were lost"}}) {
+  for (const auto& [lost, text] :
+       {std::pair{1, "later; 1 step was lost"}, {2, "later; 2 steps were lost"}}) {
     Scene scene = Stable();
     scene.launcher->status->last_recovery =
         control::Recovery{.epoch = {1, 2}, .cause = "RankKilled", .steps_lost = lost};
@@ -210,20 +235,24 @@ TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
 
     ASSERT_EQ(plan.events.size(), 1u);
     EXPECT_TRUE(plan.events[0].note.ends_with(text)) << plan.events[0].note;
+    EXPECT_TRUE(plan.events[0].note.starts_with("training goes on in epoch 2 (RankKilled): "))
+        << plan.events[0].note;
   }
 }
 
 TEST(ResizingPolicy, HowLongAProgramRanIsSaidInTwoUnits) {
-  const std::pair<int64_t, const char*> table[] = {{59, " 59 s:"},
-                                                   {60, " 1 min 0 s:"},
-                                                   {3599, " 59 min 59 s:"},
-                                                   {3600, " 1 h 0 min:"},
-                                                   {7265, " 2 h 1 min:"}};
-  for (const auto& [ran_seconds, text] : table) {
+  const std::pair<int64_t, const char*> table[] = {{0, " is started anew from its beginning:"},
+                                                   {1, " for 0 s:"},
+                                                   {59'000, " for 59 s:"},
+                                                   {60'000, " for 1 min 0 s:"},
+                                                   {3'599'000, " for 59 min 59 s:"},
+                                                   {3'600'000, " for 1 h 0 min:"},
+                                                   {7'265'000, " for 2 h 1 min:"}};
+  for (const auto& [ran_millis, text] : table) {
     Scene scene = Stable();
     scene.job.spec.command = {"mpi-solver"};
     scene.launcher->status->last_recovery = control::Recovery{
-        .epoch = {1, 2}, .cause = "PodGone", .from_start = true, .ran_millis = ran_seconds * 1000};
+        .epoch = {1, 2}, .cause = "PodGone", .from_start = true, .ran_millis = ran_millis};
 
     const Plan plan = scene.Make();
 
@@ -325,6 +354,27 @@ TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce)
                     std::string(row.has_node ? " on node node-1" : "") + " was lost")
           << row.name;
     }
+  }
+}
+
+TEST(ResizingPolicy, ALossDuringAnotherChangeIsSaid) {
+  const auto ended = [](Scene& scene) {
+    scene.observed = SceneBuilder(scene.job)
+                         .Launcher()
+                         .Workers(2)
+                         .With(PodBuilder::Worker(2).Ended(137, "Error"))
+                         .Build();
+  };
+  const auto fenced = [](Scene& scene) { scene.launcher->status->workers[2].fenced = true; };
+  const std::function<void(Scene&)> losses[] = {ended, fenced};
+  for (const auto& lose : losses) {
+    Scene scene = Stable();
+    scene.job.spec.worker.replicas = 4;
+    scene.job.status = scene.Make().status;
+    ASSERT_EQ(Resizing(scene.job.status), "True ScalingUp");
+    lose(scene);
+
+    EXPECT_EQ(Resizing(scene.Make().status), "True WorkerLost");
   }
 }
 

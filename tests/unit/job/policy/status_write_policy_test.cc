@@ -14,6 +14,7 @@ using ringmaster::testing::RunningJob;
 using ringmaster::testing::RunningWorld;
 using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::Contains;
 using ::testing::IsEmpty;
@@ -32,9 +33,13 @@ Plan Ask(Scene& scene, int n) {
   control::LauncherStatus answer = RunningWorld(3);
   answer.epoch.number = 100 + n;
   answer.message = "message " + std::to_string(n);
+  answer.last_recovery = control::Recovery{.epoch = answer.epoch, .from_start = true};
   answer.phase = n % 2 == 0 ? control::LauncherPhase::kStarting : control::LauncherPhase::kRunning;
-  answer.failures.push_back(
-      {.rank = 1, .pod_uid = "uid-worker-1", .start = std::to_string(n), .exit_code = 1});
+  answer.failures.push_back({.rank = 1,
+                             .pod_uid = "uid-worker-1",
+                             .start = std::to_string(n),
+                             .signal = 9,
+                             .out_of_memory = control::OutOfMemory{}});
   scene.Answers(answer);
   const Plan plan = scene.Make();
   if (plan.write_status) {
@@ -68,13 +73,18 @@ TEST(StatusWritePolicy, AReportThatHasToWaitTakesItsEventsAlongAndIsLookedAtInTi
   ASSERT_TRUE(held.requeue_after.has_value());
   EXPECT_LE(*held.requeue_after, seconds(3));
 
-  scene.now += seconds(3);
+  scene.now += milliseconds(2999);
+  EXPECT_EQ(Ask(scene, 1001).requeue_after, milliseconds(1));
+  scene.now += milliseconds(1);
   EXPECT_TRUE(Ask(scene, 1001).write_status);
 }
 
 TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
   Scene scene = Written();
   for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);
+  // Neither another loss of the same Pod is this one, nor the same loss of another Pod.
+  scene.job.status.failures.push_back({.pod_uid = "uid-worker-2", .reason = "NodeLost"});
+  scene.job.status.failures.push_back({.pod_uid = "uid-worker-1", .reason = "Error"});
   scene.observed = SceneBuilder(scene.job)
                        .Launcher()
                        .Workers(2)
@@ -97,6 +107,15 @@ TEST(StatusWritePolicy, AnEndDoesNotWait) {
       SceneBuilder(scene.job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(3).Build();
 
   EXPECT_TRUE(Ask(scene, 1001).write_status);
+}
+
+TEST(StatusWritePolicy, ALossThatIsWrittenDownHoldsNoLaterReportUp) {
+  Scene scene = Written();
+  scene.job.status.failures.push_back({.pod_uid = "uid-worker-2", .reason = "NodeLost"});
+
+  for (int n = 0; n < ReportBudget::kAtOnce; ++n) EXPECT_TRUE(Ask(scene, n).of_reports) << n;
+
+  EXPECT_FALSE(Ask(scene, 1001).write_status);
 }
 
 }  // namespace

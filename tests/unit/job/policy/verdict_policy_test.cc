@@ -1,5 +1,11 @@
 #include "operator/job/policy/verdict_policy.h"
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/builders/job_builder.h"
@@ -47,6 +53,11 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
       {PodBuilder::Worker(0).Ended(
            128, "StartError", "exec: \"ringmaster-agent\": executable file not found in $PATH"),
        true},
+      {PodBuilder::Worker(0).Ended(128, "ContainerCannotRun", "exec: \"x\": permission denied"),
+       true},
+      {PodBuilder::Worker(0).Ended(128, "RunContainerError", "exec: \"x\": permission denied"),
+       true},
+      {PodBuilder::Worker(0).Ended(126, "Error", "sh: exec: \"x\": permission denied"), false},
       {PodBuilder::Worker(0).Ended(128, "StartError", "cgroup is gone"), false},
       {PodBuilder::Worker(0).Ended(1, "Error", "no such file or directory"), false},
   };
@@ -128,6 +139,91 @@ TEST(VerdictPolicy, OfALauncherThatRunsThereIsNoneYet) {
   launcher.container.terminated = false;
 
   EXPECT_FALSE(VerdictOf(launcher).has_value());
+}
+
+PodPtr Changed(const PodBuilder& builder, const std::function<void(PodView&)>& change) {
+  PodView pod = *builder.Build();
+  change(pod);
+  return std::make_shared<const PodView>(pod);
+}
+
+// As one that the node took away: nobody saw its container end.
+PodPtr Evicted(const PodBuilder& builder, const char* message) {
+  return Changed(builder, [&](PodView& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "Evicted";
+    pod.message = message;
+  });
+}
+
+TEST(VerdictPolicy, HowAPodEndedIsSaidByItsContainerAndElseByItsNode) {
+  const PodBuilder worker = PodBuilder::Worker(0);
+  const std::pair<PodPtr, const char*> table[] = {
+      {PodBuilder(worker).Ended(3, "").Build(), "on node node-1 ended with exit code 3"},
+      {PodBuilder(worker).Ended(139, "Error").Build(),
+       "on node node-1 ended with exit code 139 (Error)"},
+      {Changed(PodBuilder(worker).Ended(0, "Error"),
+               [](PodView& pod) { pod.container.signal = 1; }),
+       "on node node-1 ended by signal 1 (Error)"},
+      {Evicted(worker, ""), "on node node-1 ended (Evicted)"},
+      {Evicted(worker, "memory is low"), "on node node-1 ended (Evicted: memory is low)"},
+      {Evicted(PodBuilder(worker).Ended(137, "Error"), "memory is low"),
+       "on node node-1 ended with exit code 137 (Error)"},
+      {PodBuilder(worker).Phase(PodPhase::kFailed).Build(), "on node node-1 ended"},
+      {PodBuilder(worker).Phase(PodPhase::kFailed).OnNode("").Build(), "ended"},
+  };
+  for (const auto& [pod, text] : table) {
+    EXPECT_EQ(HowItEnded(*pod), std::string("digits-worker-0 ") + text);
+  }
+}
+
+TEST(VerdictPolicy, AFailureHasWhatThePodsContainerSaidAndElseItsNode) {
+  const PodBuilder worker = PodBuilder::Worker(0);
+  struct Row {
+    const char* name;
+    PodPtr pod;
+    int exit_code;
+    const char* reason;
+    std::vector<std::string> lines;
+  };
+  const Row table[] = {
+      {"nobody saw it end", worker.Build(), -1, api::kReasonWorkerFailed, {}},
+      {"it printed something",
+       PodBuilder(worker).Ended(3, "Error", "a\n\nb\n").Build(),
+       3,
+       "Error",
+       {"a", "b"}},
+      {"evicted", Evicted(worker, "memory\nis low"), -1, "Evicted", {"memory", "is low"}},
+      {"evicted, and printed something",
+       Evicted(PodBuilder(worker).Ended(137, "Error", "a"), "memory is low"),
+       137,
+       "Evicted",
+       {"a"}},
+  };
+  for (const Row& row : table) {
+    EXPECT_EQ(FailureOf(*row.pod, kNowText), (api::Failure{.worker = "digits-worker-0",
+                                                           .pod_uid = "uid-worker-0",
+                                                           .node = "node-1",
+                                                           .rank = -1,
+                                                           .exit_code = row.exit_code,
+                                                           .signal = 0,
+                                                           .reason = row.reason,
+                                                           .last_lines = row.lines,
+                                                           .time = kNowText}))
+        << row.name;
+  }
+}
+
+TEST(VerdictPolicy, OfWhatAPodPrintedTheLastTenLinesStayAndOfEachItsBeginning) {
+  std::string printed;
+  for (char line = 'a'; line <= 'k'; ++line) printed += std::string(400, line) + "\n";
+
+  const auto lines =
+      FailureOf(*PodBuilder::Worker(0).Ended(1, "Error", printed).Build(), kNowText).last_lines;
+
+  ASSERT_EQ(lines.size(), 10U);
+  EXPECT_EQ(lines.front(), std::string(300, 'b'));
+  EXPECT_EQ(lines.back(), std::string(300, 'k'));
 }
 
 }  // namespace
