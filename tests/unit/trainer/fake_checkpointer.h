@@ -17,8 +17,9 @@ class FakeCheckpointer final : public Checkpointer {
     if (unreadable-- > 0) return Error{ErrorKind::kUnavailable, "the volume is away"};
     return kept;
   }
-  const std::optional<Beginning>& beginning() const override { return beginning_; }
+  const std::optional<Beginning>& beginning() const override { return began_with; }
   std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const override {
+    if (!keeps) return std::nullopt;
     return control::KeptCheckpoint{.step = up_to.step};
   }
   bool KeepOther(const World&, const LocalState&) override {
@@ -26,7 +27,10 @@ class FakeCheckpointer final : public Checkpointer {
     if (keeping) keeping();
     return asked_to_keep == 3;
   }
-  void Distrust(const StateVersion&, const std::string&) override {}
+  void Distrust(const StateVersion& version, const std::string&) override {
+    distrusted.push_back(version.step);
+    kept = LocalState{};
+  }
   bool SnapshotDue() const override { return snapshot_due; }
   void Applied(const World&, const LocalState& local, bool snapshot) override {
     if (snapshot) snapshots.push_back(local.version.step);
@@ -34,10 +38,10 @@ class FakeCheckpointer final : public Checkpointer {
   void Committed(const World&, const LocalState& local, bool) override {
     committed.push_back(local.version.step);
   }
-  std::optional<StateVersion> PartWritten() const override { return {}; }
+  std::optional<StateVersion> PartWritten() const override { return part_written; }
   void PartsWritten(const StateVersion&) override { ++parts_written; }
   Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
-    return {};
+    return rows;
   }
   void WorldEnded() override { ++worlds_ended; }
   void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
@@ -49,12 +53,14 @@ class FakeCheckpointer final : public Checkpointer {
   int asked_to_keep = 0;
   int parts_written = 0;
   int worlds_ended = 0;
-  std::vector<int64_t> committed;  // the steps
+  std::vector<int64_t> committed;   // the steps
+  std::vector<int64_t> distrusted;  // the steps
+  bool keeps = true;
+  std::optional<Beginning> began_with;
+  std::optional<StateVersion> part_written;
+  Result<void> rows;
   bool snapshot_due = false;
   std::vector<int64_t> snapshots;  // the steps
-
- private:
-  std::optional<Beginning> beginning_;
 };
 
 }  // namespace ringmaster::trainer

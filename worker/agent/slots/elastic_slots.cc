@@ -279,9 +279,10 @@ void ElasticSlots::Route(int index) {
   const AttachId attach = slot.gate_open ? AttachOf(index) : 0;
   if (attach != 0) return slot.output.GoTo({Way::kAttach, attach, rank});
   if (ending_ && (!actions_->LauncherTakesOutput() || !place.has_value())) {
-    return slot.output.GoTo({Way::kLocal, 0, rank});
+    return slot.output.GoTo({.way = Way::kLocal, .rank = rank});
   }
-  slot.output.GoTo({place.has_value() || !slot.running ? Way::kLauncher : Way::kWait, 0, rank});
+  const bool known = place.has_value() || !slot.running;
+  slot.output.GoTo({.way = known ? Way::kLauncher : Way::kWait, .rank = rank});
 }
 
 }  // namespace ringmaster::agent

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 
 namespace ringmaster::agent {
@@ -105,8 +106,9 @@ void SlotOutput::Bound() {
 void SlotOutput::TellWhatWasLeftOut() {
   const std::size_t lines = std::exchange(left_out_, 0);
   if (lines == 0) return;
-  Give({true, "(" + std::to_string(lines) + " lines are left out here: nobody took them in time; " +
-                  "they are in the log of the Pod " + pod_ + ")\n"});
+  Give({true, "(" + CountText(static_cast<int64_t>(lines), "line") +
+                  " left out here, which nobody took in time: the log of the Pod " + pod_ +
+                  " has all)\n"});
 }
 
 void SlotOutput::Give(const Chunk& chunk) {

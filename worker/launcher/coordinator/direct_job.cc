@@ -208,15 +208,15 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   if (worker != nullptr) {
     loss.pod = worker->hello.pod;
     loss.node = worker->hello.node;
-    if (worker->last_heard != Time{}) loss.last_sign = worker->last_heard;
+    loss.last_sign = worker->last_heard;
   }
   loss.started = gate_opened_at_;
   recovery_.Lost(now, loss);
 }
 
-// The program ran under a launcher before us: agents know of its world.
+// The program ran under a launcher before us: agents know of its world. A later start follows a
+// loss of our own, which stays the one.
 void DirectJob::NoteRestartByLauncher() {
-  if (epochs_run_ > 0 || recovery_.IsOpen()) return;
   const bool had_run =
       std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {
         const control::Epoch& highest = workers_.At(pod_uid).hello.highest_epoch;

@@ -109,19 +109,14 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
 // Who ended is (Pod UID, slot, start), whatever epoch its agent names.
 void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
   control::RankExit exit = exited.exit;
-  if (exit.slot < 0 || exit.slot >= options_.slots) return;
+  if (exit.slot < 0 || exit.slot >= options_.slots || exit.start.empty()) return;
   exit.rank = -1;
   exit.pod_uid = worker.hello.pod_uid;
   exit.pod = worker.hello.pod;
   exit.node = worker.hello.node;
   const Member* member = world_.At(exit.pod_uid, exit.slot);
-  const bool is_member =
-      member != nullptr && !member->start.empty() &&
-      (member->start == exit.start || (exit.start.empty() && exited.epoch == world_.epoch()));
-  if (is_member) {
-    exit.rank = member->rank;
-    exit.start = member->start;
-  }
+  const bool is_member = member != nullptr && member->start == exit.start;
+  if (is_member) exit.rank = member->rank;
   Process& process = worker.processes[exit.slot];
   if (process.exit && process.exit->start == exit.start) return;  // said again
   if (process.loaded == exit.start) process.loaded.clear();
@@ -183,8 +178,7 @@ bool ElasticJob::SomebodyIsMissing() const {
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
   if (KeptForLater(worker, boundary)) return;
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch())
-    return;
+  if (phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch()) return;
   if (!world_.RunsIn(worker.hello.pod_uid, boundary.rank)) return;
   NoteCommitted(boundary.step);  // the step before the boundary was everybody's
   change_.ReachBoundary(now, boundary.rank);
@@ -192,8 +186,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& bou
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankBroken& broken) {
   if (KeptForLater(worker, broken)) return;
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || broken.epoch != world_.epoch())
-    return;
+  if (phase_ != LauncherPhase::kRunning || broken.epoch != world_.epoch()) return;
   if (!world_.RunsIn(worker.hello.pod_uid, broken.rank)) return;
   change_.Break(now, broken);
 }
@@ -213,17 +206,15 @@ void ElasticJob::On(Time now, Worker& worker, const control::WorldReport& report
 // Only the newest world's own members may complete a checkpoint, and only while it runs.
 void ElasticJob::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
   if (KeptForLater(worker, written)) return;
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning) return;
+  if (phase_ != LauncherPhase::kRunning) return;
   if (!checkpoints_.Grants(written, worker.hello.pod_uid, world_.epoch(), world_.members())) return;
   Send(worker, control::CheckpointGrant{written.epoch, written.rank, written.step, written.shard});
 }
 
 void ElasticJob::AskForCheckpoint(Time now) {
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || released_at_ ||
-      world_.members().empty())
-    return;
-  const int64_t step = progress_ ? progress_->step : 0;
-  if (!checkpoints_.AskNow(now, order_ && order_->checkpoint, world_.epoch(), step)) return;
+  if (phase_ != LauncherPhase::kRunning || released_at_) return;
+  const int64_t step = CommittedStep();
+  if (!checkpoints_.AskNow(now, order_->checkpoint, world_.epoch(), step)) return;
   LogInfo("Asked for a checkpoint", {{"epoch", world_.epoch().number}, {"step", step}});
   Send(workers_.At(world_.members().front().pod_uid), control::TakeCheckpoint{world_.epoch()});
 }
@@ -239,7 +230,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::CheckpointDone& don
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
   if (KeptForLater(worker, began)) return;
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning) return;
+  if (phase_ != LauncherPhase::kRunning) return;
   checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
 }
 

@@ -27,8 +27,7 @@ void ElasticJob::WatchWorld(Time now) {
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankPositions& positions) {
   if (KeptForLater(worker, positions)) return;
-  if (!WorldCanChange() || phase_ != LauncherPhase::kRunning || positions.epoch != world_.epoch())
-    return;
+  if (phase_ != LauncherPhase::kRunning || positions.epoch != world_.epoch()) return;
   for (const control::RankPosition& position : positions.ranks) {
     if (!world_.RunsIn(worker.hello.pod_uid, position.rank)) continue;
     const Member& member = world_.member(position.rank);

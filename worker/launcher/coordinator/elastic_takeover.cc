@@ -20,9 +20,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
   bool world_existed = false;
   bool all_repeated = true;
   for (const auto& [pod_uid, worker] : workers_) {
-    if (worker.hello.highest_epoch.number > 0 && worker.hello.highest_epoch > known_epoch_) {
-      world_existed = true;
-    }
+    if (worker.hello.highest_epoch > known_epoch_) world_existed = true;
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
   // Whoever an order before this one named may be in a world of a launcher before us.
@@ -50,8 +48,7 @@ std::set<std::string> ElasticJob::Unaccounted() const {
     const Worker* worker = workers_.Find(wanted.pod_uid);
     if (worker != nullptr && worker->Fenced()) continue;
     const bool heard = worker != nullptr && worker->connection.has_value();
-    const bool may_report = heard && worker->hello.highest_epoch.number > 0 &&
-                            worker->hello.highest_epoch > known_epoch_;
+    const bool may_report = heard && worker->hello.highest_epoch > known_epoch_;
     const bool just_dialled = heard && !worker->ready && world_existed;
     if ((may_report || just_dialled) && !worker->repeated) pod_uids.insert(wanted.pod_uid);
     // A Pod without a node runs nothing.

@@ -19,6 +19,9 @@ constexpr int kBeatsASecond = 2500;
 // Of which so many pass before silence is one.
 constexpr int kBeatsBeforeLoss = 4;
 
+// How long the operator is still told of a Pod that it no longer orders.
+constexpr std::chrono::seconds kRemembered{60};
+
 }  // namespace
 
 Job::Job(const CoordinatorOptions& options) : options_(options), failures_(options_) {
@@ -38,8 +41,6 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
       unwanted_since_.try_emplace(before.pod_uid, now);
     }
   }
-  std::erase_if(unwanted_since_,
-                [&](const auto& entry) { return now - entry.second > std::chrono::minutes(1); });
   order_ = order;
   ordered_.clear();
   for (const control::DesiredWorker& wanted : order.workers) {
@@ -117,7 +118,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
 void Job::OnRestartedAgent(Time now, Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   worker.leaving = false;
-  checkpoints_.Forget(pod_uid, -1);
+  checkpoints_.Forget(pod_uid);
   worker.stopping.clear();
   worker.processes.clear();
   if (!world_.Contains(pod_uid)) return;
@@ -144,15 +145,12 @@ Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message
         Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
     workers_.Disconnect(now, worker);
   }
-  if (!CanWait(message) || !expected) unsettled_ = true;
+  if (!CanWait(message)) unsettled_ = true;
   return std::exchange(actions_, {});
 }
 
 // Of the answers that every rank of a world gives, nothing follows before the last one.
 bool Job::CanWait(const control::Message& message) const {
-  if (std::holds_alternative<control::RankDone>(message)) {
-    return static_cast<int>(done_.size()) < world_.size();
-  }
   return std::holds_alternative<control::RankPositions>(message) ||
          std::holds_alternative<control::RankProgress>(message) ||
          std::holds_alternative<control::Heartbeat>(message) ||
@@ -172,7 +170,6 @@ void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;
-  if (!ready.faults.empty() && !fault_seen_) fault_seen_ = now;
 }
 
 void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {
@@ -239,7 +236,7 @@ void Job::On(Time now, Worker& worker, const control::RankProgress& progress) {
 void Job::On(Time now, Worker& worker, const control::RankDone& done) {
   if (done.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning || released_at_) return;
   if (!world_.RunsIn(worker.hello.pod_uid, done.rank)) return;
-  NoteCommitted(progress_ ? progress_->step : 0);
+  NoteCommitted(CommittedStep());
   done_.insert(done.rank);
   if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < world_.size()) return;
@@ -271,7 +268,7 @@ Actions Job::OnClosed(Time now, ConnectionId connection) {
   Worker& worker = *found;
   workers_.Disconnect(now, worker);
   const bool asks = phase_ == LauncherPhase::kStarting || WorldCanChange();
-  if (asks && world_.Contains(worker.hello.pod_uid) && worker.ssh_port > 0) {
+  if (asks && world_.Contains(worker.hello.pod_uid) && !worker.address.empty()) {
     actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
   }
   unsettled_ = true;
@@ -304,6 +301,8 @@ Actions Job::OnTick(Time now) {
     WeWereLate(now);
   }
   last_tick_ = now;
+  std::erase_if(unwanted_since_,
+                [&](const auto& entry) { return now - entry.second >= kRemembered; });
   SendHeartbeats();
   JudgeSilence(now);
   Advance(now);
@@ -312,16 +311,16 @@ Actions Job::OnTick(Time now) {
 
 // Of the agents, and ours to each of them.
 std::chrono::milliseconds Job::Heartbeat() const {
-  const auto agents = static_cast<int64_t>(workers_.connections().size());
-  const std::chrono::milliseconds shared(agents * 1000 / kBeatsASecond);
-  return std::clamp(shared, options_.heartbeat,
+  const std::chrono::milliseconds a_second_each =
+      std::chrono::seconds(workers_.connections().size());
+  return std::clamp(a_second_each / kBeatsASecond, options_.heartbeat,
                     std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
 }
 
 // A part of the agents with every tick, each of them once a beat.
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
-  const int64_t ticks = std::max<int64_t>(1, beat / options_.heartbeat);
+  const int64_t ticks = beat / options_.heartbeat;
   NoteBeat(beat);
   ++tick_;
   SendToAll all{{}, control::Heartbeat{static_cast<int>(beat.count())}};
@@ -350,6 +349,8 @@ Actions Job::OnOwnFailure(Time now, const std::string& reason, const std::string
   if (phase_ != LauncherPhase::kFinished) Fail(now, {reason, message});
   return std::exchange(actions_, {});
 }
+
+int64_t Job::CommittedStep() const { return progress_ ? progress_->step : 0; }
 
 void Job::NoteCommitted(int64_t step) { failures_.Committed(step); }
 

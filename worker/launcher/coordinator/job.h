@@ -84,6 +84,8 @@ class Job {
   virtual void Fence(Worker& worker);
   // A world exists whose ranks outlive changes.
   virtual bool WorldCanChange() const { return false; }
+  // The newest of this world; 0: none yet.
+  int64_t CommittedStep() const;
   // A step of the newest world is committed.
   virtual void NoteCommitted(int64_t step);
   // A member's process went with its agent.

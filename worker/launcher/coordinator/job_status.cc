@@ -13,9 +13,6 @@ using control::LauncherPhase;
 
 namespace {
 
-// How long the operator is still told of a Pod that it no longer orders.
-constexpr std::chrono::seconds kRemembered{60};
-
 std::string FillText(const control::DataCacheProgress& progress) {
   return "fills its data cache: " + BytesOfText(progress.bytes_done, progress.bytes_total);
 }
@@ -57,9 +54,7 @@ control::LauncherStatus Job::Status(Time now) const {
   // Whoever is to go, or has gone: "drained" and "fenced" are news of them.
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
-  for (const auto& [pod_uid, since] : unwanted_since_) {
-    if (now - since < kRemembered) others.insert(pod_uid);
-  }
+  for (const auto& [pod_uid, since] : unwanted_since_) others.insert(pod_uid);
   for (const std::string& pod_uid : others) {
     if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid, builds));
   }
@@ -74,7 +69,7 @@ control::WorkerReport Job::ReportOf(const std::string& pod_uid,
   const bool proposed = IsProposed(pod_uid);
   const Worker* found = workers_.Find(pod_uid);
   if (found == nullptr) {
-    report.drained = !InOrder(pod_uid) && !report.member;
+    report.drained = !InOrder(pod_uid);
     return report;
   }
   const Worker& worker = *found;
@@ -207,7 +202,8 @@ std::string Job::NameOf(const std::string& pod_uid) const {
   if (const Worker* worker = workers_.Find(pod_uid)) {
     pod = worker->hello.pod;
     node = worker->hello.node;
-  } else if (order_) {
+  }
+  if (pod.empty() && order_) {  // it never said hello
     for (const control::DesiredWorker& wanted : order_->workers) {
       if (wanted.pod_uid != pod_uid) continue;
       pod = wanted.pod;

@@ -56,7 +56,7 @@ void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std
 // Never again: its place goes to another Pod.
 void Job::Fence(Worker& worker) {
   worker.Fence();
-  checkpoints_.Forget(worker.hello.pod_uid, -1);
+  checkpoints_.Forget(worker.hello.pod_uid);
   worker.stopping.clear();
   if (!worker.connection) return;
   actions_.push_back(Refuse{*worker.connection, "this Pod was declared lost"});
@@ -67,7 +67,7 @@ void Job::NoteLoss(Time now, const Worker& worker, const std::string& cause, Tim
   LogWarn("Lost a member",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"cause", cause}});
   recovery_.Lost(now, {cause, worker.hello.pod, worker.hello.node, last_sign, world_.epoch(),
-                       progress_ ? progress_->step : 0, cause == control::kCauseLeft});
+                       CommittedStep(), cause == control::kCauseLeft});
 }
 
 }  // namespace ringmaster::launcher

@@ -95,20 +95,19 @@ void CheckpointTracker::Protection(const std::string& pod_uid, const std::string
   }
 }
 
-void CheckpointTracker::Forget(const std::string& pod_uid, int slot) {
+void CheckpointTracker::Forget(const std::string& pod_uid, std::optional<int> slot) {
   std::erase_if(granted_, [&](const auto& entry) {
-    return entry.first.first == pod_uid && (slot < 0 || entry.first.second == slot);
+    return entry.first.first == pod_uid && (!slot || entry.first.second == *slot);
   });
   std::erase_if(faults_, [&](const auto& entry) {
-    return std::get<0>(entry.first) == pod_uid && (slot < 0 || std::get<1>(entry.first) == slot);
+    return std::get<0>(entry.first) == pod_uid && (!slot || std::get<1>(entry.first) == *slot);
   });
 }
 
 std::optional<control::CheckpointReport> CheckpointTracker::Newest(Time now) const {
   if (!newest_) return std::nullopt;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - newest_->at);
-  return control::CheckpointReport{newest_->epoch, newest_->step, std::max<int64_t>(0, age.count()),
-                                   newest_->bytes};
+  return control::CheckpointReport{newest_->epoch, newest_->step, age.count(), newest_->bytes};
 }
 
 std::vector<control::ProtectionFault> CheckpointTracker::Faults() const {

@@ -47,8 +47,8 @@ class CheckpointTracker {
   // An empty fault: it works again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
-  // The process that spoke has ended, or with `slot` < 0 its whole Pod.
-  void Forget(const std::string& pod_uid, int slot);
+  // The process that spoke has ended, or without `slot` its whole Pod.
+  void Forget(const std::string& pod_uid, std::optional<int> slot = {});
 
   std::optional<control::CheckpointReport> Newest(Time now) const;
   // At most kMostFaults, the first by Pod and slot.

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "common/base/backoff.h"
+
 namespace ringmaster::launcher {
 
 std::chrono::milliseconds Cooldown::Delay(int ends) {
   if (ends < 2) return std::chrono::milliseconds(0);
-  const int doublings = std::min(ends - 2, 6);  // 2^6 s is more than the longest
-  return std::min<std::chrono::milliseconds>(kLongest, std::chrono::seconds(1 << doublings));
+  return BackoffDelay({.initial = kShortest, .limit = kLongest}, ends - 1, 0);
 }
 
 void Cooldown::Ended(Time now, const std::string& pod_uid, int slot) {

@@ -17,6 +17,7 @@ namespace ringmaster::launcher {
 class Cooldown {
  public:
   using Time = Clock::Time;
+  static constexpr std::chrono::seconds kShortest{1};
   static constexpr std::chrono::seconds kLongest{60};
   static constexpr std::chrono::minutes kHalving{10};
 

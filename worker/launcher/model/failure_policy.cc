@@ -162,7 +162,7 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
     text += "; ranks were killed or ended at their start " + std::to_string(crashes_.count()) +
             " times in a row without a further step, the limit (runPolicy.restart.crashLimit)";
   } else if (!user_error && restarts_.counted() > 0) {
-    text += "; " + std::to_string(restarts_.counted()) + " ranks had ended before it, the limit";
+    text += "; " + CountText(restarts_.counted(), "rank") + " had ended before it, the limit";
   }
   return {reason, text, ExitCodeFor(exit), exit};
 }

@@ -385,6 +385,48 @@ TEST_F(ElasticSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
   EXPECT_EQ(actions.printed, "[-1]still loading\n");
 }
 
+// From the end on a launcher may listen for a while still, or not.
+TEST_F(ElasticSlotsTest, AtTheEndAMembersWordsGoToTheLauncherIfThatTakesThem) {
+  for (const bool takes_output : {true, false}) {
+    FakeSlotActions ends;
+    ElasticSlots slot(TestSlotsOptions(1, true), &ends);
+    slot.Preload();
+    slot.OnRankHello(0);
+    slot.OnStartEpoch(TestStart({1, 1}, 1, {"n-1"}));
+    slot.End(milliseconds(10));
+    ends.launcher_takes_output = takes_output;
+
+    slot.OnRankOutput(0, true, "bye\n");
+
+    ends.launcher_takes_output = true;
+    slot.OnLauncherDrained();
+    EXPECT_EQ(ends.Told<control::SlotOutput>().size(), takes_output ? 1U : 0U);
+    EXPECT_EQ(ends.printed, "[1]bye\n");
+  }
+}
+
+TEST_F(ElasticSlotsTest, AnEpochOpensTheGateToTheAttachesOfItsOwnMpirunAndSlot) {
+  FakeSlotActions two;
+  ElasticSlots both(TestSlotsOptions(2, true), &two);
+  both.Preload();
+  for (const int slot : {0, 1}) both.OnRankHello(slot);
+  both.OnAttach(6, TestAttach(1, 0));  // of another mpirun
+  both.OnAttach(7, TestAttach(2, 0));
+  both.OnAttach(8, TestAttach(2, 1));
+  both.OnStartEpoch(TestStart({1, 2}, 2, {"n-1", "n-2"}));
+  both.OnAttach(9, TestAttach(1, 0));
+  both.OnAttach(10, TestAttach(2, 0));
+
+  std::map<AttachId, std::vector<int>> ranks;
+  for (const auto& [attach, messages] : two.to_attach) {
+    for (const AttachGo& go : FakeSlotActions::Of<AttachGo>(messages)) {
+      ranks[attach].push_back(go.rank);
+    }
+  }
+  const std::map<AttachId, std::vector<int>> own = {{7, {1}}, {8, {2}}, {10, {1}}};
+  EXPECT_EQ(ranks, own);
+}
+
 TEST_F(ElasticSlotsTest, ManySlotsAreSeparate) {
   FakeSlotActions many;
   ElasticSlots three(TestSlotsOptions(3, true), &many);

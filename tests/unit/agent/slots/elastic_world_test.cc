@@ -100,6 +100,13 @@ TEST_F(ElasticWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain)
   slots.OnChangeEpoch({{1, 5}, 1, {1, 4}, {{0, 1}}, {}});
   EXPECT_EQ(actions.Done(), "dial:epoch 1.5 builds on epoch 1.4, which this agent does not have");
   EXPECT_EQ(Epochs().size(), 2U);
+
+  slots.OnChangeEpoch({{1, 1}, 1, {1, 0}, {{0, 1}}, {}});
+  EXPECT_EQ(actions.Done(), "") << "that one is over";
+  slots.End(milliseconds(10));
+  actions.Done();
+  slots.OnChangeEpoch({{1, 5}, 1, {1, 4}, {{0, 1}}, {}});
+  EXPECT_EQ(actions.Done(), "") << "whatever comes, this agent is in no world any more";
 }
 
 TEST_F(ElasticWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
@@ -161,6 +168,35 @@ TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
   slots.OnRankHello(0);
 
   EXPECT_THAT(Epochs(), IsEmpty());
+}
+
+TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
+  Run({1, 2});
+  slots.OnPrepareEpoch({{1, 2}});  // said again, after an answer that was lost
+  slots.OnSwitchEpoch({{1, 1}, false});
+  slots.OnSwitchEpoch({{1, 3}, false});
+
+  EXPECT_THAT(Leaves(), IsEmpty());
+  EXPECT_THAT(FakeSlotActions::Of<control::RankSwitch>(actions.to_rank[0]), IsEmpty());
+
+  slots.OnSwitchEpoch({{1, 2}, true});
+
+  EXPECT_EQ(FakeSlotActions::Of<control::RankSwitch>(actions.to_rank[0]).size(), 1U);
+}
+
+TEST_F(ElasticWorld, OfTooManyThingsThatAreNotKeptTheFirstAreRepeated) {
+  for (int kind = 0; kind < 9; ++kind) {
+    ASSERT_TRUE(slots.OnRankMessage(0, control::RankProtection{0, std::to_string(kind), "old"}));
+  }
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankProtection{0, "7", "new"}));
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  const auto told = actions.Told<control::RankProtection>();
+  ASSERT_EQ(told.size(), 8U);
+  EXPECT_EQ(told.back().what, "7");
+  EXPECT_EQ(told.back().fault, "new");
 }
 
 TEST_F(ElasticWorld, WhoIsNoMemberIsLeftAlone) {

@@ -1,5 +1,9 @@
 #include "worker/agent/slots/slot_output.h"
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,10 +96,47 @@ TEST_F(SlotOutputTest, ALineEndsWithItsProcessOrWhenItIsTooLong) {
   output.Add(false, "last words");
   output.EndLines();
   EXPECT_EQ(AtLauncher(), "last words\n");
+  output.EndLines();
+  EXPECT_EQ(AtLauncher(), "last words\n") << "it has ended";
 
   output.Add(false, std::string(20'000, 'x'));
 
   EXPECT_EQ(AtLauncher().size(), 11U + 20'001U);
+}
+
+TEST_F(SlotOutputTest, ALineOfSixteenKibibytesIsWholeAndALongerOneIsCut) {
+  for (const bool is_stderr : {false, true}) {
+    FakeSlotActions told;
+    SlotOutput long_lines{3, "worker-0", &told};
+    long_lines.GoTo({Way::kLauncher, 0, 1});
+    long_lines.Add(is_stderr, std::string(16384, 'x'));
+    EXPECT_THAT(told.to_launcher, IsEmpty()) << is_stderr;
+
+    long_lines.Add(is_stderr, "x");
+
+    EXPECT_THAT(told.to_launcher, testing::SizeIs(1)) << is_stderr;
+  }
+}
+
+TEST_F(SlotOutputTest, AnAttachGetsNoEndOfALineThatHadNone) {
+  output.GoTo({Way::kAttach, 7, 1});
+  output.Add(false, "half");
+  output.EndLines();
+
+  EXPECT_EQ(actions.to_attach[7].size(), 1U);
+  EXPECT_EQ(actions.printed, "[1]half[1]\n");
+}
+
+TEST_F(SlotOutputTest, WhatWaitsIsGivenInPiecesOfSixteenKibibytes) {
+  for (int i = 0; i < 4; ++i) output.Add(false, std::string(8192, 'x'));
+
+  output.GoTo({Way::kAttach, 7, 1});
+
+  std::vector<std::size_t> sizes;
+  for (const auto& message : actions.to_attach[7]) {
+    sizes.push_back(std::get<control::RankOutput>(message).data.size());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{16384, 16384}));
 }
 
 TEST_F(SlotOutputTest, TheErrorThatAProcessDidNotEndIsShownAsAnError) {
@@ -140,22 +181,54 @@ TEST_F(SlotOutputTest, WhatIsTooMuchStaysHereAndIsCounted) {
 
   const std::string text = AtLauncher();
   const std::string note = text.substr(0, text.find('\n') + 1);
-  EXPECT_THAT(note, HasSubstr("lines are left out"));
+  EXPECT_THAT(note, HasSubstr(" lines left out here"));
   EXPECT_THAT(note, HasSubstr("worker-0"));
   const std::size_t left_out = std::stoul(note.substr(1));
   EXPECT_EQ((text.size() - note.size()) / line.size(), lines - left_out);
   EXPECT_LE(text.size() - note.size(), SlotOutput::kMaxWaitingBytes);
 }
 
+TEST_F(SlotOutputTest, OneLineTooManyIsCountedAndNotOneBefore) {
+  for (const bool one_more : {false, true}) {
+    FakeSlotActions told;
+    SlotOutput waits{3, "worker-0", &told};
+    const std::string line = std::string(16383, 'x') + '\n';
+    for (std::size_t bytes = 0; bytes < SlotOutput::kMaxWaitingBytes; bytes += line.size()) {
+      waits.Add(false, line);
+    }
+    if (one_more) waits.Add(false, line);
+
+    waits.GoTo({Way::kLauncher, 0, 5});
+
+    const auto sent = told.Told<control::SlotOutput>();
+    EXPECT_EQ(sent.size(), SlotOutput::kMaxWaitingBytes / line.size() + (one_more ? 1 : 0));
+    EXPECT_EQ(sent.at(0).data.starts_with("(1 line left out here"), one_more);
+  }
+}
+
 TEST_F(SlotOutputTest, ABegunLineGoesWhereTheRestOfItGoes) {
-  output.GoTo({Way::kLauncher, 0, 0});
-  output.Add(false, "begun ");
+  for (const Way way : {Way::kLocal, Way::kAttach}) {
+    FakeSlotActions told;
+    SlotOutput begins{3, "worker-0", &told};
+    begins.GoTo({Way::kLauncher, 0, 0});
+    begins.Add(false, "begun ");
+    begins.Add(true, "so is this ");
 
-  output.GoTo({Way::kLocal, 0, 0});
-  output.Add(false, "and ended\n");
+    begins.GoTo({way, 7, 0});
+    begins.Add(true, "error\n");
+    begins.Add(false, "and ended\n");
 
-  EXPECT_EQ(actions.printed, "[0]begun [0]and ended\n");  // whatever the way
-  EXPECT_EQ(AtLauncher(), "");
+    EXPECT_EQ(told.printed, "[0]begun [0]so is this [0]error\n[0]and ended\n")
+        << "whatever the way";
+    EXPECT_THAT(told.Told<control::SlotOutput>(), IsEmpty());
+    std::array<std::string, 2> attach;
+    for (const auto& message : told.to_attach[7]) {
+      const auto& sent = std::get<control::RankOutput>(message);
+      attach[sent.is_stderr ? 1 : 0] += sent.data;
+    }
+    EXPECT_EQ(attach[0], way == Way::kAttach ? "begun and ended\n" : "");
+    EXPECT_EQ(attach[1], way == Way::kAttach ? "so is this error\n" : "");
+  }
 }
 
 }  // namespace

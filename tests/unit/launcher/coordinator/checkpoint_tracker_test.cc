@@ -58,7 +58,7 @@ TEST_F(CheckpointTrackerTest, AnotherEpochAnotherRankOrNoRankIsNot) {
   old.epoch.number -= 1;
   world.Say(0, old);
   world.Say(1, Written(0));
-  world.Say(0, Written(7));
+  world.Say(0, Written(3));  // one more than there are
   world.Say(0, Written(-1));
 
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
@@ -88,7 +88,12 @@ TEST_F(CheckpointTrackerTest, AFencedPodIsNeverGranted) {
 }
 
 TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
-  EXPECT_FALSE(Status().checkpoint.has_value());
+  Complete(0, 0, 12'000);
+  EXPECT_FALSE(Status().checkpoint.has_value()) << "of no step";
+  Complete(0, 400, -1);
+  ASSERT_TRUE(Status().checkpoint.has_value());
+  EXPECT_EQ(Status().checkpoint->bytes, 0);
+  EXPECT_EQ(Status().checkpoint->age_millis, 0);
   Complete(0, 500, 12'000);
   world.Pass(2000ms, {0, 1, 2});
   world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // after a Welcome
@@ -140,7 +145,10 @@ TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
 
   ASSERT_TRUE(Status().beginning.has_value());
   EXPECT_EQ(Status().beginning->step, 500);
-  EXPECT_LT(Status().beginning->message.size(), 1000U);
+  EXPECT_EQ(Status().beginning->message.size(), 800U);
+
+  world.Say(0, control::RankBegan{epoch, 0, {-1, "no step"}});
+  EXPECT_EQ(Status().beginning->step, 0);
 }
 
 TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
@@ -149,6 +157,7 @@ TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom)
   const control::KeptCheckpoint kept{.step = 500, .bytes = 4096, .age_millis = 60'000};
   world.Say(1, control::RankBegan{epoch, 1, {500, ""}, kept});
   world.Say(0, control::RankBegan{{epoch.term, epoch.number + 1}, 0, {500, ""}, kept});
+  world.Say(0, control::RankBegan{epoch, 0, {0, ""}, control::KeptCheckpoint{.step = 0}});
   EXPECT_FALSE(Status().checkpoint.has_value());
 
   world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});
@@ -165,14 +174,21 @@ TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom)
 }
 
 TEST_F(CheckpointTrackerTest, AnAgeThatNoClockCanHaveIsNone) {
-  for (const int64_t age :
-       {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
-    world.Say(0, control::RankBegan{world.membership.epoch(),
-                                    0,
-                                    {500, ""},
-                                    control::KeptCheckpoint{.step = 500, .age_millis = age}});
-    ASSERT_TRUE(Status().checkpoint.has_value());
-    EXPECT_GE(Status().checkpoint->age_millis, 0);
+  constexpr int64_t kTenYears = int64_t{3650} * 24 * 60 * 60 * 1000;
+  struct Case {
+    int64_t said;
+    int64_t age;
+  };
+  for (const Case& c : {Case{std::numeric_limits<int64_t>::min(), 0}, Case{-1, 0}, Case{0, 0},
+                        Case{1, 1}, Case{std::numeric_limits<int64_t>::max(), kTenYears}}) {
+    const control::Epoch epoch{3, 1};
+    const control::KeptCheckpoint kept{.step = 1, .bytes = -1, .age_millis = c.said};
+    CheckpointTracker tracker;
+    tracker.Began(world.now, {epoch, 0, {}, kept}, "a", epoch, {{"a", "w", "n", "", 0, "f", 0}});
+
+    ASSERT_TRUE(tracker.Newest(world.now).has_value());
+    EXPECT_EQ(tracker.Newest(world.now)->age_millis, c.age);
+    EXPECT_EQ(tracker.Newest(world.now)->bytes, 0);
   }
 }
 
@@ -248,6 +264,16 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
 }
 
+TEST(CheckpointTracker, TellsOfAFewFaultsInAFewWords) {
+  CheckpointTracker tracker;
+  for (int slot = 0; slot < 6; ++slot) {
+    tracker.Protection("a", "w", {slot, "snapshot", std::string(1000, 'x')});
+  }
+
+  ASSERT_THAT(tracker.Faults(), SizeIs(4));
+  EXPECT_EQ(tracker.Faults().front().message.size(), 400U);
+}
+
 TEST(CheckpointTracker, AsksAgainAfterAWhile) {
   const Clock::Time begin{1h};
   const control::Epoch epoch{3, 1};
@@ -275,7 +301,7 @@ TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
   EXPECT_FALSE(tracker.Newest({}));
   tracker.Completed({}, "a", {epoch, 1, 500});
   EXPECT_TRUE(tracker.Newest({}));
-  tracker.Forget("a", -1);  // all of them
+  tracker.Forget("a");  // all of them
   EXPECT_THAT(tracker.Faults(), IsEmpty());
 }
 

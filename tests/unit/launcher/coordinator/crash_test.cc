@@ -105,6 +105,7 @@ TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
   for (int time = 1; time <= 4; ++time) {
     ASSERT_NO_FATAL_FAILURE(KillAndComeBack(time));
     EXPECT_EQ(world->membership.Status(world->now).crashes, time);
+    EXPECT_THAT(Message(), HasSubstr(time == 1 ? "1 time without" : "in a row without"));
   }
   EXPECT_THAT(Message(), AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) was killed by signal "
                                          "9"),

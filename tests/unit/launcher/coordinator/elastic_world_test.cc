@@ -131,15 +131,25 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  KillTheOnlyRankWhileItLoads();
-  world->Pass(290s, {0});
-  EXPECT_FALSE(world->Decided());
+  // From its end on, and a moment more for what may belong to it.
+  for (const auto lived : {0s, 200s}) {
+    world = std::make_unique<World>();
+    world->loads = false;
+    world->Order({0});
+    world->Arrive(0);
+    world->AttachAll();
+    world->starts[{0, 0}] = "a";
+    world->Pass(lived, {0});
+    world->Exit(0, 0, 9);
+    world->Pass(300s + 200ms, {0});
+    EXPECT_FALSE(world->Decided());
 
-  world->Pass(20s, {0});
+    world->Pass(100ms, {0});
 
-  ASSERT_TRUE(world->Decided());
-  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
-  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("killed by signal 9"));
+    ASSERT_TRUE(world->Decided());
+    EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+    EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("killed by signal 9"));
+  }
 }
 
 TEST_F(ElasticWorld, ARepairedDeathIsNoNewsAfterARedial) {
@@ -473,7 +483,7 @@ TEST_F(ElasticWorld, ASlotThatCrashedTwiceCoolsDown) {
   world->Pass(900ms, {0, 1});
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 1);  // only for "b"
 
-  world->Pass(200ms, {0, 1});
+  world->Pass(100ms, {0, 1});
 
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), 2);
 }
@@ -489,6 +499,8 @@ TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
   world->Accept({0, 1, 2});
   EXPECT_THAT(world->Members(), ElementsAre(0, 2, 1));
   EXPECT_EQ(world->membership.members()[2].start, "third");
+  world->Commit(0, 11);
+  EXPECT_EQ(Status().last_recovery->cause, "RankReplaced");
 }
 
 TEST_F(ElasticWorld, ARepeatedExitCountsOnce) {
@@ -539,15 +551,33 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->Pass(2200ms, {0});
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
-  EXPECT_THAT(Status().message, HasSubstr("digits-worker-1 (node-1)"));
+  EXPECT_THAT(Status().message,
+              HasSubstr("waits for digits-worker-1 (node-1), digits-worker-2 (node-2), "
+                        "digits-worker-3 (node-3) to come back"));
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
   EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
 
+  world->DeclareDead({1}, {0, 2, 3}, 4, 1);
+  EXPECT_THAT(Status().message, HasSubstr("waits for digits-worker-2 (node-2), digits-worker-3 "
+                                          "(node-3) to come back"));
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those not known dead, and ours
   EXPECT_THAT(world->Members(), ElementsAre(0));
+}
+
+TEST_F(ElasticWorld, NamesAFewOfManyWhomAPauseWaitsFor) {
+  Run(30);
+  world->Pass(2200ms, {0});
+
+  std::size_t names = 0;
+  const std::string message = Status().message;
+  for (auto at = message.find("digits-"); at != std::string::npos;
+       at = message.find("digits-", at + 1)) {
+    ++names;
+  }
+  EXPECT_EQ(names, 11U) << message;
 }
 
 TEST_F(ElasticWorld, PausesWithoutAQuorumUntilAMemberReturns) {
@@ -615,7 +645,26 @@ TEST_F(ElasticWorld, KeepsJoinersWaitingForASecondAtMost) {
   world->Pass(900ms, {0, 1});
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
 
-  world->Pass(200ms, {0, 1});
+  world->Pass(100ms, {0, 1});
+
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
+}
+
+TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
+  Run(1);
+  world->Order({0, 1, 2, 3}, 4, 1);
+  world->loads = false;
+  world->Arrive(1);
+  world->Pass(5s, {0, 1});
+  world->Reload(1, "a");
+  world->Pass(500ms, {0, 1});
+  world->Say(1, control::RankReady{0, "a"});  // said again
+  world->loads = true;
+  world->Arrive(2);  // a younger one does not hold it up
+  world->Pass(400ms, {0, 1, 2});
+  EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
+
+  world->Pass(100ms, {0, 1, 2});
 
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
@@ -675,11 +724,60 @@ TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
   world->Arrive(2);
   world->AllAtBoundary(30);
   world->Accept({0, 1});
-  world->Pass(2200ms, {0, 1, 2});
+  const control::Epoch asked = world->Prepared();
+  world->Pass(2s, {0, 1, 2});
+  EXPECT_EQ(world->Prepared(), asked);
+  world->Pass(100ms, {0, 1, 2});
+  EXPECT_GT(world->Prepared(), asked);
   world->Accept({0, 1});
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  world->Commit(0, 31);
+  EXPECT_FALSE(Status().last_recovery) << "it was no member";
+}
+
+TEST_F(ElasticWorld, AMemberThatDoesNotAnswerIsLost) {
+  Run(3);
+  world->Order({0, 1, 2, 3}, 4, 1);
+  world->Arrive(3);
+  world->AllAtBoundary(30);
+  world->Accept({0, 1, 3});
+  world->Pass(1s, {0, 1, 2, 3});
+  world->Dial(2, 902);  // the question may have got lost
+  world->Ready(2);
+  const control::Epoch asked = world->Prepared();
+  world->Pass(2s, {0, 1, 2, 3});
+  EXPECT_EQ(world->Prepared(), asked);
+  world->Pass(100ms, {0, 1, 2, 3});
+  EXPECT_GT(world->Prepared(), asked);
+  world->Accept({0, 1, 3});
+  world->Commit(0, 31);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 3));
+  EXPECT_EQ(Status().last_recovery->cause, "NoAnswer");
+  EXPECT_EQ(Status().last_recovery->pod, "digits-worker-2");
+}
+
+TEST_F(ElasticWorld, AJoinerThatNeverAnswersIsAskedMoreAndMoreSeldom) {
+  Run(1);
+  world->Order({0, 1}, 2, 1);
+  for (const auto pause : {0ms, 0ms, 1000ms, 2000ms}) {
+    const int switches = world->Sent<control::SwitchEpoch>(0);
+    world->Dial(1);
+    world->Ready(1);
+    if (pause > 0ms) {
+      world->Pass(pause - 100ms, {0, 1});
+      EXPECT_EQ(world->Sent<control::SwitchEpoch>(0), switches) << pause.count();
+      world->Pass(100ms, {0, 1});
+    }
+    ASSERT_EQ(world->Sent<control::SwitchEpoch>(0), switches + 1) << pause.count();
+    world->AllAtBoundary(30);
+    world->Accept({0});
+    world->Pass(2100ms, {0, 1});
+    world->Accept({0});
+    ASSERT_THAT(world->Members(), ElementsAre(0));
+  }
 }
 
 TEST_F(ElasticWorld, ALossDuringASwitchIsALoss) {
@@ -699,9 +797,10 @@ TEST_F(ElasticWorld, ABoundaryReportThatWasLostHoldsNobodyUpForLong) {
   world->Order({0, 1, 2}, 3, 1);
   world->Arrive(2);
   world->Say(0, control::RankAtBoundary{world->membership.epoch(), 0, 30});
+  world->Pass(2500ms, {0, 1, 2});
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
 
-  world->Pass(2700ms, {0, 1, 2});
+  world->Pass(100ms, {0, 1, 2});
 
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
 }
@@ -876,7 +975,7 @@ TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {
     world->Say(0, control::RankBroken{world->membership.epoch(), 0, 2, "reset"});
     world->Pass(2400ms, {0, 1, 2});
     EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
-    world->Pass(200ms, {0, 1, 2});
+    world->Pass(100ms, {0, 1, 2});
     EXPECT_EQ(world->phase(), LauncherPhase::kForming) << i;
     world->Accept({0, 1, 2});
     EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2)) << i;
@@ -968,6 +1067,7 @@ TEST_F(ElasticWorld, ARestartedAgentHasLostItsRanksAndMayComeBack) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
   EXPECT_FALSE(ReportOf(1).fenced);
   world->Commit(0, 11);
+  EXPECT_EQ(Status().last_recovery->cause, "AgentRestarted");
   world->starts.clear();
   world->starts[{1, 0}] = "anew";
   world->Ready(1);
@@ -1017,6 +1117,28 @@ TEST_F(ElasticWorld, AJoinerOfAnotherBuildIsNotTakenIn) {
   EXPECT_THAT(ReportOf(1).faults[0].message, HasSubstr("5.0.7"));
 }
 
+TEST_F(ElasticWorld, SaysWhatIsWaitedFor) {
+  world = std::make_unique<World>();
+  world->loads = false;
+  world->Order({0, 1}, 2, 1);
+  for (const int worker : {0, 1}) world->Arrive(worker);
+  EXPECT_EQ(Status().message, "waits for mpirun: 0 of 2 processes have attached");
+  world->AttachAll();
+  EXPECT_EQ(Status().message, "waits for the ranks to load their data and model");
+  for (const int worker : {0, 1}) world->Reload(worker, "a");
+  EXPECT_EQ(Status().message, "");
+  world->Order({0, 1, 2}, 3, 1);
+  world->Arrive(2);
+  world->Reload(2, "a");
+  EXPECT_EQ(Status().message, "waits for the ranks to finish a step before members change");
+  world->AllAtBoundary(9);
+  EXPECT_EQ(Status().message, "waits for 3 workers to accept epoch 2");
+  world->Accept({0, 1, 2});
+  EXPECT_EQ(Status().message, "");
+  world->Order({}, 0, 0);
+  EXPECT_EQ(Status().message, "ends epoch 2: no workers are wanted");
+}
+
 TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
   Run(1);
   world->Say(0, control::SlotOutput{0, 0, true, "hello\n"});
@@ -1060,7 +1182,7 @@ TEST_F(ElasticWorld, ASuccessWithoutAStepOfTheJobsOwnIsNamed) {
   const control::Epoch epoch = world->membership.epoch();
   world->Say(0, control::RankBegan{epoch, 0, {500, "it began with step 500"}});
   for (const int rank : {0, 1}) {
-    world->Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = false});
+    world->Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = rank != 0});
   }
   world->Take(world->membership.OnTerminate(world->now));
 
@@ -1069,6 +1191,17 @@ TEST_F(ElasticWorld, ASuccessWithoutAStepOfTheJobsOwnIsNamed) {
   EXPECT_EQ(world->Verdict()->verdict.reason, control::kReasonAlreadyComplete);
   ASSERT_TRUE(world->Verdict()->verdict.beginning.has_value());
   EXPECT_EQ(world->Verdict()->verdict.beginning->step, 500);
+}
+
+TEST_F(ElasticWorld, RankZeroSaysWhetherTheJobTrained) {
+  Run(2);
+  for (const int rank : {0, 1}) {
+    world->Say(rank, control::RankDone{
+                         .epoch = world->membership.epoch(), .rank = rank, .trained = rank == 0});
+  }
+  world->Take(world->membership.OnTerminate(world->now));
+
+  EXPECT_EQ(world->Verdict()->verdict.message, "all 2 ranks completed");
 }
 
 TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {

@@ -1,5 +1,9 @@
 // How jobs end, and who is blamed.
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +66,9 @@ TEST_F(TwoWorkers, CannotFailOnceReleased) {
   world->Say(1, control::RankDone{world->membership.epoch(), 1});
   world->Exit(0, 0, 11);
   world->Close(1);
-  world->Pass(11s, {0});
+  world->Pass(10s - 100ms, {0});
+  EXPECT_FALSE(world->Decided()) << "how the others end is waited for";
+  world->Pass(100ms, {0});
 
   ASSERT_TRUE(world->Decided());
   EXPECT_TRUE(world->Verdict()->verdict.succeeded);
@@ -89,16 +95,20 @@ TEST_F(TwoWorkers, NobodyElseMaySayARankIsDone) {
 }
 
 TEST_F(TwoWorkers, AFailedRankFailsTheJobByName) {
-  Run();
-  world->Exit(1, 3, 0, 0, {"loading", "out of luck", ""});
-  Settle();
+  for (const int rank : {0, 1}) {
+    Run();
+    world->Exit(rank, 3, 0, 0, {"loading", "out of luck", ""});
+    Settle();
 
-  ASSERT_TRUE(world->Decided());
-  EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
-  EXPECT_EQ(world->Verdict()->verdict.message,
-            "rank 1 on digits-worker-1 (node-1) exited with code 3; it printed last: out of luck");
-  EXPECT_EQ(world->Verdict()->exit_code, 3);
-  EXPECT_EQ(world->Verdict()->verdict.first_failure->pod, "digits-worker-1");
+    ASSERT_TRUE(world->Decided());
+    EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+    const std::string digit = std::to_string(rank);
+    EXPECT_EQ(world->Verdict()->verdict.message,
+              "rank " + digit + " on digits-worker-" + digit + " (node-" + digit +
+                  ") exited with code 3; it printed last: out of luck");
+    EXPECT_EQ(world->Verdict()->exit_code, 3);
+    EXPECT_EQ(world->Verdict()->verdict.first_failure->pod, "digits-worker-" + digit);
+  }
 }
 
 struct FailureCase {
@@ -179,11 +189,21 @@ TEST_F(TwoWorkers, DirectProgramsSucceedWhenAllExitCleanly) {
 }
 
 TEST_F(TwoWorkers, DirectProgramsGoWithTheirMpirun) {
-  Run(1, false);
-  world->MpirunEnds(1, {"ORTE has lost communication with a remote daemon."});
-  Settle(3s);
+  struct Case {
+    int mpirun_code;
+    int exit_code;
+  };
+  for (const Case& c : {Case{0, 1}, Case{1, 1}, Case{7, 7}}) {
+    Run(1, false);
+    world->MpirunEnds(c.mpirun_code, {"ORTE has lost communication with a remote daemon."});
+    Settle(1500ms - 100ms);
+    EXPECT_FALSE(world->Decided());
+    Settle(100ms);
 
-  EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+    ASSERT_TRUE(world->Decided());
+    EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
+    EXPECT_EQ(world->Verdict()->exit_code, c.exit_code);
+  }
 }
 
 TEST_F(TwoWorkers, OurTrainerOutlivesItsMpirun) {
@@ -344,10 +364,11 @@ TEST_F(TwoWorkers, AFaultDoesNotWaitForWorkersThatNeverCome) {
   world->Order({0, 1});
   world->Dial(0);
   world->Ready(0, {{"sshd", "no sshd in the image"}});
-  world->Pass(4s, {0});
+  world->Pass(5s - 100ms, {0});
   EXPECT_FALSE(world->Decided());
 
-  world->Pass(2s, {0});
+  world->Pass(100ms, {0});
+  ASSERT_TRUE(world->Decided());
 
   EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
 }
@@ -380,16 +401,82 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-TEST_F(TwoWorkers, MixedVersionsNeverStart) {
-  world = std::make_unique<World>();
-  world->Order({0, 1});
-  world->Arrive(0);
-  world->Dial(1);
-  world->Say(1, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "5.0.7"}}});
+// What the world of a program goes on with when a worker's replacement is faulty.
+TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
+  struct Case {
+    const char* what;
+    int min_replicas;
+    bool one_more_may_come;
+    bool ends;
+  };
+  for (const Case& c :
+       {Case{"enough without it", 1, false, false}, Case{"too few without it", 2, false, true},
+        Case{"enough with another one", 2, true, false}, Case{"too few even so", 3, true, true}}) {
+    world = std::make_unique<World>(1, false);
+    world->Order({0, 1}, 2, 1);
+    for (const int worker : {0, 1}) world->Arrive(worker);
+    world->AttachAll();
+    ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+    world->DeclareDead({1}, c.one_more_may_come ? std::vector{0, 2, 3} : std::vector{0, 2},
+                       c.one_more_may_come ? 3 : 2, c.min_replicas);
+    world->Exit(0, 0, 15);
+    world->MpirunEnds(143);
+    ASSERT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
 
-  ASSERT_TRUE(world->Decided());
-  EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
-  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("5.0.7"));
+    world->Dial(2);
+    world->Ready(2, {{"disk", "full"}});
+    world->Pass(10s, {0, 2});
+
+    EXPECT_EQ(world->Decided(), c.ends) << c.what;
+  }
+}
+
+TEST_F(TwoWorkers, StartTogetherUnlessTheirVersionsDiffer) {
+  using Versions = std::map<std::string, std::string>;
+  struct Case {
+    const char* what;
+    Versions one;
+    Versions other;
+    const char* says;  // null: they start
+  };
+  const Case cases[] = {
+      {"the same", {{"openmpi", "4.1.4"}}, {{"openmpi", "4.1.4"}}, nullptr},
+      {"one says nothing", {{"openmpi", "4.1.4"}}, {}, nullptr},
+      {"the other says nothing", {}, {{"openmpi", "4.1.4"}}, nullptr},
+      {"nobody knows", {{"openmpi", ""}}, {{"openmpi", ""}}, nullptr},
+      {"the launcher's, in more words",
+       {{"openmpi", "Open MPI 4.1.4 (Debian)"}},
+       {{"openmpi", "Open MPI 4.1.4 (Debian)"}},
+       nullptr},
+      {"another Open MPI",
+       {{"openmpi", "4.1.4"}},
+       {{"openmpi", "5.0.7"}},
+       "digits-worker-1 (node-1) has openmpi 5.0.7, digits-worker-0 (node-0) has 4.1.4: use one "
+       "image"},
+      {"another Ringmaster",
+       {{"openmpi", "4.1.4"}, {"ringmaster", "0.1.0"}},
+       {{"openmpi", "4.1.4"}, {"ringmaster", "0.2.0"}},
+       "digits-worker-1 (node-1) has ringmaster 0.2.0, digits-worker-0 (node-0) has 0.1.0: use "
+       "one image"},
+      {"another one than the launcher",
+       {{"openmpi", "5.0.7"}},
+       {{"openmpi", "5.0.7"}},
+       "digits-worker-0 (node-0) has Open MPI 5.0.7, the launcher has 4.1.4: use one image"},
+  };
+  for (const Case& c : cases) {
+    world = std::make_unique<World>();
+    world->Order({0, 1});
+    for (const int worker : {0, 1}) {
+      world->Dial(worker);
+      world->Say(worker, control::AgentReady{"10.0.0.9", 2200, {}, worker == 0 ? c.one : c.other});
+    }
+
+    EXPECT_EQ(world->All<StartMpirun>().size(), c.says == nullptr ? 1U : 0U) << c.what;
+    ASSERT_EQ(world->Decided(), c.says != nullptr) << c.what;
+    if (c.says == nullptr) continue;
+    EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
+    EXPECT_EQ(world->Verdict()->verdict.message, c.says);
+  }
 }
 
 TEST_F(TwoWorkers, AFinishedJobShutsLateAgentsDown) {

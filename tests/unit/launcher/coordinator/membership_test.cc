@@ -48,26 +48,29 @@ TEST(Membership, APodThatIsOrderedNoMoreIsReportedForAMinute) {
   world.Order({0, 1}, 2, 1);
   world.Order({0}, 1, 1);
 
-  world.now += 60s - 1ms;
+  world.Pass(60s - 100ms, {});
   ASSERT_EQ(world.membership.Status(world.now).workers.size(), 2U);
+  EXPECT_FALSE(world.membership.Status(world.now).workers[0].drained);
   EXPECT_TRUE(world.membership.Status(world.now).workers[1].drained);
-  world.now += 1ms;
+  world.Pass(100ms, {});
   EXPECT_EQ(world.membership.Status(world.now).workers.size(), 1U);
 }
 
 TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;  // no launcher before it can have left a world
-  World world(options);
-  world.Order({0, 1, 2}, 3, 2);
-  world.Arrive(0);
-  world.Arrive(2);
-  world.Pass(29s, {0, 2});
-  EXPECT_TRUE(world.All<StartMpirun>().empty());
+  for (const int min_replicas : {0, 1, 2}) {
+    World world(options);
+    world.Order({0, 1, 2, 3}, 4, min_replicas);
+    const std::vector<int> there = min_replicas == 2 ? std::vector{0, 2} : std::vector{2};
+    for (const int worker : there) world.Arrive(worker);
+    world.Pass(30s - 100ms, there);
+    EXPECT_TRUE(world.All<StartMpirun>().empty());
 
-  world.Pass(2s, {0, 2});
+    world.Pass(100ms, there);
 
-  EXPECT_EQ(world.LastStart().world_size, 2);
+    EXPECT_EQ(world.LastStart().world_size, std::ssize(there));
+  }
 }
 
 TEST(Membership, SaysForHowLongItWaitsForMore) {
@@ -110,6 +113,41 @@ TEST(Membership, SaysWhoIsMissing) {
             "waits for 1 of 3 workers: digits-worker-1 (node-1) has not dialled");
 }
 
+TEST(Membership, SaysWhyAWorkerIsMissing) {
+  struct Case {
+    std::function<void(World&)> happens;  // to worker 1
+    const char* why;
+  };
+  const Case cases[] = {
+      {[](World&) {}, "has not dialled"},
+      {[](World& world) {
+         world.DeclareDead({1}, {0, 1}, 2, 2);
+       },
+       "was lost"},
+      {[](World& world) { world.Dial(1); }, "is not ready yet"},
+      {[](World& world) {
+         world.Dial(1);
+         world.Close(1);
+       },
+       "has lost its connection"},
+      {[](World& world) {
+         world.Dial(1);
+         world.Say(1, control::AgentLeaving{"SIGTERM"});
+       },
+       "is leaving"},
+  };
+  for (const Case& c : cases) {
+    World world;
+    world.Order({0, 1});
+    world.Arrive(0);
+
+    c.happens(world);
+
+    EXPECT_EQ(world.membership.Status(world.now).message,
+              std::string("waits for 1 of 2 workers: digits-worker-1 (node-1) ") + c.why);
+  }
+}
+
 TEST(Membership, RefusesLowerStamps) {
   World world;
   world.Order({0});
@@ -121,6 +159,8 @@ TEST(Membership, RefusesLowerStamps) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::kConflict);
   EXPECT_EQ(world.membership.Status(world.now).workers.size(), 1U);
+  EXPECT_TRUE(world.membership.OnOrder(world.now, world.MakeOrder({0}, 1, 1)).ok())
+      << "the same one again";
 }
 
 TEST(Membership, RefusesHellosThatDoNotBelong) {
@@ -133,6 +173,7 @@ TEST(Membership, RefusesHellosThatDoNotBelong) {
       {"token", [](auto& h) { h.token = "guess"; }, "wrong token"},
       {"no token", [](auto& h) { h.token.clear(); }, "wrong token"},
       {"job", [](auto& h) { h.job_uid = "another"; }, "wrong job"},
+      {"Pod", [](auto& h) { h.pod_uid = ""; }, "wrong job"},
       {"slots", [](auto& h) { h.slots = 8; }, "slots"},
       {"protocol", [](auto& h) { h.protocol = 1; }, "protocol"},
   };
@@ -235,7 +276,7 @@ TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
     int agents;
     std::chrono::milliseconds beat;
   };
-  for (const Case& c : {Case{3, 100ms}, Case{500, 200ms}}) {
+  for (const Case& c : {Case{3, 100ms}, Case{500, 200ms}, Case{1249, 400ms}, Case{2000, 500ms}}) {
     World world;
     std::vector<ConnectionId> everyone;
     for (int worker = 0; worker < c.agents; ++worker) {
@@ -314,10 +355,10 @@ TEST_F(RunningWorld, LosesAMemberThatDoesNotRedial) {
 }
 
 TEST_F(RunningWorld, LosesASilentMemberAfterTwoSeconds) {
-  world.Pass(1900ms, {0, 2});
+  world.Pass(2000ms, {0, 2});
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
 
-  world.Pass(300ms, {0, 2});
+  world.Pass(100ms, {0, 2});
 
   EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
   EXPECT_EQ(world.All<Drop>().size(), 1U);
@@ -378,12 +419,17 @@ TEST_F(RunningWorld, TakesJoinersOnlyWhenAllAreReady) {
 }
 
 TEST_F(RunningWorld, DoesNotKeepJoinersWaitingForEver) {
-  world.Order({0, 1, 2, 3, 4}, 5, 1);
+  world.Order({0, 1, 2, 3, 4, 5}, 6, 1);
   world.Arrive(3);
+  world.Pass(20s, {0, 1, 2, 3});
+  world.Arrive(4);  // the first one has waited all the same
+  world.Pass(10s - 100ms, {0, 1, 2, 3, 4});
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
 
-  world.Pass(31s, {0, 1, 2, 3});
+  world.Pass(100ms, {0, 1, 2, 3, 4});
 
   EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("2 workers join"));
 }
 
 TEST_F(RunningWorld, DoesNotBlameTheRanksOfALeavingWorker) {
@@ -403,10 +449,10 @@ TEST_F(RunningWorld, DoesNotBlameTheRanksOfALeavingWorker) {
 TEST_F(RunningWorld, GoesOnWhenStoppedRanksAreNeverReported) {
   world.Order({0, 1});
   world.MpirunEnds(143);
-  world.Pass(4s, {0, 1, 2});
+  world.Pass(5s - 100ms, {0, 1, 2});
   EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
 
-  world.Pass(2s, {0, 1, 2});
+  world.Pass(100ms, {0, 1, 2});
 
   EXPECT_EQ(world.LastStart().world_size, 2);
 }
@@ -510,6 +556,12 @@ TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
        [](World& world) {
          world.Say(1, control::AgentLeaving{"SIGTERM"});
          world.Order({0}, 1, 1);
+       },
+       "Left", "digits-worker-1"},
+      {"a Pod is replaced",
+       [](World& world) {
+         world.Order({0, 2}, 2, 2);
+         world.Arrive(2);
        },
        "Left", "digits-worker-1"},
       {"an agent begins anew",

@@ -139,6 +139,37 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
                 "did"));
 }
 
+TEST(Stall, JudgesByWordsThatAreNoOlderThanTenHeartbeats) {
+  for (const auto heard_for : {1000ms, 1100ms}) {  // of the 2.1 s until a rank is judged
+    StallWorld world;
+    world.Train(10);
+    world.Hang(1);
+    world.Beat(heard_for);
+    world.silent = {2};
+    world.Beat(2100ms - heard_for);
+    EXPECT_EQ(world.Asked().size(), heard_for == 1100ms ? 1U : 0U);
+  }
+}
+
+TEST(Stall, ChangesNothingElseWhileAHangsEndIsAwaited) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(2100ms);
+  ASSERT_EQ(world.Asked().size(), 1U);
+  world.Order({0, 1, 2, 3}, 4, 1);
+  world.now += 10ms;
+  world.Arrive(3);
+  world.now += 90ms;
+  world.Beat(100ms);
+  EXPECT_EQ(world.Sent<control::SwitchEpoch>(), 0);
+
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2, 3});
+
+  EXPECT_THAT(world.Members(), ElementsAre(0, 2, 3));
+}
+
 TEST(Stall, TakesTheRankBackOnceItHasLoadedAgain) {
   StallWorld world;
   world.Train(10);
@@ -160,12 +191,12 @@ TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
   StallWorld world;
   world.Train(10);
   world.Hang(1);
-  world.Beat(2200ms);
+  world.Beat(2100ms);
   ASSERT_EQ(world.Asked().size(), 1U);
   world.Say(1, control::RankStack{0, "first", "it stood still", kStack});
-  world.Beat(1800ms);
+  world.Beat(1900ms);
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
-  world.Beat(300ms);
+  world.Beat(100ms);
   EXPECT_EQ(world.phase(), LauncherPhase::kForming);
   world.Accept({0, 2});
   EXPECT_THAT(world.Members(), ElementsAre(0, 2));

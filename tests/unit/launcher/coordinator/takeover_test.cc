@@ -143,7 +143,7 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   }
   world->Pass(1900ms, {0, 1});
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
-  world->Pass(200ms, {0, 1});
+  world->Pass(100ms, {0, 1});
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
   EXPECT_EQ(world->Prepared(), (control::Epoch{3, 8}));
   world->Accept({0, 1});
@@ -196,7 +196,7 @@ TEST_F(Takeover, WaitsLongerWhileOnlyFewHaveCome) {
   Return(0, 3);
   world->Pass(4900ms, {0});
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
-  world->Pass(200ms, {0});
+  world->Pass(100ms, {0});
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(world->membership.Status(world->now).pause_reason, control::kPauseNoQuorum);
 }
@@ -323,20 +323,114 @@ TEST_F(Takeover, WhoRepeatsItselfCrowdsNobodyOut) {
 }
 
 TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
+  for (const int64_t term : {2, 3}) {
+    CoordinatorOptions options = World::Options(1, true);
+    options.term = term;
+    world = std::make_unique<World>(options);
+    world->Order({0, 1, 2}, 3, 2);
+    world->Arrive(0);
+    world->Arrive(1);
+    world->Pass(40s, {0, 1});
+    EXPECT_TRUE(world->All<StartMpirun>().empty());
+    const control::LauncherStatus status = world->membership.Status(world->now);
+    EXPECT_EQ(status.phase, LauncherPhase::kPaused);
+    EXPECT_EQ(status.pause_reason, "NoQuorum");
+    EXPECT_THAT(status.message, testing::HasSubstr("digits-worker-2 (node-2)"));
+
+    world->DeclareDead({2}, {0, 1, 2}, 3, 2);
+
+    EXPECT_EQ(world->LastStart().world_size, 2);
+    EXPECT_EQ(world->membership.Status(world->now).pause_reason, "");
+  }
+}
+
+// Nobody else can have formed a world.
+TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
+  CoordinatorOptions options = World::Options(1, true);
+  options.term = 1;
+  world = std::make_unique<World>(options);
+  world->Order({0, 1, 3}, 3, 2);
   world->Order({0, 1, 2}, 3, 2);
   world->Arrive(0);
   world->Arrive(1);
-  world->Pass(40s, {0, 1});
+  world->Pass(30s - 100ms, {0, 1});
   EXPECT_TRUE(world->All<StartMpirun>().empty());
-  const control::LauncherStatus status = world->membership.Status(world->now);
-  EXPECT_EQ(status.phase, LauncherPhase::kPaused);
-  EXPECT_EQ(status.pause_reason, "NoQuorum");
-  EXPECT_THAT(status.message, testing::HasSubstr("digits-worker-2 (node-2)"));
 
-  world->DeclareDead({2}, {0, 1, 2}, 3, 2);
+  world->Pass(100ms, {0, 1});
 
   EXPECT_EQ(world->LastStart().world_size, 2);
-  EXPECT_EQ(world->membership.Status(world->now).pause_reason, "");
+}
+
+// It was named by an order that the operator has replaced since.
+TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
+  struct Case {
+    const char* what;
+    void (*happen)(Takeover&);
+    bool starts_at_once;
+  };
+  const Case cases[] = {
+      {"nothing", [](Takeover&) {}, false},
+      {"it was in no world", [](Takeover& t) { t.world->Dial(0); }, true},
+      {"it has accepted one, and may tell of it",
+       [](Takeover& t) {
+         control::AgentHello hello = t.world->MakeHello(0);
+         hello.highest_epoch = {1, 1};
+         t.world->Take(t.world->membership.OnHello(t.world->now, 7, hello));
+       },
+       false},
+      {"it is dead", [](Takeover& t) { t.world->DeclareDead({0}, {1}, 1, 1); }, true},
+  };
+  for (const int64_t term : {2, 3}) {
+    for (const Case& c : cases) {
+      CoordinatorOptions options = World::Options(1, true);
+      options.term = term;
+      world = std::make_unique<World>(options);
+      world->Order({0, 1}, 2, 1);
+      world->Order({1}, 1, 1);
+      world->Arrive(1);
+      EXPECT_TRUE(world->All<StartMpirun>().empty()) << c.what;
+
+      c.happen(*this);
+
+      world->Say(1, control::Heartbeat{});
+      EXPECT_EQ(!world->All<StartMpirun>().empty(), c.starts_at_once) << c.what;
+      world->Pass(5s - 100ms, {1});
+      EXPECT_EQ(!world->All<StartMpirun>().empty(), c.starts_at_once) << c.what;
+      world->Pass(100ms, {1});
+      EXPECT_FALSE(world->All<StartMpirun>().empty()) << c.what;
+    }
+  }
+}
+
+TEST_F(Takeover, AReportOfALauncherToComeOrOfNoWorldIsNone) {
+  for (const control::Epoch epoch : {control::Epoch{4, 1}, control::Epoch{2, 0}}) {
+    world = std::make_unique<World>();
+    world->Order({0}, 1, 1);
+    Return(0, 1, epoch, true, control::Epoch{});
+
+    EXPECT_NE(world->phase(), LauncherPhase::kAdopting);
+    EXPECT_NE(world->membership.epoch(), epoch);
+  }
+}
+
+// All at once, as an agent repeats it.
+TEST_F(Takeover, WhatIsSaidTogetherWithAReportThatEndsAStartIsHeard) {
+  world->Order({0, 1}, 2, 2);
+  world->Arrive(0);
+  world->Arrive(1);
+  ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
+  Coordinator& membership = world->membership;
+  control::WorldReport report{{2, 1}, Members(2), {"first"}};
+  report.members.erase(report.members.begin());
+  report.members[0].rank = 0;
+  membership.OnMessage(world->now, World::Connection(1), report);
+  membership.OnMessage(world->now, World::Connection(1), control::RankDone{{2, 1}, 0});
+  membership.OnMessage(world->now, World::Connection(1), control::Heartbeat{});
+  world->Take(membership.Settle(world->now));
+  world->MpirunEnds(143);
+
+  EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 1}));
+  EXPECT_EQ(world->Sent<control::Release>(1), 1);
 }
 
 TEST_F(Takeover, NoPartStartsInTheFirstTermEitherOnceAWorldExisted) {

@@ -111,6 +111,8 @@ TEST(FailurePolicy, ForgetsWhatCostNothing) {
   EXPECT_TRUE(policy.Lists("uid-0", 0));
   EXPECT_FALSE(policy.Lists("uid-0", 1));
   EXPECT_FALSE(policy.Lists("uid-1", 0));
+  EXPECT_FALSE(policy.Judge(kStart + 1499ms));
+  EXPECT_TRUE(policy.Lists("uid-0", 0));
   EXPECT_FALSE(policy.Judge(kStart + 1500ms));
 
   EXPECT_FALSE(policy.Lists("uid-0", 0));
@@ -174,6 +176,54 @@ TEST(FailurePolicy, SaysWhyTheJobFails) {
   }
 }
 
+TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
+  struct Case {
+    const char* what;
+    bool elastic;
+    int ended_before;
+    int exit_code;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"none may end", true, 0, 1, "; it printed nothing"},
+      {"one", true, 1, 1, "; it printed nothing; 1 rank had ended before it, the limit"},
+      {"two", true, 2, 1, "; it printed nothing; 2 ranks had ended before it, the limit"},
+      {"an error of the user", true, 2, control::kExitUserError, "; it printed nothing"},
+      {"another program, which has no limit", false, 2, 1, "; it printed nothing"},
+  };
+  for (const Case& c : cases) {
+    FailurePolicy policy(Options(c.elastic));
+    for (int i = 0; i < c.ended_before; ++i) policy.Fail(kStart, Exit(i, 1));
+
+    const std::string message = policy.FailureBy(Exit(9, c.exit_code), "rank 9").message;
+
+    EXPECT_TRUE(message.ends_with(c.says)) << c.what << ": " << message;
+  }
+}
+
+TEST(FailurePolicy, SaysHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
+  struct Case {
+    int limit;
+    int crashes;
+    const char* says;
+  };
+  for (const Case& c :
+       {Case{0, 1, "rank 0; ranks were killed or did not load 1 time without a further step"},
+        Case{0, 2,
+             "rank 0; ranks were killed or did not load 2 times in a row without a further step"},
+        Case{3, 1,
+             "rank 0; ranks were killed or did not load 1 time without a further step, and the job "
+             "fails at 3 (runPolicy.restart.crashLimit)"}}) {
+    CoordinatorOptions options = Options();
+    options.crash_limit = c.limit;
+    FailurePolicy policy(options);
+    for (int i = 1; i <= c.crashes; ++i)
+      policy.Crash(kStart + i * 1s, kStart + i * 1s, Exit(0, 0, 9), "rank 0");
+
+    EXPECT_EQ(policy.CrashText(), c.says);
+  }
+}
+
 TEST(FailurePolicy, AProgramsFirstFailureIsBlamedAndByArrivalAmongEquals) {
   FailurePolicy policy(Options(false));
   const ReportedExit late{Exit(0, 1), 2};
@@ -224,7 +274,8 @@ TEST(FailurePolicy, KnowsWhatLoadsAgain) {
   const FailurePolicy policy(Options());
 
   EXPECT_TRUE(policy.LoadsAgain(Exit(0, 1)));
-  for (const int code : {0, control::kExitUserError, control::kExitCannotStart, 8}) {
+  for (const int code :
+       {0, control::kExitUserError, control::kExitCannotStart, control::kExitDeviceUnhealthy, 8}) {
     EXPECT_FALSE(policy.LoadsAgain(Exit(0, code))) << code;
   }
 }

@@ -244,11 +244,26 @@ TEST(StallWatch, WaitsLongerBeforeItKnowsHowLongAStepTakes) {
   EXPECT_EQ(scene.Blamed(), "1");
 }
 
+TEST(StallWatch, KnowsTheMedianFromTheFifthStepOn) {
+  for (const int steps : {4, 5}) {
+    Scene scene;
+    scene.Trained(1, steps);
+    EXPECT_EQ(scene.watch.MedianStep().has_value(), steps == 5);
+  }
+}
+
 TEST(StallWatch, KeepsTheMedianOverWorlds) {
   Scene scene;
   scene.Trained(3);
   scene.watch.Begin(scene.now, 2);
   EXPECT_EQ(scene.watch.MedianStep(), 100ms);
+}
+
+TEST(StallWatch, ARankThatHasMadeNoStepHasNoStepTime) {
+  Scene scene;
+  scene.watch.Begin(scene.now, 10);
+  for (int rank = 0; rank < 10; ++rank) scene.Say(rank, New(kComputes));
+  EXPECT_FALSE(scene.watch.MedianStep());
 }
 
 TEST(StallWatch, TakesTheMedianOfTheNewestSteps) {
@@ -355,6 +370,18 @@ TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
 
   scene.Stand({kDone, kDone}, 2s);
   EXPECT_FALSE(scene.watch.StandsStillSince(scene.now)) << "nobody waits for another rank";
+}
+
+TEST(StallWatch, WritesOutTheSixteenRanksThatAreFurthestBehind) {
+  Scene scene;
+  scene.Trained(20);
+  for (int rank = 0; rank < 20; ++rank) scene.Say(rank, At(RankPhase::kReduce, 100 - rank));
+
+  const std::string record = scene.watch.Record();
+
+  EXPECT_TRUE(record.starts_with("rank 19 at step 81, ")) << record;
+  EXPECT_NE(record.find("; rank 4 at step 96"), std::string::npos) << record;
+  EXPECT_EQ(record.find("rank 3 "), std::string::npos) << record;
 }
 
 TEST(StallWatch, ConnectingMovesARank) {

@@ -123,8 +123,23 @@ TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
   EXPECT_EQ(ranks.Slow(), Slow{});
 }
 
+TEST(StragglerWatch, HasToRecoverClearlyFromTheTenthSecondOn) {
+  Ranks ranks(3);
+  ranks.Train({80, 130, 80}, 10s);  // slow since its first step, so for 9.9 s
+  ranks.Train({80, 30, 80}, 100ms);
+  EXPECT_NEAR(*ranks.watch.OwnMicros(ranks.members[1]), 110'000, 1);
+  EXPECT_EQ(ranks.Slow(), Slow{1});
+}
+
 TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
-  for (const int count : {64, 65}) {
+  struct Case {
+    int count;
+    std::chrono::milliseconds later;  // than the 100 ms after which the others have got faster
+    Slow slow;
+  };
+  for (const Case& c :
+       {Case{64, 0ms, {0}}, Case{65, 0ms, {}}, Case{65, 99ms, {}}, Case{65, 100ms, {0}}}) {
+    const int count = c.count;
     Ranks ranks(count);
     const auto report = [&](int rank, int64_t own_millis) {
       for (int i = 0; i < 20; ++i) {
@@ -135,10 +150,11 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
     for (int rank = 0; rank < count; ++rank) report(rank, 300);
     ranks.now += 100ms;
     for (int rank = 1; rank < count; ++rank) report(rank, 80);
-    report(0, 130);  // slow by the median of now, not by that of 100 ms ago
+    ranks.now += c.later;
+    report(0, 130);  // slow by the median of now, not by that of less than 200 ms ago
     ranks.now += 10s;
 
-    EXPECT_EQ(ranks.Slow(), count == 64 ? Slow{0} : Slow{}) << count;
+    EXPECT_EQ(ranks.Slow(), c.slow) << count << " " << c.later.count();
   }
 }
 

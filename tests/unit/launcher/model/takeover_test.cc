@@ -25,6 +25,14 @@ TEST(TakeoverReports, TakesTheHighestEpochReported) {
   EXPECT_TRUE(takeover.StartedEverywhere());
 }
 
+TEST(TakeoverReports, TheFirstWhoSaysWhoIsInAWorldIsBelieved) {
+  Takeover takeover;
+  takeover.Report("a", {{1, 4}, {Reported("a"), Reported("b")}, {"1"}});
+  takeover.Report("b", {{1, 4}, {Reported("b")}, {"1"}});
+
+  EXPECT_EQ(takeover.members().size(), 2U);
+}
+
 TEST(TakeoverReports, HalfOfThePodsAreNotMost) {
   Takeover takeover;
   const std::vector<control::Member> members = {Reported("a"), Reported("b"), Reported("c"),

@@ -12,7 +12,9 @@
 namespace ringmaster::trainer {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // One rank's state before and after, and what state sync said.
 struct Rank {
@@ -21,11 +23,16 @@ struct Rank {
   uint64_t fingerprint = 7;
   int broadcasts = -1;
   bool flip = false;
+  // What it finds when it looks again for what was kept, once after the other; none: it keeps
+  // nothing.
+  std::vector<Result<LocalState>> finds{};
 
   std::vector<float> parameters = std::vector<float>(100);
   std::vector<float> velocity = std::vector<float>(30);
   Result<Adopted> adopted = Error{};
   std::size_t largest_broadcast = 0;
+  std::vector<int> paused{};  // after which attempts
+  std::vector<int> moved{};   // pieces
 };
 
 constexpr std::size_t kPiece = 64;
@@ -40,10 +47,22 @@ void Sync(std::vector<Rank>& ranks) {
       std::iota(rank.velocity.begin(), rank.velocity.end(), -rank.value);
       const SystemClock clock;
       MemoryCommunicator communicator(hub, static_cast<int>(i), rank.broadcasts, rank.flip);
-      StateSync sync({rank.parameters, rank.velocity}, rank.held, clock,
-                     {.fingerprint = rank.fingerprint,
-                      .timeout = std::chrono::seconds(60),
-                      .piece_bytes = kPiece});
+      StateSync::Options options{.fingerprint = rank.fingerprint,
+                                 .timeout = std::chrono::seconds(60),
+                                 .piece_bytes = kPiece,
+                                 .moving = [&](int piece) { rank.moved.push_back(piece); }};
+      if (!rank.finds.empty()) {
+        options.look_again = [&, look = std::size_t{0}](const LocalState&) mutable {
+          const Result<LocalState> found = rank.finds.at(look++);
+          if (found.ok()) {
+            const auto step = static_cast<float>(found->version.step);
+            std::iota(rank.parameters.begin(), rank.parameters.end(), step);
+          }
+          return found;
+        };
+        options.pause = [&](int attempt) { rank.paused.push_back(attempt); };
+      }
+      StateSync sync({rank.parameters, rank.velocity}, rank.held, clock, options);
       rank.adopted = sync.Run(communicator);
       rank.largest_broadcast = communicator.largest_broadcast();
     });
@@ -91,7 +110,55 @@ TEST(StateSync, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPiec
     EXPECT_EQ(rank.parameters, ranks[1].parameters);
     EXPECT_EQ(rank.velocity, ranks[1].velocity);
     EXPECT_EQ(rank.largest_broadcast, kPiece);
+    EXPECT_THAT(rank.moved, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
   }
+}
+
+const Error kAway{ErrorKind::kUnavailable, "the volume is away"};
+
+LocalState Kept(int64_t step) {
+  return {.version = {.epoch = {1, 1}, .step = step}, .origin = StateOrigin::kCheckpoint};
+}
+
+TEST(StateSync, WhereNobodyHasTrainedWhatOneRankReadsIsEnough) {
+  std::vector<Rank> ranks = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 1)};
+  ranks[0].finds = {kAway, kAway, LocalState{}};
+  ranks[1].finds = {kAway, kAway, Kept(7)};
+  ranks[2].finds = {kAway, kAway, kAway};
+
+  Sync(ranks);
+
+  for (const Rank& rank : ranks) {
+    ASSERT_TRUE(rank.adopted.ok()) << rank.adopted.error().message;
+    EXPECT_EQ(rank.adopted->held.version.step, 7);
+    EXPECT_EQ(rank.adopted->source, 1);
+    EXPECT_EQ(rank.parameters[0], 7);
+    EXPECT_THAT(rank.paused, ElementsAre(0, 1)) << "while none could read it";
+  }
+}
+
+TEST(StateSync, NobodyLooksAgainWhereSomebodyHasTrained) {
+  std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2)};
+  for (Rank& rank : ranks) rank.finds = {Kept(9)};
+
+  Sync(ranks);
+
+  for (const Rank& rank : ranks) {
+    ASSERT_TRUE(rank.adopted.ok());
+    EXPECT_EQ(rank.adopted->held.version.step, 5);
+    EXPECT_EQ(rank.parameters[0], 1);
+  }
+}
+
+TEST(StateSync, WhatMustNotBeBegunWithEndsIt) {
+  std::vector<Rank> ranks = {At({}, 0, 1)};
+  ranks[0].finds = {Error{ErrorKind::kInvalid, "it is of another model"}};
+
+  Sync(ranks);
+
+  ASSERT_FALSE(ranks[0].adopted.ok());
+  EXPECT_EQ(ranks[0].adopted.error().message, "it is of another model");
+  EXPECT_THAT(ranks[0].paused, IsEmpty());
 }
 
 TEST(StateSync, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/log.h"
 #include "tests/unit/trainer/elastic/memory_communicator.h"
 #include "tests/unit/trainer/fake_checkpointer.h"
 #include "worker/trainer/comm/loopback_communicator.h"
@@ -17,6 +18,7 @@ namespace ringmaster::trainer {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Gives one world after another, and remembers what it hears of them.
@@ -26,7 +28,7 @@ class Worlds final : public MembershipSource {
 
   Result<World> AwaitWorld(control::Epoch after) override {
     if (after.number == count_) return Error{ErrorKind::kNotFound, "no other world comes"};
-    return World{.epoch = {1, after.number + 1}};
+    return World{.epoch = {1, after.number + 1}, .rank = rank, .size = size};
   }
   bool Done() const override { return done; }
   void Watch(control::Epoch, OverCallback over) override { over_ = std::move(over); }
@@ -38,8 +40,9 @@ class Worlds final : public MembershipSource {
   void AtBoundary(const World&, int64_t step) override { left_after.push_back(step); }
   void Report(const World&, const control::Progress&) override {}
   Result<bool> Finish(const World&, const control::Progress&) override { return true; }
+  bool Leaving(control::Epoch) override { return leaves; }
   void Began(const World&, const Beginning& beginning) override {
-    began.push_back(beginning.version.step);
+    began.push_back(std::to_string(beginning.version.step) + beginning.text);
   }
   void Unprotected(const std::string& what, const std::string& reason) override {
     unprotected.push_back(what + ": " + reason);
@@ -47,15 +50,47 @@ class Worlds final : public MembershipSource {
 
   void GiveUp() { over_("it is over"); }
 
+  int rank = 0;
+  int size = 1;
   bool done = false;
+  bool leaves = false;
   std::vector<std::string> broken;
   std::vector<int64_t> left_after;
-  std::vector<int64_t> began;  // the steps
+  std::vector<std::string> began;  // the steps, and what was said of them
   std::vector<std::string> unprotected;
 
  private:
   const int64_t count_;
   OverCallback over_;
+};
+
+// Says what became of the shares in one world after another; then nothing is lost.
+class Shards final : public ShardedState {
+ public:
+  Result<ShardedOutcome> Sync(const ShardedWorld& world) override {
+    if (reads) read.push_back(world.load(world.adopted.version, 0, 1, {}));
+    ShardedOutcome outcome;
+    if (!lost.empty()) {
+      outcome.lost = lost.back();
+      lost.pop_back();
+    }
+    return outcome;
+  }
+  void Exclude() override {}
+  void Applied(const LocalState&) override {}
+  Result<void> HandOver(Communicator&, bool leaving, std::chrono::milliseconds) override {
+    handed_over.push_back(leaving);
+    return hand_over;
+  }
+  int64_t all_rows() const override { return 0; }
+  ShardView view() const override { return {}; }
+  uint64_t checksum() const override { return 77; }
+
+  std::vector<std::string> lost;
+  bool reads = false;
+  std::vector<Result<void>> read;
+  std::vector<bool> handed_over;  // whether this rank was leaving
+  Result<void> hand_over;
 };
 
 class NoAudit final : public StepAudit {
@@ -120,6 +155,19 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
   EXPECT_EQ(rank.entry.world().epoch, (control::Epoch{1, 2}));
   EXPECT_THAT(rank.worlds.broken, ElementsAre("1: a rank went away"));
   EXPECT_EQ(rank.entry.end(), SessionEnd::kNone);
+}
+
+TEST(WorldEntry, LogsHowLongItTookToEnterAWorld) {
+  InitLog("test", "info", LogFormat::kText);  // to where it is captured
+  EnteringRank rank(1);
+  testing::internal::CaptureStderr();
+
+  ASSERT_TRUE(rank.entry.Join().ok());
+
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::size_t millis = log.find(" millis=");
+  ASSERT_NE(millis, std::string::npos) << log;
+  EXPECT_LT(std::stoll(log.substr(millis + 8)), 60'000);
 }
 
 TEST(WorldEntry, WhatACommunicatorSaysOfConnectingIsWhereTheRankStands) {
@@ -187,12 +235,42 @@ TEST(WorldEntry, ReportsWithWhatItsWorldBeganAndOnceNotThatOfATrainedState) {
   rank.entry.LeaveAtBoundary();
   ASSERT_TRUE(rank.entry.Next(Error{}).ok());
 
-  EXPECT_THAT(rank.worlds.began, ElementsAre(7));
+  EXPECT_THAT(rank.worlds.began, ElementsAre("7"));
   EXPECT_THAT(rank.worlds.left_after, ElementsAre(8));
   EXPECT_THAT(rank.worlds.broken, IsEmpty());
   EXPECT_THAT(keeper.committed, ElementsAre(7, 8));
   EXPECT_EQ(keeper.worlds_ended, 1);
   EXPECT_FALSE(rank.entry.resumed().has_value());
+}
+
+TEST(WorldEntry, RankZeroSaysWithWhatItsWorldBeganWhereThereIsSomethingToSay) {
+  struct Case {
+    const char* what;
+    int rank;
+    int64_t said_of;  // the step that there is a sentence about
+    bool keeps;
+    std::vector<std::string> told;
+  };
+  const Case cases[] = {
+      {"a sentence about it", 0, 7, true, {"7 of the day before"}},
+      {"a sentence about another one", 0, 6, true, {"7"}},
+      {"a sentence, and nothing is kept", 0, 7, false, {"7 of the day before"}},
+      {"neither", 0, 6, false, {}},
+      {"another rank", 1, 7, true, {}},
+  };
+  for (const Case& c : cases) {
+    FakeCheckpointer keeper;
+    keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
+    keeper.keeps = c.keeps;
+    keeper.began_with = Beginning{.version = Kept(StateOrigin::kCheckpoint, c.said_of).version,
+                                  .text = " of the day before"};
+    EnteringRank rank(1, 0, &keeper);
+    rank.worlds.rank = c.rank;
+
+    ASSERT_TRUE(rank.entry.Join().ok()) << c.what;
+
+    EXPECT_EQ(rank.worlds.began, c.told) << c.what;
+  }
 }
 
 TEST(WorldEntry, SaysThatItCannotReadWhatIsKeptUntilItCan) {
@@ -218,6 +296,110 @@ TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
   EXPECT_EQ(keeper.asked_to_keep, 3);
   EXPECT_EQ(keeper.parts_written, 0);
   EXPECT_THAT(keeper.committed, ElementsAre(5));
+}
+
+TEST(WorldEntry, SaysThatAllPartsAreWrittenOnceEveryRankHasWrittenItsOwn) {
+  struct Case {
+    int ranks;
+    bool own_written;
+    int said;
+  };
+  for (const Case& c : {Case{1, true, 2}, Case{1, false, 0}, Case{2, true, 0}}) {
+    FakeCheckpointer keeper;
+    keeper.kept = Kept(StateOrigin::kOther, 5);
+    if (c.own_written) keeper.part_written = keeper.kept->version;
+    EnteringRank rank(1, 0, &keeper);
+    rank.worlds.size = c.ranks;
+
+    ASSERT_TRUE(rank.entry.Join().ok());
+
+    EXPECT_EQ(keeper.parts_written, c.said) << c.ranks;
+  }
+}
+
+TEST(WorldEntry, GoesBackToACheckpointThatHasAllPartsOfAShardedState) {
+  FakeCheckpointer keeper;
+  keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
+  Shards shards;
+  shards.lost = {"rows 0 to 9"};  // with the ranks that had them
+  EnteringRank rank(2, 0, &keeper);
+  ASSERT_TRUE(rank.entry.Join().ok());
+  rank.entry.Advance(/*excluded=*/false);
+  rank.options.sharded = &shards;
+  rank.entry.LeaveAtBoundary();
+
+  ASSERT_TRUE(rank.entry.Next(Error{}).ok());
+
+  EXPECT_EQ(rank.entry.local().version.step, 7);
+  EXPECT_THAT(keeper.distrusted, IsEmpty()) << "it was no checkpoint that lacked them";
+  EXPECT_THAT(shards.handed_over, ElementsAre(false));
+}
+
+TEST(WorldEntry, WithoutACheckpointThatHasAllPartsAShardedStateIsLost) {
+  FakeCheckpointer keeper;
+  keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
+  Shards shards;
+  shards.lost = {"rows 0 to 9"};
+  EnteringRank rank(2, 0, &keeper);
+  rank.options.sharded = &shards;
+
+  const Result<void> joined = rank.entry.Join();
+
+  ASSERT_FALSE(joined.ok());
+  EXPECT_THAT(keeper.distrusted, ElementsAre(7)) << "it lacks them";
+  EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(joined.error().message, HasSubstr("rows 0 to 9 of the sharded state after step 7"));
+  EXPECT_THAT(rank.worlds.broken, IsEmpty()) << "no other rank is to blame";
+}
+
+TEST(WorldEntry, SaysThatItCannotReadRowsWhileThatMayPass) {
+  struct Case {
+    Result<void> rows;
+    std::vector<std::string> said;
+  };
+  const Case cases[] = {
+      {{}, {}},
+      {Error{ErrorKind::kUnavailable, "the volume is away"},
+       {"restore: the volume is away", "restore: "}},
+      {Error{ErrorKind::kInvalid, "the file is damaged"}, {}},
+  };
+  for (const Case& c : cases) {
+    FakeCheckpointer keeper;
+    keeper.rows = c.rows;
+    Shards shards;
+    shards.reads = true;
+    EnteringRank rank(1, 0, &keeper);
+    rank.options.sharded = &shards;
+
+    ASSERT_TRUE(rank.entry.Join().ok());
+
+    ASSERT_EQ(shards.read.size(), 1U);
+    EXPECT_EQ(shards.read[0].ok(), c.rows.ok());
+    EXPECT_EQ(rank.worlds.unprotected, c.said);
+  }
+
+  Shards shards;
+  shards.reads = true;
+  EnteringRank keeps_nothing(1);
+  keeps_nothing.options.sharded = &shards;
+  ASSERT_TRUE(keeps_nothing.entry.Join().ok());
+  ASSERT_FALSE(shards.read.at(0).ok());
+  EXPECT_EQ(shards.read[0].error().kind, ErrorKind::kInvalid);
+}
+
+TEST(WorldEntry, LeavesItsWorldAlsoWhereItCannotHandOverItsShare) {
+  Shards shards;
+  shards.hand_over = Error{ErrorKind::kUnavailable, "a rank went away"};
+  EnteringRank rank(2);
+  rank.options.sharded = &shards;
+  ASSERT_TRUE(rank.entry.Join().ok());
+  rank.worlds.leaves = true;
+
+  rank.entry.LeaveAtBoundary();
+
+  EXPECT_THAT(shards.handed_over, ElementsAre(true));
+  EXPECT_THAT(rank.worlds.left_after, ElementsAre(0));
+  EXPECT_THAT(rank.worlds.broken, IsEmpty());
 }
 
 TEST(WorldEntry, LooksOftenAtFirstAtWhatIsBeingWritten) {

@@ -28,6 +28,27 @@ TEST(MembershipSchedule, ReadsRunsAndNumbersMembersByTheirFirstSteps) {
   EXPECT_EQ(schedule->steps(), 9);
 }
 
+TEST(MembershipSchedule, ARunMayBeOfOneStepAndOfAsManyRanksAsAJobMayHave) {
+  for (const bool one_too_many : {false, true}) {
+    std::string members;
+    for (std::size_t i = 0; i < MembershipSchedule::kMostRanks + (one_too_many ? 1 : 0); ++i) {
+      members += (members.empty() ? "\"" : ",\"") + std::to_string(i) + "\"";
+    }
+    const auto schedule = ParseMembershipSchedule(
+        R"({"steps":[1,1],"epoch":[1,1],"members":[)" + members + "]}", "f");
+
+    EXPECT_EQ(schedule.ok(), !one_too_many);
+  }
+}
+
+TEST(MembershipSchedule, RefusesAFileThatIsTooLarge) {
+  const auto schedule =
+      ParseMembershipSchedule(std::string(MembershipSchedule::kMostBytes + 1, '\n'), "f");
+
+  ASSERT_FALSE(schedule.ok());
+  EXPECT_THAT(schedule.error().message, HasSubstr("too large"));
+}
+
 TEST(MembershipSchedule, RefusesWhatCannotBeReplayedWithFileAndLine) {
   struct Case {
     const char* second;

@@ -81,6 +81,39 @@ TEST_F(ReplayMembership, KeepsWhatTheRunsWriteApart) {
   EXPECT_THAT(*found, ElementsAre("new"));
 }
 
+// Answers what it is told to, and then with what everybody has said.
+class SlowStore final : public Store {
+ public:
+  Result<void> Set(const std::string&, const std::string&) override { return {}; }
+  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
+                                       Deadline deadline) override {
+    EXPECT_GT(deadline, std::chrono::steady_clock::now());
+    if (errors.empty()) return std::vector<std::string>(keys.size());
+    const Error error = errors.back();
+    errors.pop_back();
+    return error;
+  }
+
+  std::vector<Error> errors;
+};
+
+TEST_F(ReplayMembership, WaitsForTheOthersForAsLongAsTheStoreIsThere) {
+  const auto store = std::make_shared<SlowStore>();
+  const auto member = MakeReplayMembership(
+      {.runs = {{.first = 1, .last = 4, .epoch = kFirstEpoch, .members = {"a", "b"}}},
+       .members = {"a", "b"}},
+      {.member = 0, .job_steps = 4}, store);
+
+  store->errors = std::vector(2, Error{ErrorKind::kTimeout, "not yet"});
+  EXPECT_TRUE(member->AwaitWorld({}).ok());
+
+  store->errors = {Error{ErrorKind::kUnavailable, "the folder is gone"}};
+  const Result<World> none = member->AwaitWorld({});
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().message,
+              HasSubstr("waiting for the members of steps 1 to 4: the folder is gone"));
+}
+
 TEST_F(ReplayMembership, LeavesAfterTheLastStepOfARunButFinishesTheJob) {
   const auto b = Member(1);
 
