@@ -55,8 +55,7 @@ api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_
   if (progress.total_steps <= 0) return out;
   const int64_t done = std::clamp<int64_t>(progress.step, 0, progress.total_steps);
   out.percent = PercentDone(done, progress.total_steps);
-  if (done == progress.total_steps) return out;
-  // Infinite where the rate is not known.
+  if (done == progress.total_steps || !(steps_per_second > 0)) return out;
   const double seconds = static_cast<double>(progress.total_steps - done) / steps_per_second;
   if (seconds < 1e9) {
     out.estimated_completion_time = FormatTime(now + std::chrono::seconds(std::llround(seconds)));

@@ -151,6 +151,9 @@ Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message
 
 // Of the answers that every rank of a world gives, nothing follows before the last one.
 bool Job::CanWait(const control::Message& message) const {
+  if (std::holds_alternative<control::RankDone>(message)) {
+    return static_cast<int>(done_.size()) < world_.size();
+  }
   return std::holds_alternative<control::RankPositions>(message) ||
          std::holds_alternative<control::RankProgress>(message) ||
          std::holds_alternative<control::Heartbeat>(message) ||

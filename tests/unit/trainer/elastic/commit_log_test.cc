@@ -47,8 +47,9 @@ class ToldKeeper final : public Checkpointer {
   }
   bool KeepOther(const World&, const LocalState&) override { return true; }
   void Distrust(const StateVersion&, const std::string&) override {}
-  void Applied(const World&, const LocalState& local) override {
-    said_->push_back("keep applied " + StepOf(local));
+  bool SnapshotDue() const override { return false; }
+  void Applied(const World&, const LocalState& local, bool snapshot) override {
+    said_->push_back("keep applied " + StepOf(local) + (snapshot ? " in a snapshot" : ""));
   }
   void Committed(const World&, const LocalState& local, bool out_of_turn) override {
     said_->push_back("keep committed " + StepOf(local) + (out_of_turn ? " out of turn" : ""));
@@ -124,8 +125,8 @@ class ToldPosition final : public RankPosition {
 
 class CommitLogTest : public testing::Test {
  protected:
-  void Apply(int64_t step, int rank = 0) {
-    log.Applied(WorldOf(rank), Local(step), Share{}, {.step = step});
+  void Apply(int64_t step, int rank = 0, bool snapshot = false) {
+    log.Applied(WorldOf(rank), Local(step), Share{}, {.step = step}, snapshot);
   }
   void Commit(int64_t step, int rank = 0) {
     log.Committed(WorldOf(rank), Local(step), control::RankPhase::kData);
@@ -176,6 +177,9 @@ TEST_F(CommitLogTest, TheStateIsKeptWhereSomebodyKeepsItAndThatTakesLong) {
   Commit(5);
 
   EXPECT_THAT(TakeSaid(), ElementsAre("report 5", "evaluate", "keep committed 5", "data"));
+
+  Apply(6, /*rank=*/0, /*snapshot=*/true);
+  EXPECT_THAT(TakeSaid(), testing::Contains("keep applied 6 in a snapshot"));
 }
 
 TEST_F(CommitLogTest, ACheckpointThatIsWantedIsOfTheNextStepAloneAndOfThisWorld) {
