@@ -25,7 +25,7 @@ CoordinatorOptions OptionsOf(int64_t term, const Model::Job& job) {
   options.partial_after = job.elastic ? std::chrono::milliseconds(std::chrono::hours(1))
                                       : std::chrono::milliseconds(300);
   options.stop_within = std::chrono::milliseconds(500);
-  options.stall_floor = std::chrono::milliseconds(20);
+  options.stall_floor = std::chrono::milliseconds(job.elastic ? 20 : 0);
   options.stall_end_within = std::chrono::milliseconds(300);
   options.crash_limit = 0;  // as many faults as there are
   return options;

@@ -179,20 +179,18 @@ TEST(FailurePolicy, SaysWhyTheJobFails) {
 TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
   struct Case {
     const char* what;
-    bool elastic;
     int ended_before;
     int exit_code;
     const char* says;
   };
   const Case cases[] = {
-      {"none may end", true, 0, 1, "; it printed nothing"},
-      {"one", true, 1, 1, "; it printed nothing; 1 rank had ended before it, the limit"},
-      {"two", true, 2, 1, "; it printed nothing; 2 ranks had ended before it, the limit"},
-      {"an error of the user", true, 2, control::kExitUserError, "; it printed nothing"},
-      {"another program, which has no limit", false, 2, 1, "; it printed nothing"},
+      {"none may end", 0, 1, "; it printed nothing"},
+      {"one", 1, 1, "; it printed nothing; 1 rank had ended before it, the limit"},
+      {"two", 2, 1, "; it printed nothing; 2 ranks had ended before it, the limit"},
+      {"an error of the user", 2, control::kExitUserError, "; it printed nothing"},
   };
   for (const Case& c : cases) {
-    FailurePolicy policy(Options(c.elastic));
+    FailurePolicy policy(Options());
     for (int i = 0; i < c.ended_before; ++i) policy.Fail(kStart, Exit(i, 1));
 
     const std::string message = policy.FailureBy(Exit(9, c.exit_code), "rank 9").message;
@@ -208,11 +206,14 @@ TEST(FailurePolicy, SaysHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
     const char* says;
   };
   for (const Case& c :
-       {Case{0, 1, "rank 0; ranks were killed or did not load 1 time without a further step"},
+       {Case{0, 1,
+             "rank 0; ranks were killed or ended at their start 1 time without a further step"},
         Case{0, 2,
-             "rank 0; ranks were killed or did not load 2 times in a row without a further step"},
+             "rank 0; ranks were killed or ended at their start 2 times in a row without a further "
+             "step"},
         Case{3, 1,
-             "rank 0; ranks were killed or did not load 1 time without a further step, and the job "
+             "rank 0; ranks were killed or ended at their start 1 time without a further step, and "
+             "the job "
              "fails at 3 (runPolicy.restart.crashLimit)"}}) {
     CoordinatorOptions options = Options();
     options.crash_limit = c.limit;
