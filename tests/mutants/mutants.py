@@ -79,11 +79,11 @@ class Build:
         if not tests:
             raise SystemExit(f"areas.json: no test is called {area['tests']}")
         run("cmake", "--build", self.folder, "--target", *tests, "--", "-j", jobs)
-        self.compiles = {}  # by the file
+        self.compiles = {}  # by the file's path below the project
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
             unity = entry["file"]  # includes the files of its library, one after another
-            for file in re.findall(r'^#include "(/.+)"', pathlib.Path(unity).read_text(), re.MULTILINE):
-                self.compiles[file] = entry["command"].replace(unity, file)
+            for file in re.findall(r'^#include "(.+\.cc)"', pathlib.Path(unity).read_text(), re.MULTILINE):
+                self.compiles[file] = entry["command"].replace(unity, str(ROOT / file))
         self.links = {name: run("ninja", "-C", self.folder, "-t", "commands", name).splitlines()[-1] for name in tests}
         self.seconds = {}
         for name, link in self.links.items():
@@ -104,7 +104,7 @@ class Build:
         lines[number - 1] = changed + "\n"
         source, faulty = scratch / "fault.cc", scratch / "fault.o"
         source.write_text("".join(lines))
-        original = self.compiles[str(ROOT / path)]
+        original = self.compiles[str(path)]
         command = OUTPUT.sub(f" {FLAGS} -o {faulty}", original).replace(str(ROOT / path), str(source))
         if subprocess.run(command, shell=True, cwd=self.folder, stderr=subprocess.DEVNULL).returncode != 0:
             return None
