@@ -17,7 +17,7 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
                     .status = ConditionStatus::kFalse,
                     .reason = api::kReasonStarting,
                     .message = answer.message.empty() ? "no ranks run yet" : answer.message};
-  if (answer.phase == Phase::kRunning) {
+  if (answer.phase == Phase::kRunning && answer.world_size > 0) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
     running.message =

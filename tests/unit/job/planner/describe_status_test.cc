@@ -583,6 +583,14 @@ TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
   }
 }
 
+TEST(DescribeStatus, ALauncherThatNamesNoRanksHasNoneThatRun) {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 0;
+
+  EXPECT_FALSE(api::IsTrue(situation.Describe().conditions, api::kRunning));
+}
+
 TEST(DescribeStatus, WorkersThatGoOrAreNotWantedAreNotCountedAsReady) {
   const api::TrainingJob job = JobBuilder().Term(1).Replicas(2).Build();
   Situation situation = Complete();
