@@ -11,7 +11,7 @@ apply() { # file: its objects instead of the last one's, whose Pods and selector
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
 
-# Two, of those that the kernel gives to nobody's connections.
+# Two free ports outside of the ephemeral range, whose ports outgoing connections may take at any time.
 free_ports() {
   python3 -c 'import random, socket
 def free(port):
