@@ -425,6 +425,9 @@ TEST_F(ElasticSlotsTest, AnEpochOpensTheGateToTheAttachesOfItsOwnMpirunAndSlot) 
   }
   const std::map<AttachId, std::vector<int>> own = {{7, {1}}, {8, {2}}, {10, {1}}};
   EXPECT_EQ(ranks, own);
+
+  both.OnRankOutput(1, false, "hello\n");
+  EXPECT_EQ(FakeSlotActions::Of<RankOutput>(two.to_attach[8]).size(), 1U) << "that of its slot";
 }
 
 TEST_F(ElasticSlotsTest, ManySlotsAreSeparate) {

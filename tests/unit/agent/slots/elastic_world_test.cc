@@ -398,6 +398,26 @@ TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
   EXPECT_THAT(actions.Told<WorldReport>()[0].running, ElementsAre("n-2"));
 }
 
+TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
+  for (const int rank : {0, 1}) {
+    FakeSlotActions told;
+    ElasticSlots one(TestSlotsOptions(1, true), &told);
+    one.Preload();
+    one.OnRankHello(0);
+    control::StartEpoch start = TestStart({1, 2}, 1, {"n-1"});
+    start.members[0].rank = 1 - rank;
+    start.members[1].rank = rank;
+    one.OnStartEpoch(start);
+    one.OnRankExit(0, {{-1, SIGKILL}, seconds(60), {}});
+    one.OnRankHello(0);
+    told.to_launcher.clear();
+
+    ASSERT_TRUE(one.OnWelcome(2));
+
+    EXPECT_EQ(told.Told<RankExited>().size(), 1U) << rank;
+  }
+}
+
 TEST_F(ElasticWorld, AWorkerThatWasInNoWorldReportsNone) {
   actions.Done();
 

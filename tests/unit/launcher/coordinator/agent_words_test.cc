@@ -137,7 +137,7 @@ TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   for (const int worker : {0, 1}) world->Reload(worker, "second");
   world->AttachAll();
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
-  world->actions.clear();
+  for (const int rank : {0, 1}) world->Say(rank, control::RankDone{old, rank});
 
   world->Pass(10s, {0, 1});
 

@@ -737,6 +737,21 @@ TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
   EXPECT_FALSE(Status().last_recovery) << "it was no member";
 }
 
+TEST_F(ElasticWorld, AMemberThatHasAcceptedMayRedialMeanwhile) {
+  Run(3);
+  world->Exit(2, 0, 9);
+  world->Accept({0});
+  world->Close(0);
+  world->Accept({1});
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  world->Dial(0, 900);
+
+  EXPECT_EQ(world->Sent<control::StartEpoch>(0), 1);
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_TRUE(world->All<Refuse>().empty());
+}
+
 TEST_F(ElasticWorld, AMemberThatDoesNotAnswerIsLost) {
   Run(3);
   world->Order({0, 1, 2, 3}, 4, 1);

@@ -345,18 +345,36 @@ TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
 }
 
 TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
-  world = std::make_unique<World>();
-  world->Order({0, 1});
-  world->Dial(0);
-  world->Ready(0, {{"gpu", "no GPU found; ask for nvidia.com/gpu"}});
-  EXPECT_FALSE(world->Decided());
-  world->Arrive(1);
+  for (const int min_replicas : {1, 2}) {  // also where the other one would be enough
+    world = std::make_unique<World>();
+    world->Order({0, 1}, 2, min_replicas);
+    world->Dial(0);
+    world->Ready(0, {{"gpu", "no GPU found; ask for nvidia.com/gpu"}});
+    EXPECT_FALSE(world->Decided());
+    world->Arrive(1);
 
-  ASSERT_TRUE(world->Decided());
-  EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
-  EXPECT_EQ(
-      world->Verdict()->verdict.message,
-      "digits-worker-0 (node-0) failed the check 'gpu': no GPU found; ask for nvidia.com/gpu");
+    ASSERT_TRUE(world->Decided());
+    EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
+    EXPECT_EQ(
+        world->Verdict()->verdict.message,
+        "digits-worker-0 (node-0) failed the check 'gpu': no GPU found; ask for nvidia.com/gpu");
+  }
+}
+
+TEST_F(TwoWorkers, AsManyFaultsAreNamedAsFitAFewLines) {
+  const std::string first = "digits-worker-0 (node-0) failed the check 'disk': ";
+  for (const std::size_t bytes : {std::size_t{1500}, std::size_t{1501}}) {  // of the first one
+    world = std::make_unique<World>();
+    world->Order({0, 1});
+    for (const int worker : {0, 1}) world->Dial(worker);
+    world->Ready(0, {{"disk", std::string(bytes - first.size(), 'x')}});
+    world->Ready(1, {{"disk", "full"}});
+
+    ASSERT_TRUE(world->Decided());
+    EXPECT_THAT(world->Verdict()->verdict.message,
+                EndsWith(bytes == 1500 ? "; digits-worker-1 (node-1) failed the check 'disk': full"
+                                       : "; and more"));
+  }
 }
 
 TEST_F(TwoWorkers, AFaultDoesNotWaitForWorkersThatNeverCome) {

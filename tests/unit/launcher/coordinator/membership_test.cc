@@ -106,6 +106,8 @@ TEST(Membership, SaysWhoIsMissing) {
   World world;
   EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("operator"));
   world.Order({0, 1, 2});
+  EXPECT_EQ(world.membership.Status(world.now).message,
+            "waits for 3 of 3 workers: digits-worker-0 (node-0) has not dialled");
   world.Arrive(0);
   world.Arrive(2);
 
@@ -610,11 +612,13 @@ TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
 }
 
 TEST(Membership, ANewLauncherSaysThatItStartsAnotherProgramAnew) {
-  for (const bool ran_before : {true, false}) {
+  constexpr control::Epoch kOfAnother{2, 5};
+  for (const control::Epoch highest : {kOfAnother, control::Epoch{3, 5}, control::Epoch{}}) {
+    const bool ran_before = highest == kOfAnother;
     World world(1, false);
     world.Order({0});
     control::AgentHello hello = world.MakeHello(0);
-    if (ran_before) hello.highest_epoch = {2, 5};
+    hello.highest_epoch = highest;
     world.connections[0] = World::Connection(0);
     world.Take(world.membership.OnHello(world.now, World::Connection(0), hello));
     world.Ready(0);

@@ -370,6 +370,11 @@ TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
 
   scene.Stand({kDone, kDone}, 2s);
   EXPECT_FALSE(scene.watch.StandsStillSince(scene.now)) << "nobody waits for another rank";
+
+  scene.Stand({Counts(0, 0), Counts(1, -1)}, 2s);
+  EXPECT_EQ(scene.watch.Record(),
+            "rank 0 at step 50, in phase 'reduce' of bucket 0, collectives launched 0, begun 0; "
+            "rank 1 at step 50, in phase 'reduce' of bucket 0, collectives launched 1");
 }
 
 TEST(StallWatch, WritesOutTheSixteenRanksThatAreFurthestBehind) {
@@ -463,6 +468,11 @@ TEST(StallWatch, JudgesNobodyWhenItIsSwitchedOffOrAlone) {
   off.Trained(3);
   off.Stand({kReduces, kComputes, kReduces}, 10min);
   EXPECT_EQ(off.Blamed(), "nobody");
+  EXPECT_FALSE(off.watch.StandsStillSince(off.now));
+  RankPosition waits = Connects();
+  waits.peer = 0;
+  off.Stand({Connects(), waits, waits}, 10min);
+  EXPECT_TRUE(off.watch.CannotConnect(off.now).empty());
 
   Scene alone;
   alone.Trained(1);

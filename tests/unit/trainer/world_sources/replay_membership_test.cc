@@ -150,6 +150,7 @@ TEST_F(ReplayMembership, EndsWithAWorldThatBroke) {
   ASSERT_FALSE(next.ok());
   EXPECT_EQ(next.error().kind, ErrorKind::kUnavailable);
   EXPECT_THAT(next.error().message, HasSubstr("rank 0 went away"));
+  EXPECT_FALSE(b->Done());
 }
 
 }  // namespace
