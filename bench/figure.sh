@@ -33,7 +33,11 @@ measure() { # options of the figure...
     B6 | B7 | B8 | B9 | B10) "$here/recovery.sh" "$figure" "$@" ;;
     B11)
       worker_programs figure-b11
-      "$worker_build/tests/overhead/figure-b11" "$@" ;; # --ranks=2 --global-batch=64 --steps=50 --rounds=60
+      # How a process' memory lies makes more of a difference than what is measured: the middle one of several.
+      for run in 1 2 3 4 5 6 7; do
+        echo "run $run of 7" >&2
+        "$worker_build/tests/overhead/figure-b11" "$@" | tail -n 1 # --ranks=2 --global-batch=64 --steps=50 --rounds=24
+      done | jq -sc 'sort_by(.value) | .[length / 2 | floor] + {runs: map(.value)}' ;;
     B12)
       trainer_programs ringmaster-bench
       "$trainer_bench" communicator --json=- "$@" ;; # --ranks=2 -b 1M -e 32M -f 2 --buckets=4 --rounds=30

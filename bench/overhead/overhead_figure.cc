@@ -53,7 +53,7 @@ struct Options {
   int ranks = 2;
   int64_t global_batch = 64;
   int64_t steps = 50;  // of a block
-  int rounds = 60;
+  int rounds = 24;
 };
 
 template <typename T>
