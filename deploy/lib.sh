@@ -5,6 +5,7 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 OPERATOR_IMAGE=${OPERATOR_IMAGE:-localhost/ringmaster-operator:0.1.0}
 WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:0.1.0-debian13}
+TOOLS_IMAGE=${TOOLS_IMAGE:-${OPERATOR_IMAGE/ringmaster-operator/ringmaster-tools}}
 
 say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
 die() { echo "error: $*" >&2; exit 1; }
@@ -23,7 +24,9 @@ wait_for() { # what seconds command...: until the command succeeds
 
 # Applies deploy/install.yaml with OPERATOR_IMAGE and waits until the operator is ready.
 install_ringmaster() {
-  sed "s|image: localhost/ringmaster-operator:.*|image: $OPERATOR_IMAGE|" "$repository/deploy/install.yaml" |
+  sed "s|image: localhost/ringmaster-operator:.*|image: $OPERATOR_IMAGE|;
+      s|--tools-image=.*|--tools-image=$TOOLS_IMAGE|; s|--own-images=.*|--own-images=${WORKER_IMAGE%%[:@]*}|" \
+    "$repository/deploy/install.yaml" |
     kubectl apply -f - >/dev/null || return
   kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((120 * patience))s >/dev/null && return
   kubectl -n ringmaster-system describe pods >&2

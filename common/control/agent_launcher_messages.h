@@ -29,6 +29,10 @@ struct AgentHello {
   Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
 };
 
+// Checks of a worker that only mpirun needs: of PreflightFault::check.
+inline constexpr char kCheckSshd[] = "sshd";
+inline constexpr char kCheckMpi[] = "mpi";
+
 // sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,
 // again on change.
 struct AgentReady {
@@ -154,8 +158,8 @@ struct SwitchEpoch {
 // members are left alone.
 struct StartEpoch {
   Epoch epoch;
-  int64_t cohort = 0;
-  std::vector<Member> members;  // of all ranks, by rank
+  int64_t cohort = kStartedByAgents;  // of the mpirun that started the processes
+  std::vector<Member> members;        // of all ranks, by rank
 };
 
 // StartEpoch, as the difference from a world that this connection was told before

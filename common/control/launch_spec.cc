@@ -17,6 +17,7 @@ constexpr char kBenchOverMpi[] = "--backend=mpi";
 void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Field("command", v.command);
   a.Optional("slotsPerWorker", v.slots_per_worker);
+  a.Sparse("ranksPerProcess", v.ranks_per_process);
   a.Optional("mpiExtraArgs", v.mpi_extra_args);
   a.Optional("mpiPassEnv", v.mpi_pass_env);
   a.Sparse("interfaces", v.interfaces.include);
@@ -58,6 +59,10 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
     return fail("it has both interfaces and excludeInterfaces");
   }
   if (spec->slots_per_worker < 1) return fail("slotsPerWorker is below 1");
+  if (spec->ranks_per_process < 0) return fail("ranksPerProcess is below 0");
+  if (spec->PerWorker() && (spec->slots_per_worker != 1 || spec->InPlace())) {
+    return fail("one process per worker cannot have several slots or join a world in place");
+  }
   if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is no port");
   return spec;
 }

@@ -19,7 +19,10 @@ bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
 struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
-  int slots_per_worker = 1;          // ranks per worker, >= 1
+  int slots_per_worker = 1;          // processes that we start per worker, >= 1
+  // spec.launchMode: PerWorker. How many ranks that one process is to start by itself, as torchrun
+  // does; 0: it is a rank.
+  int ranks_per_process = 0;
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
   std::vector<std::string>
       mpi_pass_env;         // names of variables that mpirun hands on (-x), beyond our own
@@ -30,9 +33,10 @@ struct LaunchSpec {
   std::optional<bool> in_place{};
 
   // True, an elastic job: the agent owns the ranks, which speak the rank protocol and go on when
-  // the world changes. False, a direct job: attach runs them, under mpirun, and a changed world
-  // restarts them.
+  // the world changes. False, a direct job: they live in one world, and a changed one restarts
+  // them.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
+  bool PerWorker() const { return ranks_per_process > 0; }
 };
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);

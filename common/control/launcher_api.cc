@@ -78,6 +78,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Field("lastOrder", v.last_order);
   a.Optional("ordered", v.ordered);
   a.Field("worldSize", v.world_size);
+  a.Sparse("startedBy", v.started_by);
   a.Field("workers", v.workers);
   a.Optional("progress", v.progress);
   a.Optional("lastRecovery", v.last_recovery);

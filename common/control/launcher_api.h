@@ -124,13 +124,18 @@ struct ProtectionFault {
   std::string message;
 };
 
+// Who starts the ranks.
+inline constexpr char kByMpirun[] = "Mpirun";
+inline constexpr char kByAgents[] = "Agents";
+
 struct LauncherStatus {
   int64_t term = 0;
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
-  int ordered = 0;     // workers that this order names
-  int world_size = 0;  // ranks of the current epoch, 0 while none runs
+  int ordered = 0;         // workers that this order names
+  int world_size = 0;      // ranks of the current epoch, 0 while none runs
+  std::string started_by;  // kByMpirun or kByAgents, once it is known
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
   std::optional<Recovery> last_recovery;

@@ -39,6 +39,9 @@ struct Member {
   int rank = 0;
 };
 
+// Instead of a cohort of mpirun's processes: the agents start the program themselves.
+inline constexpr int64_t kStartedByAgents = 0;
+
 // Ranks first … first + count - 1.
 struct RankRange {
   int first = 0;

@@ -140,6 +140,9 @@ inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
+// Where an init container brings these programs, in a Pod whose image lacks them.
+inline constexpr char kToolsFolder[] = "/ringmaster/tools";
+
 // Programs in the worker image.
 inline constexpr char kAgentProgram[] = "ringmaster-agent";
 inline constexpr char kAttachProgram[] = "ringmaster-attach";

@@ -27,6 +27,8 @@ constexpr std::size_t kMaxStatusMessageBytes = 4096;
 // In the order of the enums.
 constexpr std::array kCleanPodPolicies = {"None", "Running", "All"};
 constexpr std::array kDeletions = {"Retain", "Delete"};
+constexpr std::array kLaunchModes = {"PerSlot", "PerWorker"};
+constexpr std::array kInjectModes = {"Auto", "InitContainer", "None"};
 constexpr std::array kElasticityModes = {"InPlace", "Restart"};
 constexpr std::array kConditionStatuses = {"True", "False", "Unknown"};
 
@@ -136,6 +138,8 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Optional("command", v.command);
   a.Sparse("profile", v.profile);
   a.Sparse("slotsPerWorker", v.slots_per_worker);
+  a.Sparse("launchMode", v.launch_mode, LaunchMode::kPerSlot, AsWord(kLaunchModes));
+  a.Sparse("inject", v.inject, InjectMode::kAuto, AsWord(kInjectModes));
   DescribeMode(a, v.elasticity_mode);
   a.Optional("worker", v.worker);
   a.Inside("launcher",
@@ -250,6 +254,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Field("workers", v.workers);
   a.Sparse("selector", v.selector);
   DescribeMode(a, v.elasticity_mode);
+  a.Sparse("startedBy", v.started_by);
   a.Field("epoch", v.epoch);
   a.Field("worldSize", v.world_size);
   a.Sparse("progress", v.progress);

@@ -44,6 +44,8 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   }
   if (spec.profile.size() <= kMaxTextBytes) rest.profile = std::move(spec.profile);
   rest.slots_per_worker = spec.slots_per_worker;
+  rest.launch_mode = spec.launch_mode;
+  rest.inject = spec.inject;
   rest.elasticity_mode = spec.elasticity_mode;
   rest.worker.replicas = spec.worker.replicas;
   rest.worker.min_replicas = spec.worker.min_replicas;

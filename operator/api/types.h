@@ -94,6 +94,19 @@ struct RunPolicy {
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
 // What a changed world does to a job's ranks.
+// How often a worker's program is started.
+enum class LaunchMode {
+  kPerSlot,   // once per slot: each process is a rank
+  kPerWorker  // once: it starts its worker's ranks by itself, as torchrun does
+};
+
+// Whether the operator brings Ringmaster's programs into the Pods.
+enum class InjectMode {
+  kAuto,           // unless the operator knows the image as one that has them
+  kInitContainer,  // in any case
+  kNone
+};
+
 enum class ElasticityMode {
   kInPlace,  // the remaining ranks keep running: they speak the rank protocol
   kRestart   // mpirun restarts all of them
@@ -121,6 +134,8 @@ struct TrainingJobSpec {
   std::vector<std::string> command;
   std::string profile{};                // a TrainingProfile; empty: the namespace's default
   std::optional<int> slots_per_worker;  // unset: the worker's GPUs, else 1
+  LaunchMode launch_mode = LaunchMode::kPerSlot;
+  InjectMode inject = InjectMode::kAuto;
   std::optional<ElasticityMode> elasticity_mode;  // unset: the program's name decides, see Mode()
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
@@ -274,6 +289,7 @@ struct TrainingJobStatus {
   WorkerCounts workers;
   std::string selector{};
   std::optional<ElasticityMode> elasticity_mode{};  // that holds; unset: not described yet
+  std::string started_by{};                         // Mpirun or Agents, once the launcher knows
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;

@@ -80,6 +80,13 @@ void AddFlags(CLI::App& app, Options& options) {
       "--presets", options.presets,
       "TrainingProfiles that hold without an object, as JSON: {NAME: SPEC}; an object of "
       "the same name in the operator's namespace replaces one");
+  app.add_option("--tools-image", options.tools_image,
+                 "image that brings Ringmaster's programs into Pods whose own image lacks them; "
+                 "default: none, and nothing is brought");
+  app.add_option("--own-images", options.own_images,
+                 "prefixes of images that have Ringmaster's programs, separated by commas: "
+                 "registry.example.com/ringmaster-worker")
+      ->delimiter(',');
   app.add_option("--job-network-policies", options.job_network_policies,
                  "whether each job gets NetworkPolicies, which admit its own Pods and the operator")
       ->capture_default_str();
@@ -179,6 +186,8 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.watch_namespace = options.watch_namespace;
   config.exclude_namespaces = options.exclude_namespaces;
   config.presets = options.presets;
+  config.tools_image = options.tools_image;
+  config.own_images = options.own_images;
   config.job_network_policies = options.job_network_policies;
   config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
   config.identity =
@@ -210,6 +219,8 @@ std::string Config::Text() const {
        << "\nwatchNamespace: " << (watch_namespace.empty() ? "(all)" : watch_namespace)
        << "\nexcludeNamespaces: " << CLI::detail::join(exclude_namespaces, ",")
        << "\npresets: " << (presets.empty() ? "(none)" : presets)
+       << "\ntoolsImage: " << (tools_image.empty() ? "(none)" : tools_image)
+       << "\nownImages: " << CLI::detail::join(own_images, ",")
        << "\njobNetworkPolicies: " << (job_network_policies ? "true" : "false")
        << "\nidentity: " << identity << "\nworkers: " << workers
        << "\nleaderElect: " << (leader_elect ? "true" : "false") << "\nleaseName: " << lease_name

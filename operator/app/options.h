@@ -20,6 +20,8 @@ struct Options {
   std::string watch_namespace;
   std::vector<std::string> exclude_namespaces;
   std::string presets;
+  std::string tools_image;
+  std::vector<std::string> own_images;
   bool job_network_policies = true;
   std::string identity;
   int workers = 256;
@@ -54,7 +56,9 @@ struct Config {
   std::string ns;               // our own
   std::string watch_namespace;  // empty: all
   std::vector<std::string> exclude_namespaces;
-  std::string presets;               // JSON as given; job/admission/profile.h reads it
+  std::string presets;      // JSON as given; job/admission/profile.h reads it
+  std::string tools_image;  // job/manifests/injection.h; empty: nothing is injected
+  std::vector<std::string> own_images;
   bool job_network_policies = true;  // jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process
   std::string instance;  // Pod or host name

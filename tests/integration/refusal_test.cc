@@ -44,6 +44,10 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr(R"(supported values: "InPlace", "Restart")"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
               HasSubstr("cannot be Restart for ringmaster-train, which continues in place"));
+  EXPECT_THAT(Refused(Changed("/spec/launchMode", "PerWorker")),
+              HasSubstr("ranks that continue in place"));
+  EXPECT_THAT(Refused(Changed("/spec/launchMode", "PerNode")),
+              HasSubstr(R"(supported values: "PerSlot", "PerWorker")"));
   // Not applied: kubectl would keep a copy in an annotation, which has no room for it.
   const json long_command =
       Changed("/spec/command", std::vector<std::string>(70, std::string(4000, 'x')));

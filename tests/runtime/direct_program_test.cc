@@ -1,6 +1,7 @@
 // Programs of direct jobs run below mpirun, each started by its attach.
 
 #include <csignal>
+#include <filesystem>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -223,6 +224,77 @@ TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsTooUntilItHasCrashedTooOften
   ASSERT_TRUE(verdict.first_failure.has_value());
   EXPECT_EQ(verdict.first_failure->signal, SIGSEGV);
   EXPECT_THAT(job.launcher().Log(), HasSubstr("slot 0 of 2"));
+}
+
+// An image with a shell and nothing else: neither mpirun nor sshd.
+class ForeignImage : public DirectProgram {
+ protected:
+  void SetUp() override {
+    DirectProgram::SetUp();
+    bin_ = "/var/tmp/ringmaster-test-bin-" + std::to_string(::getpid());
+    std::filesystem::create_directory(bin_);
+    for (const char* program : {"sh", "sleep", "mkdir", "rmdir"}) {
+      std::filesystem::create_symlink(std::string("/bin/") + program, bin_ + '/' + program);
+    }
+  }
+  void TearDown() override {
+    if (!bin_.empty()) std::filesystem::remove_all(bin_);
+  }
+
+  control::Verdict Run(Job* job) const {
+    job->launcher_extra["PATH"] = bin_;
+    job->worker_extra["PATH"] = bin_;
+    return DirectProgram::Run(job);
+  }
+
+  std::string bin_;
+};
+
+TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK of $LOCAL_WORLD_SIZE, node "
+                  "$NODE_RANK of $NNODES, meets at $MASTER_ADDR:$MASTER_PORT"};
+  spec.slots_per_worker = 2;
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 4);
+  const std::string meets = "meets at " + job.hosts().Address(1) + ":2";
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr("rank 0 of 4, slot 0 of 2, node 0 of 2, " + meets));
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("rank 3 of 4, slot 1 of 2, node 1 of 2, " + meets));
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 of 4"));
+  EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
+}
+
+TEST_F(ForeignImage, ARanksErrorEndsAllAlsoThoseThatIgnoreSigterm) {
+  const std::string failed = bin_ + "/failed";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "trap '' TERM; [ -d " + failed +
+                      " ] && exit 0; [ $RANK = 1 ] || sleep 600; mkdir " + failed +
+                      "; echo a timeout; exit 1"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.epoch.number, 2);
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("a timeout"));
+}
+
+TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {
+  control::LaunchSpec spec;
+  spec.command = {"no-such-program"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
+  EXPECT_THAT(verdict.message, HasSubstr("no-such-program"));
+  EXPECT_THAT(verdict.message, testing::Not(HasSubstr("sshd")));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -69,11 +68,11 @@ class PyTorch : public LoggedTest {
 };
 
 // The steps after which the ranks began, in the order of their starts.
-std::vector<int> Beginnings(const std::string& log) {
-  constexpr std::string_view kWords = "3 ranks on cpu begin after step ";
+std::vector<int> Beginnings(const std::string& log, int ranks = 3) {
+  const std::string words = std::to_string(ranks) + " ranks on cpu begin after step ";
   std::vector<int> steps;
-  for (std::size_t at = log.find(kWords); at != std::string::npos; at = log.find(kWords, at + 1)) {
-    steps.push_back(std::stoi(log.substr(at + kWords.size())));
+  for (std::size_t at = log.find(words); at != std::string::npos; at = log.find(words, at + 1)) {
+    steps.push_back(std::stoi(log.substr(at + words.size())));
   }
   return steps;
 }
@@ -124,6 +123,36 @@ TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWo
   EXPECT_LT(beginnings[2], kSteps) << "the worker was lost too late";
   EXPECT_THAT(log, HasSubstr("step " + std::to_string(kSteps) + ": loss"));
   EXPECT_THAT(job.Log(), Not(HasSubstr("EADDRINUSE"))) << "of MASTER_PORT";
+}
+
+// torchrun, once per worker, in an image without mpirun and sshd.
+TEST_F(PyTorch, TorchrunGoesOnFromItsCheckpointAfterAKilledRank) {
+  control::LaunchSpec spec = Example();
+  spec.command.insert(spec.command.begin() + 1, {"-m", "torch.distributed.run"});
+  spec.ranks_per_process = 2;
+  Job job(3, spec);
+  std::filesystem::create_directory(logs_ + "/bin");
+  std::filesystem::create_symlink("/usr/bin/python3", logs_ + "/bin/python");
+  job.worker_extra = {{"PYTHONPATH", folder_}, {"PATH", logs_ + "/bin"}};
+  job.launcher_extra = {{"PATH", logs_ + "/bin"}};
+  job.StartLauncher();
+  for (const int worker : {0, 1}) job.StartAgent(worker);
+  job.SendOrder({0, 1});
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return NewestStep() > 0; })) << job.Log();
+
+  const std::vector<pid_t> processes = Hosts::Find(job.agent(1), "python");
+  ASSERT_EQ(processes.size(), 3U) << "torchrun and its two ranks";
+  ASSERT_EQ(kill(processes.back(), SIGKILL), 0);
+
+  const control::Verdict verdict = job.AwaitVerdict(kLimit);
+  EXPECT_TRUE(verdict.succeeded) << verdict.message << job.Log();
+  EXPECT_EQ(verdict.clean_exits, 2);
+  EXPECT_EQ(verdict.epoch.number, 2);
+  EXPECT_EQ(NewestStep(), kSteps);
+  const std::vector<int> beginnings = Beginnings(job.launcher().Log(), 4);
+  ASSERT_EQ(beginnings.size(), 2U) << job.Log();
+  EXPECT_EQ(beginnings[0], 0);
+  EXPECT_GE(beginnings[1], kEvery);
 }
 
 }  // namespace

@@ -273,6 +273,7 @@ class Stage::Agent final : public agent::SlotActions {
   }
   void StopAttach(agent::AttachId /*attach*/, std::chrono::milliseconds /*grace*/) override {}
   void CloseAttach(agent::AttachId /*attach*/) override {}
+  Result<void> StartProgram(const agent::ProgramPlace& /*place*/) override { return {}; }
   Result<void> StartRank(int /*slot*/) override {
     ++processes_;
     stage_.Later([this] { rank_ = std::make_unique<Rank>(stage_, worker_, processes_); });

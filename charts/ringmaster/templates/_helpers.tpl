@@ -44,6 +44,26 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
+{{/* Where image.registry is empty, the repository's path says where it lies. */}}
+{{- define "ringmaster.registry" -}}
+{{- .Values.image.registry | default (regexReplaceAll "/?[^/]*$" .Values.image.repository "") -}}
+{{- end -}}
+
+{{- define "ringmaster.toolsImage" -}}
+{{- $tools := .Values.toolsImage -}}
+{{- with $tools.registry | default (include "ringmaster.registry" .) }}{{ . }}/{{ end -}}
+{{- $tools.repository -}}
+{{- if $tools.digest }}@{{ $tools.digest }}{{ else }}:{{ $tools.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- define "ringmaster.ownImages" -}}
+{{- if .Values.ownImages -}}
+{{- join "," .Values.ownImages -}}
+{{- else -}}
+{{- with include "ringmaster.registry" . }}{{ . }}/{{ end }}ringmaster-worker
+{{- end -}}
+{{- end -}}
+
 {{/* Reviews of tokens are rights on the whole cluster. */}}
 {{- define "ringmaster.metricsAuthorization" -}}
 {{ eq .Values.watchNamespace "" }}
@@ -100,6 +120,10 @@ args:
   {{- end }}
   {{- with include "ringmaster.presets" . }}
   - {{ printf "--presets=%s" . | squote }}
+  {{- end }}
+  {{- if .Values.toolsImage.enabled }}
+  - --tools-image={{ include "ringmaster.toolsImage" . }}
+  - --own-images={{ include "ringmaster.ownImages" . | trim }}
   {{- end }}
   - --job-network-policies={{ .Values.jobNetworkPolicies }}
   - --metrics-authorization={{ include "ringmaster.metricsAuthorization" . }}

@@ -58,6 +58,10 @@ void CheckMount(const json& mount, const std::string& path, Findings& found) {
     found.Add(path + ".mountPath",
               "is where spec.checkpoint.volume is mounted; choose another path");
   }
+  if (is_in(control::kToolsFolder)) {
+    found.Add(path + ".mountPath",
+              "is where Ringmaster brings its programs (spec.inject); choose another path");
+  }
   if (is_in(control::kDataSourceDir) || is_in(control::kDataDir)) {
     found.Add(path + ".mountPath",
               "is where the volumes of spec.dataCache are; choose another path");

@@ -94,7 +94,10 @@ void Creation::CreatePods(const Plan& plan) {
 }
 
 PodContext Creation::Context() const {
-  return {.judged = *judged_, .credentials = *input_.credentials, .revision = input_.revision};
+  return {.judged = *judged_,
+          .credentials = *input_.credentials,
+          .revision = input_.revision,
+          .injection = requests_.tools().injection};
 }
 
 void Creation::PostSecret() {

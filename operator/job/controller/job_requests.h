@@ -21,6 +21,7 @@
 #include "operator/job/controller/act_result.h"
 #include "operator/job/controller/job_changes.h"
 #include "operator/job/credentials/credentials.h"
+#include "operator/job/manifests/injection.h"
 #include "operator/job/model/job_memory.h"
 #include "operator/job/model/observed.h"
 #include "operator/job/model/plan.h"
@@ -47,6 +48,7 @@ struct ActorTools {
   NetworkIsolation isolation{};
   std::string installation{};       // ours (ownership.h)
   JobObserver* observer = nullptr;  // null: nobody listens
+  Injection injection{};
 };
 
 // What an actor works on; the references outlive it, and nobody writes them meanwhile.

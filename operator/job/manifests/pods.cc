@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -110,10 +111,11 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   Default(spec, "enableServiceLinks", false);
   Default(spec, "terminationGracePeriodSeconds", kGraceSeconds);
   json& container = ManagedContainer(spec, kind.container);
-  RestrictPod(spec);
-  RestrictHostPathMounts(spec);
   Default(container, "image", context.job().spec.image);
   container["command"] = json::array({kind.program});
+  Inject(context.injection, context.job().spec.inject, spec, container);
+  RestrictPod(spec);
+  RestrictHostPathMounts(spec);
   container["terminationMessagePolicy"] = kind.message_policy;
   Default(ObjectAt(container, "securityContext"), "readOnlyRootFilesystem", true);
   AddCommonVariables(context, kind.items, container);
@@ -245,6 +247,9 @@ control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   control::LaunchSpec launch;
   launch.command = spec.command;
   launch.slots_per_worker = SlotsPerWorker(spec);
+  if (spec.launch_mode == api::LaunchMode::kPerWorker) {
+    launch.ranks_per_process = std::exchange(launch.slots_per_worker, 1);
+  }
   launch.mpi_extra_args = spec.mpi_extra_args;
   launch.mpi_pass_env = spec.mpi_pass_env;
   launch.interfaces = spec.interfaces;

@@ -15,6 +15,7 @@
 #include "operator/api/types.h"
 #include "operator/job/admission/judgement.h"
 #include "operator/job/credentials/credentials.h"
+#include "operator/job/manifests/injection.h"
 
 namespace ringmaster::job {
 
@@ -28,6 +29,7 @@ struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
   const std::string& revision;  // of the run's text (run_pin.h)
+  Injection injection{};
 
   const api::TrainingJob& job() const { return judged.job(); }
 };

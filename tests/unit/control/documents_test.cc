@@ -1,9 +1,12 @@
 // Orders, status, verdicts and launch specs as JSON.
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "common/control/launch_spec.h"
 #include "common/control/launcher_api.h"
+#include "common/control/master_port.h"
 #include "common/control/secrets.h"
 #include "common/control/verdict.h"
 
@@ -35,9 +38,36 @@ TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
   for (const char* bad :
        {R"({"command":[]})", R"({"command":[""]})", R"({})", R"([])", "", R"({"command":"true"})",
         R"({"command":["true"],"slotsPerWorker":0})", R"({"command":["true"],"sshPort":65536})",
+        R"({"command":["true"],"ranksPerProcess":-1})",
+        R"({"command":["true"],"ranksPerProcess":8,"slotsPerWorker":8})",
+        R"({"command":["true"],"ranksPerProcess":8,"inPlace":true})",
         R"({"command":["true"],"sshPort":-1})", R"({"command":["a\u0000b"]})"}) {
     EXPECT_FALSE(DecodeLaunchSpec(bad).ok()) << bad;
   }
+}
+
+TEST(LaunchSpec, OneProcessPerWorkerStartsItsRanksByItself) {
+  LaunchSpec spec;
+  spec.command = {"torchrun", "train.py"};
+  EXPECT_FALSE(spec.PerWorker());
+  spec.ranks_per_process = 8;
+
+  const auto decoded = DecodeLaunchSpec(EncodeLaunchSpec(spec));
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(decoded->PerWorker());
+  EXPECT_EQ(decoded->ranks_per_process, 8);
+}
+
+TEST(MasterPort, IsAnotherOneForEachWorldAndJobAndTheSameForAll) {
+  EXPECT_EQ(MasterPortOf("uid", {1, 2}), MasterPortOf("uid", {1, 2}));
+  std::set<int> ports;
+  for (const char* uid : {"one", "two"}) {
+    for (int64_t number = 1; number <= 50; ++number) ports.insert(MasterPortOf(uid, {3, number}));
+  }
+  EXPECT_GE(ports.size(), 98U);
+  EXPECT_GE(*ports.begin(), 20000);
+  EXPECT_LT(*ports.rbegin(), 30000);
 }
 
 TEST(LaunchSpec, AnInterfaceHasANameThatNobodyTakesForAnythingElse) {

@@ -9,6 +9,9 @@
 
 #include "common/base/log.h"
 #include "common/control/exit_codes.h"
+#include "common/control/master_port.h"
+#include "worker/agent/host/address.h"
+#include "worker/agent/process_table/rank_environment.h"
 #include "worker/agent/process_table/rank_page.h"
 #include "worker/agent/process_table/stack_text.h"
 
@@ -330,6 +333,18 @@ void Agent::CloseAttach(AttachId attach) {
 }
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
+
+// On the node's own network the port may be another's; the next world meets at another one.
+Result<void> Agent::StartProgram(const ProgramPlace& place) {
+  const int port = control::MasterPortOf(config_.job_uid, place.epoch);
+  if (place.rank == 0 && !PortIsFree(port)) {
+    return Error{ErrorKind::kUnavailable,
+                 "port " + std::to_string(port) +
+                     " of this host, at which the ranks were to meet "
+                     "(MASTER_PORT), is in use; they are to meet at another one"};
+  }
+  return ranks_.Start(place.slot, ProgramEnvironment(config_, place, AvailableCpus(), port));
+}
 
 void Agent::RestartRankAfter(int slot, std::chrono::milliseconds delay) {
   ranks_.CallAfter(slot, delay);

@@ -61,6 +61,7 @@ class Agent final : private SlotActions {
   void StopAttach(AttachId attach, std::chrono::milliseconds grace) override;
   void CloseAttach(AttachId attach) override;
   Result<void> StartRank(int slot) override;
+  Result<void> StartProgram(const ProgramPlace& place) override;
   void RestartRankAfter(int slot, std::chrono::milliseconds delay) override;
   void StopRank(int slot, std::chrono::milliseconds grace) override;
   void EndHangingRank(int slot, const std::string& start, const std::string& reason) override;

@@ -87,9 +87,19 @@ void RemoveSnapshots(const std::filesystem::path& folder) {
   if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
+// A user that no passwd file knows has / for a home, and Python asks these for its name.
+void MakeAtHome(Config& config) {
+  std::string& home = config.container["HOME"];
+  if (home.empty() || access(home.c_str(), W_OK) != 0) home = "/tmp";
+  for (const char* const name : {"USER", "LOGNAME"}) {
+    config.container.try_emplace(name, "ringmaster");
+  }
+}
+
 int Run(std::chrono::milliseconds grace) {
   Result<Config> config = ReadConfig(ProcessEnvironment(environ));
   if (!config.ok()) return Fail(config.error());
+  MakeAtHome(*config);
   PrepareSnapshots(*config);
   const std::filesystem::path snapshots = config->snapshot_dir;
   boost::asio::io_context io(1);

@@ -71,7 +71,7 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
   if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
   const bool fine = ready.faults.empty();
-  if (sshd_fault_.has_value()) ready.faults.push_back({"sshd", *sshd_fault_});
+  if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshd, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
   if (filling && fine) return std::nullopt;  // sshd may come back until then
@@ -87,6 +87,7 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
+  if (config_.spec.PerWorker()) return;  // mpirun starts nothing here
   SshdOptions options;
   options.settings.listen_address = address_;
   options.settings.port = config_.spec.ssh_port;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
@@ -121,6 +125,30 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   const auto here = AddressesOfHost(is_v6 ? AF_INET6 : AF_INET);
   if (!here.ok()) return here.error();
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
+}
+
+// As PyTorch and JAX listen: on both families by one socket, or where there is no IPv6 on one.
+bool PortIsFree(int port) {
+  const int six = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int listener = six >= 0 ? six : ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0) return true;  // nobody can tell
+  const int on = 1;
+  ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  int bound = 0;
+  if (six >= 0) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(static_cast<uint16_t>(port));
+    bound = ::bind(six, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  } else {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    bound = ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  const bool taken = bound != 0 && errno == EADDRINUSE;
+  ::close(listener);
+  return !taken;
 }
 
 }  // namespace ringmaster::agent

@@ -1,7 +1,7 @@
 #pragma once
 
-// The address of this worker, as the launcher and other workers reach it. Used once at start by the
-// agent.
+// The address of this worker, as the launcher and other workers reach it, and its ports. Used by
+// the agent.
 
 #include <string>
 #include <vector>
@@ -29,5 +29,8 @@ Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
 // sends nothing, does not block.
 Result<std::string> FindAddress(const std::string& launcher_address,
                                 const control::Interfaces& interfaces);
+
+// Whether a program may listen there, on all addresses.
+bool PortIsFree(int port);
 
 }  // namespace ringmaster::agent

@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/control/agent_launcher_messages.h"
 #include "common/process/process.h"
 #include "worker/agent/host/address.h"
 #include "worker/agent/host/sshd.h"
@@ -64,21 +65,23 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
 }  // namespace
 
 std::optional<Finding> CheckSshd(const Config& config) {
+  if (config.spec.PerWorker()) return std::nullopt;
   if (!FindSshd(config.Path()).empty()) return std::nullopt;
-  return Finding{"sshd",
+  return Finding{control::kCheckSshd,
                  "the image has no sshd, by which mpirun reaches this worker; install "
                  "openssh-server in it"};
 }
 
 // mpirun starts this program here over ssh, found in PATH.
 std::optional<Finding> CheckMpiDaemon(const Config& config) {
+  if (config.spec.PerWorker()) return std::nullopt;
   const std::string path = config.Path();
   if (!FindProgram("orted", path).empty() || !FindProgram("prted", path).empty()) {
     return std::nullopt;
   }
-  return Finding{
-      "mpi", "the image has neither orted (Open MPI 4) nor prted (Open MPI 5) in PATH (" + path +
-                 "); install Open MPI in it"};
+  return Finding{control::kCheckMpi,
+                 "the image has neither orted (Open MPI 4) nor prted (Open MPI 5) in PATH (" +
+                     path + "); install Open MPI in it"};
 }
 
 // Open MPI keeps its session directory in /tmp, and ssh and we our files.
@@ -176,8 +179,9 @@ std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
 }
 
 std::map<std::string, Check> WorkerChecks() {
-  return {{"sshd", CheckSshd},        {"mpi", CheckMpiDaemon},     {"tmp", CheckScratchSpace},
-          {"shm", CheckSharedMemory}, {"hostname", CheckHostName}, {"network", CheckAddress},
+  return {{control::kCheckSshd, CheckSshd}, {control::kCheckMpi, CheckMpiDaemon},
+          {"tmp", CheckScratchSpace},       {"shm", CheckSharedMemory},
+          {"hostname", CheckHostName},      {"network", CheckAddress},
           {"command", CheckProgram}};
 }
 

@@ -78,9 +78,23 @@ std::string MissingInterpreter(const std::string& beginning, const std::string& 
   return by_name && FindProgram(argument, path).empty() ? argument : "";
 }
 
+// The same in the text of a shell, where other names may be arguments: of pip, for example.
+std::string StartedInShell(const std::vector<std::string>& command) {
+  const std::string shell = std::filesystem::path(command.front()).filename();
+  if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};
+  std::istringstream words(command[2]);
+  std::string before;
+  for (std::string word; words >> word; before = word) {
+    if (word == "torchrun" || word.ends_with("/torchrun")) return "torchrun";
+    if (word == "launch" && before == "accelerate") return "accelerate launch";
+  }
+  return {};
+}
+
 // Programs that start ranks of their own. Given nobody to meet, each is a world by itself, and the
 // job trains as many models as it has slots.
 std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
+  if (const std::string in_shell = StartedInShell(command); !in_shell.empty()) return in_shell;
   constexpr std::array kStarters = {"torchrun", "accelerate", "deepspeed"};
   constexpr std::array kModules = {"torch.distributed.run", "torch.distributed.launch",
                                    "accelerate.commands.launch"};
@@ -128,13 +142,12 @@ std::optional<Finding> CheckProgram(const Config& config) {
                  ", which its first line names and the image lacks; install it, or correct the "
                  "script");
   }
-  const std::string starter = config.spec.InPlace() ? std::string() : StartsRanksOfItsOwn(command);
+  const bool one_of_many = !config.spec.InPlace() && !config.spec.PerWorker();
+  const std::string starter = one_of_many ? StartsRanksOfItsOwn(command) : std::string();
   if (!starter.empty()) {
     return Fault(starter +
-                 " starts ranks by itself, and each of the job's ranks would start one "
-                 "that meets no other; write the script itself as spec.command, for "
-                 "example [python3, train.py]: RANK, WORLD_SIZE, MASTER_ADDR and so on "
-                 "are set");
+                 " starts ranks by itself, and each of the job's ranks would start one that meets "
+                 "no other; set spec.launchMode: PerWorker, which starts it once per worker");
   }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/agent/config/config.h"
+#include "worker/agent/slots/slot_actions.h"
 
 namespace ringmaster::agent {
 
@@ -17,6 +18,12 @@ namespace ringmaster::agent {
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");
+
+// Of a program that lives in one world and does not know us: what PyTorch, torchrun and JAX read of
+// who it is and where the others are. `port` is free on rank 0's host. In mode PerWorker the
+// program starts ranks of its own, and RANK and WORLD_SIZE count the programs.
+std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
+                                            int cpus, int port);
 
 // CPUs this container may use: those it may be scheduled on, no more than its quota. At least 1.
 int AvailableCpus();

@@ -30,10 +30,15 @@ Result<void> RankProcesses::Start(int slot) {
   if (!made.ok()) LogWarn("A rank cannot say where it stands", {{"reason", made.error().message}});
   std::shared_ptr<const RankPage> page;
   if (made.ok()) page = std::make_shared<const RankPage>(*std::move(made));
+  const std::string path = page == nullptr ? "" : page->Path();
+  return Start(slot, RankEnvironment(config_, slot, cpus_, path, Gpus(slot)), std::move(page));
+}
+
+Result<void> RankProcesses::Start(int slot, std::vector<std::string> environment,
+                                  std::shared_ptr<const RankPage> page) {
   ProcessSpec spec;
   spec.argv = config_.spec.command;
-  spec.environment =
-      RankEnvironment(config_, slot, cpus_, page == nullptr ? "" : page->Path(), Gpus(slot));
+  spec.environment = std::move(environment);
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       reaper_, std::move(spec),
       {.on_output = [this, slot](

@@ -44,8 +44,13 @@ class RankProcesses {
   // The slot's, as set.
   std::string Gpus(int slot) const;
 
-  // REQUIRES: the slot's last process has ended. Errors as of SlotActions::StartRank.
+  // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
+  // A rank that speaks to this agent and says where it stands.
   Result<void> Start(int slot);
+  // A program that does neither.
+  Result<void> Start(int slot, std::vector<std::string> environment) {
+    return Start(slot, std::move(environment), nullptr);
+  }
   void Stop(int slot, std::chrono::milliseconds grace);
   // At once, and without a word of where it is.
   void Kill(int slot);
@@ -68,10 +73,13 @@ class RankProcesses {
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
+  Result<void> Start(int slot, std::vector<std::string> environment,
+                     std::shared_ptr<const RankPage> page);
+
   struct Rank {
     std::shared_ptr<CapturedProcess> process;
     std::chrono::steady_clock::time_point started;
-    std::shared_ptr<const RankPage> page;  // null: it could not be made
+    std::shared_ptr<const RankPage> page;  // null: it says nothing
     pid_t rank = -1;                       // the process that said hello; -1: none yet
     bool ending = false;                   // by EndHanging
   };

@@ -2,17 +2,51 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "common/control/exit_codes.h"
 
 namespace ringmaster::agent {
 
+namespace {
+
+// Of `member` in the world of `start`.
+ProgramPlace PlaceOf(const control::StartEpoch& start, const control::Member& member) {
+  ProgramPlace place{.epoch = start.epoch,
+                     .rank = member.rank,
+                     .world_size = static_cast<int>(start.members.size()),
+                     .slot = member.slot,
+                     .slots = 0,
+                     .master_address = start.members.front().address};
+  std::vector<std::string> workers;  // in the order of their ranks
+  for (const control::Member& other : start.members) {
+    if (std::ranges::find(workers, other.pod_uid) == workers.end()) {
+      if (other.pod_uid == member.pod_uid) place.node_rank = static_cast<int>(workers.size());
+      workers.push_back(other.pod_uid);
+    }
+    if (other.pod_uid == member.pod_uid) ++place.slots;
+  }
+  place.nodes = static_cast<int>(workers.size());
+  return place;
+}
+
+}  // namespace
+
 DirectSlots::DirectSlots(const SlotsOptions& options, SlotActions* actions)
-    : Slots(options, actions), slots_(static_cast<std::size_t>(options.slots)) {}
+    : Slots(options, actions) {
+  slots_.reserve(static_cast<std::size_t>(options.slots));
+  for (int slot = 0; slot < options.slots; ++slot) {
+    slots_.emplace_back(SlotOutput(slot, options.pod, actions));
+  }
+}
 
 void DirectSlots::RepeatToLauncher(std::int64_t /*term*/) {
   for (const Slot& slot : slots_) {
     if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
   }
+  OnLauncherDrained();
 }
 
 void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
@@ -25,6 +59,18 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
     slot.cohort = start.cohort;
     slot.rank = member->rank;
     slot.exit_report.reset();
+    if (start.cohort == control::kStartedByAgents) {
+      slot.running = true;
+      slot.next = PlaceOf(start, *member);
+      if (slot.own_process) {
+        actions_->StopRank(index, {});
+      } else {
+        StartNext(index);
+      }
+      continue;
+    }
+    // mpirun carries what it prints to the launcher's log; the agent's own is the worker's.
+    slot.output.GoTo({.way = SlotOutput::Way::kLocal, .rank = slot.rank});
     const std::vector<AttachId> attaches = AttachesOf(index, slot.cohort);
     slot.running = !attaches.empty();
     for (const AttachId attach : attaches) {
@@ -33,25 +79,72 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
   }
 }
 
+// The launcher's log has what rank 0 prints.
+void DirectSlots::StartNext(int index) {
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  const ProgramPlace place = *std::exchange(slot.next, std::nullopt);
+  slot.output.GoTo({.way = place.rank == 0 ? SlotOutput::Way::kLauncher : SlotOutput::Way::kLocal,
+                    .rank = place.rank});
+  const Result<void> started = actions_->StartProgram(place);
+  slot.own_process = started.ok();
+  if (started.ok()) return;
+  slot.running = false;
+  control::RankExit exit;
+  exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitFailed
+                                                                   : control::kExitCannotStart;
+  exit.last_lines = {started.error().message};
+  ReportExit(index, std::move(exit));
+}
+
 void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {
   for (int index = 0; index < options_.slots; ++index) {
-    const Slot& slot = slots_[static_cast<std::size_t>(index)];
+    Slot& slot = slots_[static_cast<std::size_t>(index)];
     if (!slot.epoch.has_value() || *slot.epoch > stop.epoch) continue;
+    if (slot.next.has_value()) {
+      slot.next.reset();
+      slot.running = false;
+      control::RankExit never_started;
+      never_started.signal = SIGTERM;
+      ReportExit(index, std::move(never_started));
+    }
+    if (slot.own_process) {
+      actions_->StopRank(index, std::chrono::milliseconds(stop.grace_millis));
+    }
     for (const AttachId attach : AttachesOf(index, slot.cohort)) {
       actions_->StopAttach(attach, std::chrono::milliseconds(stop.grace_millis));
     }
   }
 }
 
-// mpirun carries it to the launcher's log; this is the worker's.
+void DirectSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
+  slots_[static_cast<std::size_t>(index)].output.Add(is_stderr, data);
+}
+
+void DirectSlots::OnLauncherDrained() {
+  for (Slot& slot : slots_) slot.output.Flow();
+}
+
+void DirectSlots::OnRankExit(int index, const RankEnd& end) {
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  slot.own_process = false;
+  slot.output.EndLines();
+  if (slot.next.has_value()) {
+    if (!ending_) StartNext(index);
+    return;
+  }
+  if (!slot.running) return;
+  slot.running = false;
+  control::RankExit exit;
+  exit.exit_code = end.end.exit_code;
+  exit.signal = end.end.signal;
+  exit.last_lines = end.last_lines;
+  ReportExit(index, std::move(exit));
+}
+
 void DirectSlots::OnAttachOutput(AttachId id, const control::RankOutput& output) {
   const auto attach = attaches_.find(id);
-  if (attach == attaches_.end() || output.data.empty()) return;
-  const int index = attach->second.hello.slot;
-  if (!ValidSlot(index)) return;
-  Slot& slot = slots_[static_cast<std::size_t>(index)];
-  slot.in_line[output.is_stderr ? 1 : 0] = output.data.back() != '\n';
-  actions_->PrintLocally(index, slot.rank, output.is_stderr, output.data);
+  if (attach == attaches_.end() || !ValidSlot(attach->second.hello.slot)) return;
+  OnRankOutput(attach->second.hello.slot, output.is_stderr, output.data);
 }
 
 void DirectSlots::OnAttachExit(AttachId id, const control::AttachExit& message) {
@@ -63,10 +156,7 @@ void DirectSlots::OnAttachExit(AttachId id, const control::AttachExit& message) 
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   if (!slot.epoch.has_value() || slot.cohort != attach->second.hello.cohort) return;
   slot.running = false;
-  for (const bool is_stderr : {false, true}) {
-    bool& in_line = slot.in_line[is_stderr ? 1 : 0];
-    if (std::exchange(in_line, false)) actions_->PrintLocally(index, slot.rank, is_stderr, "\n");
-  }
+  slot.output.EndLines();
   ReportExit(index, message.exit);
 }
 
@@ -85,6 +175,10 @@ void DirectSlots::EndRanks(std::chrono::milliseconds grace) {
   for (const auto& [id, attach] : attaches_) {
     if (!attach.exited) actions_->StopAttach(id, grace);
   }
+  for (int index = 0; index < options_.slots; ++index) {
+    const Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (slot.own_process) actions_->StopRank(index, grace);
+  }
 }
 
 std::vector<RankStanding> DirectSlots::InWorld() const {
@@ -97,7 +191,8 @@ std::vector<RankStanding> DirectSlots::InWorld() const {
 }
 
 bool DirectSlots::AnyRankRunning() const {
-  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running; });
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [](const Slot& slot) { return slot.running || slot.own_process; });
 }
 
 std::vector<AttachId> DirectSlots::AttachesOf(int index, std::int64_t cohort) const {

@@ -1,12 +1,14 @@
 #pragma once
 
-// Slots of a direct job: mpirun starts attach, attach runs the program when the
-// gate opens. A program lives in one epoch; any change of the world ends it (decisions.md, D13).
+// Slots of a direct job. Its program lives in one epoch; any change of the world ends it
+// (decisions.md, D13). Where mpirun starts attach, attach runs it when the gate opens; else this
+// agent does.
 
-#include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "worker/agent/slots/slot_output.h"
 #include "worker/agent/slots/slots.h"
 
 namespace ringmaster::agent {
@@ -17,6 +19,9 @@ class DirectSlots final : public Slots {
 
   void OnStartEpoch(const control::StartEpoch& start) override;
   void OnStopEpoch(const control::StopEpoch& stop) override;
+  void OnRankOutput(int slot, bool is_stderr, std::string_view data) override;
+  void OnRankExit(int slot, const RankEnd& end) override;
+  void OnLauncherDrained() override;
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
   bool Drained() const override { return true; }  // nothing can go on without it
@@ -25,11 +30,15 @@ class DirectSlots final : public Slots {
 
  private:
   struct Slot {
-    bool running = false;
+    explicit Slot(SlotOutput its_output) : output(std::move(its_output)) {}
+
+    bool running = false;                 // in `epoch`
     std::optional<control::Epoch> epoch;  // the one its program was started in
-    std::int64_t cohort = 0;
+    std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
-    std::array<bool, 2> in_line{};  // by stream: what came last had no end of line
+    bool own_process = false;          // one that this agent started runs, of any epoch
+    std::optional<ProgramPlace> next;  // to be started once that has ended
+    SlotOutput output;
     std::optional<control::RankExited> exit_report;
   };
 
@@ -37,6 +46,7 @@ class DirectSlots final : public Slots {
   void OnDetached(const Attach& attach) override;
   void EndRanks(std::chrono::milliseconds grace) override;
   std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
+  void StartNext(int slot);
   void ReportExit(int slot, control::RankExit exit);
 
   std::vector<Slot> slots_;

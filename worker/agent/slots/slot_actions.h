@@ -19,6 +19,18 @@ namespace ringmaster::agent {
 
 using AttachId = std::int64_t;  // one per connection of an attach, never reused
 
+// A program's place in the world that it is started for.
+struct ProgramPlace {
+  control::Epoch epoch;
+  int rank = 0;
+  int world_size = 1;
+  int slot = 0;
+  int slots = 1;  // of the world on this worker
+  int node_rank = 0;
+  int nodes = 1;
+  std::string master_address;  // of rank 0
+};
+
 // Messages to somebody who is not connected are dropped: what matters is repeated
 // (Slots::OnWelcome).
 class SlotActions {
@@ -39,6 +51,8 @@ class SlotActions {
   // kUnavailable: the machine cannot start it now, and may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
+  // The same for a program that lives in one world.
+  virtual Result<void> StartProgram(const ProgramPlace& place) = 0;
   // Slots::OnRestartDue after this delay; at most one is under way per slot.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;

@@ -4,7 +4,7 @@
 // log. What concerns the whole job goes to the launcher's log, too, through the slot's attach or,
 // where there is none, the launcher itself: all that rank 0 prints, and of other ranks what is no
 // routine line of our own log. Waits in a bounded buffer while nobody takes it. Used by
-// elastic_slots.h.
+// elastic_slots.h and direct_slots.h.
 
 #include <array>
 #include <cstddef>
@@ -42,6 +42,9 @@ class SlotOutput {
   // Where it goes from here on, and what waits with it.
   void GoTo(const Route& route);
 
+  // The launcher takes output again.
+  void Flow();
+
   // The process that printed has ended: its last line is whole.
   void EndLines();
 
@@ -53,7 +56,6 @@ class SlotOutput {
 
   std::string WithoutRoutine(std::string_view data);
   void Keep(bool is_stderr, std::string_view data);
-  void Flow();
   void Bound();
   void TellWhatWasLeftOut();
   void Give(const Chunk& chunk);

@@ -69,6 +69,8 @@ class Launcher {
     if (Result<void> listening = Listen(); !listening.ok()) {
       Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
                                       listening.error().message));
+    } else if (config_.spec.PerWorker()) {
+      LeaveItToAgents();
     } else {
       mpirun_.Probe([this](Result<MpiVersion> version) { OnVersion(version); });
     }
@@ -104,12 +106,21 @@ class Launcher {
 
   void OnVersion(const Result<MpiVersion>& version) {
     if (ending_) return;
+    if (!version.ok() && version.error().kind == ErrorKind::kNotFound) return LeaveItToAgents();
     if (!version.ok()) {
       return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
                                              version.error().message));
     }
     LogInfo("Found mpirun", {{"version", version->version}});
     Apply(coordinator_.OnMpiVersion(clock_.Now(), version->version));
+    Tick();
+  }
+
+  void LeaveItToAgents() {
+    LogInfo("The agents start the ranks",
+            {{"reason", config_.spec.PerWorker() ? "one process per worker"
+                                                 : "this image has no mpirun in its PATH"}});
+    Apply(coordinator_.OnNoMpirun(clock_.Now()));
     Tick();
   }
 

@@ -33,10 +33,12 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // mpirun was found; no epoch starts before.
+  // mpirun was found, or there is none or no need of one, and agents start the ranks. No epoch
+  // starts before.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
+  Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
   // What agents do, one by one: Settle() says what follows from all of it, and is to be called soon
   // after. So what a thousand agents say at once is thought about once.
   //

@@ -259,7 +259,7 @@ void ElasticJob::JudgeEarlyExits(Time now) {
         process.exit->Killed() || device ||
         (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
     const bool too_late =
-        startup_.gate().Complete() &&
+        startup_.EveryoneAttached() &&
         now - std::max(started_at_, process.ended_at) >= options_.load_again_within;
     if (may_load_again && !too_late) continue;
     if (failures_.Lists(member.pod_uid, member.slot)) continue;

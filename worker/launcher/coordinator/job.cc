@@ -62,6 +62,13 @@ Actions Job::OnMpiVersion(Time now, const std::string& version) {
   return std::exchange(actions_, {});
 }
 
+Actions Job::OnNoMpirun(Time now) {
+  agents_start_ = true;
+  for (auto& [pod_uid, worker] : workers_) ForgiveLackOfMpi(worker);
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
 Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
   const auto refuse = [&](const std::string& reason) {
     LogWarn("Refused an agent", {{"pod", hello.pod}, {"reason", reason}});
@@ -170,9 +177,18 @@ Actions Job::Settle(Time now) {
 void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   if (!worker.ready) worker.ready_since = now;
   worker.ready = ready;
+  ForgiveLackOfMpi(worker);
   worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;
+}
+
+// What only mpirun would need is no fault where it starts nothing.
+void Job::ForgiveLackOfMpi(Worker& worker) const {
+  if (!agents_start_ || !worker.ready) return;
+  std::erase_if(worker.ready->faults, [](const control::PreflightFault& fault) {
+    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
+  });
 }
 
 void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {
@@ -271,7 +287,7 @@ Actions Job::OnClosed(Time now, ConnectionId connection) {
   Worker& worker = *found;
   workers_.Disconnect(now, worker);
   const bool asks = phase_ == LauncherPhase::kStarting || WorldCanChange();
-  if (asks && world_.Contains(worker.hello.pod_uid) && !worker.address.empty()) {
+  if (asks && world_.Contains(worker.hello.pod_uid) && worker.ssh_port != 0) {
     actions_.push_back(Probe{worker.hello.pod_uid, worker.address, worker.ssh_port});
   }
   unsettled_ = true;

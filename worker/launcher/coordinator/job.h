@@ -1,7 +1,7 @@
 #pragma once
 
 // A job on its way, as far as it does not matter what it runs: who its workers are, the first world
-// and its start by mpirun, what agents say, and how the job ends.
+// and its start by mpirun or the agents, what agents say, and how the job ends.
 //
 //   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running
 //                          ▲                  │                           │
@@ -44,6 +44,7 @@ class Job {
   // The events, as Coordinator describes them.
   Result<Actions> OnOrder(Time now, const control::Order& order);
   Actions OnMpiVersion(Time now, const std::string& version);
+  Actions OnNoMpirun(Time now);
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello);
   Actions OnMessage(Time now, ConnectionId connection, const control::Message& message);
   Actions OnClosed(Time now, ConnectionId connection);
@@ -134,6 +135,7 @@ class Job {
   void On(Time now, Worker& worker, const control::RankProtection& protection);
   void OnRestartedAgent(Time now, Worker& worker);
   void Answer(const std::vector<RendezvousStore::Answer>& answers);
+  void ForgiveLackOfMpi(Worker& worker) const;
 
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
@@ -162,6 +164,7 @@ class Job {
   void AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const;
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
+  std::vector<std::string> ProgramsToMatch() const;
   void TryStart(Time now);
   void Start(Time now, const std::vector<std::string>& pod_uids);
   void TryOpenGate(Time now);
@@ -190,7 +193,8 @@ class Job {
   std::string SlotText(const Slot& slot) const;
 
   const CoordinatorOptions options_;
-  std::string openmpi_version_;  // of this launcher's mpirun; empty: not known yet
+  std::string openmpi_version_;  // of this launcher's mpirun; empty: none, or not known yet
+  bool agents_start_ = false;    // the ranks, not mpirun
   Actions actions_;              // collected during one event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;

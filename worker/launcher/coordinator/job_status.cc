@@ -22,6 +22,8 @@ std::string FillText(const control::DataCacheProgress& progress) {
 control::LauncherStatus Job::Status(Time now) const {
   control::LauncherStatus status;
   status.term = options_.term;
+  if (agents_start_) status.started_by = control::kByAgents;
+  if (!openmpi_version_.empty()) status.started_by = control::kByMpirun;
   status.epoch = world_.epoch();
   status.phase = phase_;
   status.progress = progress_;
@@ -91,7 +93,7 @@ std::string Job::WaitingText(Time now) const {
     case LauncherPhase::kWaitingForOrder:
       return "waits for the operator to say who the workers are";
     case LauncherPhase::kStarting:
-      if (startup_.gate().Complete()) return "waits for the ranks to load their data and model";
+      if (startup_.EveryoneAttached()) return "waits for the ranks to load their data and model";
       return "waits for mpirun: " + std::to_string(startup_.gate().attached()) + " of " +
              std::to_string(world_.members().size()) + " processes have attached";
     case LauncherPhase::kStopping:

@@ -1,7 +1,6 @@
 // The first world, which mpirun starts; ending a world, and the job.
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "common/base/log.h"
@@ -13,12 +12,6 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 using control::RankExit;
-
-namespace {
-
-constexpr std::array kProgramsToMatch = {"openmpi", "ringmaster"};
-
-}  // namespace
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
@@ -70,6 +63,7 @@ bool Job::HeldByAnOlderWorld(Time now) const {
 }
 
 void Job::JudgeFaults(Time now) {
+  if (!agents_start_ && openmpi_version_.empty()) return;  // nobody knows yet what is one
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -104,11 +98,16 @@ void Job::JudgeFaults(Time now) {
 
 // Workers that cannot form a world together, in a sentence; empty where they can. Different builds
 // of Open MPI fail with words that lead nobody to the cause.
+std::vector<std::string> Job::ProgramsToMatch() const {
+  if (agents_start_) return {"ringmaster"};
+  return {"openmpi", "ringmaster"};
+}
+
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
   const Worker& first = workers_.At(pod_uids.front());
   for (const std::string& pod_uid : pod_uids) {
     const control::AgentReady& ready = *workers_.At(pod_uid).ready;
-    for (const char* program : kProgramsToMatch) {
+    for (const std::string& program : ProgramsToMatch()) {
       const auto mine = ready.versions.find(program);
       const auto theirs = first.ready->versions.find(program);
       if (mine == ready.versions.end() || theirs == first.ready->versions.end()) continue;
@@ -117,6 +116,7 @@ std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
                NameOf(first.hello.pod_uid) + " has " + theirs->second + ": use one image";
       }
     }
+    if (agents_start_) continue;
     const auto openmpi = ready.versions.find("openmpi");
     if (openmpi != ready.versions.end() && !openmpi->second.empty() &&
         openmpi->second.find(openmpi_version_) == std::string::npos) {
@@ -139,7 +139,7 @@ void Job::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds)
 bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const {
   const auto& mine = workers_.At(pod_uid).ready->versions;
   const auto& theirs = workers_.At(other).ready->versions;
-  return std::all_of(kProgramsToMatch.begin(), kProgramsToMatch.end(), [&](const char* program) {
+  return std::ranges::all_of(ProgramsToMatch(), [&](const std::string& program) {
     const auto one = mine.find(program);
     const auto two = theirs.find(program);
     return one == mine.end() || two == theirs.end() ? (one == mine.end()) == (two == theirs.end())
@@ -158,7 +158,7 @@ std::string Job::UnfitText(const std::string& pod_uid,
 void Job::TryStart(Time now) {
   const std::vector<std::string> ready = ReadyInRankOrder();
   const int count = static_cast<int>(ready.size());
-  if (count == 0 || openmpi_version_.empty() || now < MayStartAt(now)) return;
+  if (count == 0 || (!agents_start_ && openmpi_version_.empty()) || now < MayStartAt(now)) return;
   if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
   if (AnotherWorldMayRun(now)) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
@@ -172,7 +172,7 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   const control::Epoch epoch{options_.term, ++highest_number_};
   // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
   // too.
-  const int64_t cohort = epoch.number;
+  const int64_t cohort = agents_start_ ? control::kStartedByAgents : epoch.number;
   seniority_.clear();
   for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());
   exits_.clear();
@@ -206,11 +206,12 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   LogInfo(
       "Started an epoch",
       {{"epoch", world_.epoch().number}, {"workers", pod_uids.size()}, {"ranks", world_.size()}});
+  if (agents_start_) return TryOpenGate(now);
   actions_.push_back(std::move(start));
 }
 
 void Job::TryOpenGate(Time now) {
-  if (!startup_.gate().Complete() || !EveryoneLoaded()) return;
+  if (!startup_.EveryoneAttached() || !EveryoneLoaded()) return;
   OpenGate(now);
 }
 

@@ -12,10 +12,11 @@ namespace ringmaster::launcher {
 
 void Startup::Begin(Time now, int64_t cohort, std::set<Slot> expected) {
   cohort_ = cohort;
+  by_agents_ = cohort == control::kStartedByAgents;
   gate_.Expect(std::move(expected));
   mismatch_at_.reset();
   attached_at_ = now;
-  mpirun_runs_ = true;
+  mpirun_runs_ = !by_agents_;
   mpirun_exit_.reset();
 }
 
@@ -41,7 +42,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
     return fail(control::kReasonWorldMismatch, GateText(others) + "; " + MismatchText(others));
   }
   // All have attached and load: mpirun has done its part.
-  if (gate_.Complete()) return {};
+  if (EveryoneAttached()) return {};
   if (!mpirun_exit_) {
     if (now - attached_at_ < options.attach_within) return {};
     return fail(control::kReasonMpirunFailed,

@@ -1,7 +1,8 @@
 #pragma once
 
-// One start of mpirun: which of its processes have attached, how it ended, and what that means
-// while the start gate is shut. A value; tries are counted from the last gate that opened.
+// One start of the first world, by mpirun or the agents: which of mpirun's processes have attached,
+// how it ended, and what that means while the start gate is shut. A value; tries are counted from
+// the last gate that opened.
 
 #include <cstdint>
 #include <functional>
@@ -22,19 +23,21 @@ class Startup {
   using Time = Clock::Time;
   using Slot = StartGate::Slot;
 
-  // mpirun starts one process in each of these slots.
+  // mpirun, or the agent where `cohort` is kStartedByAgents, starts one process in each of these
+  // slots.
   void Begin(Time now, int64_t cohort, std::set<Slot> expected);
   void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
   void MpirunExited(Time now, const MpirunExit& exit);
   void GateOpened() { failed_starts_ = 0; }
 
-  // Of the newest start; 0: none.
+  // Of the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
   // Since the newest start.
   const std::optional<MpirunExit>& mpirun_exit() const { return mpirun_exit_; }
   Time mpirun_exited_at() const { return mpirun_exited_at_; }
   const StartGate& gate() const { return gate_; }
+  bool EveryoneAttached() const { return by_agents_ || gate_.Complete(); }
 
   // What Judge() asks about the others.
   struct Others {
@@ -55,6 +58,7 @@ class Startup {
   std::string MismatchText(const Others& others) const;
 
   int64_t cohort_ = 0;
+  bool by_agents_ = false;  // no process attaches
   StartGate gate_;
   std::optional<Time> mismatch_at_;
   Time attached_at_{};  // the newest process

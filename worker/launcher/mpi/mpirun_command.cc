@@ -122,12 +122,6 @@ std::map<std::string, std::string> MpirunEnvironment(
   return environment;
 }
 
-int MasterPortOf(std::string_view job_uid) {
-  constexpr int kFirst = 20000;
-  constexpr std::size_t kPorts = 10000;
-  return kFirst + static_cast<int>(std::hash<std::string_view>()(job_uid) % kPorts);
-}
-
 bool ChoosesDirectory(const std::vector<std::string>& extra_args) {
   static constexpr std::array<std::string_view, 4> kFlags = {"--wdir", "-wdir", "--wd", "-wd"};
   return std::any_of(extra_args.begin(), extra_args.end(), [](const std::string& argument) {

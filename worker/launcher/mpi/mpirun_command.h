@@ -53,10 +53,6 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
 
-// For MpirunPlan::master_port: one that two jobs on one node's network mostly do not share, below
-// those of Services (30000) and of outgoing connections.
-int MasterPortOf(std::string_view job_uid);
-
 // Whether a user's own arguments tell mpirun in which directory to start programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/master_port.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -40,10 +41,7 @@ MpirunRunner::~MpirunRunner() { Abandon(); }
 void MpirunRunner::Probe(OnVersion on_version) {
   mpirun_ = FindProgram("mpirun", PathOf(config_.environment));
   if (mpirun_.empty()) {
-    return on_version(
-        Error{ErrorKind::kNotFound,
-              "the launcher's image has no mpirun in its PATH: use an image with Open "
-              "MPI 4 or 5"});
+    return on_version(Error{ErrorKind::kNotFound, "the launcher's image has no mpirun"});
   }
   const auto output = std::make_shared<std::string>();
   const Result<void> started =
@@ -121,7 +119,7 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   if (ChoosesDirectory(plan.extra_args)) plan.program.emplace_back("--stay");
   if (!config_.spec.InPlace()) {
     plan.master_address = start.hosts.front().address;
-    plan.master_port = MasterPortOf(config_.job_uid);
+    plan.master_port = control::MasterPortOf(config_.job_uid, {config_.term, start.cohort});
     plan.program.push_back("--");
     plan.program.insert(plan.program.end(), config_.spec.command.begin(),
                         config_.spec.command.end());

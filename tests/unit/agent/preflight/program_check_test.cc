@@ -25,8 +25,9 @@ class ProgramCheck : public testing::Test {
     return path;
   }
   // Nothing: it may run.
-  std::string Said(std::vector<std::string> command, bool in_place = false) {
+  std::string Said(std::vector<std::string> command, bool in_place = false, int own_ranks = 0) {
     Config config;
+    config.spec.ranks_per_process = own_ranks;
     config.spec.command = std::move(command);
     config.spec.in_place = in_place;
     config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}};
@@ -86,6 +87,13 @@ TEST_F(ProgramCheck, WhatStartsRanksByItselfMeetsNoOther) {
   EXPECT_EQ(Said({"python3", "-m", "train"}), "");
   EXPECT_EQ(Said({"python3", "-m"}), "");
   EXPECT_EQ(Said({"torchrun", "train.py"}, /*in_place=*/true), "");
+  EXPECT_EQ(Said({"torchrun", "train.py"}, /*in_place=*/false, /*own_ranks=*/8), "");
+
+  EXPECT_THAT(Said({"sh", "-c", "cd /w && torchrun train.py"}),
+              HasSubstr("torchrun starts ranks by itself"));
+  EXPECT_THAT(Said({"bash", "-lc", "accelerate launch train.py"}), HasSubstr("launchMode"));
+  EXPECT_EQ(Said({"sh", "-c", "pip install accelerate torchrun2; python3 launch"}), "");
+  EXPECT_EQ(Said({"sh", "-c"}), "");
 }
 
 }  // namespace

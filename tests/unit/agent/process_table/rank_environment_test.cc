@@ -105,5 +105,51 @@ TEST(CpusOfQuota, RoundsUpAndKnowsNoLimit) {
   EXPECT_EQ(CpusOfQuota(""), 0);
 }
 
+ProgramPlace ThirdOfFour() {
+  return {.epoch = {1, 2},
+          .rank = 2,
+          .world_size = 4,
+          .slot = 0,
+          .slots = 2,
+          .node_rank = 1,
+          .nodes = 2,
+          .master_address = "10.0.0.1"};
+}
+
+TEST(ProgramEnvironment, SaysWhereTheProgramIsInItsWorldAndWhereThatMeets) {
+  Config config = TwoSlots();
+  config.container["RANK"] = "77";
+  const auto environment = ProgramEnvironment(config, ThirdOfFour(), 8, 20123);
+
+  for (const char* entry :
+       {"RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=2", "NODE_RANK=1", "NNODES=2",
+        "MASTER_ADDR=10.0.0.1", "MASTER_PORT=20123", "JAX_COORDINATOR_ADDRESS=10.0.0.1:20123",
+        "JAX_NUM_PROCESSES=4", "JAX_PROCESS_ID=2", "OMP_NUM_THREADS=4",
+        "RINGMASTER_HEARTBEAT=/r/heartbeat-0", "NCCL_DEBUG=INFO"}) {
+    EXPECT_THAT(environment, Contains(entry));
+  }
+  EXPECT_THAT(environment, Not(Contains(HasSubstr("PET_"))));
+  EXPECT_THAT(environment, Not(Contains(HasSubstr("SHA256"))));
+  EXPECT_THAT(environment, Not(Contains(HasSubstr("RINGMASTER_AGENT_SOCKET"))));
+}
+
+TEST(ProgramEnvironment, TellsTorchrunWhatItsOptionsWould) {
+  Config config = TwoSlots();
+  config.spec.slots_per_worker = 1;
+  config.spec.ranks_per_process = 8;
+  ProgramPlace place = ThirdOfFour();
+  place.master_address = "fd00::1";
+
+  const auto environment = ProgramEnvironment(config, place, 16, 20123);
+  for (const char* entry :
+       {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=8", "PET_MASTER_ADDR=fd00::1",
+        "PET_MASTER_PORT=20123", "OMP_NUM_THREADS=2", "JAX_COORDINATOR_ADDRESS=[fd00::1]:20123"}) {
+    EXPECT_THAT(environment, Contains(entry));
+  }
+
+  config.container["PET_NPROC_PER_NODE"] = "gpu";
+  EXPECT_THAT(ProgramEnvironment(config, place, 16, 20123), Contains("PET_NPROC_PER_NODE=gpu"));
+}
+
 }  // namespace
 }  // namespace ringmaster::agent

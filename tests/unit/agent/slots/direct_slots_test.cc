@@ -1,4 +1,4 @@
-// A direct job's program: one epoch, run by its attach.
+// A direct job's program: one epoch, run by its attach or by the agent.
 
 #include "worker/agent/slots/direct_slots.h"
 
@@ -201,6 +201,141 @@ TEST_F(DirectSlotsTest, AnElasticAttachHasNoPlaceHere) {
   slots.OnAttach(8, TestAttach(1, 0, false));
 
   EXPECT_EQ(FakeSlotActions::Of<control::AttachExit>(actions.to_attach[8]).size(), 1U);
+}
+
+// No mpirun: the launcher's StartEpoch is all that there is.
+class AgentsProgram : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(slots.OnWelcome(1)); }
+
+  void Start(const control::Epoch& epoch) {
+    slots.OnStartEpoch(TestStart(epoch, control::kStartedByAgents, {"", ""}));
+  }
+  std::vector<int> ReportedCodes() const {
+    std::vector<int> codes;
+    for (const RankExited& exited : actions.Told<RankExited>()) {
+      codes.push_back(exited.exit.exit_code);
+    }
+    return codes;
+  }
+
+  static constexpr std::chrono::milliseconds kLived{1000};
+  FakeSlotActions actions;
+  DirectSlots slots{TestSlotsOptions(2, false), &actions};
+};
+
+TEST_F(AgentsProgram, StartsInEachSlotAndKnowsItsPlace) {
+  Start({1, 1});
+
+  ASSERT_EQ(actions.programs.size(), 2U);
+  const ProgramPlace& place = actions.programs[1];
+  EXPECT_EQ(place.epoch, (control::Epoch{1, 1}));
+  EXPECT_EQ(place.rank, 2);
+  EXPECT_EQ(place.world_size, 3);
+  EXPECT_EQ(place.slot, 1);
+  EXPECT_EQ(place.slots, 2);
+  EXPECT_EQ(place.node_rank, 1);
+  EXPECT_EQ(place.nodes, 2);
+  EXPECT_EQ(place.master_address, "10.0.0.9");
+  EXPECT_EQ(slots.InWorld().size(), 2U);
+}
+
+TEST_F(AgentsProgram, ItsEndIsReportedOnceAndSaidAgainToTheNextLauncher) {
+  Start({1, 1});
+  slots.OnRankExit(1, {{3, 0}, kLived, {"a traceback"}});
+
+  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
+  const control::RankExit exit = actions.Told<RankExited>()[0].exit;
+  EXPECT_EQ(exit.rank, 2);
+  EXPECT_EQ(exit.exit_code, 3);
+  EXPECT_THAT(exit.last_lines, ElementsAre("a traceback"));
+  EXPECT_TRUE(slots.AnyRankRunning()) << "the other slot's";
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+  EXPECT_THAT(ReportedCodes(), ElementsAre(3, 3));
+}
+
+TEST_F(AgentsProgram, IsStoppedWithItsWorldAndStartedInTheNextOne) {
+  Start({1, 1});
+  slots.OnStopEpoch({{1, 0}, 500});
+  EXPECT_THAT(actions.stopped, IsEmpty());
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
+  for (const int slot : {0, 1}) slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
+  EXPECT_EQ(actions.Told<RankExited>().size(), 2U);
+  EXPECT_FALSE(slots.AnyRankRunning());
+
+  Start({1, 2});
+
+  ASSERT_EQ(actions.programs.size(), 4U);
+  EXPECT_EQ(actions.programs[3].epoch, (control::Epoch{1, 2}));
+}
+
+// The worker was cut off and has missed that its world was stopped.
+TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
+  Start({1, 1});
+  Start({1, 2});
+  EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
+  EXPECT_EQ(actions.programs.size(), 2U);
+
+  slots.OnRankExit(0, {{0, SIGKILL}, kLived, {}});
+
+  EXPECT_EQ(actions.programs.size(), 3U);
+  EXPECT_THAT(ReportedCodes(), IsEmpty()) << "of a world that is over";
+
+  slots.OnStopEpoch({{1, 2}, 500});
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U) << "slot 1 never began in this one";
+  slots.OnRankExit(1, {{0, SIGKILL}, kLived, {}});
+  EXPECT_EQ(actions.programs.size(), 3U);
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+}
+
+TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIsNot) {
+  actions.start_error = "no such file";
+  Start({1, 1});
+  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127));
+  EXPECT_FALSE(slots.AnyRankRunning());
+
+  actions.start_error_kind = ErrorKind::kUnavailable;
+  Start({1, 2});
+
+  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 1, 1));
+  EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
+}
+
+TEST_F(AgentsProgram, TheLaunchersLogHasWhatRankZeroPrintsAndTheWorkersAll) {
+  control::StartEpoch start = TestStart({1, 1}, control::kStartedByAgents, {"", ""});
+  start.members.erase(start.members.begin());
+  for (control::Member& member : start.members) --member.rank;
+  slots.OnStartEpoch(start);
+  actions.launcher_takes_output = false;
+
+  slots.OnRankOutput(0, false, "step 1\nst");
+  slots.OnRankOutput(1, false, "step 1\n");
+  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+  actions.launcher_takes_output = true;
+  slots.OnLauncherDrained();
+  slots.OnRankExit(0, {{0, 0}, kLived, {}});
+
+  EXPECT_EQ(actions.printed, "[0]step 1\nst[1]step 1\n[0]\n");
+  std::string told;
+  for (const auto& output : actions.Told<control::SlotOutput>()) {
+    EXPECT_EQ(output.rank, 0);
+    told += output.data;
+  }
+  EXPECT_EQ(told, "step 1\nst\n");
+}
+
+TEST_F(AgentsProgram, EndsWithTheAgentAndNothingStartsAfterThat) {
+  Start({1, 1});
+  Start({1, 2});
+  actions.stopped.clear();
+  slots.End(std::chrono::milliseconds(10));
+  EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
+  for (const int slot : {0, 1}) slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
+  Start({1, 3});
+
+  EXPECT_EQ(actions.programs.size(), 2U);
 }
 
 }  // namespace

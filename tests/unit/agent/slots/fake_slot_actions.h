@@ -37,6 +37,11 @@ class FakeSlotActions final : public SlotActions {
     started.push_back(slot);
     return {};
   }
+  Result<void> StartProgram(const ProgramPlace& place) override {
+    if (!start_error.empty()) return Error{start_error_kind, start_error};
+    programs.push_back(place);
+    return {};
+  }
   void RestartRankAfter(int, std::chrono::milliseconds delay) override {
     Note("start after " + std::to_string(delay.count()));
     restart_delays.push_back(delay);
@@ -78,6 +83,7 @@ class FakeSlotActions final : public SlotActions {
   std::vector<AttachId> stopped_attaches;
   std::vector<AttachId> closed_attaches;
   std::vector<int> started;
+  std::vector<ProgramPlace> programs;  // that were started
   std::vector<int> stopped;
   std::vector<std::chrono::milliseconds> restart_delays;
   std::vector<std::pair<int, std::string>> ended;  // as hanging: slot and reason

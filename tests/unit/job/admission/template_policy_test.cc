@@ -110,6 +110,8 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
        "env[1].name"},
       {R"("volumeMounts": [{"name": "v", "mountPath": "/etc/ringmaster/credentials"}])",
        "volumeMounts[0].mountPath"},
+      {R"("volumeMounts": [{"name": "v", "mountPath": "/ringmaster/tools/bin"}])",
+       "volumeMounts[0].mountPath"},
       {R"("volumeMounts": [{"name": "v", "mountPath": "/etc//x/../ringmaster/"}])",
        "volumeMounts[0].mountPath"},
       {R"("volumeMounts": [{"name": "ringmaster-credentials", "mountPath": "/x"}])",

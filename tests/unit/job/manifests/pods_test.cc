@@ -8,6 +8,7 @@
 
 #include "common/control/pod_contract.h"
 #include "common/json/json.h"
+#include "operator/job/admission/pod_policy.h"
 #include "operator/job/admission/template_policy.h"
 #include "operator/kube/json_access.h"
 #include "tests/builders/job_builder.h"
@@ -43,13 +44,15 @@ JudgedJob Judged(const api::TrainingJob& job) {
   return judgement.allowed.value();
 }
 
-json Worker(const api::TrainingJob& job, int index = 0) {
+json Worker(const api::TrainingJob& job, int index = 0, const Injection& injection = {}) {
   const json common = CommonWorkerPod(
-      {.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, "10.96.0.7");
+      {.judged = Judged(job), .credentials = Keys(), .revision = "r1", .injection = injection},
+      "10.96.0.7");
   return WorkerPod(common, job.name, index);
 }
-json Launcher(const api::TrainingJob& job) {
-  return LauncherPod({.judged = Judged(job), .credentials = Keys(), .revision = "r1"}, 1);
+json Launcher(const api::TrainingJob& job, const Injection& injection = {}) {
+  return LauncherPod(
+      {.judged = Judged(job), .credentials = Keys(), .revision = "r1", .injection = injection}, 1);
 }
 
 const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
@@ -269,6 +272,77 @@ TEST(Pods, WorkersKnowHowFarTheJobMayGrow) {
   job.spec.slots_per_worker = 4;
 
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "32");
+}
+
+TEST(Pods, AnImageThatLacksOurProgramsIsGivenThemByAnInitContainer) {
+  const Injection injection{.image = "localhost/ringmaster-tools:1",
+                            .own_images = {"localhost/ringmaster-worker"}};
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.image = "docker.io/pytorch/pytorch:2.9";
+
+  for (const json& pod : {Worker(job, 0, injection), Launcher(job, injection)}) {
+    ASSERT_EQ(pod["spec"]["initContainers"].size(), 1U);
+    const json& init = pod["spec"]["initContainers"][0];
+    EXPECT_EQ(init["image"], "localhost/ringmaster-tools:1");
+    EXPECT_EQ(init["command"][1], "install");
+    EXPECT_EQ(init["command"][2], control::kToolsFolder);
+    EXPECT_EQ(init["volumeMounts"][0]["mountPath"], control::kToolsFolder);
+    EXPECT_FALSE(init["volumeMounts"][0].contains("readOnly"));
+    EXPECT_TRUE(Managed(pod)["command"][0].get<std::string>().starts_with(
+        "/ringmaster/tools/bin/ringmaster-"));
+    const json& mounts = Managed(pod)["volumeMounts"];
+    const auto mount = std::ranges::find_if(
+        mounts, [](const json& one) { return one["mountPath"] == control::kToolsFolder; });
+    ASSERT_NE(mount, mounts.end());
+    EXPECT_EQ((*mount)["readOnly"], true) << "the program of a tenant cannot change ours";
+    EXPECT_EQ(pod["spec"]["securityContext"]["runAsUser"], 1000);
+    ExpectRestricted(pod);
+    EXPECT_EQ(init["securityContext"]["capabilities"]["drop"], json::array({"ALL"}));
+    EXPECT_TRUE(CheckPod(pod, JobRules{}).empty());
+  }
+}
+
+TEST(Pods, WhetherProgramsAreBroughtIsTheOperatorsAndTheJobsToSay) {
+  const Injection injection{.image = "tools:1", .own_images = {"localhost/ringmaster-worker"}};
+  const auto brought = [](const api::TrainingJob& job, const Injection& with) {
+    return Worker(job, 0, with)["spec"].contains("initContainers");
+  };
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.image = "localhost/ringmaster-worker:0.1.0";
+  EXPECT_FALSE(brought(job, injection));
+  job.spec.inject = api::InjectMode::kInitContainer;
+  EXPECT_TRUE(brought(job, injection));
+  EXPECT_FALSE(brought(job, {}));
+
+  job.spec.image = "localhost/ringmaster-workers-like:1";
+  job.spec.inject = api::InjectMode::kAuto;
+  EXPECT_TRUE(brought(job, injection));
+  job.spec.inject = api::InjectMode::kNone;
+  EXPECT_FALSE(brought(job, injection));
+}
+
+TEST(Pods, AUserThatATemplateNamesStays) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.worker.template_json = R"({"spec": {"securityContext": {"runAsUser": 5000},
+    "initContainers": [{"name": "first", "image": "i"}]}})";
+
+  const json pod = Worker(job, 0, {.image = "tools:1", .own_images = {}});
+
+  EXPECT_EQ(pod["spec"]["securityContext"]["runAsUser"], 5000);
+  ASSERT_EQ(pod["spec"]["initContainers"].size(), 2U);
+  EXPECT_EQ(pod["spec"]["initContainers"][0]["name"], kToolsName);
+}
+
+TEST(Pods, AProgramThatStartsItsRanksByItselfIsToldHowMany) {
+  api::TrainingJobSpec spec = JobBuilder().Build().spec;
+  spec.command = {"torchrun", "train.py"};
+  spec.slots_per_worker = 8;
+  EXPECT_EQ(LaunchSpecOf(spec).slots_per_worker, 8);
+  EXPECT_FALSE(LaunchSpecOf(spec).PerWorker());
+  spec.launch_mode = api::LaunchMode::kPerWorker;
+
+  EXPECT_EQ(LaunchSpecOf(spec).slots_per_worker, 1);
+  EXPECT_EQ(LaunchSpecOf(spec).ranks_per_process, 8);
 }
 
 TEST(Pods, LaunchersKnowTheRestartLimitOfTheJob) {

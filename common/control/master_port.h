@@ -1,0 +1,17 @@
+#pragma once
+
+// Where the processes of one world meet (MASTER_PORT, beside rank 0's address): launcher and agents
+// find the same one without a message.
+
+#include <string_view>
+
+#include "common/control/membership.h"
+
+namespace ringmaster::control {
+
+// Another one for each world, so that nothing meets what is left of the last one. Two jobs on one
+// node's network mostly do not share it. Below the ports of Services (30000) and of outgoing
+// connections.
+int MasterPortOf(std::string_view job_uid, const Epoch& epoch);
+
+}  // namespace ringmaster::control

@@ -1,0 +1,28 @@
+#pragma once
+
+// Brings Ringmaster's programs into an image that lacks them: an init container copies them into a
+// volume of the Pod (worker/tools). Pure.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::job {
+
+// The operator's own settings.
+struct Injection {
+  std::string image{};                    // that has the programs; empty: nothing is injected
+  std::vector<std::string> own_images{};  // prefixes of images that have them already
+};
+
+inline constexpr char kToolsName[] = "ringmaster-tools";  // of volume and init container
+
+// Where `mode` asks for it, or leaves it to the image of `container`: the init container, the
+// volume, and the container's command from it. `spec` is a Pod's, and has the container.
+void Inject(const Injection& injection, api::InjectMode mode, nlohmann::json& spec,
+            nlohmann::json& container);
+
+}  // namespace ringmaster::job

@@ -1,0 +1,129 @@
+// Ranks that the agents start: there is no mpirun, or no need of one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/control/reasons.h"
+#include "world.h"
+
+namespace ringmaster::launcher {
+namespace {
+
+using control::LauncherPhase;
+using testing::IsEmpty;
+
+const std::vector<control::PreflightFault> kNoSshd = {{control::kCheckSshd, "no sshd"},
+                                                      {control::kCheckMpi, "no orted"}};
+
+class AgentsStart : public testing::TestWithParam<bool> {
+ protected:
+  bool elastic() const { return GetParam(); }
+
+  static CoordinatorOptions First(int slots, bool elastic) {
+    CoordinatorOptions options = World::Options(slots, elastic);
+    options.term = 1;  // no launcher before it can have left a world
+    return options;
+  }
+
+  World world{First(2, elastic()), /*has_mpirun=*/false};
+};
+
+INSTANTIATE_TEST_SUITE_P(Jobs, AgentsStart, testing::Bool());
+
+TEST_P(AgentsStart, TheGateOpensOnceAllAreReadyAndNothingAttaches) {
+  world.Order({0, 1});
+  for (const int worker : {0, 1}) {
+    world.Dial(worker);
+    world.Ready(worker, kNoSshd);
+  }
+  world.Pass(10s, {0, 1});
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kWaitingForAgents)
+      << "nobody knows yet who starts the ranks, so nobody knows what is a fault";
+
+  world.Take(world.membership.OnNoMpirun(world.now));
+
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
+  EXPECT_EQ(world.membership.Status(world.now).world_size, 4);
+  const control::LauncherStatus status = world.membership.Status(world.now);
+  EXPECT_EQ(status.started_by, control::kByAgents);
+  for (const control::WorkerReport& worker : status.workers) EXPECT_THAT(worker.faults, IsEmpty());
+}
+
+TEST_P(AgentsStart, AnotherFaultStaysOneAlsoOfAWorkerThatComesLater) {
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Dial(0);
+  world.Ready(0, kNoSshd);
+  world.Dial(1);
+  auto faults = kNoSshd;
+  faults.push_back({"tmp", "is full"});
+  world.Ready(1, faults);
+  world.Pass(10s, {0, 1});
+
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kFinished);
+  ASSERT_EQ(world.All<Finish>().size(), 1U);
+  EXPECT_EQ(world.All<Finish>()[0].verdict.reason, control::kReasonPreflightFailed);
+  EXPECT_THAT(
+      world.All<Finish>()[0].verdict.message,
+      testing::AllOf(testing::HasSubstr("'tmp'"), testing::Not(testing::HasSubstr("sshd"))));
+}
+
+TEST_P(AgentsStart, WorkersOpenMpisNeedNotMatch) {
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Dial(1);
+  world.Say(1, control::AgentReady{"10.0.0.2", 0, {}, {{"openmpi", "5.0.1"}}});
+  if (elastic()) {
+    for (const int slot : {0, 1}) world.Say(1, control::RankReady{slot, "first"});
+  }
+  world.Pass(100ms, {0, 1});
+
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+}
+
+TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
+  World world{World::Options(1, false), /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  const control::Epoch first = world.membership.Status(world.now).epoch;
+  ASSERT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+
+  world.Exit(1, -1, 9);
+  world.Pass(2s, {0, 1});
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kStopping);
+  EXPECT_THAT(world.All<StopMpirun>(), IsEmpty());
+  world.Exit(0, -1, 15);
+  world.Pass(2s, {0, 1});
+
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+  EXPECT_GT(world.membership.Status(world.now).epoch, first);
+  for (const int worker : {0, 1}) world.Exit(worker, 0);
+  world.Pass(200ms, {0, 1});
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kFinished);
+  EXPECT_TRUE(world.All<Finish>()[0].verdict.succeeded);
+}
+
+// There is no port to ask: it is judged by its silence.
+TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
+  World world{World::Options(1, true), /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1, 2});
+  for (const int worker : {0, 1, 2}) {
+    world.Dial(worker);
+    world.Say(worker, control::AgentReady{"10.0.0." + std::to_string(worker + 1), 0, kNoSshd, {}});
+    world.Say(worker, control::RankReady{0, "first"});
+  }
+  world.Pass(200ms, {0, 1, 2});
+  ASSERT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+
+  world.Take(world.membership.OnClosed(world.now, World::Connection(2)));
+
+  EXPECT_THAT(world.All<Probe>(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ringmaster::launcher
