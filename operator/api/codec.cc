@@ -284,6 +284,9 @@ Result<TrainingJobSpec> ReadSpec(const json& value) {
   return spec;
 }
 
+// An annotation may have 256 KiB.
+constexpr std::size_t kMaxInstallationBytes = 512;
+
 bool HasFinalizer(const json& object) {
   const json& finalizers = kube::GetArray(object, {"metadata", "finalizers"});
   return std::find(finalizers.begin(), finalizers.end(), json(kFinalizer)) != finalizers.end();
@@ -301,6 +304,9 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   job.generation = kube::GetInt64(object, {"metadata", "generation"}).value_or(0);
   job.deleting = kube::Find(object, {"metadata", "deletionTimestamp"}) != nullptr;
   job.held = HasFinalizer(object);
+  job.installation =
+      CutText(kube::GetString(object, {"metadata", "annotations", kAnnotationInstallation}),
+              kMaxInstallationBytes);
   if (job.name.empty() || job.uid.empty()) {
     return Error{ErrorKind::kInvalid, "its metadata has no name or uid"};
   }

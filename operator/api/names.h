@@ -35,7 +35,8 @@ inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
 // On the launcher's Service too: the installation that has the job (job/policy/ownership.h). On a
-// LocalTrainingProfile: the one that keeps it.
+// job: the one that shall have it, where a person says so. On a LocalTrainingProfile: the one that
+// keeps it.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
 // On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is

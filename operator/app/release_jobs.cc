@@ -34,8 +34,8 @@ api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock)
        .message = "the operator of the installation " + job.status.installation +
                   " was uninstalled, and nobody runs this job: what trains goes on, but nothing is "
                   "replaced, scaled, suspended or ended. Install it again in the same namespace "
-                  "with the same lease.name, or let another installation adopt the job "
-                  "(charts/ringmaster/README.md)",
+                  "with the same lease.name, or name another installation in the job's annotation "
+                  "ringmaster.dev/installation",
        .last_transition_time = "",
        .observed_generation = job.generation},
       FormatTime(clock.WallNow()));

@@ -83,7 +83,7 @@ spec.command|image: "a:1", command: [/bin/bash, -c, ringmaster-train --workload=
 |image: "a:1", command: [/usr/bin/ringmaster-train, --workload=mnist]
 spec.checkpoint.volume|image: "a:1", command: [b], checkpoint: {volume: {emptyDir: {}}}
 spec.runPolicy.startTimeoutSeconds|image: "a:1", command: [b], runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 60}
-|image: "a:1", command: [b], checkpoint: {volume: {nfs: {server: a, path: /b}}}, runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 600}
+|image: "a:1", command: [b], checkpoint: {volume: {persistentVolumeClaim: {claimName: a}}}, runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 600}
 T
 suspension_of() { # name spec: the warnings
   job "$1" "$2" | kubectl -n samples apply -f - >/dev/null || fail "$1 is refused"
@@ -91,7 +91,7 @@ suspension_of() { # name spec: the warnings
   cat "$work/advice"
 }
 [[ $(suspension_of loses 'image: "a:1", command: [b]') = *'spec.checkpoint '* ]] || fail "nobody is warned of a suspension that loses the state"
-[ -z "$(suspension_of keeps 'image: "a:1", command: [b], checkpoint: {volume: {nfs: {server: a, path: /b}}}')" ] || fail "a suspension that keeps the state gets advice"
+[ -z "$(suspension_of keeps 'image: "a:1", command: [b], checkpoint: {volume: {persistentVolumeClaim: {claimName: a}}}')" ] || fail "a suspension that keeps the state gets advice"
 kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
 ! grep -i warning "$work/advice" || fail "an annotation brings advice on the spec"
 

@@ -83,17 +83,18 @@ before_gpu() {
   install_chart --set "presets.gpu={$namespace}"
   advertise '{"nvidia.com/gpu": "8"}'
 }
-sample_gpu() {
+workers_get_gpus() { # workers GPUs-of-each
   worker_tolerates() {
-    as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json | jq -e '[.items[] |
-      select(.spec.nodeName and .spec.containers[0].resources.limits["nvidia.com/gpu"] == "8"
-        and (.spec.tolerations | any(.key == "nvidia.com/gpu")) and (.spec.containers[0].env | any(.name == "NCCL_DEBUG")))] | length >= 2'
+    as_user get pods -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" -o json | jq -e --argjson workers "$1" --arg gpus "$2" '[.items[] |
+      select(.spec.nodeName and .spec.containers[0].resources.limits["nvidia.com/gpu"] == $gpus
+        and (.spec.tolerations | any(.key == "nvidia.com/gpu")) and (.spec.containers[0].env | any(.name == "NCCL_DEBUG")))] | length >= $workers'
   }
-  wait_for "two workers of $job with GPUs and what the profile sets" 60 worker_tolerates
+  wait_for "$1 workers of $job with GPUs and what the profile sets" 60 worker_tolerates "$@"
   wait_for "$job to fail because its workers have no GPUs" 120 has_failed_preflight
 }
+sample_gpu() { workers_get_gpus 1 1; }
 before_bench_gpu() { before_gpu; }
-sample_bench_gpu() { sample_gpu; }
+sample_bench_gpu() { workers_get_gpus 2 8; }
 before_rdma() {
   kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
   install_chart --set "presets.gpu-host-network={$namespace}"

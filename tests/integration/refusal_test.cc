@@ -80,8 +80,15 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
               HasSubstr("set worker.gpus, too"));
   EXPECT_THAT(refused(R"({"gpus": 8, "resources": {"limits": {"nvidia.com/gpu": 8}}})"),
               HasSubstr("worker.gpus and worker.resources both set GPUs; keep one of them"));
-  EXPECT_THAT(refused(R"({"resources": {"limits": {"memory": "256MB"}}})"),
-              HasSubstr("worker.resources.limits.memory"));
+  for (const char* amount : {R"("256MB")", R"("-1Gi")", "-1", R"("")"}) {
+    EXPECT_THAT(
+        refused((R"({"resources": {"limits": {"memory": )" + std::string(amount) + "}}}").c_str()),
+        AllOf(HasSubstr("spec.worker.resources.limits"), HasSubstr("is no quantity of 0 or more")))
+        << amount;
+  }
+  EXPECT_EQ(refused(R"({"resources": {"limits": {"cpu": "1.5", "memory": "1e9"},
+                                      "requests": {"cpu": 0, "memory": "0.5Gi"}}})"),
+            "");
   EXPECT_THAT(refused(R"({"env": [{"name": "A", "value": "b",
                                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]})"),
               HasSubstr("either value or valueFrom"));
@@ -99,7 +106,6 @@ TEST_F(ApplyTest, KnowsTheVolumesThatJobsBring) {
       {"secret": {"secretName": "s", "items": [{"key": "k", "path": "p"}], "defaultMode": 256,
                   "optional": false}},
       {"emptyDir": {}}, {"emptyDir": {"medium": "Memory", "sizeLimit": 1073741824}},
-      {"nfs": {"server": "nfs.example.com", "path": "/data", "readOnly": true}},
       {"csi": {"driver": "d.example.com", "readOnly": true, "fsType": "ext4",
                "volumeAttributes": {"a": "b"}, "nodePublishSecretRef": {"name": "s"}}},
       {"hostPath": {"path": "/data", "type": "Directory"}},
@@ -118,7 +124,6 @@ TEST_F(ApplyTest, KnowsTheVolumesThatJobsBring) {
     json volume = source;
     volume["name"] = "v" + std::to_string(volumes.size());
     volumes.push_back(std::move(volume));
-    EXPECT_EQ(Refused(Changed("/spec/checkpoint", {{"volume", source}})), "") << source;
   }
   EXPECT_EQ(Refused(Changed("/spec/worker/volumes", volumes, "with-volumes")), "");
 
@@ -127,6 +132,34 @@ TEST_F(ApplyTest, KnowsTheVolumesThatJobsBring) {
     EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", json::parse(wrong)}})),
                 HasSubstr("spec.checkpoint.volume"))
         << wrong;
+  }
+}
+
+TEST_F(ApplyTest, RefusesVolumesThatNoJobCanHave) {
+  const char kNfs[] = R"({"nfs": {"server": "nfs.example.com", "path": "/data"}})";
+  const char kConfigMap[] = R"({"configMap": {"name": "c"}})";
+  const char kHostPath[] = R"({"hostPath": {"path": "/data"}})";
+  const auto refused = [this](const char* field, const json& value) {
+    return Refused(Changed(std::string("/spec/") + field, value, "with-volumes"));
+  };
+  json nfs = json::parse(kNfs);
+  nfs["name"] = "data";
+  EXPECT_THAT(refused("worker/volumes", json::array({nfs})),
+              HasSubstr("the kind nfs is refused, because Pod Security"));
+  EXPECT_THAT(refused("checkpoint", {{"volume", json::parse(kConfigMap)}}),
+              HasSubstr("cannot be written"));
+  for (const char* kind : {kNfs, kHostPath}) {
+    EXPECT_THAT(refused("checkpoint", {{"volume", json::parse(kind)}}),
+                HasSubstr("make a PersistentVolume"));
+    EXPECT_THAT(refused("dataCache", {{"from", json::parse(kind)}, {"sizeLimit", "1Gi"}}),
+                HasSubstr("make a PersistentVolume"));
+  }
+  EXPECT_THAT(
+      refused("dataCache", {{"from", {{"emptyDir", json::object()}}}, {"sizeLimit", "1Gi"}}),
+      HasSubstr("empty in every new Pod"));
+  for (const char* kind : {R"({"persistentVolumeClaim": {"claimName": "c"}})",
+                           R"({"emptyDir": {}})", R"({"csi": {"driver": "d.example.com"}})"}) {
+    EXPECT_EQ(refused("checkpoint", {{"volume", json::parse(kind)}}), "") << kind;
   }
 }
 
@@ -721,15 +754,19 @@ TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
     const char* field;
   } table[] = {
       {R"({"namespaces": ["*", "team-a"]})", "spec.namespaces"},
-      {R"({"namespaces": ["Team_A"]})", "spec.namespaces"},
+      {R"({"namespaces": ["team-*"]})", "a namespace is listed by its whole name"},
       {R"({"default": true})", "spec.default"},
-      {R"({"allows": {"capabilities": ["CAP_IPC_LOCK"]}})", "spec.allows.capabilities"},
+      {R"({"allows": {"capabilities": ["CAP_IPC_LOCK"]}})", "in capitals and without"},
+      {R"({"allows": {"capabilities": ["ipc_lock"]}})", "in capitals and without"},
       {R"({"allows": {"hostPaths": ["/data/../etc"]}})", "spec.allows.hostPaths"},
-      {R"({"allows": {"hostPaths": ["/"]}})", "spec.allows.hostPaths"},
+      {R"({"allows": {"hostPaths": ["/"]}})", "a path of allows.hostPaths begins with"},
+      {R"({"allows": {"hostPaths": ["data"]}})", "a path of allows.hostPaths begins with"},
       {R"({"allows": {"hostPID": true}})", "spec.allows.hostPID"},
       {R"({"limits": {"workers": 0}})", "spec.limits.workers"},
       {R"({"workload": {"worker": {"replicas": 4}}})", "spec.workload.worker.replicas"},
       {R"({"workload": {"command": ["x"]}})", "spec.workload.command"},
+      {R"({"workload": {"worker": {"volumes": [{"name": "d", "nfs": {"server": "s", "path": "/p"}}]}}})",
+       "the kind nfs is refused"},
       {R"({"workload": {"worker": {"env": [{"name": "A"}, {"name": "A"}]}}})",
        "spec.workload.worker.env"},
       {R"({"limits": {"devices": {"rdma/hca": -1}}})", "spec.limits.devices"},
@@ -779,12 +816,6 @@ TEST_F(RefusalTest, TheLaunchersTemplateIsHeldToTheSameRules) {
   ExpectRefused(manifest, "launcher.template.spec.hostNetwork");
 }
 
-TEST_F(RefusalTest, TheCheckpointsVolumeIsHeldToTheSameRules) {
-  json manifest = JobManifest(ns(), "digits", 1);
-  manifest["spec"]["checkpoint"] = {{"volume", {{"hostPath", {{"path", "/"}}}}}};
-  ExpectRefused(manifest, "spec.checkpoint.volume.hostPath");
-}
-
 TEST_F(RefusalTest, AWorkersVolumeOfCheckpointsIsOneThatTheServerTakes) {
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["checkpoint"] = {
@@ -795,8 +826,10 @@ TEST_F(RefusalTest, AWorkersVolumeOfCheckpointsIsOneThatTheServerTakes) {
 
 TEST_F(RefusalTest, TheDataCachesSourceIsHeldToTheSameRules) {
   json manifest = JobManifest(ns(), "digits", 1);
-  manifest["spec"]["dataCache"] = {{"from", {{"hostPath", {{"path", "/"}}}}}, {"sizeLimit", "1Gi"}};
-  ExpectRefused(manifest, "spec.dataCache.from.hostPath");
+  manifest["spec"]["dataCache"] = json::parse(
+      R"({"from": {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+          "sizeLimit": "1Gi"})");
+  ExpectRefused(manifest, "spec.dataCache.from.projected.sources[0].serviceAccountToken");
 }
 
 TEST_F(RefusalTest, AWorkerWithADataCacheIsOneThatTheServerTakes) {

@@ -168,8 +168,8 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   WaitCondition("digits", "Managed", "False", "Uninstalled");
   WaitCondition("digits", "Running", "True");
 
-  // The other one leaves it alone until its Service names it. It has a profile of the name by which
-  // the job runs: without any it would make no more Pods of it.
+  // The other one leaves it alone until a person names it on the job. It has a profile of the name
+  // by which the job runs: without any it would make no more Pods of it.
   LaunchOperator({"--no-leader-elect", "--lease-name=strict",
                   R"(--presets={"a":{"namespaces":[")" + ns() + R"("]}})"});
   ASSERT_TRUE(op().WaitReady());
@@ -177,13 +177,17 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   ASSERT_TRUE(
       admin()
           .MergePatch(
-              Path("services", "digits-launcher"),
+              JobPath("digits"),
               {{"metadata",
                 {{"annotations", {{"ringmaster.dev/installation", Installation("strict")}}}}}})
           .ok());
   WaitCondition("digits", "Managed", "True", "Adopted");
   WaitFor("its owner",
           [&] { return TextAt(Job("digits"), "/status/installation") == Installation("strict"); });
+  WaitFor("its Service to name the owner", [&] {
+    return TextAt(List("services").at("digits-launcher"),
+                  "/metadata/annotations/ringmaster.dev~1installation") == Installation("strict");
+  });
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
   WaitFor("its second worker", [&] { return List("pods").contains("digits-worker-1"); });

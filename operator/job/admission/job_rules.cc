@@ -25,9 +25,11 @@ void JobRules::LimitAs(const JobRules& other) {
 std::string JobRules::HowToAllow(const std::string& item) const {
   std::vector<std::string> others = open;
   others.erase(std::remove(others.begin(), others.end(), profile), others.end());
-  return "the TrainingProfile \"" + profile +
-         "\" of this job does not allow it; name one whose spec." + item + " does in spec.profile" +
-         Listed(others) + ", or ask the platform team";
+  return "the TrainingProfile \"" + profile + "\" of this job does not allow it; " +
+         (others.empty() ? ""
+                         : "in spec.profile name another one of this namespace" + Listed(others) +
+                               " if its spec." + item + " does, or ") +
+         "ask the platform team";
 }
 
 std::string Listed(const std::vector<std::string>& names) {

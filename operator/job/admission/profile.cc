@@ -62,9 +62,11 @@ std::string Uncovered(const Profile& profile) {
   std::vector<Violation> found = CheckSpec(spec, profile.rules);
   if (found.empty()) found = CheckRequests(spec, profile.rules);
   if (found.empty()) return {};
-  const std::string path = api::PathAsWritten(spec.typed_fields, found.front().path);
-  return "it does not itself allow what its workload sets (spec.workload" +
-         path.substr(sizeof "spec" - 1) + ")";
+  const Violation& first = found.front();
+  const std::string path =
+      "spec.workload" + api::PathAsWritten(spec.typed_fields, first.path).substr(sizeof "spec" - 1);
+  if (!first.by_policy) return path + " " + first.message;
+  return "it does not itself allow what its workload sets (" + path + ")";
 }
 
 Result<Profile> ReadProfileSpec(std::string name, const json& spec) {

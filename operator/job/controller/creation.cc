@@ -15,6 +15,7 @@
 #include "operator/job/controller/run_pin.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/services.h"
+#include "operator/job/policy/ownership.h"
 #include "operator/job/policy/replacement_policy.h"
 #include "operator/kube/json_access.h"
 
@@ -48,7 +49,14 @@ void Creation::Prepare(const Plan& plan) {
     requests.emplace_back([this, term] { PostLauncherService(term); });
   }
   if (plan.point_service_at) {
-    requests.emplace_back([this, term = *plan.point_service_at] { PatchServiceTerm(term); });
+    requests.emplace_back([this, term = *plan.point_service_at] {
+      PatchLauncherService(LauncherServiceTermPatch(term));
+    });
+  }
+  if (plan.claim_service) {
+    requests.emplace_back([this] {
+      PatchLauncherService(LauncherServiceOwnerPatch(requests_.tools().installation));
+    });
   }
   requests_.RunAll(std::move(requests));
   if (launcher_uid_.empty()) return;
@@ -141,15 +149,14 @@ void Creation::PostLauncherService(int64_t term) {
   const std::string owner =
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationInstallation}, ours);
   // Keys come from the seed that it names, and the job is whose name it bears.
-  other_owner_ = seed != seed_id || owner != ours;
+  other_owner_ = seed != seed_id || (owner != ours && !IsHandedOver(input_.job, ours));
   if (other_owner_) return requests_.NoteAgain();
   launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});
 }
 
-void Creation::PatchServiceTerm(int64_t term) {
-  const Result<json> stored = requests_.client().Patch(kube::kServices, input_.job.ns,
-                                                       api::LauncherServiceName(input_.job.name),
-                                                       LauncherServiceTermPatch(term));
+void Creation::PatchLauncherService(const json& patch) {
+  const Result<json> stored = requests_.client().Patch(
+      kube::kServices, input_.job.ns, api::LauncherServiceName(input_.job.name), patch);
   if (stored.ok()) return requests_.Wrote(kube::kServices, *stored);
   if (stored.error().kind == ErrorKind::kNotFound) return requests_.NoteAgain();
   requests_.NoteError(stored.error());

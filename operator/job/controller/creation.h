@@ -41,7 +41,7 @@ class Creation {
   void PostSecret();
   void PostPin();
   void PostLauncherService(int64_t term);
-  void PatchServiceTerm(int64_t term);
+  void PatchLauncherService(const nlohmann::json& patch);
   void PostLauncher(int64_t term);
   void PostWorker(const nlohmann::json& common, int index);
   // Notes why not, where the finished manifest has a right that it must not have.

@@ -25,7 +25,8 @@ constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
 
 constexpr char kHowToPassPodSecurity[] =
     ". Remove what it names from the job's spec, or have the namespace's label "
-    "pod-security.kubernetes.io/enforce set to privileged";
+    "pod-security.kubernetes.io/enforce set to baseline, or to privileged where baseline does not "
+    "admit it either";
 
 std::string ListOf(const std::vector<Violation>& violations) {
   std::string list;
@@ -73,7 +74,8 @@ Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Cloc
   Refusal refusal = MakeRefusal(
       by_profile ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
       stalled ? "no Pods are made for this job until its spec is corrected: " + ListOf(violations)
-              : "no more Pods are made for this job: " + violations.front().Text(),
+              : std::string(begun ? "no more" : "no") +
+                    " Pods are made for this job: " + violations.front().Text(),
       0, now);
   refusal.stalled = stalled;
   refusal.retry_at = now + kJudgeAgain;

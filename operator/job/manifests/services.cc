@@ -67,4 +67,8 @@ json LauncherServiceTermPatch(int64_t term) {
   return {{"spec", {{"selector", {{api::kLabelTerm, std::to_string(term)}}}}}};
 }
 
+json LauncherServiceOwnerPatch(const std::string& installation) {
+  return {{"metadata", {{"annotations", {{api::kAnnotationInstallation, installation}}}}}};
+}
+
 }  // namespace ringmaster::job

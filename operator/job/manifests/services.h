@@ -23,4 +23,7 @@ nlohmann::json LauncherService(const api::TrainingJob& job, const std::string& s
 // Merge patch that points the launcher's Service to another term.
 nlohmann::json LauncherServiceTermPatch(int64_t term);
 
+// Merge patch that names the installation that has the job.
+nlohmann::json LauncherServiceOwnerPatch(const std::string& installation);
+
 }  // namespace ringmaster::job

@@ -94,6 +94,7 @@ struct Plan {
   bool unpin = false;  // the run is over: the next one takes its text from the job's spec
   bool create_services = false;             // at least one is missing
   std::optional<int64_t> point_service_at;  // the launcher's Service selects another term
+  bool claim_service = false;  // the launcher's Service names the installation that had the job
   bool isolate = false;  // the NetworkPolicies of a job that has its Pods are looked at, and mended
   // The launcher's NetworkPolicy admits these addresses of nodes from now on.
   std::optional<std::vector<std::string>> admit_nodes;

@@ -180,12 +180,14 @@ std::chrono::milliseconds ProgressPeriod(std::size_t jobs) {
 Plan MakePlan(const PlanInput& input) {
   const bool unclaimed =
       IsUnclaimed(input.job, input.observed.launcher_service.get(), input.installation);
+  const bool handed_over = IsHandedOver(input.job, input.installation);
   Plan plan;
   if (api::IsTerminal(input.job.status)) {
     plan = PlanAfterTheEnd(input);
   } else if (const auto outcome = Judge(input)) {
     plan = unclaimed ? PlanClaim(input) : PlanTheEnd(input, *outcome);
-    plan.confirm_claim = input.observed.launcher_service == nullptr && !input.installation.empty();
+    plan.confirm_claim =
+        input.observed.launcher_service == nullptr && !input.installation.empty() && !handed_over;
   } else if (ShallBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
   } else if (unclaimed && IsNotAllowed(input.memory)) {
@@ -196,6 +198,7 @@ Plan MakePlan(const PlanInput& input) {
   if (!api::IsTerminal(input.job.status)) DescribeChange(input, plan);
   DescribeManaged(input, plan.status);
   PlanHold(input.job, plan);
+  if (handed_over) plan.status.installation = input.installation;
   DecideStatusWrite(input.job.status, input.memory, input.progress_period, input.now, plan);
   if (unclaimed && plan.write_status && !plan.create_services) {
     plan.status.installation = input.installation;

@@ -88,7 +88,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
   if (!job.spec.InPlace()) {
-    return "what it goes on from is its own program's business";
+    return "its program goes on from what it has saved itself";
   }
   if (status.checkpoint) {
     return "it will go on from the checkpoint of step " + std::to_string(status.checkpoint->step);

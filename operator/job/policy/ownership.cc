@@ -7,6 +7,7 @@ namespace ringmaster::job {
 namespace {
 
 const std::string& OwnerOf(const api::TrainingJob& job, const ServiceView* launcher_service) {
+  if (!job.installation.empty()) return job.installation;
   const bool on_service = launcher_service != nullptr && !launcher_service->installation.empty();
   return on_service ? launcher_service->installation : job.status.installation;
 }
@@ -25,6 +26,10 @@ bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, co
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation) {
   return !installation.empty() && OwnerOf(job, launcher_service).empty();
+}
+
+bool IsHandedOver(const api::TrainingJob& job, const std::string& installation) {
+  return !installation.empty() && job.installation == installation;
 }
 
 }  // namespace ringmaster::job

@@ -6,7 +6,8 @@
 // act on the same job: whoever makes the launcher's Service, which only one can, has the job, and
 // its name stands on that Service and then in the job's status. Of a job without a Service whoever
 // writes its status takes it by that write, which is a compare-and-set; before an end is written,
-// by a write of its own, because another installation may accept what this one refuses.
+// by a write of its own, because another installation may accept what this one refuses. A person
+// moves a job by an annotation, which counts before both: the one that it names takes the Service.
 
 #include <set>
 #include <string>
@@ -28,5 +29,8 @@ bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, co
 // one, which has every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
+
+// A person has named ours on the job.
+bool IsHandedOver(const api::TrainingJob& job, const std::string& installation);
 
 }  // namespace ringmaster::job

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
@@ -70,7 +71,10 @@ void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime no
   where.worker = recovery->worker;
   where.node = recovery->node;
   where.start = "epoch " + std::to_string(recovery->epoch);
-  std::string cause = "its world of ranks changed, " + recovery->cause;
+  const bool same_workers = recovery->cause == control::kCauseRankExited ||
+                            recovery->cause == control::kCauseRankKilled ||
+                            recovery->cause == control::kCauseStalled;
+  std::string cause = (same_workers ? "" : "its world of ranks changed, ") + recovery->cause;
   if (!where.worker.empty()) cause += " (" + WithNode(where.worker, where.node) + ")";
   std::optional<std::chrono::milliseconds> ran;
   if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);

@@ -119,6 +119,7 @@ std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_no
   std::string why = CannotStart(pod);
   if (why.empty()) return std::nullopt;
   api::Failure failure = FailureOf(pod, wall_now);
+  failure.reason = api::kReasonStartError;
   failure.last_lines = {CutText(why, kMaxLineBytes)};
   return Outcome{.succeeded = false,
                  .reason = api::kReasonStartError,

@@ -172,7 +172,8 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
 
 TEST(Codec, MetadataAndStatusAreReadWhateverTheSpecIs) {
   const json object = Parse(R"({"metadata": {"name": "d", "uid": "u", "generation": 3,
-                                             "finalizers": ["ringmaster.dev/checkpoints"]},
+                                             "finalizers": ["ringmaster.dev/checkpoints"],
+                                             "annotations": {"ringmaster.dev/installation": "there/other"}},
                                 "spec": {"worker": {"replicas": "of another version"}},
                                 "status": {"installation": "here/ringmaster"}})");
   ASSERT_FALSE(DecodeTrainingJob(object).ok());
@@ -182,6 +183,7 @@ TEST(Codec, MetadataAndStatusAreReadWhateverTheSpecIs) {
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->uid, "u");
   EXPECT_TRUE(job->held);
+  EXPECT_EQ(job->installation, "there/other");
   EXPECT_EQ(job->status.installation, "here/ringmaster");
 }
 

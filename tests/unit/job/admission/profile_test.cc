@@ -181,10 +181,13 @@ TEST(Profile, ARefusalNamesTheProfilesThatTheJobMayName) {
   const Choice choice = ChooseProfile(profiles, "team-a", "", kOperatorNs);
   const std::string refused = Judge(job, RulesOf(choice, "team-a")).violations.at(0).message;
 
-  EXPECT_THAT(refused, HasSubstr("in spec.profile (a, b), or ask the platform team"));
+  EXPECT_THAT(
+      refused,
+      HasSubstr("does not allow it; in spec.profile name another one of this namespace (a, b) "
+                "if its spec."));
   const Choice named = ChooseProfile(profiles, "team-a", "a", kOperatorNs);
   EXPECT_THAT(Judge(job, RulesOf(named, "team-a")).violations.at(0).message,
-              HasSubstr("in spec.profile (b), or"));
+              HasSubstr("another one of this namespace (b) if"));
   EXPECT_THAT(ChooseProfile(profiles, "team-a", "e", kOperatorNs).problem,
               HasSubstr("name another one (a, b)"));
   EXPECT_THAT(ChooseProfile({}, "team-a", "e", kOperatorNs).problem,
@@ -222,9 +225,10 @@ TEST(Profile, WhatItSetsHasToBeWhatItAllows) {
     const ProfilePtr covered = Make("p", (workload + allows + "}").c_str());
     EXPECT_EQ(NameOf(ChooseProfile({covered}, "a", "p", kOperatorNs)), "p") << covered->problem;
   }
-  EXPECT_THAT(
+  EXPECT_EQ(
       Make("p", R"({"workload": {"worker": {"template": {"spec": {"hostPID": true}}}}})")->problem,
-      HasSubstr("spec.workload.worker.template.spec.hostPID"))
+      "spec.workload.worker.template.spec.hostPID is refused, because it gives the Pod rights "
+      "beyond Pod Security \"restricted\"; remove it")
       << "no profile can allow it";
 }
 

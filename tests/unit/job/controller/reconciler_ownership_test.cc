@@ -114,6 +114,49 @@ TEST(Reconciler, WhoWritesTheStatusOfASuspendedJobHasIt) {
   EXPECT_EQ(api.http.Sent().size(), sent);
 }
 
+TEST(Reconciler, AnAnnotationOnAJobMovesItToTheInstallationThatItNames) {
+  const std::string service = std::string(kServicesPath) + "/digits-launcher";
+  FakeApi api;
+  Operator first(api, "", {.installation = "a/lease"});
+  Operator second(api, "", {.installation = "b/lease"});
+  first.Settle();
+  api.objects[kJobPath]["metadata"]["annotations"] = {{api::kAnnotationInstallation, "b/lease"}};
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+
+  first.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 3U);
+  second.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(StatusOf(api).installation, "b/lease");
+  EXPECT_EQ(api.objects[service]["metadata"]["annotations"][api::kAnnotationInstallation],
+            "b/lease");
+
+  // From then on it does not need the annotation.
+  api.objects[kJobPath]["metadata"].erase("annotations");
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  first.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 3U);
+  second.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
+TEST(Reconciler, AnAnnotationMovesAJobThatHasNoServiceToo) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["suspend"] = true;
+  Operator first(api, "", {.installation = "a/lease"});
+  Operator second(api, "", {.installation = "b/lease"});
+  first.Settle();
+  api.objects[kJobPath]["metadata"]["annotations"] = {{api::kAnnotationInstallation, "b/lease"}};
+
+  second.Settle();
+  api.objects[kJobPath]["metadata"].erase("annotations");
+  const std::size_t sent = api.http.Sent().size();
+  first.Settle();
+
+  EXPECT_EQ(StatusOf(api).installation, "b/lease");
+  EXPECT_EQ(api.http.Sent().size(), sent);
+}
+
 TEST(Reconciler, AnInstallationThatLosesTheRaceForAJobLeavesNoPod) {
   FakeApi api;
   Operator first(api, "", {.installation = "a/lease"});

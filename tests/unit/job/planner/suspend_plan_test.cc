@@ -430,7 +430,7 @@ TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
        "the newest complete checkpoint on its volume, if there is one"},
       {"nothing", [](api::TrainingJob&) {}, "it will begin again from its first step"},
       {"another program", [](api::TrainingJob& job) { job.spec.command = {"mpi-solver"}; },
-       "its own program's business"},
+       "its program goes on from what it has saved itself"},
   };
   for (const Row& row : table) {
     Scene scene = Training();

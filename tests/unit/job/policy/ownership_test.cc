@@ -52,6 +52,22 @@ TEST(Ownership, NobodyHasAJobWithoutANameOnServiceOrStatus) {
   EXPECT_FALSE(IsUnclaimed(job, nullptr, "us/lease"));
 }
 
+TEST(Ownership, WhomAPersonNamesOnTheJobHasItWhateverServiceAndStatusSay) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.installation = "us/lease";
+  job.status.installation = "them/lease";
+  ServiceView service;
+  service.installation = "them/lease";
+
+  EXPECT_TRUE(IsOurs(job, &service, {.installation = "us/lease"}));
+  EXPECT_FALSE(IsOurs(job, &service, {.installation = "them/lease"}));
+  EXPECT_FALSE(IsUnclaimed(job, nullptr, "us/lease"));
+  EXPECT_TRUE(IsHandedOver(job, "us/lease"));
+  EXPECT_FALSE(IsHandedOver(job, "them/lease"));
+  job.installation = "";
+  EXPECT_FALSE(IsHandedOver(job, "")) << "there is but one";
+}
+
 TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));

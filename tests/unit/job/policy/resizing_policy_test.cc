@@ -261,6 +261,23 @@ TEST(ResizingPolicy, HowLongAProgramRanIsSaidInTwoUnits) {
   }
 }
 
+TEST(ResizingPolicy, ARankThatEndedDidNotChangeTheWorld) {
+  for (const char* cause : {"RankExited", "RankKilled", "Stalled"}) {
+    Scene scene = Stable();
+    scene.job.spec.command = {"mpi-solver"};
+    scene.launcher->status->last_recovery =
+        control::Recovery{.epoch = {1, 2}, .cause = cause, .from_start = true, .ran_millis = 4000};
+
+    const Plan plan = scene.Make();
+
+    ASSERT_EQ(plan.events.size(), 1u);
+    EXPECT_EQ(plan.events[0].note,
+              std::string("the program is started anew from its beginning after it had run for 4 "
+                          "s: ") +
+                  cause);
+  }
+}
+
 TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   Scene scene = Stable();
   scene.job.spec.command = {"mpi-solver"};
