@@ -99,8 +99,9 @@ void Job::JudgeFaults(Time now) {
 // Workers that cannot form a world together, in a sentence; empty where they can. Different builds
 // of Open MPI fail with words that lead nobody to the cause.
 std::vector<std::string> Job::ProgramsToMatch() const {
-  if (agents_start_) return {"ringmaster"};
-  return {"openmpi", "ringmaster"};
+  if (!agents_start_) return {"openmpi", "ringmaster"};
+  if (options_.elastic) return {"ringmaster"};
+  return {};  // nothing of ours runs in the ranks
 }
 
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {

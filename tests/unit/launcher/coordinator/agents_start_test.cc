@@ -107,6 +107,20 @@ TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   EXPECT_TRUE(world.All<Finish>()[0].verdict.succeeded);
 }
 
+TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
+  World world{World::Options(1, false), /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  for (const int worker : {0, 1}) {
+    world.Dial(worker);
+    world.Say(worker,
+              control::AgentReady{"10.0.0.1", 0, {}, {{"ringmaster", std::to_string(worker)}}});
+  }
+  world.Pass(100ms, {0, 1});
+
+  EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
+}
+
 // There is no port to ask: it is judged by its silence.
 TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
   World world{World::Options(1, true), /*has_mpirun=*/false};
