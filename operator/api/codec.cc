@@ -378,25 +378,6 @@ TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& tod
 
 json EncodeStatus(const TrainingJobStatus& status) { return ToJson(status); }
 
-json MakeMergePatch(const json& from, const json& to) {
-  json patch = json::object();
-  for (const auto& [key, value] : to.items()) {
-    const auto old = from.find(key);
-    if (old == from.end()) {
-      patch[key] = value;
-    } else if (old->is_object() && value.is_object()) {
-      json inner = MakeMergePatch(*old, value);
-      if (!inner.empty()) patch[key] = std::move(inner);
-    } else if (*old != value) {
-      patch[key] = value;
-    }
-  }
-  for (const auto& [key, value] : from.items()) {
-    if (!to.contains(key)) patch[key] = nullptr;
-  }
-  return patch;
-}
-
 const char* ToString(ConditionStatus status) {
   return kConditionStatuses[static_cast<std::size_t>(status)];
 }

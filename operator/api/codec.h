@@ -33,10 +33,6 @@ TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& tod
 // Only what is set: empty strings and unknown values are left out.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);
 
-// The JSON merge patch that turns `from` into `to`: an empty object when they are equal. Lists are
-// replaced whole.
-nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
-
 const char* ToString(ConditionStatus status);
 
 }  // namespace ringmaster::api

@@ -121,7 +121,7 @@ class JobReleaser {
     if (!ToBeDescribed(job)) return true;
     const nlohmann::json patch{
         {"metadata", {{"resourceVersion", job.resource_version}}},
-        {"status", api::MakeMergePatch(api::EncodeStatus(job.status),
+        {"status", kube::MakeMergePatch(api::EncodeStatus(job.status),
                                        api::EncodeStatus(Released(job, clock_)))}};
     const auto stored = client_.PatchStatus(kube::kTrainingJobs, job.ns, job.name, patch);
     if (stored.ok()) {

@@ -37,6 +37,10 @@ const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
 // Entries whose value is a string; labels and annotations.
 std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path);
 
+// The JSON merge patch that turns `from` into `to`: an empty object when they are equal. Lists are
+// replaced whole.
+nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
+
 // ParseJson (common/json/json.h) for what the API server sends: leaves out metadata.managedFields,
 // a third of many objects that nobody reads, without building it.
 Result<nlohmann::json> ParseServerJson(std::string_view text);

@@ -83,7 +83,7 @@ bool JobIsolation::Mend(const json& manifest) {
         {"metadata",
          {{"resourceVersion", kube::GetString(*stored, {"metadata", "resourceVersion"})}}},
         {"spec",
-         spec == nullptr ? manifest["spec"] : api::MakeMergePatch(*spec, manifest["spec"])}};
+         spec == nullptr ? manifest["spec"] : kube::MakeMergePatch(*spec, manifest["spec"])}};
     const Result<json> mended =
         requests_.client().Patch(kube::kNetworkPolicies, job.ns, name, patch);
     if (!mended.ok()) {

@@ -115,7 +115,7 @@ Result<void> RemovalActor::SayWhatIsAwaited(const std::string& reason, const std
                     FormatTime(tools_.clock.WallNow()));
   const json patch{
       {"metadata", {{"resourceVersion", job_.resource_version}}},
-      {"status", api::MakeMergePatch(api::EncodeStatus(job_.status), api::EncodeStatus(status))}};
+      {"status", kube::MakeMergePatch(api::EncodeStatus(job_.status), api::EncodeStatus(status))}};
   const Result<json> stored =
       tools_.client.PatchStatus(kube::kTrainingJobs, job_.ns, job_.name, patch);
   if (stored.ok()) {

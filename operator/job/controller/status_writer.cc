@@ -84,7 +84,7 @@ void StatusWriter::WriteStatus(const Plan& plan) {
   const bool first = job.status.observed_generation <= 0;
   const json old = first ? json::object() : api::EncodeStatus(job.status);
   const json patch{{"metadata", {{"resourceVersion", job_version_}}},
-                   {"status", api::MakeMergePatch(old, api::EncodeStatus(plan.status))}};
+                   {"status", kube::MakeMergePatch(old, api::EncodeStatus(plan.status))}};
   const Result<json> stored =
       requests_.client().PatchStatus(kube::kTrainingJobs, job.ns, job.name, patch);
   if (stored.ok()) {

@@ -274,7 +274,7 @@ TEST(Codec, MergePatchTurnsOneStatusIntoTheOther) {
   const json from = EncodeStatus(FullStatus());
   const json to = EncodeStatus(next);
 
-  const json patch = MakeMergePatch(from, to);
+  const json patch = kube::MakeMergePatch(from, to);
 
   json patched = from;
   patched.merge_patch(patch);
@@ -285,7 +285,7 @@ TEST(Codec, MergePatchTurnsOneStatusIntoTheOther) {
 TEST(Codec, MergePatchOfEqualsIsEmpty) {
   const json status = EncodeStatus(FullStatus());
 
-  EXPECT_TRUE(MakeMergePatch(status, status).empty());
+  EXPECT_TRUE(kube::MakeMergePatch(status, status).empty());
 }
 
 // A job whose template has about so many bytes.

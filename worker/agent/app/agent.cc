@@ -1,7 +1,6 @@
 #include "worker/agent/app/agent.h"
 
 #include <algorithm>
-#include <csignal>
 #include <random>
 #include <unistd.h>
 #include <utility>
@@ -9,11 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/control/exit_codes.h"
-#include "common/control/master_port.h"
-#include "worker/agent/host/address.h"
-#include "worker/agent/process_table/rank_environment.h"
 #include "worker/agent/process_table/rank_page.h"
-#include "worker/agent/process_table/stack_text.h"
 
 namespace ringmaster::agent {
 namespace {
@@ -22,8 +17,7 @@ constexpr std::chrono::milliseconds kShutdownGrace{1000};
 // What is left of the grace period when a leaving agent stops to wait for the launcher.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
-    2000};                                         // beyond the grace period, for what does not die
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
+    2000};  // beyond the grace period, for what does not die
 
 // What the launcher gets to take a Pod with a broken GPU out of its world: until the ranks' next
 // step.
@@ -299,66 +293,6 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   }
 }
 
-void Agent::SendToLauncher(const control::Message& message) { link_.Send(message); }
-
-void Agent::DialLauncherAgain(const std::string& reason) { link_.DialAgain(reason); }
-
-bool Agent::LauncherTakesOutput() const {
-  return link_.welcomed() && link_.QueuedBytes() < kMaxQueuedOutput;
-}
-
-void Agent::SendToRank(int slot, const control::Message& message) {
-  const auto peer = rank_peers_.find(slot);
-  if (peer != rank_peers_.end()) peers_.Send(peer->second, message);
-}
-
-void Agent::SendToAttach(AttachId attach, const control::Message& message) {
-  peers_.Send(attach, message);
-  attaches_.OnQueued(attach, peers_.QueuedBytes(attach));
-}
-
-void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
-  if (!attaches_.Contains(attach)) return;
-  kill(attaches_.Pid(attach), SIGTERM);
-  const auto limit = std::make_shared<boost::asio::steady_timer>(io_, grace);
-  limit->async_wait([this, limit, attach](const boost::system::error_code& cancelled) {
-    // Still connected, so its pid is still its own.
-    if (!cancelled && attaches_.Contains(attach)) kill(attaches_.Pid(attach), SIGKILL);
-  });
-}
-
-void Agent::CloseAttach(AttachId attach) {
-  attaches_.Remove(attach);
-  peers_.Close(attach, "its launcher is gone");
-}
-
-Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
-
-// On the node's own network the port may be another's; the next world meets at another one.
-Result<void> Agent::StartProgram(const ProgramPlace& place) {
-  const int port = control::MasterPortOf(config_.job_uid, place.epoch);
-  if (place.rank == 0 && !PortIsFree(port)) {
-    return Error{ErrorKind::kUnavailable,
-                 "port " + std::to_string(port) +
-                     " of this host, at which the ranks were to meet "
-                     "(MASTER_PORT), is in use; they are to meet at another one"};
-  }
-  return ranks_.Start(place.slot, ProgramEnvironment(config_, place, AvailableCpus(), port));
-}
-
-void Agent::RestartRankAfter(int slot, std::chrono::milliseconds delay) {
-  ranks_.CallAfter(slot, delay);
-}
-
-void Agent::StopRank(int slot, std::chrono::milliseconds grace) { ranks_.Stop(slot, grace); }
-
-void Agent::EndHangingRank(int slot, const std::string& start, const std::string& reason) {
-  ranks_.EndHanging(slot, [this, slot, start, reason](const std::string& stack) {
-    LogWarn("Ends a rank that hangs", {{"slot", slot}, {"reason", reason}, {"stack", stack}});
-    link_.Send(control::RankStack{slot, start, reason, Shortened(stack, control::kMaxStackBytes)});
-  });
-}
-
 // A rank that moves is neither stopped nor worth asking the kernel about.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
@@ -380,15 +314,6 @@ void Agent::ReportPositions() {
     position.stopped = position.still_millis >= kLookAfter.count() && ranks_.Stopped(standing.slot);
   }
   if (!report.ranks.empty()) link_.Send(report);
-}
-
-std::optional<control::OutOfMemory> Agent::LackOfMemory(const ProcessEnd& end) {
-  return oom_.Explain(end, std::chrono::steady_clock::now());
-}
-
-void Agent::PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) {
-  output_.Print(slot, rank, is_stderr, data);
-  signs_.Printed(std::chrono::steady_clock::now(), slot);
 }
 
 void Agent::End(std::chrono::milliseconds grace, int exit_code) {

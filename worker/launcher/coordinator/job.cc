@@ -62,13 +62,6 @@ Actions Job::OnMpiVersion(Time now, const std::string& version) {
   return std::exchange(actions_, {});
 }
 
-Actions Job::OnNoMpirun(Time now) {
-  agents_start_ = true;
-  for (auto& [pod_uid, worker] : workers_) ForgiveLackOfMpi(worker);
-  Advance(now);
-  return std::exchange(actions_, {});
-}
-
 Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
   const auto refuse = [&](const std::string& reason) {
     LogWarn("Refused an agent", {{"pod", hello.pod}, {"reason", reason}});
@@ -181,14 +174,6 @@ void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;
-}
-
-// What only mpirun would need is no fault where it starts nothing.
-void Job::ForgiveLackOfMpi(Worker& worker) const {
-  if (!agents_start_ || !worker.ready) return;
-  std::erase_if(worker.ready->faults, [](const control::PreflightFault& fault) {
-    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
-  });
 }
 
 void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {

@@ -1,4 +1,4 @@
-// The first world, which mpirun starts; ending a world, and the job.
+// The first world, which mpirun or the agents start; ending a world, and the job.
 
 #include <algorithm>
 #include <utility>
@@ -12,6 +12,21 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 using control::RankExit;
+
+Actions Job::OnNoMpirun(Time now) {
+  agents_start_ = true;
+  for (auto& [pod_uid, worker] : workers_) ForgiveLackOfMpi(worker);
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+// What only mpirun would need is no fault where it starts nothing.
+void Job::ForgiveLackOfMpi(Worker& worker) const {
+  if (!agents_start_ || !worker.ready) return;
+  std::erase_if(worker.ready->faults, [](const control::PreflightFault& fault) {
+    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
+  });
+}
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
