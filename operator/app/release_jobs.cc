@@ -122,7 +122,7 @@ class JobReleaser {
     const nlohmann::json patch{
         {"metadata", {{"resourceVersion", job.resource_version}}},
         {"status", kube::MakeMergePatch(api::EncodeStatus(job.status),
-                                       api::EncodeStatus(Released(job, clock_)))}};
+                                        api::EncodeStatus(Released(job, clock_)))}};
     const auto stored = client_.PatchStatus(kube::kTrainingJobs, job.ns, job.name, patch);
     if (stored.ok()) {
       ++written_;

@@ -5,6 +5,7 @@
 
 #include "common/json/json.h"
 #include "operator/api/names.h"
+#include "operator/kube/json_access.h"
 
 namespace ringmaster::api {
 namespace {
