@@ -226,14 +226,14 @@ EventBeginning ReadEventBeginning(std::string_view text) {
   return std::move(reader).Take();
 }
 
-json MakeMergePatch(const json& from, const json& to) {
-  json patch = json::object();
+Json MakeMergePatch(const Json& from, const Json& to) {
+  Json patch = Json::object();
   for (const auto& [key, value] : to.items()) {
     const auto old = from.find(key);
     if (old == from.end()) {
       patch[key] = value;
     } else if (old->is_object() && value.is_object()) {
-      json inner = MakeMergePatch(*old, value);
+      Json inner = MakeMergePatch(*old, value);
       if (!inner.empty()) patch[key] = std::move(inner);
     } else if (*old != value) {
       patch[key] = value;
