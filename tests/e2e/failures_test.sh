@@ -27,7 +27,7 @@ fails_with no-data UserError 'train-images-idx3-ubyte'
 job bad-flag 1 '[ringmaster-train, --workload=mnist, --global-batch=minus]' | as_user apply -f -
 fails_with bad-flag UserError 'global-batch'
 
-IMAGE=$OPERATOR_IMAGE job no-agent 1 "$(generated 10)" | as_user apply -f -
+IMAGE=$OPERATOR_IMAGE job no-agent 1 "$(generated 10)" '  inject: None' | as_user apply -f -
 wait_condition no-agent Failed True 60
 assert_contains "an image without our programs" 'ringmaster-(agent|launcher)' "$(condition no-agent Failed message)"
 

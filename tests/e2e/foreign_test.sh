@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# An image that knows nothing of us, has no mpirun, no sshd, no passwd file and root for a user: an init container brings our
+# programs, and the agents start the user's.
+# shellcheck disable=SC2016 # what is in single quotes is for the shell in the image
+. "$(dirname "$0")/lib.sh"
+new_namespace foreign
+
+cluster=$("$(dirname "$0")/job_cluster.sh" name)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/root/bin"
+cp /bin/busybox "$work/root/bin/"
+"$work/root/bin/busybox" --install -s "$work/root/bin"
+for link in "$work/root/bin"/*; do [ ! -L "$link" ] || ln -sf busybox "$link"; done
+"$(dirname "$0")/foreign_image.py" localhost/foreign-busybox:1 "$work/root" "$work/busybox.tar"
+"$repository/deploy/local/cluster.sh" --name "$cluster" load "$work/busybox.tar" >/dev/null 2>&1
+IMAGE=localhost/foreign-busybox:1
+
+# Each process is a rank.
+job per-slot 2 '[sh, -c, "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK, uid $(id -u), at home in $HOME"]' '  slotsPerWorker: 2' | as_user apply -f -
+wait_condition per-slot Succeeded True 60
+assert_equal 'who started the ranks' Agents "$(status_field per-slot startedBy)"
+assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$(as_user logs "$(launcher_pod per-slot)" -c launcher)"
+
+# One process a worker, which starts its ranks by itself. A worker that is deleted has all begin again.
+command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE, meets at $PET_MASTER_ADDR:$PET_MASTER_PORT; exec sleep 600"]'
+job per-worker 2 "$command" '  slotsPerWorker: 8
+  launchMode: PerWorker' | as_user apply -f -
+wait_condition per-worker Running True 60
+says_start() { as_user logs per-worker-worker-1 -c worker | grep -E 'node [01] of 2 starts 8, meets at [0-9.]+:2[0-9]{4}' >/dev/null; }
+wait_for "the second worker's start" 20 says_start
+as_user delete pod per-worker-worker-1 --wait=false >/dev/null
+began_again() { [ "$(status_field per-worker epoch)" -ge 2 ] && condition_is per-worker Running True && says_start; }
+wait_for 'the next world' 60 began_again
+as_user delete trainingjob per-worker >/dev/null
+
+job none 1 '[sh, -c, "true"]' '  inject: None' | as_user apply -f -
+wait_condition none Failed True 60
+assert_contains 'an image without our programs' 'ringmaster-(agent|launcher)' "$(condition none Failed message)"
