@@ -20,6 +20,9 @@ inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
 // launcher compare at start and fail with CredentialsMismatch.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
+// Of spec.faultTolerance, where the job sets it: what a program has between SIGTERM and SIGKILL.
+inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
+
 // --- environment of worker Pods
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";

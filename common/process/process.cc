@@ -68,6 +68,7 @@ struct ChildPlan {
   int error_fd;   // gets errno when exec fails
   bool keep_descriptors;
   int death_signal;
+  std::optional<mode_t> mask;
   pid_t parent;
 };
 
@@ -89,6 +90,7 @@ void CloseOnExecFrom(int first) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  if (plan.mask) umask(*plan.mask);
   if (plan.stdin_fd >= 0) dup2(plan.stdin_fd, STDIN_FILENO);
   if (plan.stdout_fd >= 0) dup2(plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd >= 0) dup2(plan.stderr_fd, STDERR_FILENO);
@@ -174,6 +176,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
                        .error_fd = error.write_end,
                        .keep_descriptors = spec.keep_descriptors,
                        .death_signal = spec.death_signal,
+                       .mask = spec.mask,
                        .parent = getpid()};
   const pid_t pid = opened ? fork() : -1;
   const int fork_error = errno;

@@ -5,6 +5,7 @@
 // business of child_reaper.h.
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -20,6 +21,7 @@ struct ProcessSpec {
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;  // false: it gets no descriptor of ours but the standard streams
   int death_signal = SIGKILL;     // what it gets when we die
+  std::optional<mode_t> mask{};   // umask; none: ours
 };
 
 struct StartedProcess {

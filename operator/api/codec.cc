@@ -121,6 +121,7 @@ void Describe(auto& a, Is<FaultTolerance> auto& v) {
   a.Sparse("stallAfterSeconds", v.stall_after);
   a.Sparse("loadTimeoutSeconds", v.load_timeout);
   a.Sparse("connectTimeoutSeconds", v.connect_timeout);
+  a.Sparse("stopGraceSeconds", v.stop_grace);
 }
 
 void Describe(auto& a, Is<RunPolicy> auto& v) {

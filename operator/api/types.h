@@ -74,6 +74,7 @@ struct FaultTolerance {
   std::optional<std::chrono::seconds> stall_after{};      // ranks that stand still; 0: never
   std::optional<std::chrono::seconds> load_timeout{};     // a rank that loads
   std::optional<std::chrono::seconds> connect_timeout{};  // ranks that do not answer each other
+  std::optional<std::chrono::seconds> stop_grace{};       // of a program, after SIGTERM
 
   friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
 };

@@ -254,7 +254,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   control::LaunchSpec spec;
   spec.command = {"sh", "-c",
                   "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK of $LOCAL_WORLD_SIZE, node "
-                  "$NODE_RANK of $NNODES, meets at $MASTER_ADDR:$MASTER_PORT"};
+                  "$NODE_RANK of $NNODES, meets at $MASTER_ADDR:$MASTER_PORT, umask $(umask)"};
   spec.slots_per_worker = 2;
   Job job(3, spec);
 
@@ -265,6 +265,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   const std::string meets = "meets at " + job.hosts().Address(1) + ":2";
   EXPECT_THAT(job.agent(0).Log(), HasSubstr("rank 0 of 4, slot 0 of 2, node 0 of 2, " + meets));
   EXPECT_THAT(job.agent(1).Log(), HasSubstr("rank 3 of 4, slot 1 of 2, node 1 of 2, " + meets));
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("umask 0022")) << "the agent's own is narrower";
   EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 of 4"));
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
 }
@@ -283,6 +284,23 @@ TEST_F(ForeignImage, ARanksErrorEndsAllAlsoThoseThatIgnoreSigterm) {
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
   EXPECT_EQ(verdict.epoch.number, 2);
   EXPECT_THAT(job.agent(1).Log(), HasSubstr("a timeout"));
+}
+
+TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
+  const std::string failed = bin_ + "/failed";
+  const std::string saved = bin_ + "/saved";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "trap 'sleep 2; mkdir " + saved + "; exit 0' TERM; [ -d " + failed +
+                      " ] && exit 0; [ $RANK = 1 ] || while :; do sleep 1; done; mkdir " + failed +
+                      "; exit 1"};
+  Job job(3, spec);
+  job.launcher_extra[control::kEnvStopGraceSeconds] = "60";
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_TRUE(std::filesystem::exists(saved)) << "SIGKILL came first";
 }
 
 TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {

@@ -109,7 +109,9 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   spec["hostname"] = kind.name;
   spec["subdomain"] = api::WorkerServiceName(context.job().name);
   Default(spec, "enableServiceLinks", false);
-  Default(spec, "terminationGracePeriodSeconds", kGraceSeconds);
+  const std::optional<std::chrono::seconds>& grace = context.job().spec.fault_tolerance.stop_grace;
+  Default(spec, "terminationGracePeriodSeconds",
+          std::max<int64_t>(kGraceSeconds, grace ? grace->count() + kGraceSeconds / 2 : 0));
   json& container = ManagedContainer(spec, kind.container);
   Default(container, "image", context.job().spec.image);
   container["command"] = json::array({kind.program});
@@ -119,6 +121,7 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   container["terminationMessagePolicy"] = kind.message_policy;
   Default(ObjectAt(container, "securityContext"), "readOnlyRootFilesystem", true);
   AddCommonVariables(context, kind.items, container);
+  if (grace) AddVariable(container, control::kEnvStopGraceSeconds, std::to_string(grace->count()));
   AddScratch(spec, container, kTmpVolume, "/tmp", json::object());
   AddCredentials(spec, container, context.credentials, kind.items);
   return container;

@@ -45,7 +45,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
                      "restoreFrom": {"job": "digits"}},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
       "network": {"interfaces": ["eth1"], "excludeInterfaces": ["eth2"], "sshPort": 2222, "hostNetwork": true},
-      "faultTolerance": {"lostAfterMilliseconds": 5000, "stallAfterSeconds": 0, "loadTimeoutSeconds": 3600,
+      "faultTolerance": {"lostAfterMilliseconds": 5000, "stallAfterSeconds": 0, "stopGraceSeconds": 30, "loadTimeoutSeconds": 3600,
         "connectTimeoutSeconds": 90},
       "scheduling": {"startWaitSeconds": 120},
       "suspend": true, "runPolicy": {"activeDeadlineSeconds": 86400, "startTimeoutSeconds": 600,
@@ -80,6 +80,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const FaultTolerance& faults = job->spec.fault_tolerance;
   EXPECT_EQ(faults.lost_after_millis, 5000);
   EXPECT_EQ(faults.stall_after, std::chrono::seconds(0));
+  EXPECT_EQ(faults.stop_grace, std::chrono::seconds(30));
   EXPECT_EQ(faults.load_timeout, std::chrono::hours(1));
   EXPECT_EQ(faults.connect_timeout, std::chrono::seconds(90));
   EXPECT_EQ(job->spec.start_wait, std::chrono::minutes(2));

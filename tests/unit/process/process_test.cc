@@ -16,11 +16,13 @@ using testing::HasSubstr;
 
 // Runs a shell command to its end.
 struct Shell {
-  explicit Shell(const std::string& command, bool stop_at_output = false) {
+  explicit Shell(const std::string& command, bool stop_at_output = false,
+                 std::optional<mode_t> mask = {}) {
     std::shared_ptr<CapturedProcess> process;
     ProcessSpec spec;
     spec.argv = {"sh", "-c", command};
     spec.environment = {"PATH=/usr/bin:/bin", "WISH=granted"};
+    spec.mask = mask;
     auto started = CapturedProcess::Start(reaper, spec,
                                           {.on_output =
                                                [&](bool is_stderr, std::string_view data) {
@@ -71,6 +73,10 @@ TEST(CapturedProcess, LeavesOutNulBytes) {
 TEST(CapturedProcess, GetsOnlyTheEnvironmentItWasGiven) {
   EXPECT_EQ(Shell("env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort").output,
             "PATH=/usr/bin:/bin\nWISH=granted\n");
+}
+
+TEST(CapturedProcess, MakesFilesAsItIsTold) {
+  EXPECT_EQ(Shell("umask", false, 027).output, "0027\n");
 }
 
 TEST(CapturedProcess, TellsTheSignal) {

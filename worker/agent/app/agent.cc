@@ -13,7 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kShutdownGrace{1000};
+constexpr std::chrono::seconds kShutdownGrace{1};
 // What is left of the grace period when a leaving agent stops to wait for the launcher.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
@@ -188,7 +188,7 @@ void Agent::OnLauncherMessage(const control::Message& message) {
     slots_->OnTakeCheckpoint(*take);
   } else if (std::holds_alternative<control::Shutdown>(message)) {
     LogInfo("The launcher ended the job");
-    End(kShutdownGrace, 0);
+    End(config_.stop_grace.value_or(kShutdownGrace), 0);
   }
 }
 

@@ -33,6 +33,7 @@
 namespace ringmaster::agent {
 namespace {
 
+constexpr std::chrono::seconds kStopGrace{10};  // unless the job says another one
 constexpr std::chrono::milliseconds kKillLimit{1000};
 // How long a volume that fails for a moment is asked again.
 constexpr int kMostTries = 30;
@@ -96,12 +97,15 @@ void MakeAtHome(Config& config) {
   }
 }
 
-int Run(std::chrono::milliseconds grace) {
+int Run() {
+  const mode_t inherited = umask(077);
   Result<Config> config = ReadConfig(ProcessEnvironment(environ));
   if (!config.ok()) return Fail(config.error());
+  config->mask = inherited;
   MakeAtHome(*config);
   PrepareSnapshots(*config);
   const std::filesystem::path snapshots = config->snapshot_dir;
+  const std::chrono::milliseconds grace = config->stop_grace.value_or(kStopGrace);
   boost::asio::io_context io(1);
   int exit_code = control::kExitFailed;
   Result<std::unique_ptr<Agent>> agent = MakeAgent(io, *std::move(config), [&](int code) {
@@ -163,14 +167,11 @@ int main(int argc, char** argv) {
   CLI::App app("Ringmaster's agent: runs a worker's sshd and ranks for the job's launcher.");
   std::string level = "info";
   std::string format = "text";
-  int grace_seconds = 10;
   app.set_version_flag("--version", RINGMASTER_VERSION);
   app.add_option("--log-level", level, "debug, info, warn or error")
       ->envname("RINGMASTER_LOG_LEVEL")
       ->capture_default_str();
   app.add_option("--log-format", format, "text or json")->capture_default_str();
-  app.add_option("--grace-seconds", grace_seconds, "what ranks get to end after SIGTERM")
-      ->capture_default_str();
   bool remove_checkpoints = false;
   app.add_flag(ringmaster::control::kRemoveCheckpointsFlag, remove_checkpoints,
                "remove the job's own folder on its checkpoint volume, and end");
@@ -189,10 +190,9 @@ int main(int argc, char** argv) {
   if (remove_checkpoints) return ringmaster::agent::RemoveCheckpoints();
   if (!nvml_library.empty()) return ringmaster::agent::PrintGpus(nvml_library);
   signal(SIGPIPE, SIG_IGN);
-  umask(077);
   int exit_code = ringmaster::control::kExitFailed;
   try {
-    exit_code = ringmaster::agent::Run(std::chrono::seconds(grace_seconds));
+    exit_code = ringmaster::agent::Run();
   } catch (const std::exception& error) {
     ringmaster::LogError("The agent failed", {{"reason", error.what()}});
   }

@@ -89,6 +89,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   config.item_hashes = reader.Required(control::kEnvItemHashes);
   config.load_limit = std::chrono::milliseconds(
       reader.Number(control::kEnvLoadLimitMillis, 600'000, 100, 86'400'000));
+  if (const int grace = reader.Number(control::kEnvStopGraceSeconds, 0, 0, 3600); grace > 0) {
+    config.stop_grace = std::chrono::seconds(grace);
+  }
   if (const std::string source = reader.Text(control::kEnvDataSource, ""); !source.empty()) {
     config.data_cache = {source, reader.Text(control::kEnvDataSubPath, ""),
                          reader.Required(control::kEnvDataDir)};

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 
 #include "common/base/result.h"
 #include "common/control/launch_spec.h"
@@ -60,6 +61,10 @@ struct Config {
   std::optional<DataCacheSettings> data_cache;  // to be filled before any rank loads
 
   std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
+
+  std::optional<std::chrono::seconds> stop_grace;  // of a program, after SIGTERM, as the job says
+
+  mode_t mask = 022;  // the umask that the container was started with, for its programs
 
   Environment container;  // all of it, for the processes the agent starts
 

@@ -108,6 +108,9 @@ Result<Config> ReadConfig(const Environment& environment) {
   const auto start_wait = Number(environment, control::kEnvStartWaitSeconds, 30, 86'400);
   if (!start_wait.ok()) return start_wait.error();
   config.start_wait = std::chrono::seconds(*start_wait);
+  const auto stop_grace = Number(environment, control::kEnvStopGraceSeconds, 1, 3600);
+  if (!stop_grace.ok()) return stop_grace.error();
+  config.stop_grace = std::chrono::seconds(*stop_grace);
   const auto restart_limit = Number(environment, control::kEnvRestartLimit, 10, 1'000'000);
   if (!restart_limit.ok()) return restart_limit.error();
   config.restart_limit = static_cast<int>(*restart_limit);

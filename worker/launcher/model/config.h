@@ -33,6 +33,7 @@ struct Config {
   std::chrono::milliseconds lost_after{2000};   // silence of a worker
   std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
   std::chrono::seconds start_wait{30};          // then minReplicas are enough
+  std::chrono::seconds stop_grace{1};           // of a program, after SIGTERM
   int restart_limit = 10;                       // ranks that end by themselves within the window
   std::chrono::seconds restart_window{3600};
   int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit

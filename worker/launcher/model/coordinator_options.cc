@@ -16,6 +16,9 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;
   options.partial_after = config.start_wait;
+  // What is left for the reports stays.
+  options.stop_within += config.stop_grace - options.stop_grace;
+  options.stop_grace = config.stop_grace;
   options.restart_limit = config.restart_limit;
   options.restart_window = config.restart_window;
   options.crash_limit = config.crash_limit;

@@ -380,6 +380,18 @@ TEST(Pods, SayAfterHowLongTheJobCountsSomethingAsLostToWhoeverJudgesIt) {
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvConnectTimeoutSeconds), "90");
 }
 
+TEST(Pods, AProgramHasTheTimeToEndThatTheJobSays) {
+  api::TrainingJob job = JobBuilder().Build();
+  EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvStopGraceSeconds), "");
+  EXPECT_EQ(Worker(job)["spec"]["terminationGracePeriodSeconds"], 10);
+  job.spec.fault_tolerance.stop_grace = std::chrono::seconds(30);
+
+  for (const json& pod : {Launcher(job), Worker(job)}) {
+    EXPECT_EQ(Variable(Managed(pod), control::kEnvStopGraceSeconds), "30");
+    EXPECT_EQ(pod["spec"]["terminationGracePeriodSeconds"], 35);
+  }
+}
+
 TEST(Pods, LaunchersKnowHowLongAStartWaitsForAllWorkers) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_EQ(Variable(Managed(Launcher(job)), control::kEnvStartWaitSeconds), "");

@@ -76,12 +76,15 @@ TEST(LauncherConfig, TheCoordinatorJudgesByTheJobsLimits) {
   Environment environment = Whole();
   environment[control::kEnvLostAfterMillis] = "5000";
   environment[control::kEnvStallMillis] = "60000";
+  environment[control::kEnvStopGraceSeconds] = "30";
   environment[control::kEnvStartWaitSeconds] = "120";
 
   const CoordinatorOptions options = OptionsFrom(*ReadConfig(environment), "token");
 
   EXPECT_EQ(options.lost_after, 5s);
   EXPECT_EQ(options.stall_floor, 60s);
+  EXPECT_EQ(options.stop_grace, 30s);
+  EXPECT_EQ(options.stop_within, 34s);
   EXPECT_EQ(options.partial_after, 120s);
   EXPECT_EQ(options.agent_token, "token");
 }
@@ -95,8 +98,8 @@ TEST(LauncherConfig, RefusesLimitsThatCannotWork) {
        {Case{control::kEnvLostAfterMillis, "199"}, Case{control::kEnvLostAfterMillis, "soon"},
         Case{control::kEnvHeartbeatMillis, "0"}, Case{control::kEnvHeartbeatMillis, "-1"},
         Case{control::kEnvRestartLimit, "many"}, Case{control::kEnvStallMillis, "-5"},
-        Case{control::kEnvStartWaitSeconds, "86401"}, Case{control::kEnvFailOnExitCodes, "3,,4"},
-        Case{control::kEnvIgnoreExitCodes, "256"}}) {
+        Case{control::kEnvStartWaitSeconds, "86401"}, Case{control::kEnvStopGraceSeconds, "3601"},
+        Case{control::kEnvFailOnExitCodes, "3,,4"}, Case{control::kEnvIgnoreExitCodes, "256"}}) {
     Environment environment = Whole();
     environment[c.name] = c.value;
     const auto config = ReadConfig(environment);
