@@ -25,10 +25,10 @@ void JobRules::LimitAs(const JobRules& other) {
 std::string JobRules::HowToAllow(const std::string& item) const {
   std::vector<std::string> others = open;
   others.erase(std::remove(others.begin(), others.end(), profile), others.end());
-  return "the TrainingProfile \"" + profile + "\" of this job does not allow it; " +
-         (others.empty() ? ""
-                         : "in spec.profile name another one of this namespace" + Listed(others) +
-                               " if its spec." + item + " does, or ") +
+  return "the TrainingProfile \"" + profile + "\" of this job does not allow it in spec." + item +
+         (others.empty() ? "; "
+                         : "; in spec.profile name another one of this namespace" + Listed(others) +
+                               " if that does, or ") +
          "ask the platform team";
 }
 

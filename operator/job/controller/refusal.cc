@@ -24,7 +24,8 @@ constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .jitter = 0.0};
 
 constexpr char kHowToPassPodSecurity[] =
-    ". Remove what it names from the job's spec, or have the namespace's label "
+    ". Remove what it names from the job's spec, name a profile that does not set it, or have the "
+    "namespace's label "
     "pod-security.kubernetes.io/enforce set to baseline, or to privileged where baseline does not "
     "admit it either";
 

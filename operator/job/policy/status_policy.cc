@@ -20,8 +20,8 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
   if (answer.phase == Phase::kRunning && answer.world_size > 0) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
-    running.message =
-        CountText(answer.world_size, "rank") + " on " + CountText(members, "worker") + " train";
+    running.message = CountText(answer.world_size, "rank") + " on " + CountText(members, "worker") +
+                      (answer.world_size == 1 ? " trains" : " train");
   } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonStopping;

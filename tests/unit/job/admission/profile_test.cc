@@ -181,13 +181,11 @@ TEST(Profile, ARefusalNamesTheProfilesThatTheJobMayName) {
   const Choice choice = ChooseProfile(profiles, "team-a", "", kOperatorNs);
   const std::string refused = Judge(job, RulesOf(choice, "team-a")).violations.at(0).message;
 
-  EXPECT_THAT(
-      refused,
-      HasSubstr("does not allow it; in spec.profile name another one of this namespace (a, b) "
-                "if its spec."));
+  EXPECT_THAT(refused, HasSubstr("does not allow it in spec.allows.hostNetwork; in spec.profile "
+                                 "name another one of this namespace (a, b) if that does, or ask"));
   const Choice named = ChooseProfile(profiles, "team-a", "a", kOperatorNs);
   EXPECT_THAT(Judge(job, RulesOf(named, "team-a")).violations.at(0).message,
-              HasSubstr("another one of this namespace (b) if"));
+              HasSubstr("another one of this namespace (b) if that"));
   EXPECT_THAT(ChooseProfile(profiles, "team-a", "e", kOperatorNs).problem,
               HasSubstr("name another one (a, b)"));
   EXPECT_THAT(ChooseProfile({}, "team-a", "e", kOperatorNs).problem,

@@ -542,6 +542,18 @@ TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
   }
 }
 
+TEST(DescribeStatus, OneRankTrains) {
+  Situation situation = Complete();
+  control::LauncherStatus& answer = *situation.launcher->status;
+  answer.phase = control::LauncherPhase::kRunning;
+  answer.world_size = 1;
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kRunning)->message,
+            "1 rank on 3 workers trains");
+}
+
 TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {
