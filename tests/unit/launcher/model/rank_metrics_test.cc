@@ -9,7 +9,9 @@ namespace {
 using testing::HasSubstr;
 
 TEST(RankMetrics, EachHasItsHelpItsTypeAndNumbersAsTheyAre) {
-  JobTimes times{.job = "team/digits", .epoch = 3};
+  JobTimes times;
+  times.job = "team/digits";
+  times.epoch = 3;
   times.ranks.push_back({.step = 12'345'678});
   times.ranks.push_back({.step = 7});
 
@@ -22,7 +24,7 @@ TEST(RankMetrics, EachHasItsHelpItsTypeAndNumbersAsTheyAre) {
 }
 
 TEST(RankMetrics, NoNameEndsItsLabel) {
-  JobTimes times{.job = "a"};
+  JobTimes times;
   times.ranks.push_back({.pod = "x\"} 1\ny\\"});
 
   EXPECT_THAT(MetricsText(times), HasSubstr(R"(worker="x\"} 1\ny\\",node)"));
