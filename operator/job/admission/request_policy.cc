@@ -301,7 +301,7 @@ bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
   if (image.size() == prefix.size() || prefix.back() == '/') return true;
   const std::string_view rest = image.substr(prefix.size());
   const std::size_t slash = prefix.rfind('/');
-  const std::string_view last = prefix.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  const std::string_view last = slash == std::string_view::npos ? prefix : prefix.substr(slash);
   const bool one_image =
       last.find('@') != std::string_view::npos ||
       (slash != std::string_view::npos && last.find(':') != std::string_view::npos);

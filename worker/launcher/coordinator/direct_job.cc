@@ -28,8 +28,9 @@ template <typename T>
 constexpr bool kOfOurTrainer =
     std::is_same_v<T, control::RankReady> || std::is_same_v<T, control::EpochAccepted> ||
     std::is_same_v<T, control::RankBroken> || std::is_same_v<T, control::RankAtBoundary> ||
-    std::is_same_v<T, control::RankStack> || std::is_same_v<T, control::CheckpointWritten> ||
-    std::is_same_v<T, control::CheckpointDone> || std::is_same_v<T, control::RankBegan>;
+    std::is_same_v<T, control::RankDone> || std::is_same_v<T, control::RankStack> ||
+    std::is_same_v<T, control::CheckpointWritten> || std::is_same_v<T, control::CheckpointDone> ||
+    std::is_same_v<T, control::RankBegan>;
 
 }  // namespace
 

@@ -41,6 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
+// Of the answers that every rank of a world gives, nothing follows before the last one.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -164,16 +165,24 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
 }
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
-  if (!KeptForLater(worker, done)) Job::On(now, worker, done);
+  if (KeptForLater(worker, done)) return;
+  if (done.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning || released_at_) return;
+  if (!world_.RunsIn(worker.hello.pod_uid, done.rank)) return;
+  NoteCommitted(CommittedStep());
+  done_.insert(done.rank);
+  if (done.rank == 0) nothing_trained_ = !done.trained;
+  if (static_cast<int>(done_.size()) < world_.size()) return;
+  if (SomebodyIsMissing()) return;  // the next world asks them again
+  released_at_ = now;
+  SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
 // A rank of this world did not end well, and its process has gone.
 bool ElasticJob::SomebodyIsMissing() const {
-  return WorldCanChange() &&
-         std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
-           const auto exit = exits_.find({member.pod_uid, member.slot});
-           return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
-         });
+  return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
+    const auto exit = exits_.find({member.pod_uid, member.slot});
+    return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
+  });
 }
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
@@ -342,6 +351,7 @@ void ElasticJob::NoteBeat(std::chrono::milliseconds beat) {
 }
 
 void ElasticJob::NoteStart() {
+  done_.clear();
   takeover_.ForgetEarly();
   all_stateful_ = false;
 }
@@ -370,6 +380,7 @@ void ElasticJob::ForgetChange(bool ranks_ran) {
 }
 
 void ElasticJob::NoteWorldOver() {
+  done_.clear();
   stateful_.clear();
   all_stateful_ = false;
 }

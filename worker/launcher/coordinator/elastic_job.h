@@ -66,7 +66,7 @@ class ElasticJob final : public Job {
   void JudgeFailures(Time now);
   bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
-  bool SomebodyIsMissing() const override;
+  bool SomebodyIsMissing() const;
 
   // What it adds to what happens to any job (elastic_job.cc).
   void Advance(Time now) override;
@@ -152,6 +152,7 @@ class ElasticJob final : public Job {
   MemberIds stateful_;          // members that hold the training's state, or may
   bool all_stateful_ = false;   // all of them
   MemberIds ended_;             // members whose end is certain
+  std::set<int> done_;          // ranks past their last step
   ChangeProgress change_;
   int same_world_attempts_ = 0;  // in a row without a committed step
   StallWatch stall_watch_;

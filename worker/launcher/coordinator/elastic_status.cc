@@ -1,6 +1,8 @@
 // An elastic job in words and numbers.
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "worker/launcher/coordinator/elastic_job.h"
 
@@ -42,15 +44,13 @@ std::string ElasticJob::PausedText() const {
     return "training pauses with its state kept: " + std::to_string(pods) + " of at least " +
            std::to_string(order_->min_replicas) + " workers are there; " + MissingText();
   }
-  std::string missing;
+  std::set<std::string> missing;
   for (const std::string& pod_uid : world_.pods()) {
-    if (!workers_.At(pod_uid).Silent() || KnownDead(pod_uid)) continue;
-    missing += (missing.empty() ? "" : ", ") + NameOf(pod_uid);
-    if (missing.size() > 300) break;
+    if (workers_.At(pod_uid).Silent() && !KnownDead(pod_uid)) missing.insert(pod_uid);
   }
   return "training pauses with its state kept: too few workers of the last world are left to be "
          "sure that no other part of it trains on; waits for " +
-         (missing.empty() ? "them" : missing) + " to come back or to be certainly gone";
+         (missing.empty() ? "them" : NamesOf(missing)) + " to come back or to be certainly gone";
 }
 
 std::vector<control::Straggler> ElasticJob::Stragglers(Time now) const {

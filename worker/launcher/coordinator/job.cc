@@ -149,11 +149,7 @@ Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message
   return std::exchange(actions_, {});
 }
 
-// Of the answers that every rank of a world gives, nothing follows before the last one.
 bool Job::CanWait(const control::Message& message) const {
-  if (std::holds_alternative<control::RankDone>(message)) {
-    return static_cast<int>(done_.size()) < world_.size();
-  }
   return std::holds_alternative<control::RankPositions>(message) ||
          std::holds_alternative<control::RankProgress>(message) ||
          std::holds_alternative<control::Heartbeat>(message) ||
@@ -235,18 +231,6 @@ void Job::On(Time now, Worker& worker, const control::RankProgress& progress) {
   progress_ = progress.progress;
   NoteCommitted(progress.progress.step);
   recovery_.Progressed(now, world_.epoch(), progress.progress.step);
-}
-
-void Job::On(Time now, Worker& worker, const control::RankDone& done) {
-  if (done.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning || released_at_) return;
-  if (!world_.RunsIn(worker.hello.pod_uid, done.rank)) return;
-  NoteCommitted(CommittedStep());
-  done_.insert(done.rank);
-  if (done.rank == 0) nothing_trained_ = !done.trained;
-  if (static_cast<int>(done_.size()) < world_.size()) return;
-  if (SomebodyIsMissing()) return;  // the next world asks them again
-  released_at_ = now;
-  SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
 void Job::On(Time /*now*/, Worker& /*worker*/, const control::WorldReport& report) {

@@ -104,8 +104,6 @@ class Job {
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
   virtual void ForgetChange(bool /*ranks_ran*/) {}
   virtual void NoteWorldOver() {}
-  // All are done, and yet somebody has to take part again.
-  virtual bool SomebodyIsMissing() const { return false; }
   // A world of an earlier launcher may run: of those Pods; or it is about to be reported.
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
@@ -129,7 +127,6 @@ class Job {
   void On(Time now, Worker& worker, const control::StoreSet& set);
   void On(Time now, Worker& worker, const control::StoreGet& get);
   void On(Time now, Worker& worker, const control::RankProgress& progress);
-  void On(Time now, Worker& worker, const control::RankDone& done);
   void On(Time now, Worker& worker, const control::WorldReport& report);
   void On(Time now, Worker& worker, const control::SlotOutput& output);
   void On(Time now, Worker& worker, const control::RankProtection& protection);
@@ -190,6 +187,7 @@ class Job {
   std::string FillingText() const;
   std::string RankText(const control::RankExit& exit) const;
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
+  std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
 
   const CoordinatorOptions options_;
@@ -219,7 +217,6 @@ class Job {
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  std::set<int> done_;            // ranks past their last step
   bool nothing_trained_ = false;  // rank 0 said so when it was done
   std::optional<Time> released_at_;
   Time stop_deadline_{};

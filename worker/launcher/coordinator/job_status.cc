@@ -158,13 +158,8 @@ std::string Job::WaitingForAgentsText(Time now) const {
   }
   const std::set<std::string> unaccounted = Unaccounted();
   if (HeldByAnOlderWorld(now)) {
-    std::string names;
-    for (const std::string& pod_uid : unaccounted) {
-      names += (names.empty() ? "" : ", ") + NameOf(pod_uid);
-      if (names.size() > 300) break;
-    }
-    return "does not start a world while another one of this job may train: waits for " + names +
-           " to dial or to be certainly gone";
+    return "does not start a world while another one of this job may train: waits for " +
+           NamesOf(unaccounted) + " to dial or to be certainly gone";
   }
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -176,11 +171,7 @@ std::string Job::WaitingForAgentsText(Time now) const {
                        now - std::max(waiting_since_, LastFilled()) < options_.partial_after;
   std::string text = "waits for " + std::to_string(missing) + " of " +
                      std::to_string(order_->replicas) + " workers";
-  const bool all_ready =
-      std::all_of(order_->workers.begin(), order_->workers.end(), [&](const auto& wanted) {
-        const Worker* worker = workers_.Find(wanted.pod_uid);
-        return worker != nullptr && worker->IsReady();
-      });
+  const bool all_ready = ready == static_cast<int>(order_->workers.size());
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {
     const auto wait = std::chrono::duration_cast<std::chrono::seconds>(options_.partial_after);
@@ -214,6 +205,20 @@ std::string Job::NameOf(const std::string& pod_uid) const {
   }
   if (pod.empty()) return "Pod " + pod_uid;
   return node.empty() ? pod : pod + " (" + node + ")";
+}
+
+// "a, b", of many the first and how many more there are.
+std::string Job::NamesOf(const std::set<std::string>& pod_uids) const {
+  constexpr std::size_t kMostNamed = 5;
+  std::string names;
+  std::size_t named = 0;
+  for (const std::string& pod_uid : pod_uids) {
+    if (named == kMostNamed) {
+      return names + " and " + std::to_string(pod_uids.size() - named) + " more";
+    }
+    names += (named++ == 0 ? "" : ", ") + NameOf(pod_uid);
+  }
+  return names;
 }
 
 std::string Job::SlotText(const Slot& slot) const {

@@ -192,7 +192,6 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   seniority_.clear();
   for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());
   exits_.clear();
-  done_.clear();
   failures_.Reset();
   released_at_.reset();
   store_.Reset(epoch);
@@ -301,7 +300,6 @@ void Job::FinishStopping(Time now) {
   world_ = CurrentWorld(world_.epoch(), {});
   NoteWorldOver();
   exits_.clear();
-  done_.clear();
   progress_.reset();
   phase_ = LauncherPhase::kWaitingForAgents;
   waiting_since_ = now;

@@ -139,6 +139,7 @@ TEST(LauncherWords, NumbersTextsAndListsHaveALimit) {
   status.failures.assign(20, exit);
   status.failures.back().rank = status.failures.back().exit_code = -1000;
   status.failures.back().signal = -1000;
+  status.stragglers.push_back({.for_seconds = std::numeric_limits<int64_t>::max()});
 
   Bound(status);
 
@@ -163,6 +164,7 @@ TEST(LauncherWords, NumbersTextsAndListsHaveALimit) {
   EXPECT_EQ(last.rank, -1);
   EXPECT_EQ(last.exit_code, -1);
   EXPECT_EQ(last.signal, 0);
+  EXPECT_EQ(status.stragglers.front().for_seconds, 1'000'000'000);
 }
 
 TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {

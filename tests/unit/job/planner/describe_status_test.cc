@@ -131,6 +131,13 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
        [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(5); }},
       {api::kReasonLauncherUnreachable,
        [](Situation& s) { s.launcher->silent_since = s.now - std::chrono::seconds(6); }},
+      {api::kReasonNodesUnreachable,
+       [](Situation& s) {
+         s.outlook.unreachable = "2 of 3 nodes are not ready";
+         s.launcher->status->workers[1].ready = false;
+       }},
+      {api::kReasonWorkersReady,  // whatever becomes of their nodes
+       [](Situation& s) { s.outlook.unreachable = "2 of 3 nodes are not ready"; }},
   };
   for (const Row& row : table) {
     Situation situation = Complete();

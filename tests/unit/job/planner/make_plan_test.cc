@@ -64,6 +64,23 @@ TEST(Plan, CompleteJobNeedsNothingMore) {
   EXPECT_EQ(plan.order->workers.size(), 3u);
 }
 
+TEST(Plan, ABeginningWithoutTheCheckpointAskedForIsAWarning) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  for (const int64_t step : {0, 500}) {
+    control::LauncherStatus answer = RunningWorld(3);
+    answer.beginning = {.step = step, .message = "as the trainer says"};
+    scene.Answers(answer);
+
+    const Plan plan = scene.Make();
+
+    const std::string reason = step == 0 ? api::kReasonStartedAfresh : api::kReasonFromCheckpoint;
+    const auto told = std::ranges::find(plan.events, reason, &PlannedEvent::reason);
+    ASSERT_NE(told, plan.events.end()) << reason;
+    EXPECT_EQ(told->warning, step == 0);
+  }
+}
+
 struct LostLauncher {
   const char* name;
   PodBuilder pod;

@@ -98,6 +98,31 @@ TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
   EXPECT_THAT(EventReasons(plan), Contains(api::kEventWorkerReplaced));
 }
 
+TEST(StatusWritePolicy, ConditionsThatFollowTheLauncherAreOfReports) {
+  struct Row {
+    const char* type;
+    bool of_reports;
+  };
+  const Row table[] = {
+      {api::kWorkersReady, true},     {api::kRunning, true},    {api::kResizing, true},
+      {api::kProtected, true},        {api::kRestored, true},   {api::kReconciling, true},
+      {api::kCreated, false},         {api::kSuspended, false}, {api::kStalled, false},
+      {api::kNetworkIsolated, false},
+  };
+  for (const Row& row : table) {
+    api::TrainingJobStatus old;
+    old.conditions = {{.type = row.type, .message = "before"}};
+    Plan plan;
+    plan.status = old;
+    plan.status.conditions.front().message = "after";
+
+    DecideStatusWrite(old, {}, seconds(1), Clock::Time(seconds(1)), plan);
+
+    EXPECT_TRUE(plan.write_status) << row.type;
+    EXPECT_EQ(plan.of_reports, row.of_reports) << row.type;
+  }
+}
+
 TEST(StatusWritePolicy, AnEndDoesNotWait) {
   Scene scene = Written();
   for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);

@@ -146,6 +146,29 @@ TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   EXPECT_EQ(world->Sent<control::Release>(), 0);
 }
 
+TEST_F(AgentWords, WhatOnlyElasticRanksSayMeansNothingOfAProgram) {
+  Run(false);
+  const control::Epoch epoch = world->membership.epoch();
+  for (const int rank : {0, 1}) {
+    const control::Message words[] = {
+        control::RankReady{0, "first"},
+        control::EpochAccepted{epoch},
+        control::RankBroken{epoch, rank, -1, "no keys"},
+        control::RankAtBoundary{epoch, rank, 3},
+        control::RankDone{epoch, rank},
+        control::RankStack{0, "first", "it hung", "x"},
+        control::CheckpointWritten{epoch, rank, 3, 0, 0, ""},
+        control::CheckpointDone{epoch, rank, 3},
+        control::RankBegan{epoch, rank, {}},
+    };
+    for (const control::Message& word : words) world->Say(rank, word);
+  }
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_TRUE(world->actions.empty());
+  EXPECT_FALSE(Status().checkpoint);
+}
+
 TEST_F(AgentWords, ARankThatIsDoneWithoutAStepGotNoFurther) {
   Run();
   world->Exit(1, 0, 9);

@@ -201,6 +201,30 @@ TEST_F(Takeover, WaitsLongerWhileOnlyFewHaveCome) {
   EXPECT_EQ(world->membership.Status(world->now).pause_reason, control::kPauseNoQuorum);
 }
 
+TEST_F(Takeover, NamesTheFirstFiveOfWhoMayTrainAlready) {
+  const std::vector<int> everyone{0, 1, 2, 3, 4, 5, 6, 7};
+  for (const bool starts : {true, false}) {
+    world = std::make_unique<World>();
+    world->Order(everyone, 8, 2);
+    for (const int worker : {0, 1}) {
+      if (starts) {
+        world->Arrive(worker);
+      } else {
+        Return(worker, 8);
+      }
+    }
+    world->Pass(40s, {0, 1});
+    const std::string message = world->membership.Status(world->now).message;
+    EXPECT_THAT(message, testing::HasSubstr("waits for digits-worker-2 (node-2), digits-worker-3"));
+    EXPECT_THAT(message, testing::HasSubstr(", digits-worker-6 (node-6) and 1 more to "));
+
+    world->DeclareDead({2}, everyone, 8, 2);
+
+    EXPECT_THAT(world->membership.Status(world->now).message,
+                testing::HasSubstr(", digits-worker-7 (node-7) to "));
+  }
+}
+
 TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
   struct Case {
     const char* what;
