@@ -3,9 +3,9 @@
 # Sets run_packages and build_packages for the root file system that this runs in.
 . /etc/os-release
 
-run_packages=(openssh-server openssh-client openmpi-bin libnss-extrausers libprometheus-cpp-core1.0)
+run_packages=(openssh-server openssh-client openmpi-bin libnss-extrausers)
 build_packages=(g++ cmake ninja-build ccache lld libssl-dev libboost-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
-  prometheus-cpp-dev zlib1g-dev libopenmpi-dev)
+  zlib1g-dev libopenmpi-dev)
 
 case $ID-$VERSION_ID in
   debian-13) run_packages+=(libspdlog1.15 libssl3t64) ;;

@@ -15,7 +15,7 @@ libraries=/usr/lib/$(uname -m)-linux-gnu
 rm -f "$libraries"/ucx/libu*_{rocm,cuda,ze}* "$libraries"/openmpi/lib/openmpi3/mca_btl_openib.so
 
 roots=(
-  "$libraries"/{libmpi,libspdlog,libfmt,libssl,libprometheus-cpp-core}.so*
+  "$libraries"/{libmpi,libspdlog,libfmt,libssl}.so*
   {/usr/lib,"$libraries"}/libnss_extrausers.so*
   /usr/sbin/sshd /usr/lib/openssh/* /usr/bin/{ssh,ssh-keygen,ssh-keyscan,ssh-add,ssh-agent,scp,sftp,ps,top,pgrep}
   /usr/bin/{mpirun,mpirun.openmpi,orterun,orted,prterun,prte,prted,ompi_info,prte_info,pmix_info}

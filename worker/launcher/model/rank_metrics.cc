@@ -1,44 +1,52 @@
 #include "worker/launcher/model/rank_metrics.h"
 
 #include <functional>
+#include <iomanip>
+#include <limits>
+#include <sstream>
 #include <utility>
-
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
 
 namespace ringmaster::launcher {
 namespace {
 
-using Labels = std::vector<prometheus::ClientMetric::Label>;
+using Labels = std::vector<std::pair<const char*, std::string>>;
 
-prometheus::MetricFamily Family(const char* name, const char* help) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = prometheus::MetricType::Gauge;
-  return family;
+std::string Escaped(const std::string& value) {
+  std::string escaped;
+  for (const char one : value) {
+    if (one == '\\' || one == '"') escaped += '\\';
+    escaped += one == '\n' ? "\\n" : std::string(1, one);
+  }
+  return escaped;
 }
 
-void Add(prometheus::MetricFamily& family, Labels labels, double value) {
-  prometheus::ClientMetric metric;
-  metric.label = std::move(labels);
-  metric.gauge.value = value;
-  family.metric.push_back(std::move(metric));
+void Begin(std::ostream& text, const char* name, const char* help) {
+  text << "# HELP " << name << ' ' << help << "\n# TYPE " << name << " gauge\n";
+}
+
+void Add(std::ostream& text, const char* name, const Labels& labels, double value) {
+  text << name;
+  char before = '{';
+  for (const auto& [label, content] : labels) {
+    text << std::exchange(before, ',') << label << "=\"" << Escaped(content) << '"';
+  }
+  text << "} " << value << '\n';
 }
 
 }  // namespace
 
 std::string MetricsText(const JobTimes& times) {
-  std::vector<prometheus::MetricFamily> families;
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<double>::digits10);
   const auto of_job = [&](const char* name, const char* help, double value) {
-    families.push_back(Family(name, help));
-    Add(families.back(), {{"job", times.job}}, value);
+    Begin(text, name, help);
+    Add(text, name, {{"job", times.job}}, value);
   };
   const auto of_ranks = [&](const char* name, const char* help,
                             const std::function<double(const RankTimes&)>& value) {
-    families.push_back(Family(name, help));
+    Begin(text, name, help);
     for (const RankTimes& rank : times.ranks) {
-      Add(families.back(),
+      Add(text, name,
           {{"job", times.job},
            {"worker", rank.pod},
            {"node", rank.node},
@@ -61,7 +69,7 @@ std::string MetricsText(const JobTimes& times) {
            [](const RankTimes& rank) { return rank.own_seconds; });
   of_ranks("ringmaster_rank_straggler", "1 while the rank is much slower than its peers",
            [](const RankTimes& rank) { return rank.straggler ? 1.0 : 0.0; });
-  return prometheus::TextSerializer().Serialize(families);
+  return std::move(text).str();
 }
 
 }  // namespace ringmaster::launcher
