@@ -1,9 +1,11 @@
 #include "common/base/user_entry.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -22,8 +24,19 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+std::string UserName(uid_t uid) {
+  for (const char* path : {"/etc/passwd", "/var/lib/extrausers/passwd"}) {
+    const std::unique_ptr<FILE, decltype(&std::fclose)> file(std::fopen(path, "re"), &std::fclose);
+    if (file == nullptr) continue;
+    while (const passwd* const user = ::fgetpwent(file.get())) {
+      if (user->pw_uid == uid) return user->pw_name;
+    }
+  }
+  return "";
+}
+
 Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home) {
-  if (::getpwuid(::getuid()) != nullptr) return false;
+  if (!UserName(::getuid()).empty()) return false;
   // The name service module ignores group ids below 500 but for 100: a Pod in group 0 is listed
   // under that one. It is only a label; the process keeps the groups it has.
   const unsigned uid = ::getuid();

@@ -6,14 +6,19 @@
 // entry can be added without writing to a read-only root.
 
 #include <string>
+#include <sys/types.h>
 
 #include "common/base/result.h"
 
 namespace ringmaster {
 
-// Writes passwd and group entries for the current uid into `directory` (made if missing) unless the
-// name service knows the uid already. `home` becomes the entry's home directory. Returns whether it
-// wrote. Call before other threads start.
+// The name of `uid` in the image's passwd file, or in that link's; empty: neither has it. Asks no
+// name service, whose modules a static program cannot load. Call before other threads start.
+std::string UserName(uid_t uid);
+
+// Writes passwd and group entries for the current uid into `directory` (made if missing) unless it
+// has a name already. `home` becomes the entry's home directory. Returns whether it wrote. Call
+// before other threads start.
 Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home);
 
 }  // namespace ringmaster

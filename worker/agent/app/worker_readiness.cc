@@ -1,7 +1,6 @@
 #include "worker/agent/app/worker_readiness.h"
 
 #include <filesystem>
-#include <pwd.h>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/log.h"
+#include "common/base/user_entry.h"
+#include "common/control/pod_contract.h"
 #include "common/process/captured_process.h"
 #include "worker/agent/host/address.h"
 
@@ -27,6 +28,13 @@ std::string OpenMpiVersion(const std::vector<std::string>& lines) {
     if (at != std::string::npos) return line.substr(at + kName.size());
   }
   return "";
+}
+
+// By its name: of several programs in one file (worker/tools) it says which.
+std::string OwnProgram() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
+         control::kAgentProgram;
 }
 
 }  // namespace
@@ -117,9 +125,7 @@ void WorkerReadiness::StartSshd() {
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
   // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
-  if (const passwd* const user = getpwuid(geteuid()); user != nullptr) {
-    versions_["user"] = user->pw_name;
-  }
+  if (const std::string user = UserName(geteuid()); !user.empty()) versions_["user"] = user;
   ProcessSpec spec;
   spec.argv = {"mpirun", "--version"};
   // Open MPI does not even tell its version without a home directory.
@@ -148,7 +154,7 @@ void WorkerReadiness::FindGpus() {
   for (const auto& [name, value] : config_.container) environment.push_back(name + '=' + value);
   gpu_watch_ = std::make_unique<GpuWatch>(
       io_, reaper_,
-      GpuWatch::Options{.argv = {"/proc/self/exe", kWatchGpusFlag, config_.nvml_library},
+      GpuWatch::Options{.argv = {OwnProgram(), kWatchGpusFlag, config_.nvml_library},
                         .environment = std::move(environment)},
       GpuWatch::Handlers{.on_list =
                              [this](const GpuList& gpus) {
