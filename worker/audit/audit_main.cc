@@ -1,5 +1,4 @@
-// ringmaster-audit: says whether the audit logs of a job's ranks prove that no step was lost or
-// repeated. Exit codes: report.h.
+#include "worker/audit/audit_main.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -65,7 +64,7 @@ Result<int> Run(const Options& options) {
   return ExitCodeOf(differences);
 }
 
-int Main(int argc, const char* const* argv) {
+int Judge(int argc, const char* const* argv) {
   Options options;
   CLI::App app("Proves from the ranks' audit logs that no step was lost or repeated.",
                "ringmaster-audit");
@@ -92,13 +91,14 @@ int Main(int argc, const char* const* argv) {
 }
 
 }  // namespace
-}  // namespace ringmaster::audit
 
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   try {
-    return ringmaster::audit::Main(argc, argv);
+    return Judge(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ringmaster-audit: %s\n", error.what());
-    return ringmaster::audit::kExitBadInput;
+    return kExitBadInput;
   }
 }
+
+}  // namespace ringmaster::audit
