@@ -36,7 +36,7 @@ soak: ## 200 random schedules of faults against real processes, 200 of the opera
 	@bench/operator_soak.sh $(or $(MINUTES),30) $(or $(SEED),1)
 	@bench/cold_build.sh
 
-images: ## build the operator's and the worker's images as OCI archives
+images: ## build the operator's, the tools' and the worker's images as OCI archives
 	@deploy/local/prerequisites.sh build images
 	@images/build.sh
 

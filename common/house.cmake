@@ -83,6 +83,13 @@ if(RINGMASTER_SANITIZE)
   endif()
 endif()
 
+# Static programs need nothing of the root that they run in: no loader, no library (worker/tools).
+if(RINGMASTER_STATIC)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+  add_compile_options(-Os -ffunction-sections -fdata-sections)
+  add_link_options(-static-pie -Wl,--gc-sections)
+endif()
+
 # lld links the big sanitized binaries several times faster than the default linker.
 find_program(LLD ld.lld)
 if(LLD)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds Ringmaster's images from Debian root file systems and keeps them as OCI archives in the cache.
 #
-#   images/build.sh [operator|worker-debian13|worker-debian12]...   (default: all three)
+#   images/build.sh [operator|tools|worker-debian13|worker-debian12]...   (default: all four)
 #   images/build.sh --archives [IMAGE]...                           prints the paths of the archives
 #   images/build.sh --sizes                                         prints what a registry would store, as one JSON line
 #
@@ -16,7 +16,8 @@ archives=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/images
 cache=$archives/build
 compression=${RINGMASTER_IMAGE_COMPRESSION:-zstd}
 version=$(sed -n 's/^project(ringmaster VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
-targets=(operator worker-debian13 worker-debian12)
+all=(operator tools worker-debian13 worker-debian12)
+targets=("${all[@]}")
 
 step() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 fail() { printf 'images/build.sh: %s\n' "$*" >&2 && exit 1; }
@@ -25,7 +26,7 @@ archive_of() { echo "$archives/$1.oci.tar"; }
 
 name_of() {
   case $1 in
-    operator) echo "localhost/ringmaster-operator:$version" ;;
+    operator | tools) echo "localhost/ringmaster-$1:$version" ;;
     worker-debian1[23]) echo "localhost/ringmaster-worker:$version-${1#worker-}" ;;
   esac
 }
@@ -44,10 +45,11 @@ compressed_bytes() {
 }
 
 print_sizes() {
-  local operator worker
+  local operator tools worker
   operator=$(compressed_bytes operator)
+  tools=$(compressed_bytes tools)
   worker=$(compressed_bytes worker-debian13)
-  printf '{"operator_bytes":%s,"worker_bytes":%s}\n' "$operator" "$worker"
+  printf '{"operator_bytes":%s,"tools_bytes":%s,"worker_bytes":%s}\n' "$operator" "$tools" "$worker"
 }
 
 # buildah in a storage of our own. `chroot` isolation needs no kernel feature; overlay saves copying every layer.
@@ -138,7 +140,7 @@ case ${1:-} in
 esac
 [ $# -eq 0 ] || targets=("$@")
 for target in "${targets[@]}"; do
-  [ -n "$(name_of "$target")" ] || fail "there is no image '$target'; there are operator, worker-debian13, worker-debian12"
+  [ -n "$(name_of "$target")" ] || fail "there is no image '$target'; there are ${all[*]}"
   [ $mode = build ] || existing_archive "$target"
 done
 [ $mode = build ] || exit 0
@@ -152,7 +154,7 @@ trap leave EXIT
 for target in "${targets[@]}"; do build "$target"; done
 
 # What is there, for those who load images into a cluster: name, archive, an id that changes with the content.
-for target in operator worker-debian13 worker-debian12; do
+for target in "${all[@]}"; do
   archive=$(archive_of "$target")
   [ ! -f "$archive.id" ] || echo "$(name_of "$target") $archive $(cat "$archive.id")"
 done >"$archives/images.txt"

@@ -10,7 +10,7 @@ build=(
   libopenmpi-dev openmpi-bin openssh-server openssh-client
 )
 cluster=(containerd runc containernetworking-plugins iptables nftables iproute2 conntrack openssl curl jq pigz shellcheck)
-images=(buildah mmdebstrap debian-archive-keyring uidmap zstd)
+images=(buildah mmdebstrap debian-archive-keyring uidmap zstd busybox-static musl)
 
 packages=()
 for group in "${@:-build cluster images}"; do

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <string_view>
 
 namespace ringmaster::agent {
 namespace {
@@ -37,6 +38,25 @@ const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string&
 }
 
 }  // namespace
+
+// "GPU 0: NVIDIA A100 (UUID: GPU-…)", below it "  MIG 1g.5gb  Device  0: (UUID: MIG-…)", and in
+// place of one that does not answer a sentence.
+std::vector<GpuDevice> ListedGpus(const std::string& output) {
+  constexpr std::string_view kUuid = "(UUID: ";
+  std::vector<GpuDevice> devices;
+  std::istringstream text(output);
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("Unable to determine the device handle")) devices.push_back({"", line});
+    const std::size_t at = line.find(kUuid);
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + kUuid.size();
+    const std::string uuid = line.substr(begin, line.find(')', begin) - begin);
+    const bool instance = uuid.starts_with("MIG-");
+    if (instance && !devices.empty() && devices.back().uuid.starts_with("GPU-")) devices.pop_back();
+    devices.push_back({uuid});
+  }
+  return devices;
+}
 
 std::vector<std::string> GivenGpus(const std::string& visible) {
   std::vector<std::string> given = Items(visible);

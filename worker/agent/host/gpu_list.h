@@ -27,6 +27,9 @@ struct GpuTrouble {
   std::string fault{};  // why it does not answer; empty: an Xid
 };
 
+// What `nvidia-smi -L` lists: GPUs, and of those that are divided the instances.
+std::vector<GpuDevice> ListedGpus(const std::string& output);
+
 // The UUIDs in NVIDIA_VISIBLE_DEVICES, by which device plugins say what a container was given;
 // empty where they say it in another way.
 std::vector<std::string> GivenGpus(const std::string& visible);

@@ -3,6 +3,9 @@
 // What NVIDIA's management library (NVML) says of the GPUs in this container. It is loaded when it
 // is asked for: nothing is linked to it, and images and nodes without GPUs have none.
 //
+// A static program can load nothing, and asks nvidia-smi instead (nvidia_smi.cc): it learns which
+// GPUs there are, and nothing of what befalls them.
+//
 // Calls hang where the driver does, and nothing ends a thread that hangs in a driver. So only a
 // process of its own makes them (gpu_watch.h), which can be left behind.
 
@@ -19,8 +22,8 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library` as dlopen() takes it. kNotFound: there is none. kUnavailable: it cannot reach a
-  // driver, in its words.
+  // `library` as dlopen() takes it; a static program passes it over. kNotFound: there is none.
+  // kUnavailable: it cannot reach a driver, in its words.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 

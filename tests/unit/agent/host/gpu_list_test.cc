@@ -39,6 +39,18 @@ TEST(GpuList, TheUsersChoiceIsReadAsCudaReadsIt) {
   EXPECT_THAT(chosen(""), IsEmpty());
 }
 
+TEST(GpuList, WhatNvidiaSmiLists) {
+  const std::vector<GpuDevice> listed = ListedGpus(
+      "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa)\n"
+      "Unable to determine the device handle for gpu 0000:3B:00.0: GPU is lost.\n"
+      "GPU 2: NVIDIA A100-SXM4-40GB (UUID: GPU-cc)\n"
+      "  MIG 3g.20gb     Device  0: (UUID: MIG-c1)\n"
+      "  MIG 3g.20gb     Device  1: (UUID: MIG-c2)\n");
+  EXPECT_THAT(Uuids(listed), ElementsAre("GPU-aa", "", "MIG-c1", "MIG-c2"));
+  EXPECT_THAT(listed[1].fault, testing::HasSubstr("GPU is lost"));
+  EXPECT_THAT(ListedGpus("No devices were found\n"), IsEmpty());
+}
+
 TEST(GpuList, WhatADevicePluginSays) {
   EXPECT_THAT(GivenGpus("GPU-aa,MIG-cc"), ElementsAre("GPU-aa", "MIG-cc"));
   for (const char* other : {"all", "none", "void", "0,1", ""}) {

@@ -1,0 +1,26 @@
+# The image of what comes into a worker's or launcher's Pod whose own image has nothing of Ringmaster: one static program and its
+# names. Its init container runs `ringmaster-tools install FOLDER`; as an image volume it is mounted as it is.
+#
+#   docker build -f images/tools.Dockerfile -t registry.example.com/ringmaster-tools:0.1.0 .
+#
+# BASE_IMAGE is what compiles it (Debian 12); only the program reaches the image.
+ARG BASE_IMAGE=debian:12-slim
+
+FROM ${BASE_IMAGE} AS build
+ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
+COPY images/tools/install-build.sh /opt/ringmaster/images/
+RUN /opt/ringmaster/images/install-build.sh
+COPY images/tools/build.sh /opt/ringmaster/images/
+COPY CMakeLists.txt /src/
+COPY common /src/common
+COPY worker/CMakeLists.txt /src/worker/
+COPY worker/agent /src/worker/agent
+COPY worker/audit /src/worker/audit
+COPY worker/launcher /src/worker/launcher
+COPY worker/tools /src/worker/tools
+RUN --mount=type=cache,target=/var/cache/ccache /opt/ringmaster/images/build.sh /src /root-of-image
+
+FROM scratch
+COPY --from=build /root-of-image/ /
+USER 65532:65532
+ENTRYPOINT ["/ringmaster/bin/ringmaster-tools"]

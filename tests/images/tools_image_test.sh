@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# The tools image as Pods use it whose own image knows nothing of it: `install` into a volume, also where that fails; then the
+# programs from that volume in an empty root, busybox's, musl's, and one of Debian's whose name service and OpenSSL load what ends
+# the program that loads it. All of it as a uid without a name, with a read-only root and no other folder. Needs root; seconds.
+#
+#   tests/images/tools_image_test.sh [PROGRAM]     another ringmaster-tools than that of `images/build.sh tools`
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+[ "${1:-}" = inside ] || exec unshare --mount --pid --fork --kill-child "$0" inside "$@"
+fail() { echo "FAILED: $*" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'umount -R -l "$work" && rmdir "$work"' EXIT
+mount -t tmpfs -o size=512m tmpfs "$work"
+image=$work/image volume=$work/volume uid=12345
+mkdir "$image" "$volume"
+
+if [ $# -gt 1 ]; then
+  "$2" install "$image/ringmaster"
+else
+  mkdir "$work/layout"
+  tar -xf "$(images/build.sh --archives tools)" -C "$work/layout"
+  manifest=$work/layout/blobs/$(jq -r '.manifests[0].digest | sub(":"; "/")' "$work/layout/index.json")
+  for layer in $(jq -r '.layers[].digest | sub(":"; "/")' "$manifest"); do zstd -dqcf "$work/layout/blobs/$layer" | tar -xf - -C "$image"; done
+fi
+file=$image/ringmaster/bin/ringmaster-tools
+! readelf -lW "$file" | grep INTERP || fail "it asks for a loader"
+! readelf -dW "$file" | grep NEEDED || fail "it asks for libraries"
+[ "$(stat -c %s "$file")" -le 20000000 ] || fail "it has $(stat -c %s "$file") bytes"
+
+as_user() { # root [NAME=value...] command...: as a container is started
+  local root=$1 variables=()
+  shift
+  while [[ $1 == *=* ]]; do variables+=("$1") && shift; done
+  setpriv --no-new-privs env -i PATH=/bin "${variables[@]}" "$(type -P chroot)" --userspec=$uid:$uid --groups= "$root" "$@"
+}
+expect() { # text command...: it fails and says so
+  local text=$1 said
+  shift
+  ! said=$("$@" 2>&1) || fail "this was to fail with '$text': $*"
+  grep -F -- "$text" <<<"$said" >/dev/null || fail "this was to say '$text': $*, which said: $said"
+}
+
+# The volume is given to the Pod as an emptyDir is by fsGroup.
+as_empty_dir=mode=2775,gid=$uid
+mount -t tmpfs -o "$as_empty_dir" tmpfs "$volume"
+seal() { # root: it becomes read-only but for the volume
+  mkdir -p "$1"/{dev,proc,volume}
+  touch "$1/dev/null"
+  mount --bind "$1" "$1"
+  mount -o remount,bind,ro "$1"
+  mount -t proc proc "$1/proc"
+  mount --bind /dev/null "$1/dev/null"
+  mount --bind "$volume" "$1/volume"
+}
+seal "$image"
+
+# The init container.
+install_tools() { as_user "$image" /ringmaster/bin/ringmaster-tools install /volume; }
+names='ringmaster-agent ringmaster-attach ringmaster-audit ringmaster-launcher ringmaster-tools'
+installed() { # when
+  [ "$(cd "$volume/bin" && echo *)" = "$names" ] || fail "$1 there is $(ls "$volume/bin")"
+  cmp "$file" "$volume/bin/ringmaster-tools" || fail "$1 the program is another one"
+}
+[ "$(cd "$image/ringmaster/bin" && echo *)" = "$names" ] || fail "the image has $(ls "$image/ringmaster/bin")"
+install_tools && installed "after install"
+install_tools && installed "after the second one"
+truncate -s 4096 "$volume/bin/ringmaster-tools"
+chmod 0600 "$volume/bin/ringmaster-tools"
+echo torn >"$volume/bin/ringmaster-tools.new"
+rm "$volume/bin/ringmaster-launcher"
+install_tools && installed "over half of one"
+
+mount -t tmpfs -o "$as_empty_dir,size=1m" tmpfs "$image/volume"
+expect 'while installing into /volume, which has to be writable and to have room for' install_tools
+expect 'No space left on device' install_tools
+[ -z "$(ls -A "$image/volume/bin")" ] || fail "of a full volume it keeps $(ls -A "$image/volume/bin")"
+mount -o remount,ro "$image/volume"
+expect 'Read-only file system' install_tools
+umount "$image/volume"
+mount -t tmpfs -o mode=0755 tmpfs "$image/volume"
+expect 'Permission denied' install_tools
+umount "$image/volume"
+
+# Foreign roots.
+mkdir -p "$work"/{empty,busybox/bin,musl/lib,debian/usr/{bin,lib/{x86_64-linux-gnu,ssl},lib64},debian/etc}
+busybox=$(type -P busybox)
+cp "$busybox" "$work/busybox/bin/"
+for name in sh cat; do ln -s busybox "$work/busybox/bin/$name"; done
+cat >"$work/busybox/bin/nvidia-smi" <<'SH'
+#!/bin/sh
+[ "$*" = -L ] && echo 'GPU 0: NVIDIA H100 (UUID: GPU-aa)'
+SH
+chmod +x "$work/busybox/bin/nvidia-smi"
+cp -r "$work/busybox/bin" "$work/musl/"
+cp -L /lib/ld-musl-x86_64.so.1 "$work/musl/lib/"
+
+debian=$work/debian
+for name in bin lib lib64; do ln -s "usr/$name" "$debian/$name"; done
+mapfile -t programs < <(type -P bash getent)
+mapfile -t libraries < <(ldd "${programs[@]}" | sed -n 's|^\t[^/]*\(/[^ ]*\) (.*|\1|p' | sort -u)
+tar -C / -chf - "${programs[@]#/}" "${libraries[@]#/}" | tar -C "$debian" --keep-directory-symlink -xf -
+cp -L /lib64/ld-linux-x86-64.so.2 "$debian/lib/x86_64-linux-gnu/" # where Debian has it, and where libraries look for it
+gcc -shared -fPIC -x c - -o "$debian/lib/x86_64-linux-gnu/libnss_trap.so.2" <<'C'
+#include <stdlib.h>
+__attribute__((constructor)) static void End(void) { _Exit(99); }
+C
+for database in passwd group hosts; do echo "$database: trap"; done >"$debian/etc/nsswitch.conf"
+cat >"$debian/usr/lib/ssl/openssl.cnf" <<'CNF'
+openssl_conf = all
+[all]
+providers = providers
+[providers]
+trap = trap
+[trap]
+module = /lib/x86_64-linux-gnu/libnss_trap.so.2
+activate = 1
+CNF
+
+# What the agent reads of its Pod, up to where it trusts a certificate.
+mkdir "$volume/credentials"
+hashes=
+for item in agent-token ssh-host-key ssh-user-key ssh-host-key.pub ssh-user-key.pub tls.key tls.crt operator-token; do
+  echo "not a real $item" >"$volume/credentials/$item"
+  hashes+=",\"$item\":\"$(sha256sum <"$volume/credentials/$item" | cut -d' ' -f1)\""
+done
+pod=(RINGMASTER_JOB_NAME=job RINGMASTER_JOB_UID=1 RINGMASTER_POD_NAME=pod RINGMASTER_POD_UID=2 RINGMASTER_TERM=1
+  RINGMASTER_LAUNCHER_ADDRESS=192.0.2.1 'RINGMASTER_LAUNCH_SPEC={"command":["train"]}' "RINGMASTER_ITEM_SHA256={${hashes:1}}"
+  RINGMASTER_CREDENTIALS_DIR=/volume/credentials RINGMASTER_RUNTIME_DIR=/volume/run RINGMASTER_TERMINATION_LOG=/volume/log)
+
+declare -A says=([agent]="Ringmaster's agent" [attach]="Ringmaster's attach" [audit]='Proves from' [launcher]="Ringmaster's launcher"
+  [tools]="Ringmaster's programs")
+for root in empty busybox musl debian; do
+  seal "$work/$root"
+  for name in "${!says[@]}"; do
+    said=$(as_user "$work/$root" "/volume/bin/ringmaster-$name" --help) || fail "$name --help in the $root root ends with $?"
+    grep -F "${says[$name]}" <<<"$said" >/dev/null || fail "$name --help in the $root root says: $said"
+  done
+  said=$(as_user "$work/$root" /volume/bin/ringmaster-tools audit --version)
+  grep '^ringmaster-audit ' <<<"$said" >/dev/null || fail "ringmaster-tools audit is not ringmaster-audit, but: $said"
+  expect "loading the launcher's TLS certificate" as_user "$work/$root" "${pod[@]}" /volume/bin/ringmaster-agent
+  grep "^u$uid:" "$volume/run/nss/passwd" >/dev/null || fail "the uid got no name in the $root root"
+  rm -rf "$volume/run"
+  expect 'loading the TLS certificate' as_user "$work/$root" "${pod[@]}" /volume/bin/ringmaster-launcher
+  rm -rf "$volume/run"
+done
+
+# The roots are what they are meant to be.
+as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
+expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
+as_user "$debian" getent passwd $uid && fail "getent knows the uid" || [ $? = 99 ] || fail "the name service of the Debian root is no trap"
+
+# GPUs, as nvidia-smi lists them; the process that tells of them ends with this script.
+expect_gpus() { # root text
+  local said
+  IFS= read -r said < <(as_user "$work/$1" /volume/bin/ringmaster-agent --watch-gpus any 2>&1)
+  [ "$said" = "$2" ] || fail "of GPUs it says '$said' in the $1 root"
+}
+expect_gpus busybox $'device\tGPU-aa\t'
+expect_gpus empty $'none\tthere is no program "nvidia-smi" in PATH (/bin)'
+echo "tools_image_test: ok"

@@ -1,0 +1,101 @@
+// ringmaster-tools: agent, attach, audit and launcher in one file. Which of them it is says the
+// name by which it is called, or its first argument.
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <openssl/crypto.h>
+
+#include "common/command_line/parse_arguments.h"
+#include "worker/agent/app/agent_main.h"
+#include "worker/agent/attach/attach_main.h"
+#include "worker/audit/audit_main.h"
+#include "worker/launcher/app/launcher_main.h"
+#include "worker/tools/install.h"
+
+namespace ringmaster::tools {
+namespace {
+
+struct Program {
+  std::string_view name;
+  int (*main)(int argc, char** argv);
+};
+
+constexpr std::string_view kPrefix = "ringmaster-";
+constexpr Program kPrograms[] = {{"agent", agent::Main},
+                                 {"attach", agent::AttachMain},
+                                 {"audit", audit::Main},
+                                 {"launcher", launcher::Main}};
+
+// Null: none of that name.
+const Program* Named(std::string_view name) {
+  for (const Program& program : kPrograms) {
+    if (program.name == name) return &program;
+  }
+  return nullptr;
+}
+
+// Null: the path is no program's.
+const Program* Called(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with(kPrefix) ? Named(name.substr(kPrefix.size())) : nullptr;
+}
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names{std::string(kPrefix) + "tools"};
+  for (const Program& program : kPrograms) {
+    names.push_back(std::string(kPrefix).append(program.name));
+  }
+  return names;
+}
+
+int RunTools(int argc, char** argv) {
+  CLI::App app("Ringmaster's programs for the Pods of a job, in one file that needs no other.",
+               "ringmaster-tools");
+  app.set_version_flag("--version", RINGMASTER_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "ringmaster-tools agent|attach|audit|launcher ARGUMENTS is that program, as is a link of\n"
+      "its name.");
+  std::string folder;
+  app.add_subcommand("install", "copy this file into FOLDER/bin, and link the programs to it")
+      ->add_option("FOLDER", folder)
+      ->required();
+  try {
+    ParseArguments(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  const Result<void> installed = Install("/proc/self/exe", folder, Names());
+  if (installed.ok()) return 0;
+  std::fprintf(stderr, "ringmaster-tools: %s\n", installed.error().message.c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  // What a foreign image configures OpenSSL to load was not made for this program.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  if (const Program* const called = argc > 0 ? Called(argv[0]) : nullptr; called != nullptr) {
+    return called->main(argc, argv);
+  }
+  if (const Program* const named = argc > 1 ? Named(argv[1]) : nullptr; named != nullptr) {
+    return named->main(argc - 1, argv + 1);
+  }
+  return RunTools(argc, argv);
+}
+
+}  // namespace
+}  // namespace ringmaster::tools
+
+int main(int argc, char** argv) {
+  try {
+    return ringmaster::tools::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ringmaster-tools: %s\n", error.what());
+    return 1;
+  }
+}
