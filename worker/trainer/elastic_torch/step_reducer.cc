@@ -70,12 +70,9 @@ Result<ReducedStep> StepReducer::Reduce() {
   committed_(RankPhase::kUpdate);
   ReducedStep step{.result = {.waited = waited_, .networked = networked_}, .votes = {}};
   const auto batch = static_cast<double>(options_.global_batch);
-  buckets_.weight_gradients().mul_(1.0 / batch);
-  const std::vector<float> scalars = buckets_.ReadScalars();
+  const auto [scalars, finite] = buckets_.ToMeans(options_.global_batch);
   step.result.loss = scalars[kLossScalar] / batch;
-  // A sum is not finite where one of its terms is not.
-  step.result.finite =
-      std::isfinite(step.result.loss + buckets_.flat_gradients().sum().item<double>());
+  step.result.finite = finite && std::isfinite(step.result.loss);
   step.votes = {.leave = scalars[kLeaveScalar],
                 .parts = scalars[kPartsScalar],
                 .checkpoint = scalars[kCheckpointScalar],
