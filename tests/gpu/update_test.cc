@@ -1,5 +1,6 @@
 // What the trainer computes on a GPU against the same on the CPU.
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,15 @@ int InAProcess(const std::function<int()>& body) {
 
 TEST(GpuUpdate, GivesWhatTheCpuGives) {
   EXPECT_EQ(InAProcess([] {
-              const SgdOptions options{.learning_rate = 0.1, .total_steps = 10};
+              SgdOptions options{.learning_rate = 0.1, .total_steps = 10, .weight_decay = 0.01};
+              SgdOptions on_device = options;
+              options.loss_scale = std::make_shared<LossScale>(at::kCPU);
+              on_device.loss_scale = std::make_shared<LossScale>(at::kCUDA);
               const at::Tensor parameters = at::randn({100'003});
-              const at::Tensor gradients = at::randn({100'003});
+              const at::Tensor gradients = at::randn({100'003}) * LossScale::kFirst;
               const at::Tensor on_gpu = parameters.to("cuda");
               Sgd host(parameters, gradients, options);
-              Sgd device(on_gpu, gradients.to("cuda"), options);
+              Sgd device(on_gpu, gradients.to("cuda"), on_device);
               for (int64_t step = 0; step < 5; ++step) {
                 host.Step(step);
                 device.Step(step);
@@ -70,8 +74,35 @@ Step FirstStepOn(const std::string& device) {
   }
   const bool computed = workload->Backward(alone).ok();
   buckets.Flush();
-  return {.loss = computed ? buckets.ReadScalars()[0] : -1,
+  const Buckets::Means means = buckets.ToMeans(64);
+  return {.loss = computed && means.finite ? means.scalars[0] : -1,
           .gradients = buckets.flat_gradients().cpu()};
+}
+
+// An update of a step is left out where they are not.
+TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
+  EXPECT_EQ(InAProcess([] {
+              int wrong = 0;
+              std::vector<at::Tensor> means;
+              for (const at::Device device : {at::Device("cpu"), at::Device("cuda:0")}) {
+                const at::Tensor weights = at::ones({300}, device).requires_grad_(true);
+                const at::Tensor averages = at::ones({70}, device).requires_grad_(true);
+                Buckets buckets({averages, weights}, {.averages = 128});
+                buckets.Arm([](int) {});
+                buckets.SetScalar(0, 3);
+                buckets.flat_gradients().copy_(at::arange(448, at::kFloat));
+                const Buckets::Means finite = buckets.ToMeans(7);
+                wrong += Wrong(finite.finite && finite.scalars[0] == 3, "what is finite");
+                means.push_back(buckets.flat_gradients().cpu());
+                for (const int64_t place : {0, 319, 320, 447}) {
+                  buckets.Arm([](int) {});
+                  buckets.flat_gradients()[place] = NAN;
+                  wrong += Wrong(!buckets.ToMeans(7).finite, "what is not finite");
+                }
+              }
+              return wrong + Wrong(at::equal(means[0], means[1]), "the means");
+            }),
+            0);
 }
 
 TEST(GpuMnist, LossAndGradientsAreTheCpus) {

@@ -51,8 +51,9 @@ WorkHandle Communicator::Confirm(Deadline deadline) {
 }
 
 Result<void> WaitConfirmed(Communicator& communicator, const WorkHandle& work) {
+  const WorkHandle confirmed = communicator.Confirm(work->deadline());
   Result<void> done = work->Wait();
-  return done.ok() ? communicator.Confirm(work->deadline())->Wait() : done;
+  return done.ok() ? confirmed->Wait() : done;
 }
 
 }  // namespace ringmaster::trainer

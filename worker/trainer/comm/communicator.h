@@ -103,9 +103,9 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Ends well only where all operations before it ended well on every rank; at once where that is
-  // never in doubt. On every rank.
-  // REQUIRES: all operations before it have been waited for, and ended well here.
+  // Where this, and all operations before it, have ended well here, those have ended well on every
+  // rank. They may be under way when it is called. At once where that is never in doubt. On every
+  // rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
   // Breaks the communicator: what is under way, connecting included, ends within milliseconds with

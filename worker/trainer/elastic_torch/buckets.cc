@@ -1,5 +1,6 @@
 #include "worker/trainer/elastic_torch/buckets.h"
 
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -15,10 +16,12 @@ namespace ringmaster::trainer {
 struct Buckets::State {
   std::vector<at::Tensor> parameters;
   at::Tensor flat_parameters;
-  at::Tensor memory;     // gradients, then scalars
-  at::Tensor gradients;  // the view of `memory` without the scalars
-  at::Tensor scalars;    // the rest of it
+  at::Tensor memory;     // gradients, then scalars, then one value that is not reduced
+  at::Tensor gradients;  // the views of it: without the scalars,
+  at::Tensor scalars;    // the scalars,
+  at::Tensor verdict;    // and what ToMeans() finds
   int64_t averages = 0;  // values at the end of `gradients`
+  at::Tensor factors;    // of weights and averages in ToMeans(), on a device
 
   std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // parameters in each bucket
@@ -113,9 +116,10 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
           .dtype(at::kFloat)
           .device(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device());
   state_->flat_parameters = at::zeros({layout.total}, kind);
-  state_->memory = Zeros(layout.total + options.scalars, kind, memory);
+  state_->memory = Zeros(layout.total + options.scalars + 1, kind, memory);
   state_->gradients = state_->memory.narrow(0, 0, layout.total);
   state_->scalars = state_->memory.narrow(0, layout.total, options.scalars);
+  state_->verdict = state_->memory.narrow(0, layout.total + options.scalars, 1);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor& parameter = parameters[i];
     const auto part = [&](const at::Tensor& flat) {
@@ -174,19 +178,41 @@ void Buckets::SetScalar(int64_t index, const at::Tensor& value) {
   state_->scalars.narrow(0, index, 1).copy_(value.detach().view({1}), /*non_blocking=*/true);
 }
 
-std::vector<float> Buckets::ReadScalars() const {
-  const at::Tensor host = state_->scalars.cpu();
+Buckets::Means Buckets::ToMeans(int64_t samples) {
+  State& state = *state_;
+  const int64_t weights = state.gradients.numel() - state.averages;
+  const int64_t scalars = state.scalars.numel();
+  const double factor = 1.0 / static_cast<double>(samples);
+  if (state.memory.is_cpu()) {
+    state.gradients.narrow(0, 0, weights).mul_(factor);
+    const auto* values = state.scalars.data_ptr<float>();
+    // A sum is not finite where one of its terms is not.
+    return {.scalars = {values, values + scalars},
+            .finite = std::isfinite(state.gradients.sum().item<double>())};
+  }
+  if (!state.factors.defined()) {
+    state.factors = at::tensor({static_cast<float>(factor), 1.0F}).to(state.memory.device());
+  }
+  ScaleAndCheck(state.gradients, weights, state.factors, state.verdict);
+  const at::Tensor host = state.memory.narrow(0, state.gradients.numel(), scalars + 1).cpu();
   const auto* values = host.data_ptr<float>();
-  return {values, values + host.numel()};
+  return {.scalars = {values, values + scalars}, .finite = values[scalars] == 0};
+}
+
+void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
+                   at::Tensor& not_finite) {
+  const auto part = [&](int64_t begin, int64_t end, int64_t factor) {
+    if (begin == end) return;
+    at::_amp_foreach_non_finite_check_and_unscale_({values.narrow(0, begin, end - begin)},
+                                                   not_finite, factors.narrow(0, factor, 1));
+  };
+  part(0, scaled, 0);
+  part(scaled, values.numel(), 1);
 }
 
 const at::Tensor& Buckets::flat_parameters() const { return state_->flat_parameters; }
 
 const at::Tensor& Buckets::flat_gradients() const { return state_->gradients; }
-
-at::Tensor Buckets::weight_gradients() const {
-  return state_->gradients.narrow(0, 0, state_->gradients.numel() - state_->averages);
-}
 
 void Buckets::Arm(std::function<void(int index)> on_ready) {
   state_->memory.zero_();

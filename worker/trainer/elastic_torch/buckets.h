@@ -65,17 +65,21 @@ class Buckets {
   // How many values each bucket has before those.
   std::vector<std::size_t> gradient_counts();
 
-  // The scalars: set after Arm(), on the device in the order of its computing; what was put there
-  // last, or reduced, is waited for when they are read.
+  // The scalars: set after Arm(), on the device in the order of its computing.
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // of one element
-  std::vector<float> ReadScalars() const;
+
+  // Once all buckets are reduced: the weights' gradients become means over `samples`, the same in
+  // every call; the averages' are means already. One wait for the device.
+  struct Means {
+    std::vector<float> scalars{};  // as they were reduced
+    bool finite = true;            // all gradients
+  };
+  Means ToMeans(int64_t samples);
 
   // All of them, in bucket order, with zeros between; gradients without the scalars.
   const at::Tensor& flat_parameters() const;
   const at::Tensor& flat_gradients() const;
-  // Those before the averages'.
-  at::Tensor weight_gradients() const;
 
   // Sets gradients and scalars to zero, and calls `on_ready` with 0, 1, … count() - 1 as backward
   // completes buckets.
@@ -95,5 +99,11 @@ class Buckets {
       state_;  // hooks in the parameters' graph may outlive this object and see it gone
   std::vector<std::shared_ptr<void>> accumulators_;  // of the parameters: the hooks hang on them
 };
+
+// ToMeans() where to look at a value is to wait for it, in one pass: multiplies the first `scaled`
+// of `values` by factors[0] and the others by factors[1]; `not_finite`, of one value, becomes 1
+// where one of them was not finite. All flat floats on one device.
+void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
+                   at::Tensor& not_finite);
 
 }  // namespace ringmaster::trainer

@@ -58,24 +58,25 @@ void StepReducer::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScala
 Result<ReducedStep> StepReducer::Reduce() {
   if (!error_) {
     buckets_.Flush();
+    // Behind the buckets at once, but for a reducer, which has its own order of operations.
+    WorkHandle confirmation;
+    if (options_.reducer == nullptr) confirmation = communicator_->Confirm(deadline_);
     int bucket = 0;
     for (const WorkHandle& work : works_) {
       position_.Enter(RankPhase::kReduce, bucket);
       if (!Await(work, "allreduce", buckets_.Bucket(bucket).bytes(), bucket).ok()) break;
       ++bucket;
     }
-    if (!error_) static_cast<void>(Confirm());
+    if (!error_ && !confirmation) confirmation = communicator_->Confirm(deadline_);
+    if (!error_) static_cast<void>(AwaitConfirmed(confirmation));
   }
   if (error_) return *error_;
   committed_(RankPhase::kUpdate);
   ReducedStep step{.result = {.waited = waited_, .networked = networked_}, .votes = {}};
   const auto batch = static_cast<double>(options_.global_batch);
-  buckets_.weight_gradients().mul_(1.0 / batch);
-  const std::vector<float> scalars = buckets_.ReadScalars();
+  const auto [scalars, finite] = buckets_.ToMeans(options_.global_batch);
   step.result.loss = scalars[kLossScalar] / batch;
-  // A sum is not finite where one of its terms is not.
-  step.result.finite =
-      std::isfinite(step.result.loss + buckets_.flat_gradients().sum().item<double>());
+  step.result.finite = finite && std::isfinite(step.result.loss);
   step.votes = {.leave = scalars[kLeaveScalar],
                 .parts = scalars[kPartsScalar],
                 .checkpoint = scalars[kCheckpointScalar],
@@ -97,7 +98,7 @@ Result<NotFinite> StepReducer::FindNotFinite(Deadline deadline,
     static_cast<void>(AllGather(std::as_bytes(std::span(&own_not_finite_, 1)),
                                 std::as_writable_bytes(std::span(all_not_finite_))));
   }
-  if (!error_) static_cast<void>(Confirm());
+  if (!error_) static_cast<void>(AwaitConfirmed(communicator_->Confirm(deadline_)));
   if (error_) return *error_;
   NotFinite found;
   for (std::size_t rank = 0; rank < all_not_finite_.size(); ++rank) {
@@ -134,9 +135,10 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
 // A collective amid computing. The step's first one shows that every rank has begun the step.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
+  const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);
   Result<void> done = Await(work, what, bytes);
-  if (done.ok() && !all_began_) {
-    done = Confirm();
+  if (done.ok() && confirmation) {
+    done = AwaitConfirmed(confirmation);
     all_began_ = done.ok();
     if (all_began_) committed_(RankPhase::kCompute);
   }
@@ -145,8 +147,8 @@ Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std:
 }
 
 // Whether all that was waited for in this step reached every rank: the step's own error if not.
-Result<void> StepReducer::Confirm() {
-  return Await(communicator_->Confirm(deadline_), "confirmation", 0);
+Result<void> StepReducer::AwaitConfirmed(const WorkHandle& confirmation) {
+  return Await(confirmation, "confirmation", 0);
 }
 
 Result<void> StepReducer::Await(const WorkHandle& work, const char* what, std::size_t bytes,

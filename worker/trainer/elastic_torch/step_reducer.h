@@ -83,7 +83,7 @@ class StepReducer final : private StepCollectives {
 
   WorkHandle ReduceBucket(int index);
   Result<void> Await(const WorkHandle& work, const char* what, std::size_t bytes, int bucket = -1);
-  Result<void> Confirm();
+  Result<void> AwaitConfirmed(const WorkHandle& confirmation);
   Result<void> Collect(const WorkHandle& work, const char* what, std::size_t bytes);
 
   Buckets& buckets_;

@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include "worker/trainer/kernels/contribution.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -105,6 +107,11 @@ class CudaDevice final : public DeviceApi {
     return Checked(
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
         "cudaMemcpyAsync");
+  }
+  Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
+                          DeviceStream stream) override {
+    return Checked(static_cast<cudaError_t>(LaunchContribution(to, part, gave_up, stream)),
+                   "cudaLaunchKernel");
   }
 
  private:

@@ -5,11 +5,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "worker/trainer/kernels/sgd_update.h"
+
 namespace ringmaster::trainer {
 
-// On the current stream, without waiting. Flat float tensors of one size. Throws what LibTorch
-// throws.
+// On the current stream, without waiting. Flat float tensors of one size, and `scale` of one
+// element; null: 1. Throws what LibTorch throws.
 void SgdUpdateOnGpu(at::Tensor& parameters, at::Tensor& velocity, const at::Tensor& gradients,
-                    double momentum, double rate);
+                    const at::Tensor* scale, const SgdRates& rates);
 
 }  // namespace ringmaster::trainer

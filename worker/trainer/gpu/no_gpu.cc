@@ -15,7 +15,8 @@ Result<std::unique_ptr<Gpu>> OpenGpu(int, std::chrono::milliseconds) {
   return Error{ErrorKind::kInternal, "this build has no GPU side"};
 }
 
-void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, double, double) {
+void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor*,
+                    const SgdRates&) {
   TORCH_CHECK(false, "this build has no GPU side");
 }
 

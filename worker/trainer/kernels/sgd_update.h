@@ -1,7 +1,8 @@
 #pragma once
 
-// Gradient descent with momentum, one pass over memory: v = momentum * v + g, p -= rate * v. The
-// arithmetic of one element serves the GPU's kernel and, in tests, the host.
+// Gradient descent with momentum, one pass over memory: v = momentum * v + g / scale +
+// weight_decay * p, p -= rate * v. The arithmetic of one element serves the GPU's kernel and, in
+// tests, the host.
 
 #include <cstdint>
 
@@ -9,15 +10,23 @@
 
 namespace ringmaster::trainer {
 
+struct SgdRates {
+  float momentum = 0;
+  float rate = 0;
+  float weight_decay = 0;
+};
+
+// `scale` is what the gradient was multiplied by.
 RINGMASTER_HOST_DEVICE inline void SgdElement(float& parameter, float& velocity, float gradient,
-                                              float momentum, float rate) {
-  velocity = momentum * velocity + gradient;
-  parameter -= rate * velocity;
+                                              float scale, const SgdRates& rates) {
+  velocity = rates.momentum * velocity + gradient / scale + rates.weight_decay * parameter;
+  parameter -= rates.rate * velocity;
 }
 
 // Puts the update of `count` elements of a GPU's memory, 16-byte aligned, on `stream` (a
-// cudaStream_t) and returns CUDA's error number, 0 for none.
+// cudaStream_t) and returns CUDA's error number, 0 for none. `scale`, in that memory, is read when
+// the kernel runs; null: 1.
 int LaunchSgdUpdate(float* parameters, float* velocity, const float* gradients, int64_t count,
-                    float momentum, float rate, void* stream);
+                    const float* scale, const SgdRates& rates, void* stream);
 
 }  // namespace ringmaster::trainer

@@ -51,23 +51,25 @@ Sgd::Sgd(at::Tensor parameters, at::Tensor gradients, const SgdOptions& options)
 
 void Sgd::Step(int64_t step) {
   LossScale* const scale = options_.loss_scale.get();
-  const bool plain = options_.weight_decay == 0 && options_.averages == 0 && scale == nullptr;
-  if (plain && !parameters_.is_cpu()) {
-    return SgdUpdateOnGpu(parameters_, velocity_, gradients_, options_.momentum,
-                          RateAt(options_, step));
-  }
   at::Tensor velocity = velocity_.narrow(0, 0, trained_);
   at::Tensor parameters = parameters_.narrow(0, 0, trained_);
   const at::Tensor gradients = gradients_.narrow(0, 0, trained_);
-  velocity.mul_(options_.momentum);
-  if (scale == nullptr) {
-    velocity.add_(gradients);
+  if (!parameters.is_cpu()) {
+    SgdUpdateOnGpu(parameters, velocity, gradients, scale == nullptr ? nullptr : &scale->value(),
+                   {.momentum = static_cast<float>(options_.momentum),
+                    .rate = static_cast<float>(RateAt(options_, step)),
+                    .weight_decay = static_cast<float>(options_.weight_decay)});
   } else {
-    velocity.addcdiv_(gradients, scale->value());
-    scale->Applied();
+    velocity.mul_(options_.momentum);
+    if (scale == nullptr) {
+      velocity.add_(gradients);
+    } else {
+      velocity.addcdiv_(gradients, scale->value());
+    }
+    if (options_.weight_decay != 0) velocity.add_(parameters, options_.weight_decay);
+    parameters.add_(velocity, -RateAt(options_, step));
   }
-  if (options_.weight_decay != 0) velocity.add_(parameters, options_.weight_decay);
-  parameters.add_(velocity, -RateAt(options_, step));
+  if (scale != nullptr) scale->Applied();
   if (options_.averages == 0) return;
   at::Tensor averages = parameters_.narrow(0, trained_, options_.averages);
   averages.lerp_(gradients_.narrow(0, trained_, options_.averages), options_.average_rate);

@@ -1,6 +1,7 @@
 #include "worker/trainer/elastic_torch/buckets.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -57,7 +58,7 @@ TEST(Buckets, GradientsEqualPlainAutograd) {
 
 TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   Model model;
-  std::vector<float> given(3 * 64 + 4, 7);
+  std::vector<float> given(3 * 64 + 4 + 1, 7);
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 4},
                   [&](std::size_t bytes) -> void* {
                     EXPECT_EQ(bytes, given.size() * sizeof(float));
@@ -71,7 +72,7 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(buckets.Bucket(0).memory().data(), std::as_bytes(std::span(given)).data());
   EXPECT_EQ(given[0], model.parameters[2].grad().view(-1)[0].item<float>());
   EXPECT_NE(given[0], 0);
-  EXPECT_EQ(given.back(), 5);
+  EXPECT_EQ(given[3 * 64 + 3], 5);
 }
 
 // Of the memory that a GPU's allocator gives, which begins at such a multiple too.
@@ -116,8 +117,11 @@ TEST(Buckets, AveragesStayTogetherBesideTheScalars) {
   EXPECT_EQ(buckets.count(), 1) << "a bucket of nothing but averages is none";
   EXPECT_EQ(buckets.Bucket(0).count, 3U * 64 + 3);
   EXPECT_EQ(buckets.exact_count(buckets.count() - 1), 2U * 64 + 3);
-  EXPECT_EQ(buckets.weight_gradients().numel(), 64);
-  EXPECT_EQ(buckets.weight_gradients().data_ptr(), buckets.flat_gradients().data_ptr());
+  buckets.flat_gradients().fill_(8);
+  EXPECT_TRUE(buckets.ToMeans(4).finite);
+  EXPECT_TRUE(at::equal(buckets.flat_gradients().narrow(0, 0, 64), at::full({64}, 2.0F)));
+  EXPECT_TRUE(at::equal(buckets.flat_gradients().narrow(0, 64, 128), at::full({128}, 8.0F)))
+      << "of averages";
 }
 
 TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
@@ -162,9 +166,44 @@ TEST(Buckets, ScalarsTravelWithTheLastBucket) {
   EXPECT_EQ(buckets.Bucket(0).count, 64U);
   EXPECT_EQ(buckets.Bucket(1).count, 64U);
   EXPECT_EQ(buckets.Bucket(2).count, 64U + 3U);
-  EXPECT_EQ(buckets.ReadScalars()[2], 8);
+  EXPECT_THAT(buckets.ToMeans(2).scalars, ElementsAre(0, 0, 8));
   buckets.Arm([](int) {});
-  EXPECT_EQ(buckets.ReadScalars()[2], 0);
+  EXPECT_THAT(buckets.ToMeans(2).scalars, Each(0));
+}
+
+TEST(Buckets, MeansAreNotFiniteWhereAGradientIsNot) {
+  Model model;
+  Buckets buckets(model.parameters, {});
+
+  for (const float wrong : {NAN, INFINITY}) {
+    buckets.Arm([](int) {});
+    EXPECT_TRUE(buckets.ToMeans(2).finite);
+    model.parameters[1].mutable_grad()[2][1] = wrong;
+    EXPECT_FALSE(buckets.ToMeans(2).finite);
+  }
+}
+
+// As on a GPU.
+TEST(ScaleAndCheck, OnePassScalesTheFirstAndLooksAtAll) {
+  const at::Tensor start = at::arange(1, 8, at::kFloat);
+  const at::Tensor factors = at::tensor({0.25F, 1.0F});
+  const at::Tensor expected = start * at::tensor({0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 1.0F, 1.0F});
+
+  const at::Tensor values = start.clone();
+  at::Tensor not_finite = at::zeros({1});
+  ScaleAndCheck(values, 5, factors, not_finite);
+  EXPECT_TRUE(at::equal(values, expected));
+  EXPECT_EQ(not_finite.item<float>(), 0);
+
+  for (const int64_t place : {0, 4, 5, 6}) {
+    for (const float wrong : {NAN, INFINITY, -INFINITY}) {
+      at::Tensor some = start.clone();
+      some[place] = wrong;
+      not_finite.zero_();
+      ScaleAndCheck(some, 5, factors, not_finite);
+      EXPECT_EQ(not_finite.item<float>(), 1) << wrong << " at " << place;
+    }
+  }
 }
 
 TEST(Buckets, ParametersOutliveThem) {

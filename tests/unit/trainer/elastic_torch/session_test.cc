@@ -1,6 +1,9 @@
 #include "worker/trainer/elastic_torch/session.h"
 
 #include <array>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,6 +11,8 @@
 
 #include "tests/unit/trainer/fake_checkpointer.h"
 #include "tests/unit/trainer/training_world.h"
+#include "worker/trainer/comm/communicator_wrapper.h"
+#include "worker/trainer/elastic_torch/tensor_state.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -65,6 +70,45 @@ TEST(Session, ComputingMayAskTheOtherRanks) {
     EXPECT_FALSE(rank.session.step_broken());
     EXPECT_TRUE(rank.session.Reduce().happened());
   });
+}
+
+// Nothing that is reduced ends before its confirmation was put behind it.
+class ConfirmedFirst final : public CommunicatorWrapper {
+ public:
+  ConfirmedFirst() : CommunicatorWrapper(alone_) {}
+  WorkHandle AllReduce(Elements, ReduceOp, Deadline deadline) override {
+    return works_.emplace_back(std::make_shared<Work>(deadline));
+  }
+  WorkHandle Confirm(Deadline deadline) override {
+    for (const WorkHandle& work : works_) work->Complete({});
+    works_.clear();
+    return inner().Confirm(deadline);
+  }
+
+ private:
+  LoopbackCommunicator alone_;
+  std::vector<WorkHandle> works_;
+};
+
+TEST(Session, WhatIsConfirmedIsNotWaitedForBefore) {
+  const auto membership = MakeStaticMembership(World{}, nullptr);
+  Buckets buckets({at::ones({8}).requires_grad_(true)}, {});
+  const TensorState state({buckets.flat_parameters()});
+  AuditLog audit;
+  const SystemClock clock;
+  Session session(*membership,
+                  [](const World&, Deadline) -> Result<std::unique_ptr<Communicator>> {
+                    return std::unique_ptr<Communicator>(new ConfirmedFirst());
+                  },
+                  buckets, state.view(), audit, clock, {.timeout = std::chrono::seconds(3)});
+  ASSERT_TRUE(session.Join().ok());
+  session.Begin();
+  std::vector<float> values(1);
+
+  EXPECT_TRUE(session.collectives().AllReduce(std::span(values), ReduceOp::kSum).ok());
+  EXPECT_TRUE(session.Reduce().happened());
+  ASSERT_TRUE(session.Applied({}).ok());
+  EXPECT_TRUE(session.Sum(values).happened());
 }
 
 TEST(Session, AStepWhoseComputingLosesAPeerDoesNotHappen) {

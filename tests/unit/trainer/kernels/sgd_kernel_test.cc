@@ -19,10 +19,10 @@ std::vector<float> Wave(int64_t count, float phase) {
   return values;
 }
 
-void CompareUpdate(int64_t count) {
+// Null: the gradients were not scaled.
+void CompareUpdate(int64_t count, const float* scale = nullptr) {
   SCOPED_TRACE(count);
-  constexpr float kMomentum = 0.9F;
-  constexpr float kRate = 0.05F;
+  constexpr SgdRates kRates{.momentum = 0.9F, .rate = 0.05F, .weight_decay = 0.01F};
   std::vector<float> parameters = Wave(count, 0);
   std::vector<float> velocity = Wave(count, 1);
   const std::vector<float> gradients = Wave(count, 2);
@@ -30,10 +30,11 @@ void CompareUpdate(int64_t count) {
   std::vector<float> expected_velocity = velocity;
 
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    SgdElement(expected[i], expected_velocity[i], gradients[i], kMomentum, kRate);
+    SgdElement(expected[i], expected_velocity[i], gradients[i], scale == nullptr ? 1 : *scale,
+               kRates);
   }
   const int error = LaunchSgdUpdate(parameters.data(), velocity.data(), gradients.data(), count,
-                                    kMomentum, kRate, nullptr);
+                                    scale, kRates, nullptr);
 
   EXPECT_EQ(error, 0);
   EXPECT_TRUE(parameters == expected);
@@ -42,6 +43,10 @@ void CompareUpdate(int64_t count) {
 
 TEST(SgdKernel, GivesWhatTheHostGives) {
   for (const int64_t count : {0, 1, 3, 4, 5, 1000, 1023, 1024, 1025}) CompareUpdate(count);
+}
+
+TEST(SgdKernel, TakesTheLossScaleFromMemory) {
+  for (const float scale : {1.0F, 65536.0F}) CompareUpdate(1023, &scale);
 }
 
 TEST(SgdKernel, GivesWhatTheHostGivesBeyondAStrideOfTheGrid) {

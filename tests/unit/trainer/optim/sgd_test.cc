@@ -13,9 +13,11 @@ namespace {
 TEST(Sgd, TheKernelsArithmeticIsTheCpusToRounding) {
   at::manual_seed(1);
   const int64_t count = 1001;
-  const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .total_steps = 10};
+  SgdOptions options{
+      .learning_rate = 0.1, .momentum = 0.9, .total_steps = 10, .weight_decay = 0.01};
+  options.loss_scale = std::make_shared<LossScale>(at::kCPU);
   const at::Tensor parameters = at::randn({count});
-  const at::Tensor gradients = at::randn({count});
+  const at::Tensor gradients = at::randn({count}) * LossScale::kFirst;
   at::Tensor kernel_parameters = parameters.clone();
   at::Tensor kernel_velocity = at::zeros({count});
   Sgd sgd(parameters, gradients, options);
@@ -24,7 +26,10 @@ TEST(Sgd, TheKernelsArithmeticIsTheCpusToRounding) {
     sgd.Step(step);
     for (int64_t i = 0; i < count; ++i) {
       SgdElement(kernel_parameters.data_ptr<float>()[i], kernel_velocity.data_ptr<float>()[i],
-                 gradients.data_ptr<float>()[i], 0.9F, static_cast<float>(RateAt(options, step)));
+                 gradients.data_ptr<float>()[i], LossScale::kFirst,
+                 {.momentum = 0.9F,
+                  .rate = static_cast<float>(RateAt(options, step)),
+                  .weight_decay = 0.01F});
     }
   }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 // The few calls of the CUDA runtime that the communicator makes, on the one device of this process.
-// Implemented by gpu/cuda_device.cc and by a fake in tests. None but MakeMemory() waits for the
-// device: one that did would hang behind a collective whose peer is gone, until that is aborted.
+// Implemented by gpu/cuda_device.cc and by a fake in tests. None but MakeMemory(), and
+// Contribute() the first time, waits for the device: one that did would hang behind a collective
+// whose peer is gone, until that is aborted.
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/base/result.h"
 
@@ -43,6 +45,10 @@ class DeviceApi {
   virtual Result<void*> MakePinned(std::size_t bytes) = 0;
   // Between the two kinds above, in the order of the stream.
   virtual Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
+  // In the order of the stream: `*to`, of the device's memory, becomes `part`, or 0 where
+  // `*gave_up`, of page-locked memory, is not 0 by then. The first call may wait for the device.
+  virtual Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
+                                  DeviceStream stream) = 0;
 };
 
 }  // namespace ringmaster::trainer

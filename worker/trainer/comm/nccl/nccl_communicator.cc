@@ -27,7 +27,10 @@ class Preparation {
   // Its memory is the device's, all of it.
   void OnDevice() { on_device_ = true; }
 
-  void Expect(std::function<bool()> sound) { operation_.sound = std::move(sound); }
+  void Confirms(uint64_t part, std::function<bool()> sound) {
+    operation_.part = part;
+    operation_.sound = std::move(sound);
+  }
 
   WorkHandle Start(NcclOperation::Launch launch) {
     WorkHandle work = operation_.work;
@@ -203,14 +206,15 @@ WorkHandle NcclCommunicator::Run(CollectiveKind kind, Launch launch, Deadline de
   return prepared.Start(std::move(launch));
 }
 
-// A sum that only comes out right where every rank added its part; a rank adds it only after all
-// before has ended well there.
+// A sum that only comes out right where every rank added its part; a rank's device adds it only
+// where all before has ended and the rank gave none of it up.
 WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
   const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
-  const auto sum = std::make_shared<uint64_t>(mine);
+  const auto sum = std::make_shared<uint64_t>(0);
   Preparation prepared(*engine_, CollectiveKind::kConfirmation, deadline);
-  void* const memory = prepared.InOut(std::as_writable_bytes(std::span(sum.get(), 1)));
-  prepared.Expect([sum, all = mine * static_cast<uint64_t>(size())] { return *sum == all; });
+  void* const memory = prepared.Out(std::as_writable_bytes(std::span(sum.get(), 1)));
+  prepared.Confirms(mine,
+                    [sum, all = mine * static_cast<uint64_t>(size())] { return *sum == all; });
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint64, NcclOp::kSum, comm, stream);
   });

@@ -59,6 +59,8 @@ void NcclEngine::Connect(Deadline deadline) {
   const Result<DeviceEvent> last = events_.Take();
   if (!last.ok()) return Break(last.error().WithContext(connecting));
   last_ = *last;
+  if (Result<void> made = MakeMark(); !made.ok())
+    return Break(made.error().WithContext(connecting));
   const Result<NcclComm> formed =
       FormCommunicator(*runtime_, world_, Patience(deadline, false),
                        {.missing = [this](int rank) { lost_peer_ = rank; },
@@ -66,6 +68,21 @@ void NcclEngine::Connect(Deadline deadline) {
   if (!formed.ok()) return Break(formed.error().WithContext(connecting));
   comm_ = *formed;
   ComesTo(control::ConnectStage::kReady);
+}
+
+Result<void> NcclEngine::MakeMark() {
+  const Result<StagingPiece> piece = runtime_->staging().Take(sizeof(uint32_t));
+  if (!piece.ok()) return piece.error();
+  mark_ = *piece;
+  {
+    const MutexLock lock(mutex_);
+    gave_up_ = static_cast<uint32_t*>(mark_.pinned);
+    std::atomic_ref<uint32_t>(*gave_up_).store(broken_ ? 1 : 0);
+  }
+  // The driver loads a kernel when it is first launched, and may wait for the device then: now,
+  // while nothing on the stream waits for another rank.
+  return runtime_->device().Contribute(static_cast<uint64_t*>(mark_.device), 0,
+                                       static_cast<uint32_t*>(mark_.pinned), stream_);
 }
 
 // Says it unless the world is over, under the lock: what a rank says by then is of the next world.
@@ -104,8 +121,6 @@ bool NcclEngine::Launch() {
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // What others may hear from it is that all before has ended well here.
-    if (queue_.front().sound && !launched_.empty()) return false;
     // Also where only half of it gets there: it is ended with the rest.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
@@ -129,6 +144,12 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
     const Result<void> copied =
         device.Copy(staged.piece.device, staged.piece.pinned, staged.host.size(), stream_);
     if (!copied.ok()) return copied;
+  }
+  if (operation.part != 0) {
+    const Result<void> given =
+        device.Contribute(static_cast<uint64_t*>(operation.staged.front().piece.device),
+                          operation.part, static_cast<uint32_t*>(mark_.pinned), stream_);
+    if (!given.ok()) return given;
   }
   const NcclResult first = operation.launch(runtime_->nccl(), comm_, stream_);
   ++counts_.launched;
@@ -300,6 +321,11 @@ void NcclEngine::Finish() {
   events_.Return(last_);
   events_.Clear();
   if (stream_ != nullptr) runtime_->device().DropStream(stream_);
+  {
+    const MutexLock lock(mutex_);
+    gave_up_ = nullptr;
+  }
+  if (mark_.pinned != nullptr) runtime_->staging().Return(mark_);
 }
 
 void NcclEngine::Enqueue(NcclOperation operation) {
@@ -321,6 +347,7 @@ void NcclEngine::Break(const Error& error) {
   {
     const MutexLock lock(mutex_);
     if (!broken_) broken_ = error;
+    if (gave_up_ != nullptr) std::atomic_ref<uint32_t>(*gave_up_).store(1);
     reason = *broken_;
     dropped.swap(queue_);
   }

@@ -6,10 +6,12 @@
 // the only one that revokes or aborts: what this rank gave up itself is never taken for done. What
 // a peer gave up may be: its kernels then run to their end without waiting for anybody's data, and
 // post whatever their buffers hold to the kernels here, which end well (NCCL's prims_simple.h and
-// prims_ll.h: the flag ends the wait, not the post). Confirmations tell these apart. Private to
-// nccl_communicator.cc.
+// prims_ll.h: the flag ends the wait, not the post). Confirmations tell these apart: they follow
+// what they confirm on the stream, where the device adds this rank's part unless the host has said
+// that it gave up, which it says before it revokes or aborts. Private to nccl_communicator.cc.
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,6 +23,7 @@
 #include "worker/trainer/comm/nccl/event_pool.h"
 #include "worker/trainer/comm/nccl/nccl_forming.h"
 #include "worker/trainer/comm/nccl/nccl_runtime.h"
+#include "worker/trainer/comm/nccl/staging.h"
 
 namespace ringmaster::trainer {
 
@@ -41,8 +44,10 @@ struct NcclOperation {
   Launch launch{};
   DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
   std::vector<NcclStaged> staged{};
-  // Whether what has come back into the host's memory is what all ranks together made. Such an
-  // operation starts only once all before it have ended well. Empty: not to be seen from that.
+  // Of a confirmation: what this rank adds to it, written by the device into its one piece of
+  // staged memory, unless the rank has given up by then; and whether what has come back is what all
+  // ranks add together.
+  uint64_t part = 0;
   std::function<bool()> sound{};
   DeviceEvent done = nullptr;  // of the engine, once launched
   bool begun = false;
@@ -77,6 +82,7 @@ class NcclEngine {
   static constexpr std::size_t kMostLaunched = 32;  // more may fill the device's queue, and block
 
   void Connect(Deadline deadline);
+  Result<void> MakeMark();
   void ComesTo(control::ConnectStage stage);
   void SayCounts(bool launching);
   bool AwaitWork();
@@ -107,6 +113,7 @@ class NcclEngine {
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
   DeviceEvent last_ = nullptr;  // the end of all that is on the stream
+  StagingPiece mark_;           // whose host's side says that this rank gave up
   std::deque<NcclOperation> launched_;
   control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;
@@ -120,6 +127,8 @@ class NcclEngine {
   CondVar wake_;
   std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
+  // Not 0 once broken; read by the device. Null: it can have nothing to contribute.
+  uint32_t* gave_up_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };

@@ -370,6 +370,12 @@ class FakeDevice final : public DeviceApi {
     std::memcpy(to, from, bytes);
     return {};
   }
+  Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
+                          DeviceStream) override {
+    if (nccl_.device_broken) return Kept("cudaLaunchKernel");
+    *to = std::atomic_ref<uint32_t>(const_cast<uint32_t&>(*gave_up)).load() == 0 ? part : 0;
+    return {};
+  }
 
  private:
   static Error Kept(const std::string& call) {
