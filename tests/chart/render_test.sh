@@ -25,9 +25,10 @@ for values in "$work/default.yaml" "${variations[@]}"; do
   configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator refuses ${arguments[*]}"
 done
 configuration >"$work/own.configuration"
-# The chart alone brings a profile, which allows nothing.
+# The chart alone brings a profile, which allows nothing, and knows where its own images are.
 grep -F 'presets: {"gpu":{"description"' "$work/default.configuration" >/dev/null || fail "the preset gpu is not there by default"
-diff <(grep -v '^presets:' "$work/own.configuration") <(grep -v '^presets:' "$work/default.configuration") ||
+of_charts='^(presets|toolsImage|ownImages):'
+diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/default.configuration") ||
   fail "values.yaml and the operator differ in their defaults"
 grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
 grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"

@@ -27,13 +27,13 @@ command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER
 job per-worker 2 "$command" '  slotsPerWorker: 8
   launchMode: PerWorker' | as_user apply -f -
 wait_condition per-worker Running True 60
-says_start() { as_user logs per-worker-worker-1 -c worker | grep -E 'node [01] of 2 starts 8, meets at [0-9.]+:2[0-9]{4}' >/dev/null; }
-wait_for "the second worker's start" 20 says_start
+says_start() { as_user logs "$1" -c worker | grep -E 'node [01] of 2 starts 8, meets at [0-9.]+:2[0-9]{4}' >/dev/null; }
+wait_for "the second worker's start" 20 says_start per-worker-worker-1
 as_user delete pod per-worker-worker-1 --wait=false >/dev/null
-began_again() { [ "$(status_field per-worker epoch)" -ge 2 ] && condition_is per-worker Running True && says_start; }
+began_again() { [ "$(status_field per-worker epoch)" -ge 2 ] && condition_is per-worker Running True && says_start per-worker-worker-2; }
 wait_for 'the next world' 60 began_again
 as_user delete trainingjob per-worker >/dev/null
 
 job none 1 '[sh, -c, "true"]' '  inject: None' | as_user apply -f -
 wait_condition none Failed True 60
-assert_contains 'an image without our programs' 'ringmaster-(agent|launcher)' "$(condition none Failed message)"
+assert_contains 'an image of root that is left as it is' 'none-(launcher|worker).*image will run as root' "$(condition none Failed message)"

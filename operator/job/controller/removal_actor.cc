@@ -69,7 +69,7 @@ Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
 
 Result<void> RemovalActor::MakePod() {
   const Clock::Time now = tools_.clock.Now();
-  const json manifest = RemovalPod(*judged_);
+  const json manifest = RemovalPod(*judged_, tools_.injection);
   if (const auto found = CheckPod(manifest, rules_); !found.empty()) {
     memory_.refusal = JudgedRefusal(found, true, now);
     memory_.for_good = true;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/control/pod_contract.h"
+#include "operator/job/admission/gpu_resources.h"
 #include "operator/job/admission/request_policy.h"
 #include "operator/job/manifests/pod_parts.h"
 #include "operator/kube/json_access.h"
@@ -50,6 +51,7 @@ void Inject(const Injection& injection, api::InjectMode mode, json& spec, json& 
        {{"requests", {{"cpu", "10m"}, {"memory", "16Mi"}}},
         {"limits", {{"cpu", "1"}, {"memory", "64Mi"}}}}}};
   copies["volumeMounts"] = json::array({mount});
+  AddVariable(copies, kVisibleGpus, kNoVisibleGpus);
   json& before = ListAt(spec, "initContainers");
   before.insert(before.begin(), std::move(copies));
 }

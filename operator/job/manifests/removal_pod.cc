@@ -67,7 +67,7 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
 
 // Who wrote the files may remove them: user and groups are the workers', and so is where they may
 // run, since not every node reaches the volume.
-json RemovalPod(const JudgedJob& judged) {
+json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   const api::TrainingJob& job = judged.job();
   const json user = ParseTemplate(job.spec.worker.template_json);
   const json* user_spec = kube::Find(user, {"spec"});
@@ -102,10 +102,11 @@ json RemovalPod(const JudgedJob& judged) {
   }
   spec["containers"] = json::array(
       {ContainerOf(job, user_spec == nullptr ? nullptr : WorkerContainerOf(*user_spec))});
-  RestrictPod(spec);
   json volume = ParseTemplate(job.spec.checkpoint->volume_json);
   volume["name"] = kCheckpointVolume;
   spec["volumes"] = json::array({std::move(volume)});
+  Inject(injection, job.spec.inject, spec, spec["containers"][0]);
+  RestrictPod(spec);
   return pod;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "operator/job/admission/judgement.h"
+#include "operator/job/manifests/injection.h"
 
 namespace ringmaster::job {
 
@@ -15,6 +16,6 @@ inline constexpr std::chrono::seconds kRemovalPodLimit{300};
 
 // REQUIRES: the job has spec.checkpoint. The Pod has no owner: in a deletion that waits for what
 // the job owns it would be deleted, too.
-nlohmann::json RemovalPod(const JudgedJob& judged);
+nlohmann::json RemovalPod(const JudgedJob& judged, const Injection& injection);
 
 }  // namespace ringmaster::job

@@ -53,8 +53,14 @@ void WorkerReadiness::Start() {
       io_, config_, WorkerChecks(), kPreflightLimit, [this](const std::vector<Finding>& findings) {
         faults_.emplace();
         for (const Finding& finding : findings) {
-          LogWarn("Preflight found a fault",
-                  {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
+          // The launcher knows who starts the ranks.
+          if (finding.check == control::kCheckSshd || finding.check == control::kCheckMpi) {
+            LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
+          } else {
+            LogWarn(
+                "Preflight found a fault",
+                {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
+          }
           if (finding.fatal) faults_->push_back({finding.check, finding.message});
         }
         Tell();
@@ -95,7 +101,8 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
-  if (config_.spec.PerWorker()) return;  // mpirun starts nothing here
+  // mpirun starts nothing here.
+  if (config_.spec.PerWorker() || FindSshd(config_.Path()).empty()) return;
   SshdOptions options;
   options.settings.listen_address = address_;
   options.settings.port = config_.spec.ssh_port;

@@ -30,15 +30,31 @@ const JobRules& RulesWithRoot() {
   return rules;
 }
 
-json PodOf(const api::TrainingJob& job, const JobRules& rules = RulesWithRoot()) {
+json PodOf(const api::TrainingJob& job, const JobRules& rules = RulesWithRoot(),
+           const Injection& injection = {}) {
   const Judgement judgement = Judge(job, rules);
   for (const Violation& violation : judgement.violations) ADD_FAILURE() << violation.Text();
-  const json pod = RemovalPod(judgement.allowed.value());
+  const json pod = RemovalPod(judgement.allowed.value(), injection);
   EXPECT_TRUE(CheckPod(pod, rules).empty());
   return pod;
 }
 
 json TemplateOf(const json& spec) { return {{"spec", spec}}; }
+
+TEST(RemovalPod, BringsItsProgramWhereTheImageLacksIt) {
+  JobRules rules;
+  rules.max_gpus = 8;  // then a container without the variable is refused
+  const json pod = PodOf(JobBuilder().Checkpoint({.volume_json = kVolume}).Build(), rules,
+                         {.image = "tools:1", .own_images = {}});
+
+  const json& spec = pod["spec"];
+  ASSERT_EQ(spec["initContainers"].size(), 1U);
+  EXPECT_EQ(spec["initContainers"][0]["image"], "tools:1");
+  EXPECT_EQ(spec["containers"][0]["command"],
+            json({"/ringmaster/tools/bin/ringmaster-agent", "--remove-checkpoints"}));
+  EXPECT_EQ(spec["volumes"].size(), 2U);
+  EXPECT_EQ(spec["securityContext"]["runAsUser"], 1000) << "as its workers";
+}
 
 TEST(RemovalPod, HasTheVolumeTheImageAndNoRights) {
   const json pod = PodOf(JobBuilder().Checkpoint({.volume_json = kVolume}).Build(), {});
