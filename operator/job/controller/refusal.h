@@ -3,9 +3,12 @@
 // What the API server's refusal of a create means for the job: whom it concerns and when to try
 // again. Pure; used by the actor.
 
+#include <vector>
+
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "operator/job/model/plan.h"
+#include "operator/job/model/violation.h"
 
 namespace ringmaster::job {
 

@@ -4,6 +4,7 @@
 // caller is. AddressSanitizer is told of the change of stacks. To ThreadSanitizer a fiber is a
 // thread, and going from one to another orders nothing.
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <ucontext.h>
