@@ -27,6 +27,22 @@ std::vector<pid_t> Children() {
   return pids;
 }
 
+void KillThose(const std::function<std::vector<pid_t>()>& left, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const std::vector<pid_t> pids = left();
+    if (pids.empty()) return;
+    for (const pid_t pid : pids) kill(pid, SIGKILL);
+    for (const pid_t pid : pids) {
+      pid_t reaped = 0;
+      while ((reaped = waitpid(pid, nullptr, WNOHANG)) == 0 &&
+             std::chrono::steady_clock::now() < deadline) {
+        poll(nullptr, 0, 1);  // a killed process needs a moment; there is no event left to wait on
+      }
+    }
+  }
+}
+
 }  // namespace
 
 ChildReaper::ChildReaper(boost::asio::io_context& io) : io_(io), signals_(io, SIGCHLD) {
@@ -40,9 +56,8 @@ void ChildReaper::Watch(pid_t pid, EndHandler on_end) {
 
 void ChildReaper::Stop(pid_t pid, std::chrono::milliseconds grace) {
   const auto child = children_.find(pid);
-  if (child == children_.end()) return;
+  if (child == children_.end() || child->second.kill_timer != nullptr) return;
   SignalGroup(pid, SIGTERM);
-  if (child->second.kill_timer != nullptr) return;
   child->second.kill_timer = std::make_unique<boost::asio::steady_timer>(io_, grace);
   child->second.kill_timer->async_wait([this, pid](const boost::system::error_code& error) {
     if (!error && Running(pid)) SignalGroup(pid, SIGKILL);
@@ -51,20 +66,16 @@ void ChildReaper::Stop(pid_t pid, std::chrono::milliseconds grace) {
 
 void ChildReaper::KillGroup(pid_t pid) { SignalGroup(pid, SIGKILL); }
 
-void ChildReaper::KillAll(std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    const std::vector<pid_t> children = Children();
-    if (children.empty()) return;
-    for (const pid_t pid : children) kill(pid, SIGKILL);
-    for (const pid_t pid : children) {
-      pid_t reaped = 0;
-      while ((reaped = waitpid(pid, nullptr, WNOHANG)) == 0 &&
-             std::chrono::steady_clock::now() < deadline) {
-        poll(nullptr, 0, 1);  // a killed process needs a moment; there is no event left to wait on
-      }
-    }
-  }
+void ChildReaper::KillAll(std::chrono::milliseconds limit) { KillThose(Children, limit); }
+
+void ChildReaper::KillOrphans(std::chrono::milliseconds limit) {
+  KillThose(
+      [this] {
+        std::vector<pid_t> orphans = Children();
+        std::erase_if(orphans, [this](pid_t pid) { return Running(pid); });
+        return orphans;
+      },
+      limit);
 }
 
 void ChildReaper::AwaitSignal() {

@@ -36,11 +36,15 @@ class ChildReaper {
   void Watch(pid_t pid, EndHandler on_end);
 
   // Ends the child's process group: SIGTERM now, SIGKILL after `grace` if it still runs. Nothing
-  // when it has ended.
+  // when it has ended, or is ending so.
   void Stop(pid_t pid, std::chrono::milliseconds grace);
 
   // Kills what is left in the process group of a child that ended: call from its handler.
   static void KillGroup(pid_t pid);
+
+  // Kills what has fallen to us and nobody watches, and what falls to us by that: within `limit`,
+  // in which it waits for them. What other children of ours have left behind is killed, too.
+  void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }
   bool AnyRunning() const { return !children_.empty(); }

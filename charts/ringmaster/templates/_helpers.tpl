@@ -44,9 +44,9 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* Where image.registry is empty, the repository's path says where it lies. */}}
+{{/* Where the operator's image lies, and so the others: image.registry and the folders of image.repository. */}}
 {{- define "ringmaster.registry" -}}
-{{- .Values.image.registry | default (regexReplaceAll "/?[^/]*$" .Values.image.repository "") -}}
+{{- list .Values.image.registry (regexReplaceAll "/?[^/]*$" .Values.image.repository "") | compact | join "/" -}}
 {{- end -}}
 
 {{- define "ringmaster.toolsImage" -}}

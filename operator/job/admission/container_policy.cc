@@ -104,6 +104,11 @@ void CheckProbes(const json& container, const std::string& path, Findings& found
 
 void CheckContainer(const json& container, const std::string& path, const JobRules& rules,
                     Findings& found) {
+  if (kube::GetString(container, {"name"}).starts_with("ringmaster-")) {
+    found.Add(
+        path + ".name",
+        "starts with \"ringmaster-\", which is kept for Ringmaster's own; choose another name");
+  }
   found.IfObject(container, "securityContext", path,
                  [&](const json& context, const std::string& at) {
                    CheckContainerSecurityContext(context, at, rules, found);

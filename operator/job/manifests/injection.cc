@@ -9,6 +9,7 @@
 #include "common/control/pod_contract.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/admission/request_policy.h"
+#include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/pod_parts.h"
 #include "operator/kube/json_access.h"
 
@@ -21,20 +22,56 @@ namespace {
 constexpr char kRoom[] = "64Mi";
 constexpr int kUser = 1000;
 
-bool HasThem(const Injection& injection, std::string_view image) {
-  return std::ranges::any_of(injection.own_images, [&](const std::string& prefix) {
-    return IsUnderPrefix(image, prefix);
-  });
+std::string ImageOf(const std::string& template_json, std::string_view managed,
+                    const std::string& otherwise) {
+  const json user = ParseTemplate(template_json);
+  for (const json& container : kube::GetArray(user, {"spec", "containers"})) {
+    if (kube::GetString(container, {"name"}) != managed) continue;
+    return kube::GetString(container, {"image"}, otherwise);
+  }
+  return otherwise;
+}
+
+bool Brings(const Injection& injection, const api::TrainingJobSpec& job) {
+  if (injection.image.empty() || job.inject == api::InjectMode::kNone) return false;
+  if (job.inject == api::InjectMode::kInitContainer) return true;
+  const auto lacks_them = [&](const std::string& image) {
+    return std::ranges::none_of(injection.own_images, [&](const std::string& prefix) {
+      return IsUnderPrefix(image, prefix);
+    });
+  };
+  return lacks_them(ImageOf(job.worker.template_json, control::kWorkerContainer, job.image)) ||
+         lacks_them(ImageOf(job.launcher_template_json, control::kLauncherContainer, job.image));
+}
+
+// Images of others mostly run as root, which is refused. Who says that root may be has said enough.
+void NameUser(json& spec, const json& container) {
+  json& context = ObjectAt(spec, "securityContext");
+  for (const json* one : {std::as_const(&context), kube::Find(container, {"securityContext"})}) {
+    const json* non_root = one == nullptr ? nullptr : kube::Find(*one, {"runAsNonRoot"});
+    if (non_root != nullptr && *non_root == json(false)) return;
+  }
+  Default(context, "runAsUser", kUser);
+}
+
+// What the Pod's own container has, which comes after it: so a Pod's class and its need stay.
+json ResourcesLike(const json& container) {
+  json resources = json::object();
+  for (const char* part : {"requests", "limits"}) {
+    for (const char* resource : {"cpu", "memory"}) {
+      const json* amount = kube::Find(container, {"resources", part, resource});
+      if (amount != nullptr) resources[part][resource] = *amount;
+    }
+  }
+  return resources;
 }
 
 }  // namespace
 
-void Inject(const Injection& injection, api::InjectMode mode, json& spec, json& container) {
-  if (injection.image.empty() || mode == api::InjectMode::kNone) return;
-  const std::string image = kube::GetString(container, {"image"});
-  if (mode == api::InjectMode::kAuto && HasThem(injection, image)) return;
-  // Images of others mostly run as root, which is refused; ours would need no such default.
-  Default(ObjectAt(spec, "securityContext"), "runAsUser", kUser);
+void Inject(const Injection& injection, const api::TrainingJobSpec& job, json& spec,
+            json& container) {
+  if (!Brings(injection, job)) return;
+  NameUser(spec, container);
   ListAt(spec, "volumes").push_back({{"name", kToolsName}, {"emptyDir", {{"sizeLimit", kRoom}}}});
   const json mount = {{"name", kToolsName}, {"mountPath", control::kToolsFolder}};
   json read_only = mount;
@@ -46,10 +83,9 @@ void Inject(const Injection& injection, api::InjectMode mode, json& spec, json& 
       {"name", kToolsName},
       {"image", injection.image},
       {"command", {"/ringmaster/bin/ringmaster-tools", "install", control::kToolsFolder}},
-      {"securityContext", {{"readOnlyRootFilesystem", true}}},
-      {"resources",
-       {{"requests", {{"cpu", "10m"}, {"memory", "16Mi"}}},
-        {"limits", {{"cpu", "1"}, {"memory", "64Mi"}}}}}};
+      {"securityContext", {{"readOnlyRootFilesystem", true}, {"allowPrivilegeEscalation", false}}},
+      {"resources", ResourcesLike(container)}};
+  copies["securityContext"]["capabilities"]["drop"] = json::array({"ALL"});
   copies["volumeMounts"] = json::array({mount});
   AddVariable(copies, kVisibleGpus, kNoVisibleGpus);
   json& before = ListAt(spec, "initContainers");

@@ -20,9 +20,10 @@ struct Injection {
 
 inline constexpr char kToolsName[] = "ringmaster-tools";  // of volume and init container
 
-// Where `mode` asks for it, or leaves it to the image of `container`: the init container, the
-// volume, and the container's command from it. `spec` is a Pod's, and has the container.
-void Inject(const Injection& injection, api::InjectMode mode, nlohmann::json& spec,
+// Where the job asks for it, or an image of its launcher or workers lacks them: the init container,
+// the volume, and the command of `container` from it. `spec` is a Pod's, and has the container,
+// complete but for that. Into all Pods of a job or none: mpirun finds the programs at one place.
+void Inject(const Injection& injection, const api::TrainingJobSpec& job, nlohmann::json& spec,
             nlohmann::json& container);
 
 }  // namespace ringmaster::job

@@ -109,19 +109,20 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   spec["hostname"] = kind.name;
   spec["subdomain"] = api::WorkerServiceName(context.job().name);
   Default(spec, "enableServiceLinks", false);
-  const std::optional<std::chrono::seconds>& grace = context.job().spec.fault_tolerance.stop_grace;
-  Default(spec, "terminationGracePeriodSeconds",
-          std::max<int64_t>(kGraceSeconds, grace ? grace->count() + kGraceSeconds / 2 : 0));
+  const bool restarts = !context.job().spec.InPlace();
+  const auto& grace = context.job().spec.fault_tolerance.stop_grace;
+  const int64_t wanted = restarts && grace ? grace->count() + kGraceSeconds / 2 : 0;
+  Default(spec, "terminationGracePeriodSeconds", std::max<int64_t>(kGraceSeconds, wanted));
   json& container = ManagedContainer(spec, kind.container);
   Default(container, "image", context.job().spec.image);
   container["command"] = json::array({kind.program});
-  Inject(context.injection, context.job().spec.inject, spec, container);
   RestrictPod(spec);
   RestrictHostPathMounts(spec);
   container["terminationMessagePolicy"] = kind.message_policy;
   Default(ObjectAt(container, "securityContext"), "readOnlyRootFilesystem", true);
   AddCommonVariables(context, kind.items, container);
-  if (grace) AddVariable(container, control::kEnvStopGraceSeconds, std::to_string(grace->count()));
+  if (wanted > 0)
+    AddVariable(container, control::kEnvStopGraceSeconds, std::to_string(grace->count()));
   AddScratch(spec, container, kTmpVolume, "/tmp", json::object());
   AddCredentials(spec, container, context.credentials, kind.items);
   return container;
@@ -177,6 +178,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   }
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
+  Inject(context.injection, context.job().spec, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }
@@ -242,6 +244,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       AddVariable(container, control::kEnvIgnoreExitCodes, codes);
     }
   }
+  Inject(context.injection, context.job().spec, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }

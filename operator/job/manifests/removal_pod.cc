@@ -105,8 +105,8 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   json volume = ParseTemplate(job.spec.checkpoint->volume_json);
   volume["name"] = kCheckpointVolume;
   spec["volumes"] = json::array({std::move(volume)});
-  Inject(injection, job.spec.inject, spec, spec["containers"][0]);
   RestrictPod(spec);
+  Inject(injection, job.spec, spec, spec["containers"][0]);
   return pod;
 }
 

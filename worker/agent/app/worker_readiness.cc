@@ -1,5 +1,6 @@
 #include "worker/agent/app/worker_readiness.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -84,7 +85,10 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   }
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
   if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
-  const bool fine = ready.faults.empty();
+  // What only mpirun needs may be no fault.
+  const bool fine = std::ranges::all_of(ready.faults, [](const control::PreflightFault& fault) {
+    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
+  });
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshd, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();

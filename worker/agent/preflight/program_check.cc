@@ -78,17 +78,27 @@ std::string MissingInterpreter(const std::string& beginning, const std::string& 
   return by_name && FindProgram(argument, path).empty() ? argument : "";
 }
 
+// Whether an argument of such a program says whom it meets.
+bool Meets(std::string_view argument) {
+  constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
+                                    "--hostfile"};
+  return std::ranges::any_of(kMeetings,
+                             [&](const char* flag) { return argument.starts_with(flag); });
+}
+
 // The same in the text of a shell, where other names may be arguments: of pip, for example.
 std::string StartedInShell(const std::vector<std::string>& command) {
   const std::string shell = std::filesystem::path(command.front()).filename();
   if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};
   std::istringstream words(command[2]);
   std::string before;
+  std::string starter;
   for (std::string word; words >> word; before = word) {
-    if (word == "torchrun" || word.ends_with("/torchrun")) return "torchrun";
-    if (word == "launch" && before == "accelerate") return "accelerate launch";
+    if (Meets(word)) return {};
+    if (word == "torchrun" || word.ends_with("/torchrun")) starter = "torchrun";
+    if (word == "launch" && before == "accelerate") starter = "accelerate launch";
   }
-  return {};
+  return starter;
 }
 
 // Programs that start ranks of their own. Given nobody to meet, each is a world by itself, and the
@@ -98,13 +108,7 @@ std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   constexpr std::array kStarters = {"torchrun", "accelerate", "deepspeed"};
   constexpr std::array kModules = {"torch.distributed.run", "torch.distributed.launch",
                                    "accelerate.commands.launch"};
-  constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
-                                    "--hostfile"};
-  const auto meets = [&](const std::string& argument) {
-    return std::ranges::any_of(kMeetings,
-                               [&](const char* flag) { return argument.starts_with(flag); });
-  };
-  if (std::ranges::any_of(command, meets)) return {};
+  if (std::ranges::any_of(command, Meets)) return {};
   const std::string program = std::filesystem::path(command.front()).filename();
   if (std::ranges::find(kStarters, program) != kStarters.end()) return program;
   const auto module = std::ranges::find(command, "-m");

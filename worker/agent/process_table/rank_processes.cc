@@ -12,6 +12,8 @@ namespace ringmaster::agent {
 
 using std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kOrphansLimit{500};
+
 RankProcesses::RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                              Handlers handlers)
     : io_(io),
@@ -48,6 +50,8 @@ Result<void> RankProcesses::Start(int slot, std::vector<std::string> environment
        .on_end =
            [this, slot](ProcessEnd end, const LastLines& last_lines) {
              const auto lived = steady_clock::now() - ranks_.at(slot).started;
+             // torchrun's ranks are in sessions of their own, and outlive one that was killed.
+             if (!config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              ranks_.erase(slot);
              LogInfo("A rank ended",
                      {{"slot", slot}, {"exitCode", end.exit_code}, {"signal", end.signal}});

@@ -128,10 +128,8 @@ void DirectSlots::OnRankExit(int index, const RankEnd& end) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   slot.own_process = false;
   slot.output.EndLines();
-  if (slot.next.has_value()) {
-    if (!ending_) StartNext(index);
-    return;
-  }
+  if (slot.next.has_value() && !ending_) return StartNext(index);
+  if (std::exchange(slot.next, std::nullopt).has_value()) slot.running = false;
   if (!slot.running) return;
   slot.running = false;
   control::RankExit exit;

@@ -114,9 +114,10 @@ void Job::JudgeFaults(Time now) {
 // Workers that cannot form a world together, in a sentence; empty where they can. Different builds
 // of Open MPI fail with words that lead nobody to the cause.
 std::vector<std::string> Job::ProgramsToMatch() const {
-  if (!agents_start_) return {"openmpi", "ringmaster"};
-  if (options_.elastic) return {"ringmaster"};
-  return {};  // nothing of ours runs in the ranks
+  std::vector<std::string> programs;
+  if (!agents_start_) programs.emplace_back("openmpi");
+  if (options_.elastic) programs.emplace_back("ringmaster");  // of a direct job no rank is ours
+  return programs;
 }
 
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {

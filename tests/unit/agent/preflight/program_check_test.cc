@@ -93,6 +93,8 @@ TEST_F(ProgramCheck, WhatStartsRanksByItselfMeetsNoOther) {
               HasSubstr("torchrun starts ranks by itself"));
   EXPECT_THAT(Said({"bash", "-lc", "accelerate launch train.py"}), HasSubstr("launchMode"));
   EXPECT_EQ(Said({"sh", "-c", "pip install accelerate torchrun2; python3 launch"}), "");
+  EXPECT_EQ(Said({"sh", "-c", "torchrun --nnodes=$WORLD_SIZE --master-addr=$MASTER_ADDR t.py"}),
+            "");
   EXPECT_EQ(Said({"sh", "-c"}), "");
 }
 

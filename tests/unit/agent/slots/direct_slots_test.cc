@@ -333,6 +333,7 @@ TEST_F(AgentsProgram, EndsWithTheAgentAndNothingStartsAfterThat) {
   slots.End(std::chrono::milliseconds(10));
   EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
   for (const int slot : {0, 1}) slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
+  EXPECT_FALSE(slots.AnyRankRunning());
   Start({1, 3});
 
   EXPECT_EQ(actions.programs.size(), 2U);

@@ -321,6 +321,34 @@ TEST(Pods, WhetherProgramsAreBroughtIsTheOperatorsAndTheJobsToSay) {
   EXPECT_FALSE(brought(job, injection));
 }
 
+TEST(Pods, ProgramsAreBroughtToAllPodsOfAJobOrToNone) {
+  const Injection injection{.image = "tools:1", .own_images = {"localhost/ringmaster-worker"}};
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.image = "docker.io/pytorch/pytorch:2.9";
+  job.spec.launcher_template_json = R"({"spec": {"containers": [
+    {"name": "launcher", "image": "localhost/ringmaster-worker:1"}]}})";
+
+  EXPECT_TRUE(Worker(job, 0, injection)["spec"].contains("initContainers"));
+  EXPECT_TRUE(Launcher(job, injection)["spec"].contains("initContainers"));
+}
+
+TEST(Pods, WhatBringsProgramsNeedsWhatItsPodHasAnyway) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.worker.template_json = R"({"spec": {"containers": [{"name": "worker", "resources": {
+    "requests": {"cpu": "4", "memory": "8Gi"},
+    "limits": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": 1}}}]}})";
+
+  const json pod = Worker(job, 0, {.image = "tools:1", .own_images = {}});
+
+  EXPECT_EQ(pod["spec"]["initContainers"][0]["resources"], json::parse(R"({
+    "requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}})"));
+  EXPECT_EQ(
+      Launcher(job,
+               {.image = "tools:1",
+                .own_images = {}})["spec"]["initContainers"][0]["resources"]["limits"]["memory"],
+      "512Mi");
+}
+
 TEST(Pods, AUserThatATemplateNamesStays) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec.worker.template_json = R"({"spec": {"securityContext": {"runAsUser": 5000},
@@ -331,6 +359,10 @@ TEST(Pods, AUserThatATemplateNamesStays) {
   EXPECT_EQ(pod["spec"]["securityContext"]["runAsUser"], 5000);
   ASSERT_EQ(pod["spec"]["initContainers"].size(), 2U);
   EXPECT_EQ(pod["spec"]["initContainers"][0]["name"], kToolsName);
+
+  job.spec.worker.template_json = R"({"spec": {"securityContext": {"runAsNonRoot": false}}})";
+  const json of_image = Worker(job, 0, {.image = "tools:1", .own_images = {}});
+  EXPECT_FALSE(of_image["spec"]["securityContext"].contains("runAsUser"));
 }
 
 TEST(Pods, AProgramThatStartsItsRanksByItselfIsToldHowMany) {
@@ -385,6 +417,8 @@ TEST(Pods, AProgramHasTheTimeToEndThatTheJobSays) {
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvStopGraceSeconds), "");
   EXPECT_EQ(Worker(job)["spec"]["terminationGracePeriodSeconds"], 10);
   job.spec.fault_tolerance.stop_grace = std::chrono::seconds(30);
+  EXPECT_EQ(Worker(job)["spec"]["terminationGracePeriodSeconds"], 10) << "its ranks stay";
+  job.spec.elasticity_mode = api::ElasticityMode::kRestart;
 
   for (const json& pod : {Launcher(job), Worker(job)}) {
     EXPECT_EQ(Variable(Managed(pod), control::kEnvStopGraceSeconds), "30");
