@@ -233,8 +233,8 @@ class ForeignImage : public DirectProgram {
     DirectProgram::SetUp();
     bin_ = "/var/tmp/ringmaster-test-bin-" + std::to_string(::getpid());
     std::filesystem::create_directory(bin_);
-    for (const char* program : {"sh", "sleep", "mkdir", "rmdir"}) {
-      std::filesystem::create_symlink(std::string("/bin/") + program, bin_ + '/' + program);
+    for (const char* program : {"sh", "sleep", "mkdir", "rmdir", "setsid", "cat"}) {
+      std::filesystem::create_symlink(std::string("/usr/bin/") + program, bin_ + '/' + program);
     }
   }
   void TearDown() override {
@@ -301,6 +301,22 @@ TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
 
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
   EXPECT_TRUE(std::filesystem::exists(saved)) << "SIGKILL came first";
+}
+
+// As torchrun's ranks outlive one that is killed.
+TEST_F(ForeignImage, WhatAProgramLeavesInASessionOfItsOwnEndsWithIt) {
+  const std::string left = bin_ + "/left-$RANK";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "[ -f " + left + " ] && { kill -0 $(cat " + left + ") && exit 3; exit 0; }; " +
+                      "setsid sh -c 'echo $$ > " + left + "; exec sleep 600' & " + "until [ -s " +
+                      left + " ]; do sleep 0.1; done; kill -9 $$"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.epoch.number, 2);
 }
 
 TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {
