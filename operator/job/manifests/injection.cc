@@ -47,9 +47,9 @@ bool Brings(const Injection& injection, const api::TrainingJobSpec& job) {
 // Images of others mostly run as root, which is refused. Who says that root may be has said enough.
 void NameUser(json& spec, const json& container) {
   json& context = ObjectAt(spec, "securityContext");
-  for (const json* one : {std::as_const(&context), kube::Find(container, {"securityContext"})}) {
-    const json* non_root = one == nullptr ? nullptr : kube::Find(*one, {"runAsNonRoot"});
-    if (non_root != nullptr && *non_root == json(false)) return;
+  for (const json* one : {kube::Find(spec, {"securityContext", "runAsNonRoot"}),
+                          kube::Find(container, {"securityContext", "runAsNonRoot"})}) {
+    if (one != nullptr && *one == json(false)) return;
   }
   Default(context, "runAsUser", kUser);
 }
