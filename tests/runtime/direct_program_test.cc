@@ -289,11 +289,13 @@ TEST_F(ForeignImage, ARanksErrorEndsAllAlsoThoseThatIgnoreSigterm) {
 TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
   const std::string failed = bin_ + "/failed";
   const std::string saved = bin_ + "/saved";
+  const std::string ready = bin_ + "/ready";
   control::LaunchSpec spec;
   spec.command = {"sh", "-c",
                   "trap 'sleep 2; mkdir " + saved + "; exit 0' TERM; [ -d " + failed +
-                      " ] && exit 0; [ $RANK = 1 ] || while :; do sleep 1; done; mkdir " + failed +
-                      "; exit 1"};
+                      " ] && exit 0; [ $RANK = 1 ] || { mkdir " + ready +
+                      "; while :; do sleep 1; done; }; until [ -d " + ready +
+                      " ]; do sleep 0.1; done; mkdir " + failed + "; exit 1"};
   Job job(3, spec);
   job.launcher_extra[control::kEnvStopGraceSeconds] = "60";
 
@@ -316,7 +318,6 @@ TEST_F(ForeignImage, WhatAProgramLeavesInASessionOfItsOwnEndsWithIt) {
   const control::Verdict verdict = Run(&job);
 
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
-  EXPECT_EQ(verdict.epoch.number, 2);
 }
 
 TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {
