@@ -463,8 +463,10 @@ TEST_F(ElasticJob, GoesOnFromItsSnapshotsWhenAllRanksAreKilled) {
   for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGKILL), 0);
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
-  EXPECT_GE(ResumedFrom("snapshot"), 90);
-  ExpectEndsWellAfterARollBack(job, 10);
+  // How often they are made depends on what one costs, and that on who else uses the machine.
+  const int at_most = 10 * Patience();
+  EXPECT_GE(ResumedFrom("snapshot"), 100 - at_most);
+  ExpectEndsWellAfterARollBack(job, at_most);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int kCostShare = 200;  // a snapshot's time is at most 1/200 of all
+constexpr int kCostShare = 100;  // a snapshot's time is at most 1/100 of all
 constexpr std::chrono::seconds kAtLeastEvery{60};
 constexpr int kMostShare = 10;  // even for that, not more than 1/10 of all
 constexpr mode_t kSnapshotMode = 0600;

@@ -23,7 +23,7 @@
 
 namespace ringmaster::trainer {
 
-// When the next snapshot is due: as often as copying costs at most 0.5 % of the time, and at least
+// When the next snapshot is due: as often as copying costs at most 1 % of the time, and at least
 // once a minute where that costs no more than a tenth. Pure.
 class SnapshotPace {
  public:

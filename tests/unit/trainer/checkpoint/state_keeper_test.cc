@@ -406,7 +406,7 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
 
 INSTANTIATE_TEST_SUITE_P(OfARank, LastPart, ::testing::Values(0, 1));
 
-TEST(SnapshotPace, CostsAtMostHalfAPercentOrIsDueOnceAMinuteForATenth) {
+TEST(SnapshotPace, CostsAtMostAHundredthOfTheTimeOrIsDueOnceAMinuteForATenth) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
   const Clock::Time start{};
@@ -414,8 +414,8 @@ TEST(SnapshotPace, CostsAtMostHalfAPercentOrIsDueOnceAMinuteForATenth) {
   EXPECT_TRUE(pace.Due(start));
 
   pace.Took(start, start + milliseconds(2));
-  EXPECT_FALSE(pace.Due(start + milliseconds(399)));
-  EXPECT_TRUE(pace.Due(start + milliseconds(400)));
+  EXPECT_FALSE(pace.Due(start + milliseconds(199)));
+  EXPECT_TRUE(pace.Due(start + milliseconds(200)));
 
   pace.Took(start, start + seconds(5));
   EXPECT_FALSE(pace.Due(start + seconds(59)));
