@@ -81,8 +81,8 @@ void AddFlags(CLI::App& app, Options& options) {
       "TrainingProfiles that hold without an object, as JSON: {NAME: SPEC}; an object of "
       "the same name in the operator's namespace replaces one");
   app.add_option("--tools-image", options.tools_image,
-                 "image that brings Ringmaster's programs into Pods whose own image lacks them; "
-                 "default: none, and nothing is brought");
+                 "image of the init container that adds Ringmaster's programs to Pods whose own "
+                 "image lacks them; default: none is added");
   app.add_option("--own-images", options.own_images,
                  "prefixes of images that have Ringmaster's programs, separated by commas: "
                  "registry.example.com/ringmaster-worker")

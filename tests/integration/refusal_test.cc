@@ -83,7 +83,8 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
   for (const char* amount : {R"("256MB")", R"("-1Gi")", "-1", R"("")"}) {
     EXPECT_THAT(
         refused((R"({"resources": {"limits": {"memory": )" + std::string(amount) + "}}}").c_str()),
-        AllOf(HasSubstr("spec.worker.resources.limits"), HasSubstr("is no quantity of 0 or more")))
+        AllOf(HasSubstr("spec.worker.resources.limits"),
+              HasSubstr("must be a quantity of at least 0")))
         << amount;
   }
   EXPECT_EQ(refused(R"({"resources": {"limits": {"cpu": "1.5", "memory": "1e9"},

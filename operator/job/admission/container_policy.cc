@@ -60,7 +60,7 @@ void CheckMount(const json& mount, const std::string& path, Findings& found) {
   }
   if (is_in(control::kToolsFolder)) {
     found.Add(path + ".mountPath",
-              "is where Ringmaster brings its programs (spec.inject); choose another path");
+              "is where Ringmaster mounts its programs (spec.inject); choose another path");
   }
   if (is_in(control::kDataSourceDir) || is_in(control::kDataDir)) {
     found.Add(path + ".mountPath",
