@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/control/membership.h"
@@ -29,9 +30,12 @@ struct AgentHello {
   Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
 };
 
-// Checks of a worker that only mpirun needs: of PreflightFault::check.
+// PreflightFault::check of what only mpirun needs.
 inline constexpr char kCheckSshd[] = "sshd";
 inline constexpr char kCheckMpi[] = "mpi";
+inline bool OnlyMpirunNeeds(std::string_view check) {
+  return check == kCheckSshd || check == kCheckMpi;
+}
 
 // sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,
 // again on change.

@@ -27,7 +27,8 @@ std::vector<pid_t> Children() {
   return pids;
 }
 
-void KillThose(const std::function<std::vector<pid_t>()>& left, std::chrono::milliseconds limit) {
+void KillUntilNone(const std::function<std::vector<pid_t>()>& left,
+                   std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() < deadline) {
     const std::vector<pid_t> pids = left();
@@ -37,7 +38,7 @@ void KillThose(const std::function<std::vector<pid_t>()>& left, std::chrono::mil
       pid_t reaped = 0;
       while ((reaped = waitpid(pid, nullptr, WNOHANG)) == 0 &&
              std::chrono::steady_clock::now() < deadline) {
-        poll(nullptr, 0, 1);  // a killed process needs a moment; there is no event left to wait on
+        poll(nullptr, 0, 1);  // SIGKILL takes effect a little later, and no event tells when
       }
     }
   }
@@ -66,10 +67,10 @@ void ChildReaper::Stop(pid_t pid, std::chrono::milliseconds grace) {
 
 void ChildReaper::KillGroup(pid_t pid) { SignalGroup(pid, SIGKILL); }
 
-void ChildReaper::KillAll(std::chrono::milliseconds limit) { KillThose(Children, limit); }
+void ChildReaper::KillAll(std::chrono::milliseconds limit) { KillUntilNone(Children, limit); }
 
 void ChildReaper::KillOrphans(std::chrono::milliseconds limit) {
-  KillThose(
+  KillUntilNone(
       [this] {
         std::vector<pid_t> orphans = Children();
         std::erase_if(orphans, [this](pid_t pid) { return Running(pid); });

@@ -42,8 +42,8 @@ class ChildReaper {
   // Kills what is left in the process group of a child that ended: call from its handler.
   static void KillGroup(pid_t pid);
 
-  // Kills what has fallen to us and nobody watches, and what falls to us by that: within `limit`,
-  // in which it waits for them. What other children of ours have left behind is killed, too.
+  // Kills the orphans that were reparented to this process, and those that are when they end.
+  // Blocks until none is left, `limit` at most. Orphans of all children are killed alike.
   void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }

@@ -22,17 +22,15 @@ namespace {
 constexpr char kRoom[] = "64Mi";
 constexpr int kUser = 1000;
 
-std::string ImageOf(const std::string& template_json, std::string_view managed,
+std::string ImageOf(const std::string& template_json, std::string_view name,
                     const std::string& otherwise) {
   const json user = ParseTemplate(template_json);
-  for (const json& container : kube::GetArray(user, {"spec", "containers"})) {
-    if (kube::GetString(container, {"name"}) != managed) continue;
-    return kube::GetString(container, {"image"}, otherwise);
-  }
-  return otherwise;
+  const json* spec = kube::Find(user, {"spec"});
+  const json* container = spec == nullptr ? nullptr : FindContainer(*spec, name);
+  return container == nullptr ? otherwise : kube::GetString(*container, {"image"}, otherwise);
 }
 
-bool Brings(const Injection& injection, const api::TrainingJobSpec& job) {
+bool NeedsInjection(const Injection& injection, const api::TrainingJobSpec& job) {
   if (injection.image.empty() || job.inject == api::InjectMode::kNone) return false;
   if (job.inject == api::InjectMode::kInitContainer) return true;
   const auto lacks_them = [&](const std::string& image) {
@@ -44,8 +42,9 @@ bool Brings(const Injection& injection, const api::TrainingJobSpec& job) {
          lacks_them(ImageOf(job.launcher_template_json, control::kLauncherContainer, job.image));
 }
 
-// Images of others mostly run as root, which is refused. Who says that root may be has said enough.
-void NameUser(json& spec, const json& container) {
+// Most images run as root, which "restricted" refuses. A template that allows root keeps its
+// image's user.
+void DefaultUser(json& spec, const json& container) {
   json& context = ObjectAt(spec, "securityContext");
   for (const json* one : {kube::Find(spec, {"securityContext", "runAsNonRoot"}),
                           kube::Find(container, {"securityContext", "runAsNonRoot"})}) {
@@ -54,7 +53,8 @@ void NameUser(json& spec, const json& container) {
   Default(context, "runAsUser", kUser);
 }
 
-// What the Pod's own container has, which comes after it: so a Pod's class and its need stay.
+// Those of the Pod's own container, which runs after it: the Pod's QoS class and requests stay the
+// same.
 json ResourcesLike(const json& container) {
   json resources = json::object();
   for (const char* part : {"requests", "limits"}) {
@@ -70,8 +70,8 @@ json ResourcesLike(const json& container) {
 
 void Inject(const Injection& injection, const api::TrainingJobSpec& job, json& spec,
             json& container) {
-  if (!Brings(injection, job)) return;
-  NameUser(spec, container);
+  if (!NeedsInjection(injection, job)) return;
+  DefaultUser(spec, container);
   ListAt(spec, "volumes").push_back({{"name", kToolsName}, {"emptyDir", {{"sizeLimit", kRoom}}}});
   const json mount = {{"name", kToolsName}, {"mountPath", control::kToolsFolder}};
   json read_only = mount;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Brings Ringmaster's programs into an image that lacks them: an init container copies them into a
-// volume of the Pod (worker/tools). Pure.
+// Brings Ringmaster's programs into an image that lacks them: an init container copies them
+// into a volume of the Pod (worker/tools). Pure.
 
 #include <string>
 #include <vector>

@@ -65,6 +65,13 @@ void Default(json& object, const char* field, json value) {
   if (have.is_null()) have = std::move(value);
 }
 
+const json* FindContainer(const json& spec, std::string_view name) {
+  for (const json& container : kube::GetArray(spec, {"containers"})) {
+    if (kube::GetString(container, {"name"}) == name) return &container;
+  }
+  return nullptr;
+}
+
 json& ManagedContainer(json& spec, const char* name) {
   json& containers = ListAt(spec, "containers");
   for (json& container : containers) {

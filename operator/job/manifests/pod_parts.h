@@ -5,6 +5,7 @@
 // as the list or object in which it stands is not changed.
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,6 +20,8 @@ nlohmann::json& ListAt(nlohmann::json& parent, const char* field);
 // Sets `field` where it is absent or null.
 void Default(nlohmann::json& object, const char* field, nlohmann::json value);
 
+// The container of this name of a Pod's spec; null: none.
+const nlohmann::json* FindContainer(const nlohmann::json& spec, std::string_view name);
 // The container of this name, added to the Pod's spec if it is not there.
 nlohmann::json& ManagedContainer(nlohmann::json& spec, const char* name);
 

@@ -9,6 +9,7 @@
 #include "operator/api/names.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/manifests/manifests.h"
+#include "operator/job/manifests/pod_parts.h"
 #include "operator/job/manifests/pods.h"
 #include "operator/kube/json_access.h"
 
@@ -23,13 +24,6 @@ void CopyFields(const json* from, std::initializer_list<const char*> fields, jso
   for (const char* field : fields) {
     if (const json* value = kube::Find(*from, {field})) to[field] = *value;
   }
-}
-
-const json* WorkerContainerOf(const json& user_spec) {
-  for (const json& container : kube::GetArray(user_spec, {"containers"})) {
-    if (kube::GetString(container, {"name"}) == control::kWorkerContainer) return &container;
-  }
-  return nullptr;
 }
 
 json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
@@ -100,8 +94,8 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
                 "seLinuxOptions", "seccompProfile"},
                context);
   }
-  spec["containers"] = json::array(
-      {ContainerOf(job, user_spec == nullptr ? nullptr : WorkerContainerOf(*user_spec))});
+  spec["containers"] = json::array({ContainerOf(
+      job, user_spec == nullptr ? nullptr : FindContainer(*user_spec, control::kWorkerContainer))});
   json volume = ParseTemplate(job.spec.checkpoint->volume_json);
   volume["name"] = kCheckpointVolume;
   spec["volumes"] = json::array({std::move(volume)});

@@ -87,7 +87,7 @@ void RemoveSnapshots(const std::filesystem::path& folder) {
 }
 
 // A user that no passwd file knows has / for a home, and Python asks these for its name.
-void MakeAtHome(Config& config) {
+void SetHomeAndUser(Config& config) {
   std::string& home = config.container["HOME"];
   if (home.empty() || access(home.c_str(), W_OK) != 0) home = "/tmp";
   for (const char* const name : {"USER", "LOGNAME"}) {
@@ -100,7 +100,7 @@ int Run() {
   Result<Config> config = ReadConfig(ProcessEnvironment(environ));
   if (!config.ok()) return Fail(config.error());
   config->mask = inherited;
-  MakeAtHome(*config);
+  SetHomeAndUser(*config);
   PrepareSnapshots(*config);
   const std::filesystem::path snapshots = config->snapshot_dir;
   const std::chrono::milliseconds grace = config->stop_grace.value_or(kStopGrace);

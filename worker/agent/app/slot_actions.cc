@@ -8,7 +8,6 @@
 #include "common/control/master_port.h"
 #include "worker/agent/app/agent.h"
 #include "worker/agent/host/address.h"
-#include "worker/agent/process_table/rank_environment.h"
 #include "worker/agent/process_table/stack_text.h"
 
 namespace ringmaster::agent {
@@ -53,16 +52,15 @@ void Agent::CloseAttach(AttachId attach) {
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
 
-// On the node's own network the port may be another's; the next world meets at another one.
+// On the node's own network another program may have the port.
 Result<void> Agent::StartProgram(const ProgramPlace& place) {
   const int port = control::MasterPortOf(config_.job_uid, place.epoch);
   if (place.rank == 0 && !PortIsFree(port)) {
     return Error{ErrorKind::kUnavailable,
                  "port " + std::to_string(port) +
-                     " of this host, at which the ranks were to meet "
-                     "(MASTER_PORT), is in use; they are to meet at another one"};
+                     " (MASTER_PORT) is in use on this host; the next start uses another one"};
   }
-  return ranks_.Start(place.slot, ProgramEnvironment(config_, place, AvailableCpus(), port));
+  return ranks_.Start(place, port);
 }
 
 void Agent::RestartRankAfter(int slot, std::chrono::milliseconds delay) {

@@ -55,7 +55,7 @@ void WorkerReadiness::Start() {
         faults_.emplace();
         for (const Finding& finding : findings) {
           // The launcher knows who starts the ranks.
-          if (finding.check == control::kCheckSshd || finding.check == control::kCheckMpi) {
+          if (control::OnlyMpirunNeeds(finding.check)) {
             LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
           } else {
             LogWarn(
@@ -85,10 +85,9 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   }
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
   if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
-  // What only mpirun needs may be no fault.
-  const bool fine = std::ranges::all_of(ready.faults, [](const control::PreflightFault& fault) {
-    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
-  });
+  // The launcher may ignore what only mpirun needs.
+  const bool fine =
+      std::ranges::all_of(ready.faults, control::OnlyMpirunNeeds, &control::PreflightFault::check);
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshd, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();

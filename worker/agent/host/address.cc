@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <cerrno>
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
 
 namespace ringmaster::agent {
 namespace {
 
+using boost::asio::ip::tcp;
 using boost::asio::ip::udp;
 
 // Connecting a UDP socket looks up the route and sends nothing.
@@ -127,28 +125,17 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
-// As PyTorch and JAX listen: on both families by one socket, or where there is no IPv6 on one.
+// As PyTorch and JAX listen: on both families by one socket, or on IPv4 where there is no IPv6.
 bool PortIsFree(int port) {
-  const int six = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int listener = six >= 0 ? six : ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener < 0) return true;  // nobody can tell
-  const int on = 1;
-  ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  int bound = 0;
-  if (six >= 0) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(static_cast<uint16_t>(port));
-    bound = ::bind(six, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  } else {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    bound = ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  }
-  const bool taken = bound != 0 && errno == EADDRINUSE;
-  ::close(listener);
-  return !taken;
+  boost::asio::io_context io;
+  tcp::acceptor listener(io);
+  boost::system::error_code error;
+  tcp protocol = tcp::v6();
+  if (listener.open(protocol, error)) listener.open(protocol = tcp::v4(), error);
+  if (error) return true;  // nobody can tell
+  listener.set_option(tcp::acceptor::reuse_address(true), error);
+  listener.bind({protocol, static_cast<uint16_t>(port)}, error);
+  return error != boost::asio::error::address_in_use;
 }
 
 }  // namespace ringmaster::agent

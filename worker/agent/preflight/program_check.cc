@@ -78,15 +78,16 @@ std::string MissingInterpreter(const std::string& beginning, const std::string& 
   return by_name && FindProgram(argument, path).empty() ? argument : "";
 }
 
-// Whether an argument of such a program says whom it meets.
-bool Meets(std::string_view argument) {
+// Whether an argument tells a program that starts ranks of its own where to meet the others.
+bool NamesRendezvous(std::string_view argument) {
   constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
                                     "--hostfile"};
   return std::ranges::any_of(kMeetings,
                              [&](const char* flag) { return argument.starts_with(flag); });
 }
 
-// The same in the text of a shell, where other names may be arguments: of pip, for example.
+// A program in a shell's command line that starts ranks of its own. Names that may be arguments, of
+// pip for example, are not looked for.
 std::string StartedInShell(const std::vector<std::string>& command) {
   const std::string shell = std::filesystem::path(command.front()).filename();
   if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};
@@ -94,7 +95,7 @@ std::string StartedInShell(const std::vector<std::string>& command) {
   std::string before;
   std::string starter;
   for (std::string word; words >> word; before = word) {
-    if (Meets(word)) return {};
+    if (NamesRendezvous(word)) return {};
     if (word == "torchrun" || word.ends_with("/torchrun")) starter = "torchrun";
     if (word == "launch" && before == "accelerate") starter = "accelerate launch";
   }
@@ -108,7 +109,7 @@ std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   constexpr std::array kStarters = {"torchrun", "accelerate", "deepspeed"};
   constexpr std::array kModules = {"torch.distributed.run", "torch.distributed.launch",
                                    "accelerate.commands.launch"};
-  if (std::ranges::any_of(command, Meets)) return {};
+  if (std::ranges::any_of(command, NamesRendezvous)) return {};
   const std::string program = std::filesystem::path(command.front()).filename();
   if (std::ranges::find(kStarters, program) != kStarters.end()) return program;
   const auto module = std::ranges::find(command, "-m");

@@ -12,7 +12,11 @@ namespace ringmaster::agent {
 
 using std::chrono::steady_clock;
 
+namespace {
+
 constexpr std::chrono::milliseconds kOrphansLimit{500};
+
+}  // namespace
 
 RankProcesses::RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                              Handlers handlers)
@@ -33,11 +37,15 @@ Result<void> RankProcesses::Start(int slot) {
   std::shared_ptr<const RankPage> page;
   if (made.ok()) page = std::make_shared<const RankPage>(*std::move(made));
   const std::string path = page == nullptr ? "" : page->Path();
-  return Start(slot, RankEnvironment(config_, slot, cpus_, path, Gpus(slot)), std::move(page));
+  return Launch(slot, RankEnvironment(config_, slot, cpus_, path, Gpus(slot)), std::move(page));
 }
 
-Result<void> RankProcesses::Start(int slot, std::vector<std::string> environment,
-                                  std::shared_ptr<const RankPage> page) {
+Result<void> RankProcesses::Start(const ProgramPlace& place, int port) {
+  return Launch(place.slot, ProgramEnvironment(config_, place, cpus_, port), nullptr);
+}
+
+Result<void> RankProcesses::Launch(int slot, std::vector<std::string> environment,
+                                   std::shared_ptr<const RankPage> page) {
   ProcessSpec spec;
   spec.argv = config_.spec.command;
   spec.environment = std::move(environment);
@@ -50,7 +58,7 @@ Result<void> RankProcesses::Start(int slot, std::vector<std::string> environment
        .on_end =
            [this, slot](ProcessEnd end, const LastLines& last_lines) {
              const auto lived = steady_clock::now() - ranks_.at(slot).started;
-             // torchrun's ranks are in sessions of their own, and outlive one that was killed.
+             // torchrun's ranks have sessions of their own and outlive a torchrun that is killed.
              if (!config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              ranks_.erase(slot);
              LogInfo("A rank ended",

@@ -47,10 +47,8 @@ class RankProcesses {
   // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
   // A rank that speaks to this agent and says where it stands.
   Result<void> Start(int slot);
-  // A program that does neither.
-  Result<void> Start(int slot, std::vector<std::string> environment) {
-    return Start(slot, std::move(environment), nullptr);
-  }
+  // A program that does neither; its world meets at `port` of rank 0's host.
+  Result<void> Start(const ProgramPlace& place, int port);
   void Stop(int slot, std::chrono::milliseconds grace);
   // At once, and without a word of where it is.
   void Kill(int slot);
@@ -73,8 +71,8 @@ class RankProcesses {
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
-  Result<void> Start(int slot, std::vector<std::string> environment,
-                     std::shared_ptr<const RankPage> page);
+  Result<void> Launch(int slot, std::vector<std::string> environment,
+                      std::shared_ptr<const RankPage> page);
 
   struct Rank {
     std::shared_ptr<CapturedProcess> process;

@@ -20,15 +20,17 @@ ProgramPlace PlaceOf(const control::StartEpoch& start, const control::Member& me
                      .slot = member.slot,
                      .slots = 0,
                      .master_address = start.members.front().address};
-  std::vector<std::string> workers;  // in the order of their ranks
+  place.nodes = 0;
+  const std::string* worker = nullptr;  // a worker's ranks follow each other
   for (const control::Member& other : start.members) {
-    if (std::ranges::find(workers, other.pod_uid) == workers.end()) {
-      if (other.pod_uid == member.pod_uid) place.node_rank = static_cast<int>(workers.size());
-      workers.push_back(other.pod_uid);
+    const bool here = other.pod_uid == member.pod_uid;
+    if (worker == nullptr || *worker != other.pod_uid) {
+      if (here) place.node_rank = place.nodes;
+      ++place.nodes;
+      worker = &other.pod_uid;
     }
-    if (other.pod_uid == member.pod_uid) ++place.slots;
+    if (here) ++place.slots;
   }
-  place.nodes = static_cast<int>(workers.size());
   return place;
 }
 

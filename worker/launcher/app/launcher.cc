@@ -70,7 +70,7 @@ class Launcher {
       Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
                                       listening.error().message));
     } else if (config_.spec.PerWorker()) {
-      LeaveItToAgents();
+      StartByAgents();
     } else {
       mpirun_.Probe([this](Result<MpiVersion> version) { OnVersion(version); });
     }
@@ -106,7 +106,7 @@ class Launcher {
 
   void OnVersion(const Result<MpiVersion>& version) {
     if (ending_) return;
-    if (!version.ok() && version.error().kind == ErrorKind::kNotFound) return LeaveItToAgents();
+    if (!version.ok() && version.error().kind == ErrorKind::kNotFound) return StartByAgents();
     if (!version.ok()) {
       return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
                                              version.error().message));
@@ -116,7 +116,7 @@ class Launcher {
     Tick();
   }
 
-  void LeaveItToAgents() {
+  void StartByAgents() {
     LogInfo("The agents start the ranks",
             {{"reason", config_.spec.PerWorker() ? "one process per worker"
                                                  : "this image has no mpirun in its PATH"}});

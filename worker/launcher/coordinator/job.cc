@@ -166,7 +166,7 @@ Actions Job::Settle(Time now) {
 void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   if (!worker.ready) worker.ready_since = now;
   worker.ready = ready;
-  ForgiveLackOfMpi(worker);
+  IgnoreMpiFaults(worker);
   worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;

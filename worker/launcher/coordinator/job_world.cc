@@ -15,16 +15,16 @@ using control::RankExit;
 
 Actions Job::OnNoMpirun(Time now) {
   agents_start_ = true;
-  for (auto& [pod_uid, worker] : workers_) ForgiveLackOfMpi(worker);
+  for (auto& [pod_uid, worker] : workers_) IgnoreMpiFaults(worker);
   Advance(now);
   return std::exchange(actions_, {});
 }
 
-// What only mpirun would need is no fault where it starts nothing.
-void Job::ForgiveLackOfMpi(Worker& worker) const {
+// Where the agents start the ranks, what only mpirun needs is no fault.
+void Job::IgnoreMpiFaults(Worker& worker) const {
   if (!agents_start_ || !worker.ready) return;
   std::erase_if(worker.ready->faults, [](const control::PreflightFault& fault) {
-    return fault.check == control::kCheckSshd || fault.check == control::kCheckMpi;
+    return control::OnlyMpirunNeeds(fault.check);
   });
 }
 
@@ -78,7 +78,7 @@ bool Job::HeldByAnOlderWorld(Time now) const {
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!agents_start_ && openmpi_version_.empty()) return;  // nobody knows yet what is one
+  if (!StarterKnown()) return;  // until then a lack of Open MPI may be no fault
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -175,7 +175,7 @@ std::string Job::UnfitText(const std::string& pod_uid,
 void Job::TryStart(Time now) {
   const std::vector<std::string> ready = ReadyInRankOrder();
   const int count = static_cast<int>(ready.size());
-  if (count == 0 || (!agents_start_ && openmpi_version_.empty()) || now < MayStartAt(now)) return;
+  if (count == 0 || !StarterKnown() || now < MayStartAt(now)) return;
   if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
   if (AnotherWorldMayRun(now)) return;
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
