@@ -49,6 +49,7 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
+peer=(bench/peers/torchrun/throughput.sh) # of figure B13: the same training by PyTorch
 carried=() # for what was built with FOLDER, and for nothing else: compilers here have libraries of their own
 
 compile() { # [folder]
@@ -124,6 +125,8 @@ report() { # [folder]
   unset NCCL_HOSTID NCCL_SOCKET_IFNAME NCCL_IB_DISABLE
   export -f train
   figure training bash -c 'train "$@"' - "$build_folder/worker/trainer/ringmaster-train" "$gpus" --classes=1000
+  figure pytorch env -u LD_LIBRARY_PATH "${peer[@]}" --cuda --network=iresnet50 --ranks="$gpus" --global-batch=$((256 * gpus)) --steps=100 \
+    --choose --settings=plain,channels-last,compiled-channels-last
   figure partial-fc bash -c 'train "$@"' - "$build_folder/worker/trainer/ringmaster-train" "$gpus" --classes=200000 --sample-rate=0.1
   python3 deploy/gpu_report.py "$results" || code=$?
   echo "gpu-box.sh: $results/report.md is for people, report.json beside it for docs/gpu-reports (docs/gpu-reports.md)"
@@ -135,6 +138,7 @@ case ${1:-}:$# in
     [ "$1" = collect ] || [ $# = 1 ] || {
       set -- "$1" "$(realpath -e "$2")"
       carried=(LD_LIBRARY_PATH="$2/usr/lib/x86_64-linux-gnu")
+      peer=(python3 -B bench/peers/torchrun/throughput.py)
     }
     "$@"
     ;;

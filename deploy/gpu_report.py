@@ -22,12 +22,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import results  # noqa: E402  commit, machine and the text of a value, as the figures have them
 
-FIGURES = ["allreduce", "training", "partial-fc"]  # B12 is in what the tests say
+FIGURES = ["allreduce", "training", "pytorch", "partial-fc"]  # B12 is in what the tests say
 FORM = {"form": int, "date": str, "commit": str, "machine": str, "kernel": str, "driver": str, "topology": list,
         "gpus": list, "build": dict, "tests": list, "figures": list}  # fmt: skip
 PATH = re.compile(r"(?<![\w./])/[\w.+-]+(?:/[\w.+-]*)+")
 CASE = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] ([\w/.]+)(?: \((\d+) ms\))?$")
-MEASURE = re.compile(r"[a-z][^:]*: \d+ ms")
+MEASURE = re.compile(r"[a-z][^:]*: \d+ (ms|us, .*)")
 
 
 # --- making one
@@ -87,7 +87,7 @@ def tests(path):
 def figure(folder, name):
     """The last JSON object of the log that is a result; None where the command failed."""
     *said, code = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
-    objects = [json.loads(line) for line in said if line.startswith(('{"summary":', '{"operation":'))]
+    objects = [json.loads(line) for line in said if line.startswith(('{"summary":', '{"operation":', '{"setting":'))]
     result = objects[-1] if code == "exit 0" and objects else None
     return {"figure": name, "result": result and result.get("summary", result)}
 
@@ -154,16 +154,25 @@ def counted(report):
     return ", ".join(f"{words.count(word)} {word}" for word in ("passed", "failed", "skipped") if word in words or word != "skipped")
 
 
+def result_of(report, name):
+    return next((entry["result"] for entry in report["figures"] if entry["figure"] == name), None)
+
+
 def value_of(report, name):
     """What a reader looks at first of a figure."""
-    result = next((entry["result"] for entry in report["figures"] if entry["figure"] == name), None)
+    result = result_of(report, name)
     if result is None:
         return "failed"
     if name == "B12":
         return f"≥ {results.text_of(min(size['of_bare'] for size in result['sizes']))} of bare calls"
     if name == "allreduce":
         return f"{results.text_of(max(row['in_place']['busbw_gb_s'] for row in result['rows']))} GB/s, {result['ranks']} ranks"
-    return f"{results.text_of(result['global_batch'] / result['step_ms_median'] * 1000)} samples/s, {result['world_size']} ranks"
+    if name == "pytorch":
+        return f"{results.text_of(max(filter(None, result['tried'].values())))} samples/s, {result['setting']}"
+    rate = result["global_batch"] / result["step_ms_median"] * 1000
+    value = f"{results.text_of(rate)} samples/s, {result['world_size']} ranks"
+    peer = result_of(report, "pytorch") if name == "training" else None
+    return value if peer is None else f"{value}, {results.text_of(rate / peer['tried'][peer['setting']])} × PyTorch"
 
 
 def table(head, rows):
@@ -171,7 +180,7 @@ def table(head, rows):
 
 
 def overview(reports):
-    head = ["Day, commit", "GPUs", "Driver", "NCCL", "Tests", "B12", "allreduce", "training", "partial-fc"]
+    head = ["Day, commit", "GPUs", "Driver", "NCCL", "Tests", "B12", "allreduce", "training", "PyTorch", "partial-fc"]
     return table(head, [
         [f"{report['date']}, {report['commit']}", chips(report), report["driver"], report["build"].get("NCCL", "–"), counted(report)]
         + [value_of(report, name) for name in ["B12", *FIGURES]]

@@ -7,7 +7,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset RINGMASTER_BUILD RINGMASTER_RESULTS
-mkdir -p "$work"/{tree/{deploy,bench,common},bin,carried,python/torch,says}
+mkdir -p "$work"/{tree/{deploy,bench/peers/torchrun,common},bin,carried,python/torch,says}
 cp deploy/gpu-box.sh deploy/gpu_report.py "$work/tree/deploy"
 cp bench/results.py "$work/tree/bench"
 cp -r docs crds "$work/tree"
@@ -54,6 +54,11 @@ cat >"$says/ringmaster-bench" <<'S'
 echo "${NCCL_HOSTID:-alone} $*" >"$says/reduced"
 echo '{"operation":"all-reduce","ranks":2,"rows":[{"in_place":{"busbw_gb_s":1.5}},{"in_place":{"busbw_gb_s":350.25}}]}'
 S
+cat >"$work/tree/bench/peers/torchrun/throughput.py" <<'S'
+import json, os, sys
+assert "LD_LIBRARY_PATH" not in os.environ and "--cuda" in sys.argv, sys.argv
+print(json.dumps({"setting": "channels-last", "tried": {"plain": 2000.0, "channels-last": 3200.0, "compiled-channels-last": None}}))
+S
 chmod +x "$work"/bin/* "$says"/ringmaster-*
 cat >"$says/tests.xml" <<'X'
 <testsuite name="gpu"><testcase name="trainer_unit_test" classname="trainer_unit_test" time="2.5" status="run"><system-out>[ RUN      ] A.B
@@ -92,7 +97,7 @@ is '.driver + ", " + .build.CUDA + ", " + .build.NCCL + ", " + .build["CUDA of t
 is '[.tests[] | "\(.name) \(.result) \(.seconds)"] | join("; ")' \
   'trainer_unit_test passed 2.5; gpu_bench skipped 0.1; Of/GpuRecovery.GoOn/Killed passed 5.4; GpuB12.AllReduce passed 0.9'
 is '.tests[2].measured | join("; ")' 'first step after a rank was lost: 613 ms'
-is '[.figures[] | .figure] | join(" ")' 'B12 allreduce training partial-fc'
+is '[.figures[] | .figure] | join(" ")' 'B12 allreduce training pytorch partial-fc'
 is '.figures[2].result.step_ms_median' 64
 is '.topology | last' 'Legend: … on …, …'
 for name in alice box17 /home "$work"; do
@@ -100,7 +105,7 @@ for name in alice box17 /home "$work"; do
 done
 grep -F 'GPU 0 alone --device=cuda --world-size=1 --rank=0' "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 grep -F 'bench allreduce --backend=nccl --ranks=2' "$says/reduced" >/dev/null || fail "reduced: $(cat "$says/reduced")"
-grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks |' \
+grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks | 4,000 samples/s, 1 ranks, 1.25 × PyTorch | 3,200 samples/s, channels-last |' \
   "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "the page is $(cat "$work/tree/build/gpu-box/report/report.md")"
 
 # The page, without a report, with one, and with ones that are none.
@@ -137,7 +142,7 @@ touch "$says/ctest-fails" "$says/bench-fails"
 is '[.tests[] | select(.result == "failed") | .name] | join(" ")' 'GpuB12.AllReduce trainer_missing'
 is '.figures[1].result' null
 grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
-grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
+grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, 2.5 × PyTorch' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
 for rank in 0 1; do
   grep -E "^GPU $rank alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 done

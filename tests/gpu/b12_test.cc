@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -82,6 +83,14 @@ double SecondsOfOurs(Communicator& communicator, std::byte* memory, std::size_t 
   return done ? SecondsSince(begin) : -1;
 }
 
+// A rank that is gone breaks what another one still waits for.
+bool AwaitOthers(const World& world) {
+  std::vector<std::string> all;
+  for (int rank = 0; rank < world.size; ++rank) all.push_back("done/" + std::to_string(rank));
+  return world.store->Set(all[static_cast<std::size_t>(world.rank)], "").ok() &&
+         world.store->Get(all, BenchDeadline()).ok();
+}
+
 // 0 when every size reaches the goal.
 int Compare(const World& world, const std::string& bare_folder) {
   Result<NcclApi> nccl = LoadNccl();
@@ -120,19 +129,56 @@ int Compare(const World& world, const std::string& bare_folder) {
     }
     if (ratio < kGoal) ++below;
   }
-  // A rank that is gone breaks what another one still waits for.
-  const std::string done = "done/";
-  if (!world.store->Set(done + std::to_string(world.rank), "").ok() ||
-      !world.store->Get({done + "0", done + "1"}, BenchDeadline()).ok()) {
-    return 1;
+  return AwaitOthers(world) ? below : 1;
+}
+
+// What a step's reduction takes longer because it is confirmed, without the network: the way
+// through the device, the host's memory and the engine. Ranks that share a GPU get it in turns,
+// which take milliseconds.
+int MeasureConfirmation(const World& world) {
+  constexpr std::size_t kBucket = 4 << 20;
+  constexpr double kStepMicros = 3000;
+  AbandonedConnects abandoned_connects;
+  const auto gpu = OpenGpu(0);
+  if (!gpu.ok()) return 1;
+  const auto made = (*gpu)->communicators(abandoned_connects)(world, BenchDeadline());
+  void* memory = nullptr;
+  if (!made.ok() || cudaMalloc(&memory, kBucket) != cudaSuccess) return 1;
+  cudaMemset(memory, 0, kBucket);
+  Communicator& communicator = **made;
+  bool right = true;
+  const auto reduce = [&](bool confirm) {
+    const auto begin = steady_clock::now();
+    const WorkHandle reduced = communicator.AllReduce(
+        Elements(static_cast<std::byte*>(memory), kBucket / sizeof(float), ElementType::kFloat32),
+        ReduceOp::kSum, BenchDeadline());
+    const WorkHandle confirmed = confirm ? communicator.Confirm(BenchDeadline()) : nullptr;
+    right = reduced->Wait().ok() && (!confirm || confirmed->Wait().ok()) && right;
+    return SecondsSince(begin) * 1e6;
+  };
+  std::vector<double> with;
+  std::vector<double> without;
+  for (int step = -20; step < 300; ++step) {
+    const double bare = reduce(false);
+    const double confirmed = reduce(true);
+    if (step < 0) continue;
+    without.push_back(bare);
+    with.push_back(confirmed);
   }
-  return below;
+  const double micros = bench::Median(with) - bench::Median(without);
+  if (world.rank == 0) {
+    std::printf("confirmation: %.0f us, %.2f %% of a step of 3 ms\n", micros,
+                100 * micros / kStepMicros);
+  }
+  return right && AwaitOthers(world) ? 0 : 1;
 }
 
 TEST(GpuB12, AllReduceReachesABareLoop) {
   const TemporaryFolder bare;
   RunGpuRanks(2, [&](const World& world) { return Compare(world, bare.path()); });
 }
+
+TEST(GpuConfirmation, IsRightAndSaysWhatItTakes) { RunGpuRanks(1, MeasureConfirmation); }
 
 }  // namespace
 }  // namespace ringmaster::trainer

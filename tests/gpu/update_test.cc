@@ -93,7 +93,7 @@ TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
                 buckets.flat_gradients().copy_(at::arange(448, at::kFloat));
                 const Buckets::Means finite = buckets.ToMeans(7);
                 wrong += Wrong(finite.finite && finite.scalars[0] == 3, "what is finite");
-                means.push_back(buckets.flat_gradients().cpu());
+                means.push_back(buckets.flat_gradients().cpu().clone());
                 for (const int64_t place : {0, 319, 320, 447}) {
                   buckets.Arm([](int) {});
                   buckets.flat_gradients()[place] = NAN;

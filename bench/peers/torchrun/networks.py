@@ -65,11 +65,12 @@ class ImprovedBlock(nn.Module):
         return self.bn3(y) + self.shortcut(x)
 
 
-def stages(block, strides):
+def stages(block, strides, depths=(2, 2, 2, 2)):
     channels, blocks = 64, []
-    for outputs, stride in zip((64, 128, 256, 512), strides):
-        blocks += [block(channels, outputs, stride), block(outputs, outputs, 1)]
-        channels = outputs
+    for outputs, stride, depth in zip((64, 128, 256, 512), strides, depths):
+        for i in range(depth):
+            blocks.append(block(channels, outputs, stride if i == 0 else 1))
+            channels = outputs
     return nn.Sequential(*blocks)
 
 
@@ -86,13 +87,13 @@ class ResNet18(nn.Module):
         return self.head(F.adaptive_avg_pool2d(self.stages(self.begin(x)), 1).flatten(1))
 
 
-class IResNet18(nn.Module):
-    """On 56×56, with a linear layer in the place of partial-fc."""
+class IResNet(nn.Module):
+    """With a linear layer in the place of partial-fc."""
 
-    def __init__(self, classes=1000, side=56):
+    def __init__(self, depths, side, classes=1000):
         super().__init__()
         self.begin = nn.Sequential(convolution(3, 64, 3, 1), nn.BatchNorm2d(64), nn.PReLU(64))
-        self.stages = stages(ImprovedBlock, (2, 2, 2, 2))
+        self.stages = stages(ImprovedBlock, (2, 2, 2, 2), depths)
         self.bn = nn.BatchNorm2d(512)
         for _ in range(4):
             side = (side + 1) // 2
@@ -133,7 +134,8 @@ class Network(typing.NamedTuple):
 NETWORKS = {
     "mnist": Network(Mnist, 1, 28, 10, 8192, F.nll_loss),
     "resnet18": Network(ResNet18, 3, 32, 10, 256, F.cross_entropy),
-    "iresnet18": Network(IResNet18, 3, 56, 1000, 256, F.cross_entropy),
+    "iresnet18": Network(lambda: IResNet((2, 2, 2, 2), 56), 3, 56, 1000, 256, F.cross_entropy),
+    "iresnet50": Network(lambda: IResNet((3, 4, 14, 3), 112), 3, 112, 1000, 1024, F.cross_entropy),
 }
 
 

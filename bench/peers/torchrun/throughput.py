@@ -26,13 +26,15 @@ LIMIT = 300  # seconds of a setting, compilation included
 
 def parse():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--network", choices=["mnist", "resnet18", "iresnet18"], default="mnist")
+    parser.add_argument("--network", choices=["mnist", "resnet18", "iresnet18", "iresnet50"], default="mnist")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1, help="that compute, of each rank")
+    parser.add_argument("--cuda", action="store_true", help="a GPU for each rank, bf16 by autocast, NCCL")
     parser.add_argument("--global-batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--setting", choices=SETTINGS, default="plain")
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--settings", default=",".join(SETTINGS), help="which ones --choose tries")
     return parser.parse_args()
 
 
@@ -42,8 +44,11 @@ def start_ranks(options, setting):
         sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}",
         os.path.abspath(__file__), f"--network={options.network}", f"--ranks={options.ranks}", f"--threads={options.threads}",
         f"--global-batch={options.global_batch}", f"--steps={options.steps}", f"--setting={setting}",
+        *(["--cuda"] if options.cuda else []),
     ]  # fmt: skip
-    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "GLOO_SOCKET_IFNAME": "lo"}
+    if not options.cuda:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     if include := python_headers():
         environment["CPLUS_INCLUDE_PATH"] = include
     try:
@@ -65,7 +70,7 @@ def python_headers():
 
 def choose(options):
     tried = {}
-    for setting in SETTINGS:
+    for setting in options.settings.split(","):
         try:
             tried[setting] = start_ranks(options, setting)["samples_per_second"]
         except SystemExit as ended:
@@ -77,6 +82,14 @@ def choose(options):
     print(json.dumps({"setting": best, "tried": tried}), flush=True)
 
 
+def finish(device):
+    """Waits for what the GPU still does."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def train(options):
     import train as example  # noqa: F401  sets the process up to end with its parent, before it imports torch
     import torch
@@ -85,13 +98,18 @@ def train(options):
     from torch.nn.parallel import DistributedDataParallel
 
     torch.set_num_threads(options.threads)
-    dist.init_process_group("gloo")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if options.cuda else torch.device("cpu")
+    if options.cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if options.cuda else "gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(7)
     network, chosen = NETWORKS[options.network], SETTINGS[options.setting]
     samples = max(network.samples, options.global_batch)
     images, labels = data(network, samples)
-    model, layout = network.make(), torch.contiguous_format
+    labels = labels.to(device)
+    model, layout = network.make().to(device), torch.contiguous_format
+    torch.backends.cudnn.benchmark = options.cuda and "tuned" in chosen
     if "channels_last" in chosen:
         layout = torch.channels_last
         model = model.to(memory_format=layout)
@@ -104,16 +122,22 @@ def train(options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused="tuned" in chosen)
     share = slice(rank * options.global_batch // size, (rank + 1) * options.global_batch // size)
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(1))
+    if options.cuda:  # batches lie ready, as a DataLoader with pin_memory gives them
+        images = images.contiguous(memory_format=layout).pin_memory()
     for step in range(WARM_UP + options.steps):
         if step == WARM_UP:
+            finish(device)
             dist.barrier()
             begin = time.monotonic()
         first = step * options.global_batch % (samples - options.global_batch + 1)
-        batch = order[first : first + options.global_batch][share]
-        inputs = pixels(images[batch]).contiguous(memory_format=layout)
+        batch = slice(first + share.start, first + share.stop) if options.cuda else order[first : first + options.global_batch][share]
+        inputs = pixels(images[batch].to(device, non_blocking=True)).contiguous(memory_format=layout)
         optimizer.zero_grad()
-        network.loss(model(inputs), labels[batch]).backward()
+        with torch.autocast("cuda", torch.bfloat16, enabled=options.cuda):
+            loss = network.loss(model(inputs), labels[batch])
+        loss.backward()
         optimizer.step()
+    finish(device)
     seconds = time.monotonic() - begin
     if rank == 0:
         print(json.dumps({"samples_per_second": options.steps * options.global_batch / seconds}), flush=True)

@@ -32,9 +32,9 @@ struct Block {
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     at::Tensor y = convolution1(normal1(x, training));
-    y = convolution2(prelu(normal2(y, training)));
-    y = normal3(y, training);
-    return y + (shortcut ? shortcut->normal(shortcut->convolution(x), training) : x);
+    y = convolution2(normal2.Then(prelu, y, training));
+    return normal3.Plus(shortcut ? shortcut->normal(shortcut->convolution(x), training) : x, y,
+                        training);
   }
 };
 
@@ -83,7 +83,7 @@ class IResNet final : public Backbone {
   at::Tensor Forward(const at::Tensor& images, bool training) override {
     // Convolutions are faster where a pixel's channels are next to each other.
     const at::Tensor pixels = images.contiguous(at::MemoryFormat::ChannelsLast);
-    at::Tensor x = prelu_(normal1_(convolution_(pixels), training));
+    at::Tensor x = normal1_.Then(prelu_, convolution_(pixels), training);
     for (const Block& block : blocks_) x = block(x, training);
     x = normal2_(x, training).flatten(1);
     return features_(linear_(x), training);

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "worker/trainer/gpu/gpu_batch_norm.h"
 #include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
@@ -22,10 +23,27 @@ void Contribute(const at::Tensor& average, const at::Tensor& statistic, double s
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
+// The running statistics' gradients take what they shall move towards, as running statistics
+// themselves would: they are zero before, and a layer is called once in a step. Without their
+// version, since all lie in one memory, of which other layers write their parts later.
+at::Tensor Target(const at::Tensor& average) {
+  const at::Tensor& gradient = average.grad();
+  return gradient.defined() ? gradient.variable_data() : gradient;
+}
+
+int64_t ValuesOfAChannel(const at::Tensor& x) { return x.numel() / x.size(1); }
+
+double ShareOfBatch(const at::Tensor& x, int64_t global_batch) {
+  return static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
+}
+
 }  // namespace
 
 at::Tensor Convolution::operator()(const at::Tensor& x) const {
-  return at::conv2d(x.to(type), weight.to(type), {}, stride, padding);
+  // In the order in which convolutions of narrow numbers want it.
+  const at::Tensor kernel =
+      type == at::kFloat ? weight : weight.to(type, false, false, at::MemoryFormat::ChannelsLast);
+  return at::conv2d(x.to(type), kernel, {}, stride, padding);
 }
 
 at::Tensor Prelu::operator()(const at::Tensor& x) const {
@@ -37,8 +55,9 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 }
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
-  const int64_t values = x.numel() / x.size(1);  // of a channel
-  const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
+  const int64_t values = ValuesOfAChannel(x);
+  const double share = ShareOfBatch(x, global_batch);
+  if (training && values > 1 && CanBatchNormOnGpu(x)) return OnGpu(x, {}, {});
   // One value has no variance: a lone sample without pixels is normalised by the running
   // statistics.
   if (!training || values < 2) {
@@ -50,15 +69,32 @@ at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
     return std::get<0>(at::native_batch_norm(x, weight, bias, mean.detach(), variance.detach(),
                                              false, 0, kEpsilon));
   }
-  // The running statistics' gradients take what they shall move towards, as running statistics
-  // themselves would: they are zero before, and a layer is called once in a step. Without their
-  // version, since all lie in one memory, of which other layers write their parts later.
-  const auto statistic = [](const at::Tensor& average) {
-    const at::Tensor& gradient = average.grad();
-    return gradient.defined() ? gradient.variable_data() : gradient;
-  };
-  return std::get<0>(at::native_batch_norm(x, weight, bias, statistic(mean), statistic(variance),
-                                           true, share, kEpsilon));
+  return std::get<0>(at::native_batch_norm(x, weight, bias, Target(mean), Target(variance), true,
+                                           share, kEpsilon));
+}
+
+at::Tensor BatchNorm::Then(const Prelu& prelu, const at::Tensor& x, bool training) const {
+  if (training && ValuesOfAChannel(x) > 1 && CanBatchNormOnGpu(x)) {
+    return OnGpu(x, prelu.weight, {});
+  }
+  return prelu((*this)(x, training));
+}
+
+at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const {
+  if (training && ValuesOfAChannel(x) > 1 && CanBatchNormOnGpu(x)) return OnGpu(x, {}, shortcut);
+  return (*this)(x, training) + shortcut;
+}
+
+at::Tensor BatchNorm::OnGpu(const at::Tensor& x, const at::Tensor& slope,
+                            const at::Tensor& shortcut) const {
+  return BatchNormOnGpu(x,
+                        {.weight = weight,
+                         .bias = bias,
+                         .running_mean = Target(mean),
+                         .running_variance = Target(variance),
+                         .share = ShareOfBatch(x, global_batch),
+                         .epsilon = kEpsilon},
+                        slope, shortcut);
 }
 
 template <typename Draw>

@@ -25,18 +25,24 @@ struct Convolution {
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
+struct Prelu {
+  at::Tensor weight;
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
 struct BatchNorm {
   at::Tensor weight, bias;
   at::Tensor mean, variance;  // running
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-};
+  // What follows it may take no memory of its own on a GPU.
+  at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
+  at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 
-struct Prelu {
-  at::Tensor weight;
-
-  at::Tensor operator()(const at::Tensor& x) const;
+ private:
+  at::Tensor OnGpu(const at::Tensor& x, const at::Tensor& slope, const at::Tensor& shortcut) const;
 };
 
 struct Linear {

@@ -27,7 +27,7 @@ class Digits final : public LabelledImages {
   const std::unique_ptr<ImageSet> images_;
 };
 
-constexpr int64_t kPatternSide = 7;
+constexpr std::size_t kPatternSide = 7;
 constexpr float kPatternWeight = 0.7F;
 constexpr uint64_t kImages = uint64_t{1} << 62;  // random numbers of images, not of identities
 
@@ -45,16 +45,21 @@ class Identities final : public LabelledImages {
   int64_t Label(int64_t index) const override { return (index % used_) * options_.classes / used_; }
   void Fill(int64_t index, float* values) const override {
     const std::vector<float> pattern = PatternOf(Label(index));
-    const int64_t side = options_.shape.side;
+    const auto side = static_cast<std::size_t>(options_.shape.side);
+    std::vector<std::size_t> cell_of(side);  // across and down
+    for (std::size_t i = 0; i < side; ++i) cell_of[i] = i * kPatternSide / side;
     const uint64_t image = kImages | (half_ << 61) | static_cast<uint64_t>(index);
     PhiloxBlock noise{};
-    for (int64_t i = 0; i < options_.shape.values(); ++i) {
-      if (i % 4 == 0) noise = Draw(image, i / 4);
-      const int64_t x = i % side * kPatternSide / side;
-      const int64_t y = i / side % side * kPatternSide / side;
-      const int64_t cell = (i / (side * side) * kPatternSide + y) * kPatternSide + x;
-      values[i] = kPatternWeight * pattern[static_cast<std::size_t>(cell)] +
-                  (1 - kPatternWeight) * (2 * UnitFloat(noise.words[i % 4]) - 1);
+    int64_t i = 0;
+    for (std::size_t row = 0; row < static_cast<std::size_t>(options_.shape.channels) * side;
+         ++row) {
+      const float* const cells =
+          pattern.data() + (row / side * kPatternSide + cell_of[row % side]) * kPatternSide;
+      for (std::size_t x = 0; x < side; ++x, ++i) {
+        if (i % 4 == 0) noise = Draw(image, i / 4);
+        values[i] = kPatternWeight * cells[cell_of[x]] +
+                    (1 - kPatternWeight) * (2 * UnitFloat(noise.words[i % 4]) - 1);
+      }
     }
   }
   uint64_t fingerprint() const override {
@@ -70,8 +75,8 @@ class Identities final : public LabelledImages {
 
  private:
   std::vector<float> PatternOf(int64_t label) const {
-    std::vector<float> pattern(
-        static_cast<std::size_t>(options_.shape.channels * kPatternSide * kPatternSide));
+    std::vector<float> pattern(static_cast<std::size_t>(options_.shape.channels) * kPatternSide *
+                               kPatternSide);
     for (std::size_t cell = 0; cell < pattern.size(); ++cell) {
       const PhiloxBlock drawn = Draw(static_cast<uint64_t>(label), static_cast<int64_t>(cell));
       pattern[cell] = 2 * UnitFloat(drawn.words[0]) - 1;

@@ -44,6 +44,9 @@ class KernelHeadDevice final : public HeadDevice {
   std::unique_ptr<ShardStep> MakeStep() override {
     return std::make_unique<KernelShardStep>(device_);
   }
+  void CopyWithin(std::span<const float> from, std::span<float> to) override {
+    CheckLaunch(LaunchCopy(from.data(), to.data(), from.size(), device_.stream()), "copying rows");
+  }
   void Fill(std::span<float> values, float value) override {
     CheckLaunch(
         LaunchFill(values.data(), value, static_cast<int64_t>(values.size()), device_.stream()),

@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/gpu/gpu_batch_norm.h"
 #include "worker/trainer/gpu/gpu_sgd.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/host_head_device.h"
@@ -17,6 +18,13 @@ Result<std::unique_ptr<Gpu>> OpenGpu(int, std::chrono::milliseconds) {
 
 void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor*,
                     const SgdRates&) {
+  TORCH_CHECK(false, "this build has no GPU side");
+}
+
+bool CanBatchNormOnGpu(const at::Tensor&) { return false; }
+
+at::Tensor BatchNormOnGpu(const at::Tensor&, const BatchNormLayer&, const at::Tensor&,
+                          const at::Tensor&) {
   TORCH_CHECK(false, "this build has no GPU side");
 }
 

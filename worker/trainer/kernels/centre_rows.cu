@@ -133,12 +133,16 @@ __global__ void SumRowChecksums(int64_t first, int64_t row_floats, const float* 
 
 }  // namespace
 
-int CopyAndWait(const float* from, float* to, std::size_t count, void* stream) {
+int LaunchCopy(const float* from, float* to, std::size_t count, void* stream) {
   if (count == 0) return 0;
-  const auto on = static_cast<cudaStream_t>(stream);
-  const cudaError_t copied =
-      cudaMemcpyAsync(to, from, count * sizeof(float), cudaMemcpyDefault, on);
-  return static_cast<int>(copied != cudaSuccess ? copied : cudaStreamSynchronize(on));
+  return static_cast<int>(cudaMemcpyAsync(to, from, count * sizeof(float), cudaMemcpyDefault,
+                                          static_cast<cudaStream_t>(stream)));
+}
+
+int CopyAndWait(const float* from, float* to, std::size_t count, void* stream) {
+  const int error = LaunchCopy(from, to, count, stream);
+  if (error != 0 || count == 0) return error;
+  return static_cast<int>(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
 }
 
 const char* LaunchErrorText(int error) {

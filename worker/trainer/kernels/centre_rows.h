@@ -11,7 +11,9 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Between any two of the GPU's and the host's memory; done when it returns.
+// Between any two of the GPU's and the host's memory.
+int LaunchCopy(const float* from, float* to, std::size_t count, void* stream);
+// Done when it returns.
 int CopyAndWait(const float* from, float* to, std::size_t count, void* stream);
 // CUDA's words.
 const char* LaunchErrorText(int error);

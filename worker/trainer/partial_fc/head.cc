@@ -68,7 +68,7 @@ Result<void> Head::GatherEmbeddings(std::span<const float> embeddings, StepColle
   const std::size_t piece = PieceSamples(samples_, others.size());
   const std::size_t own = static_cast<std::size_t>(share_.size()) * width;
   mine_ = mine_memory_.Of(device(), piece * width);
-  device().Copy(embeddings.first(own), mine_.first(own));
+  device().CopyWithin(embeddings.first(own), mine_.first(own));
   device().Fill(mine_.subspan(own), 0);
   all_ = all_memory_.Of(device(), mine_.size() * static_cast<std::size_t>(others.size()));
   Result<void> gathered = others.AllGather(std::as_bytes(mine_), std::as_writable_bytes(all_));
@@ -87,7 +87,7 @@ Result<void> Head::GatherEmbeddings(std::span<const float> embeddings, StepColle
 // Two reductions for three scalars a sample: the maximum first, the others in terms of it.
 Result<void> Head::ReduceSums(StepCollectives& others) {
   const std::span<float> own_maximum = own_maximum_memory_.Of(device(), samples_);
-  device().Copy(maximum_, own_maximum);
+  device().CopyWithin(maximum_, own_maximum);
   Result<void> reduced = others.AllReduce(maximum_, ReduceOp::kMax);
   if (!reduced.ok()) return reduced;
   device().Rescale(sum_, own_maximum, maximum_);
@@ -115,8 +115,8 @@ Result<void> Head::Backward(std::span<float> gradients, StepCollectives& others)
   device().Fill(all_, 0);
   ForEachRun(samples_, others.size(),
              [&](std::size_t sample, std::size_t place, std::size_t count) {
-               device().Copy(of_units.subspan(sample * width, count * width),
-                             all_.subspan(place * width, count * width));
+               device().CopyWithin(of_units.subspan(sample * width, count * width),
+                                   all_.subspan(place * width, count * width));
              });
   Result<void> reduced = others.ReduceScatter(all_, mine_, ReduceOp::kSum);
   if (!reduced.ok()) return reduced;

@@ -21,6 +21,8 @@ class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;
 
+  // Both on the device: in its order, and unlike Copy() without waiting for it.
+  virtual void CopyWithin(std::span<const float> from, std::span<float> to) = 0;
   virtual void Fill(std::span<float> values, float value) = 0;
   // vectors.h, for vectors of `size` one after another.
   virtual void ToUnits(std::span<const float> vectors, int64_t size, std::span<float> units,

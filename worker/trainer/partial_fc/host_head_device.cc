@@ -24,6 +24,7 @@ class HostHeadDevice final : public HeadDevice {
   }
 
   std::unique_ptr<ShardStep> MakeStep() override { return std::make_unique<HostShardStep>(); }
+  void CopyWithin(std::span<const float> from, std::span<float> to) override { Copy(from, to); }
   void Fill(std::span<float> values, float value) override { std::ranges::fill(values, value); }
   void ToUnits(std::span<const float> vectors, int64_t size, std::span<float> units,
                std::span<float> inverse_norms) override {

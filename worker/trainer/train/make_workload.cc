@@ -66,6 +66,11 @@ SgdOptions SgdOf(const TrainOptions& options, int64_t steps) {
           .weight_decay = options.weight_decay.value_or(usual)};
 }
 
+// What is trained on a GPU has to be assembled as quickly.
+int LoaderThreads(const TrainOptions& options, const std::string& device) {
+  return options.loader_threads.value_or(device == "cpu" ? 1 : 4);
+}
+
 int64_t StepsOf(const TrainOptions& options, int64_t samples) {
   if (options.steps > 0) return options.steps;
   return DataOrder(options.seed, samples, options.global_batch).StepsFor(options.epochs);
@@ -83,7 +88,7 @@ Result<MadeWorkload> MakeMnistWorkload(const TrainOptions& options, const std::s
   made.workload = MakeMnist(*std::move(data), {.seed = options.seed,
                                                .global_batch = options.global_batch,
                                                .max_shift = options.max_shift,
-                                               .loader_threads = options.loader_threads,
+                                               .loader_threads = LoaderThreads(options, device),
                                                .constant_batch = options.data == kSyntheticData,
                                                .device = device,
                                                .precision = options.precision,
@@ -112,7 +117,7 @@ Result<MadeWorkload> MakePartialFcWorkload(const TrainOptions& options, const st
   made.workload =
       MakePartialFc(*std::move(data), {.seed = options.seed,
                                        .global_batch = options.global_batch,
-                                       .loader_threads = options.loader_threads,
+                                       .loader_threads = LoaderThreads(options, device),
                                        .backbone = flags.backbone,
                                        .precision = options.precision,
                                        .table = {.head = std::move(head),

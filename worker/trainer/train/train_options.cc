@@ -43,10 +43,11 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
                  "training samples of --data=generated and --data=synthetic")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
-  app.add_option("--loader-threads", options.loader_threads,
-                 "threads that assemble the batches of the coming steps; 0: none")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
+  app.add_option(
+         "--loader-threads", options.loader_threads,
+         "threads that assemble the batches of the coming steps; 0: none; by default 1, and 4 "
+         "where a GPU trains")
+      ->check(CLI::Range(0, 256));
   app.add_option("--max-shift", options.max_shift,
                  "move training images by up to so many pixels each way, anew every step")
       ->check(CLI::Range(0, 27))

@@ -38,8 +38,8 @@ struct PartialFcFlags {
 
 struct TrainOptions {
   std::string workload = kMnistWorkload;
-  std::string data = kGeneratedData;  // or a folder of IDX files, or kSyntheticData
-  int loader_threads = 1;
+  std::string data = kGeneratedData;    // or a folder of IDX files, or kSyntheticData
+  std::optional<int> loader_threads{};  // unset: as the device needs
   int64_t generated_samples = 8192;
   int max_shift = 0;
   int64_t global_batch = 64;

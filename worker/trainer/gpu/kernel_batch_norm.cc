@@ -1,0 +1,139 @@
+#include "worker/trainer/gpu/kernel_batch_norm.h"
+
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include "worker/trainer/gpu/kernel_shard_step.h"
+#include "worker/trainer/kernels/batch_norm.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+StoredType StoredTypeOf(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return StoredType::kFloat16;
+    case at::kBFloat16:
+      return StoredType::kBFloat16;
+    default:
+      return StoredType::kFloat;
+  }
+}
+
+NormRows RowsOf(const at::Tensor& x) {
+  return {
+      .type = StoredTypeOf(x.scalar_type()), .rows = x.numel() / x.size(1), .channels = x.size(1)};
+}
+
+// With a pixel's channels next to each other.
+at::Tensor AsRows(const at::Tensor& x) {
+  return x.contiguous(x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+}
+
+at::Tensor Floats(int64_t count, const at::Tensor& like) {
+  return at::empty({count}, like.options().dtype(at::kFloat));
+}
+
+float* MemoryOf(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
+}
+
+NormParameters ParametersOf(const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& slope, const at::Tensor& statistics) {
+  const int64_t channels = weight.numel();
+  return {.weight = MemoryOf(weight),
+          .bias = MemoryOf(bias),
+          .slope = MemoryOf(slope),
+          .mean = MemoryOf(statistics),
+          .inverse = MemoryOf(statistics) + channels};
+}
+
+// For the way back.
+struct Held final : torch::CustomClassHolder {
+  KernelDevice device;
+};
+
+class BatchNormFunction final : public torch::autograd::Function<BatchNormFunction> {
+ public:
+  // NOLINTNEXTLINE(readability-identifier-naming): LibTorch's name
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& given,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const std::optional<at::Tensor>& prelu,
+                            const std::optional<at::Tensor>& shortcut, const KernelDevice& device,
+                            const BatchNormLayer& layer) {
+    const at::Tensor x = AsRows(given);
+    const NormRows rows = RowsOf(x);
+    void* const stream = device.stream();
+    const at::Tensor statistics = Floats(2 * rows.channels, x);  // means, then inverse deviations
+    const at::Tensor scratch = Floats(NormScratch(rows), x);
+    CheckLaunch(LaunchNormStatistics(rows, x.const_data_ptr(), MemoryOf(scratch),
+                                     {.mean = MemoryOf(statistics),
+                                      .inverse = MemoryOf(statistics) + rows.channels,
+                                      .running_mean = MemoryOf(layer.running_mean),
+                                      .running_variance = MemoryOf(layer.running_variance),
+                                      .share = static_cast<float>(layer.share),
+                                      .epsilon = static_cast<float>(layer.epsilon)},
+                                     stream),
+                "computing means and variances");
+    const at::Tensor slope = prelu.value_or(at::Tensor());
+    const at::Tensor added = shortcut ? AsRows(*shortcut) : at::Tensor();
+    at::Tensor y = at::empty_like(x);
+    CheckLaunch(
+        LaunchNormalise(rows, ParametersOf(weight, bias, slope, statistics), x.const_data_ptr(),
+                        added.defined() ? added.const_data_ptr() : nullptr, y.mutable_data_ptr(),
+                        stream),
+        "normalising a batch");
+    context->save_for_backward({x, weight, bias, slope, statistics});
+    auto held = c10::make_intrusive<Held>();
+    held->device = device;
+    context->saved_data["held"] = at::IValue::make_capsule(std::move(held));
+    context->saved_data["shortcut"] = shortcut.has_value();
+    return y;
+  }
+
+  // NOLINTNEXTLINE(readability-identifier-naming): LibTorch's name
+  static variable_list backward(AutogradContext* context, const variable_list& given) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &slope = saved[3];
+    const auto held =
+        c10::static_intrusive_pointer_cast<Held>(context->saved_data["held"].toCapsule());
+    const NormRows rows = RowsOf(x);
+    const at::Tensor y_gradient = AsRows(given[0]);
+    at::Tensor x_gradient = at::empty_like(x);
+    const at::Tensor of_weight = Floats(rows.channels, x);
+    const at::Tensor of_bias = Floats(rows.channels, x);
+    const at::Tensor of_slope = slope.defined() ? Floats(rows.channels, x) : at::Tensor();
+    const at::Tensor scratch = Floats(NormScratch(rows), x);
+    CheckLaunch(
+        LaunchNormBackward(
+            rows, ParametersOf(weight, bias, slope, saved[4]), x.const_data_ptr(),
+            y_gradient.const_data_ptr(), MemoryOf(scratch),
+            {.weight = MemoryOf(of_weight), .bias = MemoryOf(of_bias), .slope = MemoryOf(of_slope)},
+            x_gradient.mutable_data_ptr(), held->device.stream()),
+        "computing the gradients of a batch normalisation");
+    const bool shortcut = context->saved_data["shortcut"].toBool();
+    return {x_gradient, of_weight, of_bias, of_slope, shortcut ? y_gradient : at::Tensor(), {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor KernelBatchNorm(const KernelDevice& device, const at::Tensor& x,
+                           const BatchNormLayer& layer, const at::Tensor& slope,
+                           const at::Tensor& shortcut) {
+  // LibTorch takes no undefined tensor here.
+  const auto given = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  return BatchNormFunction::apply(x, layer.weight, layer.bias, given(slope), given(shortcut),
+                                  device, layer);
+}
+
+}  // namespace ringmaster::trainer

@@ -1,0 +1,403 @@
+#include <cuda_runtime.h>
+
+#include "worker/trainer/kernels/batch_norm.h"
+#include "worker/trainer/kernels/launch.h"
+#include "worker/trainer/kernels/stored_numbers.h"
+
+namespace ringmaster::trainer {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+constexpr int64_t kSumBlocks = 528;    // four on each of an H100's multiprocessors
+constexpr int64_t kMostBlocks = 1056;  // of what sums nothing up
+constexpr int kAhead = 4;              // pieces that a thread asks for before it uses the first
+// What has four blocks on a multiprocessor at a time has all of kSumBlocks there at once.
+constexpr int kAtATime = 4;
+
+// What a thread reads and writes at once: neighbouring channels of a row.
+template <typename T>
+struct alignas(16) Piece {
+  static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
+  T values[kLanes];
+};
+
+// A thread has the same channels in all its rows, so it keeps what it needs of them.
+struct Seat {
+  int64_t piece = 0;   // within a row
+  int64_t pieces = 0;  // of a row
+  int64_t row = 0;     // the first one
+  int64_t stride = 0;  // to the next one
+  int across = 0;      // neighbours that share a row in this block
+  bool taken = false;
+};
+
+template <typename T>
+__device__ Seat SeatOfThread(const NormRows& rows) {
+  Seat seat;
+  seat.pieces = rows.channels / Piece<T>::kLanes;
+  seat.across = static_cast<int>(seat.pieces < kThreads ? seat.pieces : kThreads);
+  const int at_once = kThreads / seat.across;  // rows
+  const int down = static_cast<int>(threadIdx.x) / seat.across;
+  seat.piece =
+      static_cast<int64_t>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x) % seat.across;
+  seat.row = static_cast<int64_t>(blockIdx.x) * at_once + down;
+  seat.stride = static_cast<int64_t>(gridDim.x) * at_once;
+  seat.taken = down < at_once && seat.piece < seat.pieces;
+  return seat;
+}
+
+// Calls visit(place) for each place of the thread's in memory, `kAhead` times in a row where there
+// are so many: what visit() reads without writing is then asked for at once.
+template <typename Visit>
+__device__ void ForEachPlace(const NormRows& rows, const Seat& seat, Visit visit) {
+  int64_t row = seat.row;
+  for (; row + (kAhead - 1) * seat.stride < rows.rows; row += kAhead * seat.stride) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) visit((row + i * seat.stride) * seat.pieces + seat.piece);
+  }
+  for (; row < rows.rows; row += seat.stride) visit(row * seat.pieces + seat.piece);
+}
+
+template <typename T>
+__device__ void Load(const float* values, const Seat& seat, float (&to)[Piece<T>::kLanes]) {
+#pragma unroll
+  for (int lane = 0; lane < Piece<T>::kLanes; ++lane) {
+    to[lane] = values[seat.piece * Piece<T>::kLanes + lane];
+  }
+}
+
+// Adds the sums of a block's threads up by channel. `parts` has a float for each sum, channel and
+// block, in this order.
+template <typename T, int kSums>
+__device__ void StoreParts(const NormRows& rows, const Seat& seat,
+                           const float (&sums)[kSums][Piece<T>::kLanes], float* parts) {
+  constexpr int kLanes = Piece<T>::kLanes;
+  __shared__ float all[kSums * kLanes][kThreads];
+#pragma unroll
+  for (int sum = 0; sum < kSums; ++sum) {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      all[sum * kLanes + lane][threadIdx.x] = seat.taken ? sums[sum][lane] : 0;
+    }
+  }
+  __syncthreads();
+  const int at_once = kThreads / seat.across;
+  for (int i = static_cast<int>(threadIdx.x); i < kSums * kLanes * seat.across; i += kThreads) {
+    const int value = i / seat.across;
+    const int neighbour = i % seat.across;
+    const int64_t piece = static_cast<int64_t>(blockIdx.y) * kThreads + neighbour;
+    if (piece >= seat.pieces) continue;
+    float total = 0;
+    for (int down = 0; down < at_once; ++down) total += all[value][down * seat.across + neighbour];
+    const int64_t channel = piece * kLanes + value % kLanes;
+    parts[(value / kLanes * rows.channels + channel) * gridDim.x + blockIdx.x] = total;
+  }
+}
+
+// Of `count` parts, for all threads of the warp.
+__device__ float SumOfParts(const float* parts, int count) {
+  float sum = 0;
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < count; i += kWarp) sum += parts[i];
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    sum += __shfl_xor_sync(0xffffffffU, sum, distance);
+  }
+  return sum;
+}
+
+// A warp has a channel; -1: none.
+__device__ int64_t ChannelOfWarp(int64_t channels) {
+  const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
+  return channel < channels ? channel : -1;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kAtATime)
+    SumDistances(NormRows rows, const Piece<T>* __restrict__ x, float* __restrict__ parts) {
+  constexpr int kLanes = Piece<T>::kLanes;
+  const Seat seat = SeatOfThread<T>(rows);
+  float sums[2][kLanes] = {};  // of distances, and of their squares
+  if (seat.taken) {
+    float first[kLanes];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) first[lane] = FloatOf(x[seat.piece].values[lane]);
+    ForEachPlace(rows, seat, [&](int64_t place) {
+      const Piece<T> piece = x[place];
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float distance = FloatOf(piece.values[lane]) - first[lane];
+        sums[0][lane] += distance;
+        sums[1][lane] = fmaf(distance, distance, sums[1][lane]);
+      }
+    });
+  }
+  StoreParts<T, 2>(rows, seat, sums, parts);
+}
+
+template <typename T>
+__global__ void MakeStatistics(NormRows rows, const T* __restrict__ x,
+                               const float* __restrict__ parts, int blocks, NormStatistics to) {
+  const int64_t channel = ChannelOfWarp(rows.channels);
+  if (channel < 0) return;
+  const auto count = static_cast<float>(rows.rows);
+  const float distance = SumOfParts(parts + channel * blocks, blocks) / count;
+  const float square = SumOfParts(parts + (rows.channels + channel) * blocks, blocks) / count;
+  if (threadIdx.x % kWarp != 0) return;
+  const float mean = FloatOf(x[channel]) + distance;
+  const float variance = fmaxf(square - distance * distance, 0.0F);
+  to.mean[channel] = mean;
+  to.inverse[channel] = 1 / sqrtf(variance + to.epsilon);
+  if (to.running_mean == nullptr) return;
+  to.running_mean[channel] += to.share * mean;
+  to.running_variance[channel] += to.share * (variance * (count / (count - 1)));
+}
+
+template <typename T, bool kPrelu, bool kShortcut>
+__global__ void __launch_bounds__(kThreads)
+    Normalise(NormRows rows, NormParameters parameters, const Piece<T>* __restrict__ x,
+              const Piece<T>* __restrict__ shortcut, Piece<T>* __restrict__ y) {
+  constexpr int kLanes = Piece<T>::kLanes;
+  const Seat seat = SeatOfThread<T>(rows);
+  if (!seat.taken) return;
+  float scale[kLanes];
+  float shift[kLanes];
+  float slope[kLanes] = {};
+  Load<T>(parameters.inverse, seat, scale);
+  Load<T>(parameters.mean, seat, shift);
+  if constexpr (kPrelu) Load<T>(parameters.slope, seat, slope);
+#pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int64_t channel = seat.piece * kLanes + lane;
+    scale[lane] *= parameters.weight[channel];
+    shift[lane] = fmaf(-shift[lane], scale[lane], parameters.bias[channel]);
+  }
+  ForEachPlace(rows, seat, [&](int64_t place) {
+    const Piece<T> from = x[place];
+    Piece<T> to;
+    Piece<T> added{};
+    if constexpr (kShortcut) added = shortcut[place];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      float z = fmaf(FloatOf(from.values[lane]), scale[lane], shift[lane]);
+      if constexpr (kPrelu) z = z > 0 ? z : slope[lane] * z;
+      if constexpr (kShortcut) z += FloatOf(added.values[lane]);
+      Store(z, to.values[lane]);
+    }
+    y[place] = to;
+  });
+}
+
+// Of a thread's channels, for the way back.
+template <typename T, bool kPrelu>
+struct Backward {
+  static constexpr int kLanes = Piece<T>::kLanes;
+  float mean[kLanes];
+  float scale[kLanes];
+  float bias[kPrelu ? kLanes : 1];
+  float slope[kPrelu ? kLanes : 1];
+
+  __device__ Backward(const NormParameters& parameters, const Seat& seat) {
+    Load<T>(parameters.mean, seat, mean);
+    Load<T>(parameters.inverse, seat, scale);
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      scale[lane] *= parameters.weight[seat.piece * kLanes + lane];
+    }
+    if constexpr (kPrelu) {
+      Load<T>(parameters.bias, seat, bias);
+      Load<T>(parameters.slope, seat, slope);
+    }
+  }
+
+  // The gradient of z, given y's; adds to the slope's. `distance` is x's from the mean.
+  __device__ float ThroughPrelu(int lane, float distance, float gradient, float& of_slope) const {
+    if constexpr (kPrelu) {
+      const float z = fmaf(distance, scale[lane], bias[lane]);
+      if (z > 0) return gradient;
+      of_slope = fmaf(gradient, z, of_slope);
+      return gradient * slope[lane];
+    } else {
+      return gradient;
+    }
+  }
+};
+
+template <typename T, bool kPrelu>
+__global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
+    SumGradients(NormRows rows, NormParameters parameters, const Piece<T>* __restrict__ x,
+                 const Piece<T>* __restrict__ y_gradient, float* __restrict__ parts) {
+  constexpr int kLanes = Piece<T>::kLanes;
+  constexpr int kSums = kPrelu ? 3 : 2;
+  const Seat seat = SeatOfThread<T>(rows);
+  float sums[kSums][kLanes] = {};  // of gradients, of gradients times distances, the slopes'
+  if (seat.taken) {
+    const Backward<T, kPrelu> back(parameters, seat);
+    ForEachPlace(rows, seat, [&](int64_t place) {
+      const Piece<T> from = x[place];
+      const Piece<T> given = y_gradient[place];
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float distance = FloatOf(from.values[lane]) - back.mean[lane];
+        const float gradient =
+            back.ThroughPrelu(lane, distance, FloatOf(given.values[lane]), sums[kSums - 1][lane]);
+        sums[0][lane] += gradient;
+        sums[1][lane] = fmaf(gradient, distance, sums[1][lane]);
+      }
+    });
+  }
+  StoreParts<T, kSums>(rows, seat, sums, parts);
+}
+
+__global__ void MakeGradients(int64_t channels, NormParameters parameters,
+                              const float* __restrict__ parts, int blocks, NormGradients to) {
+  const int64_t channel = ChannelOfWarp(channels);
+  if (channel < 0) return;
+  const float bias = SumOfParts(parts + channel * blocks, blocks);
+  const float along = SumOfParts(parts + (channels + channel) * blocks, blocks);
+  const float slope =
+      to.slope == nullptr ? 0 : SumOfParts(parts + (2 * channels + channel) * blocks, blocks);
+  if (threadIdx.x % kWarp != 0) return;
+  to.bias[channel] = bias;
+  to.weight[channel] = along * parameters.inverse[channel];
+  if (to.slope != nullptr) to.slope[channel] = slope;
+}
+
+template <typename T, bool kPrelu>
+__global__ void __launch_bounds__(kThreads)
+    NormBackward(NormRows rows, NormParameters parameters, const Piece<T>* __restrict__ x,
+                 const Piece<T>* __restrict__ y_gradient, NormGradients sums,
+                 Piece<T>* __restrict__ x_gradient) {
+  constexpr int kLanes = Piece<T>::kLanes;
+  const Seat seat = SeatOfThread<T>(rows);
+  if (!seat.taken) return;
+  const Backward<T, kPrelu> back(parameters, seat);
+  const float one = 1 / static_cast<float>(rows.rows);
+  float constant[kLanes];
+  float along[kLanes];
+#pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int64_t channel = seat.piece * kLanes + lane;
+    constant[lane] = back.scale[lane] * one * sums.bias[channel];
+    along[lane] = back.scale[lane] * one * sums.weight[channel] * parameters.inverse[channel];
+  }
+  ForEachPlace(rows, seat, [&](int64_t place) {
+    const Piece<T> from = x[place];
+    const Piece<T> given = y_gradient[place];
+    Piece<T> to;
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float distance = FloatOf(from.values[lane]) - back.mean[lane];
+      float unused = 0;
+      const float gradient = back.ThroughPrelu(lane, distance, FloatOf(given.values[lane]), unused);
+      Store(fmaf(-distance, along[lane], fmaf(back.scale[lane], gradient, -constant[lane])),
+            to.values[lane]);
+    }
+    x_gradient[place] = to;
+  });
+}
+
+// As many blocks across as there is work for, `most` at most; those down share a row.
+template <typename T>
+dim3 BlocksFor(const NormRows& rows, int64_t most) {
+  const int64_t pieces = rows.channels / Piece<T>::kLanes;
+  const int64_t at_once = pieces < kThreads ? kThreads / pieces : 1;
+  const int64_t down = (pieces + kThreads - 1) / kThreads;
+  const int64_t wanted = (rows.rows + at_once - 1) / at_once;
+  return {static_cast<unsigned>(wanted < most ? wanted : most), static_cast<unsigned>(down)};
+}
+
+dim3 BlocksForChannels(int64_t channels) {
+  constexpr int64_t kAtOnce = kThreads / kWarp;
+  return {static_cast<unsigned>((channels + kAtOnce - 1) / kAtOnce)};
+}
+
+template <typename T>
+const Piece<T>* PiecesOf(const void* memory) {
+  return static_cast<const Piece<T>*>(memory);
+}
+
+template <typename T>
+int StatisticsOf(const NormRows& rows, const void* x, float* scratch, const NormStatistics& to,
+                 void* stream) {
+  const dim3 blocks = BlocksFor<T>(rows, kSumBlocks);
+  const int error =
+      Launch(SumDistances<T>, blocks, kThreads, stream, rows, PiecesOf<T>(x), scratch);
+  if (error != 0) return error;
+  return Launch(MakeStatistics<T>, BlocksForChannels(rows.channels), kThreads, stream, rows,
+                static_cast<const T*>(x), scratch, static_cast<int>(blocks.x), to);
+}
+
+template <typename T>
+int NormaliseAs(const NormRows& rows, const NormParameters& parameters, const void* x,
+                const void* shortcut, void* y, void* stream) {
+  const auto kernel = parameters.slope != nullptr ? Normalise<T, true, false>
+                      : shortcut != nullptr       ? Normalise<T, false, true>
+                                                  : Normalise<T, false, false>;
+  return Launch(kernel, BlocksFor<T>(rows, kMostBlocks), kThreads, stream, rows, parameters,
+                PiecesOf<T>(x), PiecesOf<T>(shortcut), static_cast<Piece<T>*>(y));
+}
+
+template <typename T>
+int BackwardOf(const NormRows& rows, const NormParameters& parameters, const void* x,
+               const void* y_gradient, float* scratch, const NormGradients& to, void* x_gradient,
+               void* stream) {
+  const bool prelu = parameters.slope != nullptr;
+  const dim3 blocks = BlocksFor<T>(rows, kSumBlocks);
+  int error = Launch(prelu ? SumGradients<T, true> : SumGradients<T, false>, blocks, kThreads,
+                     stream, rows, parameters, PiecesOf<T>(x), PiecesOf<T>(y_gradient), scratch);
+  if (error != 0) return error;
+  error = Launch(MakeGradients, BlocksForChannels(rows.channels), kThreads, stream, rows.channels,
+                 parameters, scratch, static_cast<int>(blocks.x), to);
+  if (error != 0) return error;
+  return Launch(prelu ? NormBackward<T, true> : NormBackward<T, false>,
+                BlocksFor<T>(rows, kMostBlocks), kThreads, stream, rows, parameters, PiecesOf<T>(x),
+                PiecesOf<T>(y_gradient), to, static_cast<Piece<T>*>(x_gradient));
+}
+
+}  // namespace
+
+int64_t NormScratch(const NormRows& rows) { return 3 * rows.channels * kSumBlocks; }
+
+int LaunchNormStatistics(const NormRows& rows, const void* x, float* scratch,
+                         const NormStatistics& to, void* stream) {
+  switch (rows.type) {
+    case StoredType::kFloat16:
+      return StatisticsOf<StoredFloat16>(rows, x, scratch, to, stream);
+    case StoredType::kBFloat16:
+      return StatisticsOf<StoredBFloat16>(rows, x, scratch, to, stream);
+    case StoredType::kFloat:
+      break;
+  }
+  return StatisticsOf<float>(rows, x, scratch, to, stream);
+}
+
+int LaunchNormalise(const NormRows& rows, const NormParameters& parameters, const void* x,
+                    const void* shortcut, void* y, void* stream) {
+  switch (rows.type) {
+    case StoredType::kFloat16:
+      return NormaliseAs<StoredFloat16>(rows, parameters, x, shortcut, y, stream);
+    case StoredType::kBFloat16:
+      return NormaliseAs<StoredBFloat16>(rows, parameters, x, shortcut, y, stream);
+    case StoredType::kFloat:
+      break;
+  }
+  return NormaliseAs<float>(rows, parameters, x, shortcut, y, stream);
+}
+
+int LaunchNormBackward(const NormRows& rows, const NormParameters& parameters, const void* x,
+                       const void* y_gradient, float* scratch, const NormGradients& to,
+                       void* x_gradient, void* stream) {
+  switch (rows.type) {
+    case StoredType::kFloat16:
+      return BackwardOf<StoredFloat16>(rows, parameters, x, y_gradient, scratch, to, x_gradient,
+                                       stream);
+    case StoredType::kBFloat16:
+      return BackwardOf<StoredBFloat16>(rows, parameters, x, y_gradient, scratch, to, x_gradient,
+                                        stream);
+    case StoredType::kFloat:
+      break;
+  }
+  return BackwardOf<float>(rows, parameters, x, y_gradient, scratch, to, x_gradient, stream);
+}
+
+}  // namespace ringmaster::trainer
