@@ -37,6 +37,11 @@ def nvidia_smi(*arguments):
     return subprocess.run(["nvidia-smi", *arguments], check=True, capture_output=True, text=True).stdout
 
 
+def plain(text):
+    """Without the underlines of terminals."""
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
 def gpus():
     """Each GPU, and the driver's version."""
     found, driver = [], ""
@@ -122,7 +127,7 @@ def make(folder):
         "machine": results.machine(),
         "kernel": os.uname().release,
         "driver": driver,
-        "topology": [line.rstrip() for line in nvidia_smi("topo", "-m").splitlines() if line.strip()],
+        "topology": [line.rstrip() for line in plain(nvidia_smi("topo", "-m")).splitlines() if line.strip()],
         "gpus": found,
         "build": build((folder / "build.txt").read_text(encoding="utf-8")),
         "tests": tested,
@@ -168,11 +173,16 @@ def value_of(report, name):
     if name == "allreduce":
         return f"{results.text_of(max(row['in_place']['busbw_gb_s'] for row in result['rows']))} GB/s, {result['ranks']} ranks"
     if name == "pytorch":
-        return f"{results.text_of(max(filter(None, result['tried'].values())))} samples/s, {result['setting']}"
+        failed = [setting for setting, rate in result["tried"].items() if rate is None]
+        value = f"{results.text_of(result['tried'][result['setting']])} samples/s, {result['setting']}"
+        return f"{value}; {' and '.join(failed)} failed" if failed else value
     rate = result["global_batch"] / result["step_ms_median"] * 1000
     value = f"{results.text_of(rate)} samples/s, {result['world_size']} ranks"
     peer = result_of(report, "pytorch") if name == "training" else None
-    return value if peer is None else f"{value}, {results.text_of(rate / peer['tried'][peer['setting']])} × PyTorch"
+    if peer is None or None in peer["tried"].values():  # what failed may have been its fastest
+        return value
+    return f"{value}, {results.text_of(rate / peer['tried'][peer['setting']])} × PyTorch"
+
 
 
 def table(head, rows):

@@ -22,7 +22,7 @@ cat >"$work/bin/nvidia-smi" <<'S'
 case $* in
   *=name\ *) cat "$says/gpus" ;;
   *=name,*) sed 's/$/, 81559, 9.0, 580.95.05/' "$says/gpus" ;;
-  'topo -m') printf '\tGPU0\tNIC0\tCPU Affinity\nGPU0\t X \tPIX\t0-15\n\nLegend: alice on box17, /home/alice/topo.txt\n' ;;
+  'topo -m') printf '\t\033[4mGPU0\tNIC0\033[0m\tCPU Affinity\nGPU0\t X \tPIX\t0-15\n\nLegend: alice on box17, /home/alice/topo.txt\n' ;;
 esac
 S
 cat >"$work/bin/cmake" <<'S'
@@ -57,7 +57,7 @@ S
 cat >"$work/tree/bench/peers/torchrun/throughput.py" <<'S'
 import json, os, sys
 assert "LD_LIBRARY_PATH" not in os.environ and "--cuda" in sys.argv, sys.argv
-print(json.dumps({"setting": "channels-last", "tried": {"plain": 2000.0, "channels-last": 3200.0, "compiled-channels-last": None}}))
+print(json.dumps({"setting": "channels-last", "tried": {"plain": 2000.0, "channels-last": 3200.0, "compiled-channels-last": None if os.path.exists(os.environ["says"] + "/compile-fails") else 3000.0}}))
 S
 chmod +x "$work"/bin/* "$says"/ringmaster-*
 cat >"$says/tests.xml" <<'X'
@@ -136,13 +136,13 @@ cat >>"$says/tests.xml" <<'X'
 </system-out></testcase>
 <testcase name="trainer_missing" time="0" status="notrun"><skipped message="Unable to find executable: trainer_missing"/></testcase></testsuite>
 X
-touch "$says/ctest-fails" "$says/bench-fails"
+touch "$says/ctest-fails" "$says/bench-fails" "$says/compile-fails"
 : >"$says/trained"
 ! box report "$work/carried" || fail "a report with failures ended with 0"
 is '[.tests[] | select(.result == "failed") | .name] | join(" ")' 'GpuB12.AllReduce trainer_missing'
 is '.figures[1].result' null
 grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
-grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, 2.5 × PyTorch' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
+grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, pytorch 3,200 samples/s, channels-last; compiled-channels-last failed' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
 for rank in 0 1; do
   grep -E "^GPU $rank alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 done

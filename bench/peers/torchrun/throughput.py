@@ -5,6 +5,7 @@ setting and prints {"setting": the fastest, "tried": {setting: samples a second}
 """
 
 import argparse
+import inspect
 import json
 import os
 import pathlib
@@ -116,7 +117,10 @@ def train(options):
     if "compile" in chosen:
         model = torch.compile(model)
     if "tuned" in chosen:
-        model = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, forward_sync_buffers=False)
+        # Running statistics are left to each rank, whatever this PyTorch calls that.
+        known = inspect.signature(DistributedDataParallel).parameters
+        alone = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
+        model = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, **alone)
     else:
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused="tuned" in chosen)
