@@ -79,7 +79,7 @@ TEST(Reconciler, ADefaultThatComesLaterLimitsWhatRunsWithoutOne) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 3U);
-  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 1 workers"),
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 1 worker,"),
             std::string::npos);
   PutProfile(api, "default", lenient);
   op.Settle();
