@@ -350,9 +350,8 @@ inline constexpr char kReasonNotCovered[] = "NotCovered";
 // Another profile is the default of the same namespace in the same rank, so jobs there that name no
 // profile get no Pods. The message names both. Leave one default.
 inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
-// The API server refuses Pods that are made from spec.workload alone, as an unknown field of a
-// template or a wrong value: no job can begin under it. The message names the field. Correct it;
-// the jobs that wait for it then begin.
+// The API server refuses Pods that spec.workload makes by itself, for a wrong field or value, so no
+// job begins under it. The message names the field. Correct it.
 inline constexpr char kReasonPodsRefused[] = "PodsRefused";
 // The operator cannot read it, which the API server has accepted; the message names the field.
 // Where it is a default, jobs without spec.profile wait.
