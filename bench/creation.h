@@ -38,9 +38,14 @@ struct Creation {
   std::size_t pods_before_pause = 0;
 };
 
+// Gives the jobs of these namespaces, "*" for all, a default TrainingProfile as a platform team has
+// one: of its limits each holds, and what it sets is merged into each job's text.
+Result<void> PutDefaultProfile(testing::ApiClient& admin,
+                               const std::vector<std::string>& namespaces);
+
 class CreationBench {
  public:
-  // Applies install.yaml, makes the namespaces.
+  // Applies install.yaml, makes the namespaces and the default profile of their jobs.
   static Result<std::unique_ptr<CreationBench>> Start(const CreationOptions& options);
 
   // Starts the operator anew, through the proxy or directly, and waits until it is ready.

@@ -3,6 +3,8 @@
 #include <thread>
 #include <utility>
 
+#include "bench/creation.h"
+
 namespace ringmaster::bench {
 
 using nlohmann::json;
@@ -11,6 +13,8 @@ Result<std::unique_ptr<testing::ControlPlane>> StartControlPlane() {
   auto plane = testing::ControlPlane::Start();
   if (!plane.ok()) return plane.error();
   if (auto installed = (*plane)->Install(); !installed.ok()) return installed.error();
+  testing::ApiClient admin((*plane)->AdminEndpoint());
+  if (auto put = PutDefaultProfile(admin, {"*"}); !put.ok()) return put.error();
   return plane;
 }
 

@@ -12,7 +12,7 @@
 
 namespace ringmaster::bench {
 
-// With TrainingJobs installed.
+// With TrainingJobs installed, and a default profile for all.
 Result<std::unique_ptr<testing::ControlPlane>> StartControlPlane();
 
 // Ready when this returns. `flags` as on its command line.

@@ -350,6 +350,9 @@ inline constexpr char kReasonNotCovered[] = "NotCovered";
 // Another profile is the default of the same namespace in the same rank, so jobs there that name no
 // profile get no Pods. The message names both. Leave one default.
 inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
+// The API server refuses Pods that spec.workload makes by itself, for a wrong field or value, so no
+// job begins under it. The message names the field. Correct it.
+inline constexpr char kReasonPodsRefused[] = "PodsRefused";
 // The operator cannot read it, which the API server has accepted; the message names the field.
 // Where it is a default, jobs without spec.profile wait.
 inline constexpr char kReasonUnreadable[] = "Unreadable";

@@ -1,5 +1,6 @@
 #include "operator/app/caches.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -41,9 +42,7 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
     }
     for (const auto& job : jobs_.List()) queue.Add(job->Key());
     LookAtNamespaces();
-    for (const auto& each : profiles_.List()) {
-      profile_queue_->Add(kube::ObjectKey(config_.ns, each->name));
-    }
+    LookAtProfiles();
   });
   freshness.Watch(
       kube::kTrainingJobs, [this] { return jobs_.LastSeenVersion(); },
@@ -66,8 +65,10 @@ bool Caches::HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* pr
 
 void Caches::FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {
   namespace_queue_ = &queue;
-  namespaces_.OnChange(
-      [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.name); });
+  namespaces_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
+    queue.Add(meta.name);
+    LookAtProfiles(meta.name);
+  });
   local_profiles_.OnChange(
       [&queue](const kube::ObjectMeta& meta, runtime::Change) { queue.Add(meta.ns); });
   freshness.Watch(
@@ -82,6 +83,14 @@ void Caches::LookAtNamespaces() const {
   for (const auto& ns : namespaces_.List()) namespace_queue_->Add(ns->name);
 }
 
+void Caches::LookAtProfiles(const std::string& ns) const {
+  for (const auto& profile : profiles_.List()) {
+    const std::vector<std::string>& named = profile->namespaces;
+    if (!ns.empty() && std::find(named.begin(), named.end(), ns) == named.end()) continue;
+    profile_queue_->Add(kube::ObjectKey(config_.ns, profile->name));
+  }
+}
+
 void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
                    const MainEvents& events) {
   const auto add = [&](const kube::Resource& resource, runtime::StoreWriter& store,
@@ -92,6 +101,7 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metric
     options.label_selector = selector;
     if (resource == kube::kLocalTrainingProfiles)
       options.on_synced = [this] { LookAtNamespaces(); };
+    if (resource == kube::kNamespaces) options.on_synced = [this] { LookAtProfiles(); };
     if (needed) {
       options.on_synced = [&events] { events.Post(MainEvents::Event::kCachesFilled); };
       options.on_recovered = [&events] { events.Post(MainEvents::Event::kServerIsBack); };

@@ -34,7 +34,8 @@ class Caches {
   // A namespace is looked at when it, or what it shows of profiles, changed; all are when a profile
   // did.
   void FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
-  // All profiles are looked at when one changed: they may disagree.
+  // All profiles are looked at when one changed: they may disagree. One that names a namespace is
+  // when that changed.
   void FeedProfiles(runtime::WorkQueue& queue);
   void Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
              const MainEvents& events);
@@ -73,6 +74,8 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
+  // Those that name the namespace; empty: all.
+  void LookAtProfiles(const std::string& ns = {}) const;
   // Whether more than a profile's status is new; `profile` is null where it is gone. On the watch's
   // thread alone.
   bool HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* profile);

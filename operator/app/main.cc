@@ -226,7 +226,12 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
       namespace_controller_(clock, namespace_queue_, freshness_,
                             [this](const std::string& ns) { return local_profiles_.Reconcile(ns); },
                             {.workers = kNamespacesAtOnce, .key_name = "namespace"}),
-      profile_statuses_(clock, *connections.requests.kube, profiles_),
+      profile_statuses_(
+          {.clock = clock,
+           .client = *connections.requests.kube,
+           .profiles = profiles_,
+           .namespaces = caches_.namespaces(),
+           .trial_ns = config.watch_namespace.empty() ? config.ns : config.watch_namespace}),
       profile_controller_(
           clock, profile_queue_, freshness_,
           [this](const std::string& key) { return profile_statuses_.Reconcile(key); },

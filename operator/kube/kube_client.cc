@@ -133,6 +133,18 @@ Result<nlohmann::json> KubeClient::Create(const Resource& resource, std::string_
                       Doing("creating", resource, ns, GetString(object, {"metadata", "name"})));
 }
 
+Result<void> KubeClient::TryCreate(const Resource& resource, std::string_view ns,
+                                   const nlohmann::json& object) {
+  const Result<nlohmann::json> tried =
+      ExchangeJson({.method = http::Method::kPost,
+                    .path = CollectionPath(resource, ns) + WriteQuery() + "&dryRun=All",
+                    .body = DumpJson(object),
+                    .content_type = kJson},
+                   Doing("trying", resource, ns, GetString(object, {"metadata", "name"})));
+  if (!tried.ok()) return tried.error();
+  return {};
+}
+
 Result<nlohmann::json> KubeClient::ServerSideApply(const Resource& resource,
                                                    const nlohmann::json& object) {
   const std::string ns = GetString(object, {"metadata", "namespace"});

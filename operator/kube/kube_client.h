@@ -86,6 +86,10 @@ class KubeClient {
   Result<nlohmann::json> Create(const Resource& resource, std::string_view ns,
                                 const nlohmann::json& object);
 
+  // The same as a dry run: nothing is stored, and ok says that it could have been.
+  Result<void> TryCreate(const Resource& resource, std::string_view ns,
+                         const nlohmann::json& object);
+
   // Server-side apply as field manager kFieldManager, forced: `object` holds what we own and
   // nothing else.
   Result<nlohmann::json> ServerSideApply(const Resource& resource, const nlohmann::json& object);

@@ -6,6 +6,7 @@
 release() { helm "$1" ringmaster "${@:2}" --namespace ringmaster-system >"$work/helm.log" 2>&1 || fail "helm $1: $(cat "$work/helm.log")"; }
 operator() { kubectl -n ringmaster-system get deployment ringmaster-operator -o jsonpath="{.spec.template.spec.containers[0].$1}"; }
 columns() { kubectl get crd trainingjobs.ringmaster.dev -o jsonpath='{.spec.versions[0].additionalPrinterColumns[*].name}'; }
+kept_roles() { kubectl get clusterroles -o name | grep -cE '/ringmaster-(view|edit)$' || true; }
 job_uid() { kubectl get trainingjob kept -o jsonpath='{.metadata.uid}'; }
 
 cp -r "$chart" "$work/older"
@@ -36,6 +37,7 @@ helm get hooks ringmaster --namespace ringmaster-system >"$work/hooks.yaml"
 grep -x -- '            - --release-jobs' "$work/hooks.yaml" >/dev/null || fail "no hook releases the jobs: $(cat "$work/hooks.yaml")"
 release uninstall --no-hooks
 [ "$(job_uid)" = "$uid" ] || fail "uninstalling lost the job"
+[ "$(kept_roles)" = 2 ] || fail "uninstalling took the users' rights on the jobs that stay"
 [ -z "$(kubectl -n ringmaster-system get all,roles,rolebindings,pdb,networkpolicies -o name)" ] || fail "uninstalling left objects"
 release install "$chart" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
 [ "$(job_uid)" = "$uid" ] || fail "installing again lost the job"
@@ -48,6 +50,7 @@ kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null
 release upgrade "$chart" --set crds.keep=false
 release uninstall --no-hooks
 kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null || fail "crds.keep=false kept the CRD"
+[ "$(kept_roles)" = 0 ] || fail "crds.keep=false kept roles for what is gone"
 
 kubectl apply -f "$repository/deploy/install.yaml" >/dev/null 2>&1
 if helm install ringmaster "$chart" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi

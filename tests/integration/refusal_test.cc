@@ -749,6 +749,78 @@ TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
   ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, other)).ok());
 }
 
+TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) {
+  const auto accepted = [&](const std::string& name) {
+    const json& status = At(admin().Get(ProfilePath(kOperatorNamespace, name)).body, "/status");
+    return TextAt(status, "/conditions/0/reason") + ": " + TextAt(status, "/conditions/0/message");
+  };
+  const auto put = [&](const std::string& name, const std::string& role, const std::string& spec) {
+    PutProfile(name, {{"workload", {{role, {{"template", {{"spec", json::parse(spec)}}}}}}}});
+  };
+  const struct {
+    const char* name;
+    const char* role;
+    const char* spec;
+    const char* says;
+  } table[] = {
+      {"field", "worker", R"({"nodeSelektor": {"a": "b"}})",
+       "unknown field \"spec.workload.worker.template.spec.nodeSelektor\""},
+      {"quantity", "worker",
+       R"({"containers": [{"name": "worker", "resources": {"limits": {"memory": "4Gb"}}}]})",
+       "spec.workload.worker.template.spec.containers[0].resources.limits.memory is \"4Gb\""},
+      {"value", "worker", R"({"tolerations": [{"key": "a", "effect": "NoSchedul"}]})",
+       "spec.workload.worker.template.spec.tolerations[0].effect"},
+      {"launcher", "launcher", R"({"dnsPolicy": "Never"})",
+       "spec.workload.launcher.template.spec.dnsPolicy"},
+      // What a job completes.
+      {"part", "worker", R"({"containers": [
+           {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, {"name": "side"}]})",
+       nullptr},
+  };
+  StartOperator();
+  StartKubelet();
+  for (const auto& row : table) put(row.name, row.role, row.spec);
+  for (const auto& row : table) {
+    WaitFor(std::string("what is said of the profile ") + row.name, [&] {
+      const std::string said = accepted(row.name);
+      return row.says == nullptr
+                 ? said.starts_with("Accepted: ")
+                 : said.starts_with("PodsRefused: ") && said.find(row.says) != std::string::npos;
+    });
+  }
+
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["profile"] = "field";
+  CreateJob(manifest);
+  WaitCondition("digits", "WorkersReady", "False", "RefusedByProfile");
+  EXPECT_THAT(TextAt(Condition("digits", "WorkersReady"), "/message"),
+              AllOf(HasSubstr("TrainingProfile \"field\""), HasSubstr("nodeSelektor")));
+  EXPECT_TRUE(Names("pods").empty());
+
+  put("field", "worker", R"({"nodeSelector": {"a": "b"}})");
+  WaitCondition("digits", "Running", "True");
+  for (const auto& row : table) {
+    EXPECT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, row.name)).ok());
+  }
+}
+
+TEST_F(ProfileTest, SaysWhichOfItsNamespacesDoNotExist) {
+  const std::string name = ns() + "-names";
+  const std::string absent = ns() + "-absent";
+  const auto message = [&] {
+    return TextAt(admin().Get(ProfilePath(kOperatorNamespace, name)).body,
+                  "/status/conditions/0/message");
+  };
+  StartOperator();
+  PutProfile(name, {{"namespaces", {ns(), absent}}});
+  WaitFor("the one that is missing to be named",
+          [&] { return message().find("(" + absent + ")") != std::string::npos; });
+  ASSERT_TRUE(admin().Post("/api/v1/namespaces", {{"metadata", {{"name", absent}}}}).ok());
+  WaitFor("it to be there", [&] { return message().find(absent) == std::string::npos; });
+  ASSERT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, name)).ok());
+}
+
 TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
   const struct {
     const char* spec;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/base/count_text.h"
 #include "common/base/hex.h"
 #include "worker/audit/conclusion.h"
 
@@ -24,7 +25,7 @@ Findings Compare(const Report& job, const Report& other) {
   }
   if (job.steps != other.steps) {
     Note(findings, &Findings::disagreeing,
-         std::to_string(job.steps) + " steps are committed, and in the other run " +
+         CountText(job.steps, "step", "is", "are") + " committed, and in the other run " +
              std::to_string(other.steps),
          std::abs(job.steps - other.steps));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/count_text.h"
+
 namespace ringmaster::audit {
 namespace {
 
@@ -53,7 +55,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   const auto known = static_cast<int64_t>(lineage_.size());
   if (step > known) {
     Note(findings_, &Findings::unknown,
-         name + ", but the logs show only " + std::to_string(known) + " steps before it",
+         name + ", but the logs show only " + CountText(known, "step") + " before it",
          step - known);
     return false;
   }
@@ -62,7 +64,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
     Note(findings_, declared ? &Findings::rolled_back : &Findings::lost,
          name +
              (declared ? ", from the newest " + world.line.adopted_from + " that was kept," : "") +
-             " when " + std::to_string(committed_) + " steps were committed",
+             " when " + CountText(committed_, "step", "was", "were") + " committed",
          committed_ - step);
   }
   const Epoch had = step == 0 ? Epoch{} : lineage_[static_cast<std::size_t>(step) - 1];
@@ -237,7 +239,7 @@ void Conclusion::CheckEnd(std::optional<int64_t> expected_steps) {
              " was applied by some ranks, and the logs end before the others");
   }
   if (!expected_steps || *expected_steps == committed_) return;
-  const std::string name = std::to_string(committed_) + " steps are committed of " +
+  const std::string name = CountText(committed_, "step", "is", "are") + " committed of " +
                            std::to_string(*expected_steps) + " expected";
   if (committed_ > *expected_steps) {
     Note(findings_, &Findings::disagreeing, name);

@@ -14,6 +14,7 @@ namespace ringmaster::job {
 struct JobRules {
   std::string ns{};                 // the job's; for messages
   std::string profile{};            // whose rules these are
+  bool sets_fields = false;         // its workload is not empty; for messages
   std::string problem{};            // why there are no rules, and so no Pods; empty: there are
   std::vector<std::string> open{};  // profiles that the job may name; for messages
 

@@ -43,6 +43,7 @@ void Describe(auto& a, Is<JobRules> auto& v) {
 namespace {
 
 constexpr char kAll[] = "*";  // all namespaces
+constexpr char kNoJob[] = "no job can use it, because ";
 
 struct Reach {
   std::vector<std::string> namespaces;
@@ -87,6 +88,7 @@ Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
   text.erase("namespaces");
   profile.text = DumpJson(text);
   profile.rules.profile = profile.name;
+  profile.rules.sets_fields = !profile.workload.text.empty();
   profile.problem = Uncovered(profile);
   if (!profile.problem.empty()) profile.reason = api::kReasonNotCovered;
   return profile;
@@ -170,12 +172,39 @@ std::vector<ProfilePtr> Find(const std::vector<ProfilePtr>& profiles, const std:
   return {kBuiltIn};
 }
 
+std::string CannotBeUsed(const std::string& name, const std::string& why) {
+  return "the TrainingProfile \"" + name + "\" cannot be used, because " + why +
+         "; ask the platform team";
+}
+
+// What there is to say of namespaces that are not there now.
+std::string Absent(std::vector<std::string> names) {
+  constexpr std::size_t kMostShown = 10;
+  if (names.empty()) return {};
+  if (names.size() > kMostShown) {
+    const std::size_t more = names.size() - kMostShown;
+    names.resize(kMostShown);
+    names.push_back("and " + std::to_string(more) + " more");
+  }
+  return "; it lists namespaces that do not exist now" + Listed(names);
+}
+
+// What there is to say of namespaces that had the preset of its name, and have neither now.
+std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
+  if (preset == nullptr || Lists(profile, kAll)) return {};
+  std::vector<std::string> others;
+  for (const std::string& ns : preset->namespaces) {
+    if (!Lists(profile, ns)) others.push_back(ns);
+  }
+  if (others.empty()) return {};
+  const bool all = Lists(*preset, kAll);
+  return "; it replaces the preset of its name, which jobs of " + std::string(all ? "all " : "") +
+         "other namespaces" + (all ? "" : Listed(others)) + " cannot name any more";
+}
+
 std::string WhyUnusable(const Profile& profile, const std::string& ns,
                         const std::string& operator_ns) {
-  if (!profile.problem.empty()) {
-    return "the TrainingProfile \"" + profile.name + "\" cannot be used, because " +
-           profile.problem + "; ask the platform team";
-  }
+  if (!profile.problem.empty()) return CannotBeUsed(profile.name, profile.problem);
   if (ns == operator_ns && profile.rules.Grants()) {
     return "the TrainingProfile \"" + profile.name +
            "\" grants rights beyond an ordinary Pod, and the job is in the operator's own "
@@ -256,7 +285,8 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
   return choice;
 }
 
-api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles) {
+api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
+                            const ProfileFindings& found) {
   api::Condition accepted{.type = api::kAccepted,
                           .status = api::ConditionStatus::kTrue,
                           .reason = api::kAccepted,
@@ -268,12 +298,18 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
     accepted.message = std::move(message);
   };
   if (!profile.problem.empty()) {
-    refuse(profile.reason, "no job can use it, because " + profile.problem);
+    refuse(profile.reason, kNoJob + profile.problem);
+    return accepted;
+  }
+  if (!found.refused.empty()) {
+    refuse(api::kReasonPodsRefused,
+           std::string(kNoJob) + "the API server refuses its Pods: " + found.refused);
     return accepted;
   }
   if (profile.namespaces.empty()) {
     accepted.message = "it lists no namespace, so no job may use it";
   }
+  accepted.message += Absent(found.absent) + TakenFrom(profile, found.preset);
   if (!profile.is_default) return accepted;
   for (const std::string& ns : profile.namespaces) {
     const std::vector<ProfilePtr> defaults = DefaultsOf(profiles, ns);
@@ -285,6 +321,18 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
     break;
   }
   return accepted;
+}
+
+std::string WhyNoRunBegins(const Profile& profile) {
+  const std::optional<api::Condition>& accepted = profile.accepted;
+  if (!accepted || accepted->status != api::ConditionStatus::kFalse ||
+      accepted->reason != api::kReasonPodsRefused ||
+      accepted->observed_generation != profile.generation) {
+    return {};
+  }
+  const std::string& message = accepted->message;
+  const std::size_t begin = message.starts_with(kNoJob) ? sizeof kNoJob - 1 : 0;
+  return CannotBeUsed(profile.name, message.substr(begin));
 }
 
 JobRules RulesOf(const Choice& choice, const std::string& ns) {

@@ -75,9 +75,21 @@ struct OpenProfile {
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
 
+// What a profile and the others do not say themselves.
+struct ProfileFindings {
+  std::string refused{};              // what of its Pods the API server refuses; empty: nothing
+  std::vector<std::string> absent{};  // of its namespaces
+  ProfilePtr preset{};                // of its name; null: none
+};
+
 // Its condition Accepted, without a time: whether jobs of its namespaces may use it, and as their
 // default where it says so. `profiles`: all, with it.
-api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles);
+api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
+                            const ProfileFindings& found = {});
+
+// Why no run begins under it, though its rules hold for those that have begun: the API server
+// refuses its Pods, as its status says of this spec. Empty: one can.
+std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);
 

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/count_text.h"
 #include "common/control/membership.h"
 #include "common/control/pod_contract.h"
 #include "common/json/json.h"
@@ -246,14 +247,14 @@ void Requests::Numbers() {
     const std::string field = may_grow ? "spec.worker.maxReplicas" : "spec.worker.replicas";
     found_.push_back({.path = field,
                       .message = "asks for " + std::to_string(most * slots) + " ranks (" +
-                                 std::to_string(slots) + " on each of " + std::to_string(most) +
-                                 " workers), and a job has at most " +
+                                 std::to_string(slots) + " on each of " +
+                                 CountText(most, "worker") + "), and a job has at most " +
                                  std::to_string(control::kMaxRanks) + "; lower " + field});
   }
   if (rules_.max_workers && workers > *rules_.max_workers) {
     Add("spec.worker.replicas",
-        "a job has at most " + std::to_string(*rules_.max_workers) +
-            " workers, and this one asks for " + std::to_string(workers),
+        "a job has at most " + CountText(*rules_.max_workers, "worker") +
+            ", and this one asks for " + std::to_string(workers),
         "limits.workers");
   }
   const auto count = [](const std::map<std::string, int64_t>& amounts, const auto& counts) {
@@ -267,7 +268,7 @@ void Requests::Numbers() {
   const int64_t gpus = workers * gpus_per_worker + gpus_of_launcher;
   if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
     Add("spec.worker.replicas",
-        "a job has at most " + std::to_string(*rules_.max_gpus) + " GPUs, and this one asks for " +
+        "a job has at most " + CountText(*rules_.max_gpus, "GPU") + ", and this one asks for " +
             std::to_string(gpus) + " (" + std::to_string(gpus_per_worker) + " a worker" +
             (gpus_of_launcher > 0
                  ? " and " + std::to_string(gpus_of_launcher) + " for the launcher)"

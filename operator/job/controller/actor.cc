@@ -12,7 +12,8 @@ namespace ringmaster::job {
 Actor::Actor(const ActorTools& tools, ActorInput input)
     : input_(std::move(input)),
       tools_(tools),
-      requests_(tools, input_.job, input_.memory.refusal ? input_.memory.refusal->failures : 0),
+      requests_(tools, input_.job, input_.rules,
+                input_.memory.refusal ? input_.memory.refusal->failures : 0),
       status_(requests_, input_.memory.phase_since),
       isolation_(requests_, input_.memory),
       creation_(requests_, status_, isolation_, input_) {}

@@ -36,9 +36,11 @@ runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event) {
           .note = event.note};
 }
 
-JobRequests::JobRequests(const ActorTools& tools, const api::TrainingJob& job, int failures_before)
+JobRequests::JobRequests(const ActorTools& tools, const api::TrainingJob& job,
+                         const JobRules& rules, int failures_before)
     : tools_(tools),
       job_(job),
+      rules_(rules),
       key_(job.Key()),
       failures_before_(failures_before),
       began_(tools.clock.Now()) {}
@@ -138,6 +140,10 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
   const bool of_pod = resource == kube::kPods;
   if (of_pod && error.kind == ErrorKind::kInvalid) {
     error.message = InWordsOfTheJob(error.message, manifest, job_.spec);
+    if (rules_.sets_fields) {
+      error.message += "; the TrainingProfile \"" + rules_.profile +
+                       "\" of this job sets a part of its Pods, too";
+    }
   }
   NoteError(error, of_pod);
 }

@@ -69,7 +69,8 @@ runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event);
 class JobRequests {
  public:
   // `failures_before`: refusals in a row before this plan. The references outlive it.
-  JobRequests(const ActorTools& tools, const api::TrainingJob& job, int failures_before);
+  JobRequests(const ActorTools& tools, const api::TrainingJob& job, const JobRules& rules,
+              int failures_before);
 
   const ActorTools& tools() const { return tools_; }
   kube::KubeClient& client() const { return tools_.client; }
@@ -116,6 +117,7 @@ class JobRequests {
   // Constant after construction.
   const ActorTools& tools_;
   const api::TrainingJob& job_;
+  const JobRules& rules_;
   const std::string key_;
   const int failures_before_;
   const Clock::Time began_;

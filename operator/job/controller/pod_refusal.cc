@@ -82,14 +82,20 @@ std::optional<std::string> WrongQuantityOf(const json& pod) {
 // Where a Pod's field comes from.
 class Origin {
  public:
-  Origin(const json& pod, const api::TrainingJobSpec& spec)
+  Origin(const json& pod, const api::TrainingJobSpec& spec, const std::string& root)
       : pod_(pod),
+        root_(root),
         fields_(spec.typed_fields),
         launcher_(kube::GetString(pod, {"metadata", "labels", api::kLabelRole}) ==
                   api::kRoleLauncher),
         template_(ParseJson(launcher_ ? spec.launcher_template_json : spec.worker.template_json)) {}
 
   std::string Of(const std::string& path) const {
+    return root_ + InSpec(path).substr(sizeof "spec" - 1);
+  }
+
+ private:
+  std::string InSpec(const std::string& path) const {
     const auto volume = Indexed(path, "spec.volumes[");
     if (volume) {
       const std::string name = kube::GetString(volume->object, {"name"});
@@ -105,7 +111,6 @@ class Origin {
         fields_, (launcher_ ? "spec.launcher.template." : "spec.worker.template.") + path);
   }
 
- private:
   struct Item {
     const json& object;
     std::size_t index;
@@ -132,6 +137,7 @@ class Origin {
   }
 
   const json& pod_;
+  const std::string& root_;
   const std::vector<api::TypedField>& fields_;
   const bool launcher_;
   const Result<json> template_;
@@ -140,9 +146,9 @@ class Origin {
 }  // namespace
 
 std::string InWordsOfTheJob(const std::string& message, const json& pod,
-                            const api::TrainingJobSpec& spec) {
+                            const api::TrainingJobSpec& spec, const std::string& root) {
   constexpr std::string_view kGoField = "Go struct field ";
-  const Origin origin(pod, spec);
+  const Origin origin(pod, spec, root);
   std::string text;
   std::size_t at = 0;
   while (at < message.size()) {

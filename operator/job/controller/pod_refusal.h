@@ -12,8 +12,9 @@
 
 namespace ringmaster::job {
 
-// `message` is what the server said of `pod`, which was made from `spec` (pods.h).
+// `message` is what the server said of `pod`, which was made from `spec` (pods.h), which stands at
+// the path `root`.
 std::string InWordsOfTheJob(const std::string& message, const nlohmann::json& pod,
-                            const api::TrainingJobSpec& spec);
+                            const api::TrainingJobSpec& spec, const std::string& root = "spec");
 
 }  // namespace ringmaster::job

@@ -1,5 +1,6 @@
 #include "operator/job/controller/profile_statuses.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/job/admission/profile.h"
+#include "operator/job/controller/profile_trial.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/kube/resource.h"
 
@@ -15,24 +17,48 @@ namespace ringmaster::job {
 
 using nlohmann::json;
 
-ProfileStatuses::ProfileStatuses(const Clock& clock, kube::KubeClient& client,
-                                 ProfileSource profiles)
-    : clock_(clock), client_(client), profiles_(std::move(profiles)) {}
+ProfileStatuses::ProfileStatuses(ProfileStatusesParts parts) : parts_(std::move(parts)) {}
+
+Result<std::string> ProfileStatuses::Refused(const std::string& key, const Profile& profile) {
+  if (!profile.problem.empty()) return std::string();
+  const auto found = tried_.find(key);
+  if (found != tried_.end() && found->second.text == profile.text) return found->second.refused;
+  Result<std::string> refused = TryPods(parts_.client, parts_.trial_ns, profile);
+  if (refused.ok()) tried_[key] = {.text = profile.text, .refused = *refused};
+  return refused;
+}
+
+std::vector<std::string> ProfileStatuses::AbsentOf(const Profile& profile) const {
+  std::vector<std::string> absent;
+  if (parts_.namespaces == nullptr || !parts_.namespaces->Synced()) return absent;
+  for (const std::string& ns : profile.namespaces) {
+    if (ns != "*" && parts_.namespaces->Get(ns) == nullptr) absent.push_back(ns);
+  }
+  return absent;
+}
 
 Result<runtime::ReconcileResult> ProfileStatuses::Reconcile(const std::string& key) {
-  const ProfilePtr profile = profiles_.stored.Get(key);
+  const ProfilePtr profile = parts_.profiles.stored.Get(key);
   if (profile == nullptr) {
     written_.erase(key);
+    tried_.erase(key);
     return runtime::ReconcileResult{};
   }
+  const Result<std::string> refused = Refused(key, *profile);
+  if (!refused.ok()) return refused.error().WithContext("trying the Pods of a TrainingProfile");
+  const auto preset = parts_.profiles.presets.find(profile->name);
+  const ProfileFindings found{
+      .refused = *refused,
+      .absent = AbsentOf(*profile),
+      .preset = preset == parts_.profiles.presets.end() ? nullptr : preset->second};
   std::vector<api::Condition> conditions;
   if (profile->accepted) {
     const auto ours = written_.find(key);
     conditions.push_back(ours == written_.end() ? *profile->accepted : ours->second);
   }
   const std::vector<api::Condition> before = conditions;
-  api::SetCondition(conditions, JudgeProfile(*profile, profiles_.All()),
-                    FormatTime(clock_.WallNow()));
+  api::SetCondition(conditions, JudgeProfile(*profile, parts_.profiles.All(), found),
+                    FormatTime(parts_.clock.WallNow()));
   if (conditions == before) return runtime::ReconcileResult{};
   const api::Condition& accepted = conditions.front();
   const json condition{{"type", accepted.type},
@@ -43,8 +69,8 @@ Result<runtime::ReconcileResult> ProfileStatuses::Reconcile(const std::string& k
                        {"observedGeneration", accepted.observed_generation}};
   const json status{{"observedGeneration", accepted.observed_generation},
                     {"conditions", json::array({condition})}};
-  const Result<json> stored = client_.PatchStatus(kube::kTrainingProfiles, profiles_.operator_ns,
-                                                  profile->name, {{"status", status}});
+  const Result<json> stored = parts_.client.PatchStatus(
+      kube::kTrainingProfiles, parts_.profiles.operator_ns, profile->name, {{"status", status}});
   if (!stored.ok() && stored.error().kind == ErrorKind::kNotFound) {
     return runtime::ReconcileResult{};
   }

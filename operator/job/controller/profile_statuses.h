@@ -1,34 +1,53 @@
 #pragma once
 
 // Tells the platform team about each TrainingProfile whether jobs can use it: condition Accepted of
-// its status (profile.h says which). Jobs are judged by the profiles themselves, never by this.
-// Called by the one worker of a Controller of its own.
+// its status (profile.h says which). Jobs are judged by the profiles themselves; this status can
+// only keep one from beginning (WhyNoRunBegins()). Called by the one worker of a Controller of its
+// own.
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "operator/api/types.h"
+#include "operator/job/controller/observe.h"
 #include "operator/job/controller/profile_source.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/controller.h"
 
 namespace ringmaster::job {
 
+// All references outlive it.
+struct ProfileStatusesParts {
+  const Clock& clock;
+  kube::KubeClient& client;
+  ProfileSource profiles;
+  const NamespaceStore* namespaces = nullptr;  // null: which there are cannot be known
+  std::string trial_ns{};                      // where we may create Pods
+};
+
 class ProfileStatuses {
  public:
-  // Both references outlive it.
-  ProfileStatuses(const Clock& clock, kube::KubeClient& client, ProfileSource profiles);
+  explicit ProfileStatuses(ProfileStatusesParts parts);
 
   // `key` is "<namespace>/<name>" of a TrainingProfile, which may be gone. Blocks on the API
   // server.
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  const Clock& clock_;
-  kube::KubeClient& client_;
-  const ProfileSource profiles_;
+  // What the API server says against its Pods; each spec is tried once.
+  Result<std::string> Refused(const std::string& key, const Profile& profile);
+  std::vector<std::string> AbsentOf(const Profile& profile) const;
+
+  struct Tried {
+    std::string text;  // of the profile
+    std::string refused;
+  };
+
+  const ProfileStatusesParts parts_;
+  std::map<std::string, Tried> tried_;
   // What was written last, by key. It counts more than what the store shows: that may be older, or
   // somebody else's, and two operators that disagree must not write over each other for ever.
   std::map<std::string, api::Condition> written_;

@@ -224,7 +224,10 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
     return run;
   }
   if (const Result<void> found = FindPin(*job, known); !found.ok()) return found.error();
-  if (!pin) return run;
+  if (!pin) {
+    if (run.profile.profile != nullptr) run.profile.problem = WhyNoRunBegins(*run.profile.profile);
+    return run;
+  }
   run.revision = pin->revision;
   const Choice today = run.profile;
   const std::string name = today.profile == nullptr ? "" : today.profile->name;

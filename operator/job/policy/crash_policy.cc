@@ -163,8 +163,8 @@ std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus&
   if (newest == nullptr) return "";
   if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
   const int limit = LimitOf(job);
-  return FailureText(*newest) + ". This is " + CountText(status.crashes->count, "time") +
-         " in a row without a further step" +
+  return FailureText(*newest) + ". This is " + TimesText(status.crashes->count) +
+         " without a further step" +
          (limit > 0
               ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
               : std::string());
@@ -186,8 +186,8 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
   Outcome outcome{.succeeded = false,
                   .reason = CrashReason(status),
                   .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
-                             ". This was " + CountText(status.crashes->count, "time") +
-                             " in a row without a further step, which is the limit "
+                             ". This was " + TimesText(status.crashes->count) +
+                             " without a further step, which is the limit "
                              "(runPolicy.restart.crashLimit)",
                   .verdict = std::nullopt,
                   .failure = std::nullopt};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/count_text.h"
 #include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
@@ -17,7 +18,7 @@ namespace {
 
 std::string Steps(int64_t steps) {
   if (steps == 0) return "no step was lost";
-  return std::to_string(steps) + (steps == 1 ? " step was" : " steps were") + " lost";
+  return CountText(steps, "step", "was", "were") + " lost";
 }
 
 // Of what a launcher reports; its next report may bring another before this one is written.
@@ -73,8 +74,7 @@ void TellWorkers(const api::TrainingJob& job, const Observed& observed, const Jo
   const int wanted = job.spec.worker.replicas;
   if (old.workers.desired > 0 && old.workers.desired != wanted) {
     plan.Tell(false, api::kEventResized, api::kActionCreate,
-              "from " + std::to_string(old.workers.desired) + " to " + std::to_string(wanted) +
-                  " workers");
+              "from " + std::to_string(old.workers.desired) + " to " + CountText(wanted, "worker"));
   } else if (!plan.create_workers.empty() && plan.deletes.empty() &&
              old.workers.replicas > static_cast<int>(observed.live.size())) {
     const std::size_t count = plan.create_workers.size();

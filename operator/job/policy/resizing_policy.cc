@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/count_text.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 
@@ -69,7 +70,8 @@ std::optional<api::Condition> JudgeResizing(const Observed& observed,
   const bool settled =
       answer.phase == LauncherPhase::kRunning || answer.phase == LauncherPhase::kFinished;
   const std::string counted = std::to_string(status.workers.members) + " of " +
-                              std::to_string(status.workers.desired) + " workers are in the world";
+                              CountText(status.workers.desired, "worker", "is", "are") +
+                              " in the world";
   api::Condition resizing{.type = api::kResizing,
                           .status = api::ConditionStatus::kFalse,
                           .reason = api::kReasonStable,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/count_text.h"
 #include "common/base/cut_text.h"
 #include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
@@ -85,7 +86,7 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
   }
   if (outcome.reason.empty()) outcome.reason = control::kReasonLauncherError;
   if (outcome.message.empty() && verdict.succeeded) {
-    outcome.message = "all " + std::to_string(verdict.world_size) + " ranks ended with exit code 0";
+    outcome.message = AllText(verdict.world_size, "rank") + " ended with exit code 0";
   }
   if (!verdict.succeeded && verdict.first_failure) {
     outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,

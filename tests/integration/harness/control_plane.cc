@@ -159,15 +159,21 @@ Result<void> ControlPlane::Install() {
   const bool served =
       WaitUntil([&] { return admin.Get("/apis/ringmaster.dev/v1alpha1/trainingjobs").ok(); });
   if (!served) return Error{ErrorKind::kTimeout, "TrainingJobs are not served"};
-  return {};
+  return MakeDefaultAccount("ringmaster-system");
 }
 
 Result<void> ControlPlane::MakeNamespace(const std::string& name) {
   ApiClient admin(AdminEndpoint());
   const Response made = admin.Post("/api/v1/namespaces", {{"metadata", {{"name", name}}}});
-  const Response account = admin.Post("/api/v1/namespaces/" + name + "/serviceaccounts",
-                                      {{"metadata", {{"name", "default"}}}});
-  if (!made.ok() || !account.ok()) return Error{ErrorKind::kInternal, made.Text() + account.Text()};
+  if (!made.ok()) return Error{ErrorKind::kInternal, made.Text()};
+  return MakeDefaultAccount(name);
+}
+
+Result<void> ControlPlane::MakeDefaultAccount(const std::string& ns) {
+  const Response account = ApiClient(AdminEndpoint())
+                               .Post("/api/v1/namespaces/" + ns + "/serviceaccounts",
+                                     {{"metadata", {{"name", "default"}}}});
+  if (!account.ok()) return Error{ErrorKind::kInternal, account.Text()};
   return {};
 }
 

@@ -55,6 +55,7 @@ class ControlPlane {
   Result<void> MakeCertificates();
   Result<void> StartEtcd();
   Result<void> StartApiServer();
+  Result<void> MakeDefaultAccount(const std::string& ns);
 
   TemporaryDirectory directory_;
   TemporaryDirectory etcd_data_{MemoryFolder()};

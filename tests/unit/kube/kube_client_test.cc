@@ -40,6 +40,21 @@ TEST_F(KubeClientTest, CreatesStrictlyAndReturnsTheStoredObject) {
   EXPECT_GT(Last().deadline.count(), 0);
 }
 
+TEST_F(KubeClientTest, TriesWithoutStoring) {
+  http_.Answer(201, "{}");
+  http_.Answer(422, R"({"kind":"Status","reason":"Invalid","message":"spec.x"})");
+
+  EXPECT_TRUE(client_.TryCreate(kPods, "team-a", {{"metadata", {{"name", "w"}}}}).ok());
+  const auto refused = client_.TryCreate(kPods, "team-a", {{"metadata", {{"name", "w"}}}});
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(Last().method, Method::kPost);
+  EXPECT_EQ(Last().path,
+            "/api/v1/namespaces/team-a/pods?fieldManager=ringmaster-operator&fieldValidation=Strict"
+            "&dryRun=All");
+}
+
 TEST_F(KubeClientTest, NamesWhatFailed) {
   http_.Answer(403, R"({"kind":"Status","reason":"Forbidden","message":"exceeded quota: q"})");
 

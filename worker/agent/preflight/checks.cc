@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/base/count_text.h"
 #include "common/control/agent_launcher_messages.h"
 #include "common/process/process.h"
 #include "worker/agent/host/address.h"
@@ -155,7 +156,7 @@ std::optional<Finding> CheckAddress(const Config& config) {
 // A job that asked for GPUs and got none must fail, not train on the CPU.
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   if (config.gpus == 0) return std::nullopt;
-  const std::string given = "this worker was given " + std::to_string(config.gpus) + " GPUs and ";
+  const std::string given = "this worker was given " + CountText(config.gpus, "GPU") + " and ";
   if (gpus.hangs) {
     return Finding{"gpu", given + gpus.problem +
                               "; look at the node's kernel log for Xids of the NVIDIA driver"};

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "common/control/exit_codes.h"
 #include "common/control/exit_text.h"
@@ -172,7 +173,7 @@ void DirectJob::ReformIfNeeded(Time now) {
   // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
-    Stop(now, std::to_string(joiners) + " workers join", control::kCauseWorkersJoin);
+    Stop(now, CountText(joiners, "worker", "joins", "join"), control::kCauseWorkersJoin);
   }
 }
 

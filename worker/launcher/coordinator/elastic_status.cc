@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "common/base/count_text.h"
 #include "worker/launcher/coordinator/elastic_job.h"
 
 namespace ringmaster::launcher {
@@ -16,8 +17,8 @@ std::string ElasticJob::WorldText() const {
     case LauncherPhase::kAdopting:
       return "waits for the members of the world that runs since before this launcher";
     case LauncherPhase::kForming:
-      return "waits for " + std::to_string(change_.proposal->pods().size()) +
-             " workers to accept epoch " + std::to_string(change_.proposal->epoch().number);
+      return "waits for " + CountText(std::ssize(change_.proposal->pods()), "worker") +
+             " to accept epoch " + std::to_string(change_.proposal->epoch().number);
     case LauncherPhase::kPaused:
       return PausedText();
     default:
@@ -42,7 +43,7 @@ std::string ElasticJob::PausedText() const {
   if (change_.pause_reason == control::kPauseBelowMinReplicas) {
     const std::size_t pods = SurvivingPods();
     return "training pauses with its state kept: " + std::to_string(pods) + " of at least " +
-           std::to_string(order_->min_replicas) + " workers are there; " + MissingText();
+           CountText(order_->min_replicas, "worker", "is", "are") + " there; " + MissingText();
   }
   std::set<std::string> missing;
   for (const std::string& pod_uid : world_.pods()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "common/control/secrets.h"
 
@@ -75,7 +76,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   if (!control::SecretsEqual(hello.token, options_.agent_token)) return refuse("wrong token");
   if (hello.job_uid != options_.job_uid || hello.pod_uid.empty()) return refuse("wrong job");
   if (hello.slots != options_.slots) {
-    return refuse("it has " + std::to_string(hello.slots) + " slots, the job wants " +
+    return refuse("it has " + CountText(hello.slots, "slot") + ", the job wants " +
                   std::to_string(options_.slots));
   }
   if (hello.highest_epoch.term > options_.term) {

@@ -169,8 +169,8 @@ std::string Job::WaitingForAgentsText(Time now) const {
   const int missing = std::max(0, order_->replicas - ready);
   const bool partial = unaccounted.empty() && order_->min_replicas < order_->replicas &&
                        now - std::max(waiting_since_, LastFilled()) < options_.partial_after;
-  std::string text = "waits for " + std::to_string(missing) + " of " +
-                     std::to_string(order_->replicas) + " workers";
+  std::string text =
+      "waits for " + std::to_string(missing) + " of " + CountText(order_->replicas, "worker");
   const bool all_ready = ready == static_cast<int>(order_->workers.size());
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
@@ -329,7 +330,7 @@ void Job::FinishIfReleased(Time now) {
 void Job::Succeed(Time now) {
   control::Verdict verdict;
   verdict.succeeded = true;
-  verdict.message = "all " + std::to_string(world_.size()) + " ranks completed";
+  verdict.message = AllText(world_.size(), "rank") + " completed";
   if (nothing_trained_) {
     verdict.reason = control::kReasonAlreadyComplete;
     verdict.message =

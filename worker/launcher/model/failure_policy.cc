@@ -159,8 +159,8 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
   if (at_once && !user_error) {
     text += "; runPolicy.restart.failOnExitCodes names this code";
   } else if (crash_loop) {
-    text += "; ranks were killed or ended at their start " + std::to_string(crashes_.count()) +
-            " times in a row without a further step, the limit (runPolicy.restart.crashLimit)";
+    text += "; ranks were killed or ended at their start " + TimesText(crashes_.count()) +
+            " without a further step, the limit (runPolicy.restart.crashLimit)";
   } else if (!user_error && restarts_.counted() > 0) {
     text += "; " + CountText(restarts_.counted(), "rank") + " had ended before it, the limit";
   }
@@ -169,8 +169,7 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
 
 std::string FailurePolicy::CrashText() const {
   return newest_crash_ + "; ranks were killed or ended at their start " +
-         CountText(crashes_.count(), "time") + (crashes_.count() == 1 ? "" : " in a row") +
-         " without a further step" +
+         TimesText(crashes_.count()) + " without a further step" +
          (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
                                      " (runPolicy.restart.crashLimit)"
                                : "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
@@ -93,7 +94,7 @@ std::string Startup::GateText(const Others& others) const {
     case StartGate::Fault::Kind::kNotExpected:
       return "a process attached to " + others.name(fault.slot) + ", which is not in this world";
     case StartGate::Fault::Kind::kOtherWorldSize:
-      return "mpirun's world has " + std::to_string(fault.world_size) + " ranks";
+      return "mpirun's world has " + CountText(fault.world_size, "rank");
     case StartGate::Fault::Kind::kSameRank:
       return "two processes have the same rank of mpirun";
   }

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/count_text.h"
+
 namespace ringmaster::trainer {
 namespace {
 
@@ -97,9 +99,9 @@ Result<std::size_t> StateSync::Winner() const {
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     const bool same = all_[rank].held.version == all_[winner].held.version;
     if (same && all_[rank].checksum != all_[winner].checksum) {
-      return Differs(rank, winner,
-                     "other parameters after the same " +
-                         std::to_string(all_[winner].held.version.step) + " steps");
+      return Differs(
+          rank, winner,
+          "other parameters after the same " + CountText(all_[winner].held.version.step, "step"));
     }
   }
   return winner;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/base/count_text.h"
 #include "common/control/pod_contract.h"
 
 namespace ringmaster::trainer {
@@ -71,7 +72,7 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   if (!WantsGpu(request)) return std::optional<int>();
   const std::string asked = !request.flag.empty() ? request.flag
                             : request.device == "auto"
-                                ? "the job asks for " + std::to_string(request.gpus) + " GPUs"
+                                ? "the job asks for " + CountText(request.gpus, "GPU")
                                 : "--device=" + request.device;
   const auto refused = [&](const std::string& why) {
     return Error{ErrorKind::kInvalid, asked + ": " + why};
@@ -81,8 +82,8 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   const int local_rank = request.pinned.empty() ? request.local_rank : 0;
   if (local_rank >= count && !request.share) {
     return refused("this is rank " + std::to_string(local_rank) +
-                   " of its host, counted from 0, and there are " + std::to_string(count) +
-                   " GPUs: start at most one rank for each GPU");
+                   " of its host, counted from 0, which has " + CountText(count, "GPU") +
+                   ": start at most one rank for each GPU");
   }
   const int chosen = local_rank % count;
   const FoundGpu& gpu = facts.gpus[static_cast<std::size_t>(chosen)];

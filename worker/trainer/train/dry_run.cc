@@ -58,8 +58,8 @@ std::string DryRunText(const RunFacts& facts) {
          Line("compression", facts.compression) +
          Line("checkpoints", facts.checkpoint_dir.empty()
                                  ? std::string("none (--checkpoint-dir)")
-                                 : "every " + std::to_string(facts.checkpoint_every) +
-                                       " steps, into " + facts.checkpoint_dir);
+                                 : "every " + CountText(facts.checkpoint_every, "step") +
+                                       ", into " + facts.checkpoint_dir);
 }
 
 }  // namespace ringmaster::trainer

@@ -124,7 +124,7 @@ TEST(PreflightChecks, ADriverThatHangsIsAFault) {
   const auto fault = CheckGpus(config, {.problem = "the driver did not say", .hangs = true});
 
   ASSERT_TRUE(fault.has_value());
-  EXPECT_THAT(fault->message, HasSubstr("was given 1 GPUs and the driver did not say"));
+  EXPECT_THAT(fault->message, HasSubstr("was given 1 GPU and the driver did not say"));
 }
 
 TEST(PreflightChecks, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {

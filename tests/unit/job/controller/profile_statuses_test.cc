@@ -1,7 +1,10 @@
 #include "operator/job/controller/profile_statuses.h"
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +22,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Profiles on an API server in memory, which the store shows at once unless it is told not to.
@@ -53,9 +57,17 @@ class ProfileStatusesTest : public ::testing::Test {
   std::string Reason(const std::string& name) {
     return Accepted(name)["reason"].get<std::string>();
   }
+  std::string Message(const std::string& name) {
+    return Accepted(name)["message"].get<std::string>();
+  }
 
   Result<http::Response> Serve(const http::Request& request) {
     const std::string path = request.path.substr(0, request.path.find('?'));
+    if (path == "/api/v1/namespaces/trials/pods") {
+      EXPECT_THAT(request.path, HasSubstr("dryRun=All"));
+      tried_.push_back(*ParseJson(request.body));
+      return on_try_(tried_.back());
+    }
     const std::string before =
         "/apis/ringmaster.dev/v1alpha1/namespaces/ringmaster-system"
         "/trainingprofiles/";
@@ -74,11 +86,20 @@ class ProfileStatusesTest : public ::testing::Test {
   http::FakeHttpClient http_;
   kube::KubeClient client_{http_, nullptr};
   std::map<std::string, json> objects_;
+  std::vector<json> tried_;  // Pods
+  std::function<http::Response(const json& pod)> on_try_ = [](const json&) {
+    return http::Response{201, {}, "{}"};
+  };
   bool shows_ = true;
   int version_ = 0;
   ProfileStore store_{ReadProfile};
-  ProfileSource source_{.stored = store_, .operator_ns = "ringmaster-system"};
-  ProfileStatuses statuses_{clock_, client_, source_};
+  NamespaceStore namespaces_{ProjectNamespace};
+  ProfileStatusesParts parts_{.clock = clock_,
+                              .client = client_,
+                              .profiles = {.stored = store_, .operator_ns = "ringmaster-system"},
+                              .namespaces = &namespaces_,
+                              .trial_ns = "trials"};
+  ProfileStatuses statuses_{parts_};
 };
 
 TEST_F(ProfileStatusesTest, SaysOfEachProfileWhetherJobsCanUseIt) {
@@ -127,7 +148,7 @@ TEST_F(ProfileStatusesTest, WritesWhatIsNewOnce) {
   LookAt(statuses_, "fine");
   EXPECT_THAT(http_.Sent(), SizeIs(1));
 
-  ProfileStatuses next_leaders(clock_, client_, source_);
+  ProfileStatuses next_leaders(parts_);
   LookAt(next_leaders, "fine");
   EXPECT_THAT(http_.Sent(), SizeIs(1)) << "it stands there";
 
@@ -161,6 +182,131 @@ TEST_F(ProfileStatusesTest, KnowsWhatItWroteBeforeTheWatchShowsIt) {
   LookAt(statuses_, "one");
 
   EXPECT_EQ(Reason("one"), "Accepted");
+}
+
+http::Response StatusOf(int code, const std::string& message) {
+  return {code, {}, json{{"kind", "Status"}, {"message", message}, {"code", code}}.dump()};
+}
+
+json WithTemplate(const char* spec) {
+  return {{"namespaces", {"*"}},
+          {"workload", {{"worker", {{"template", {{"spec", json::parse(spec)}}}}}}}};
+}
+
+TEST_F(ProfileStatusesTest, SaysWhichFieldOfATemplateTheServerRefuses) {
+  on_try_ = [](const json& pod) {
+    return pod["metadata"]["name"] == "trial-worker-0"
+               ? StatusOf(
+                     400,
+                     "Pod in version \"v1\" cannot be handled as a Pod: strict decoding error: "
+                     "unknown field \"spec.nodeSelektor\"")
+               : http::Response{201, {}, "{}"};
+  };
+  Put("typo", WithTemplate(R"({"nodeSelektor": {"a": "b"}})"));
+  LookAt(statuses_, "typo");
+
+  EXPECT_EQ(Accepted("typo")["status"], "False");
+  EXPECT_EQ(Reason("typo"), "PodsRefused");
+  EXPECT_EQ(Message("typo"),
+            "no job can use it, because the API server refuses its Pods: strict decoding error: "
+            "unknown field \"spec.workload.worker.template.spec.nodeSelektor\"");
+  EXPECT_THAT(WhyNoRunBegins(*store_.Get("ringmaster-system/typo")),
+              AllOf(HasSubstr("\"typo\" cannot be used, because the API server refuses its Pods"),
+                    HasSubstr("nodeSelektor")));
+  const std::size_t tries = tried_.size();
+  LookAt(statuses_, "typo");
+  EXPECT_EQ(tried_.size(), tries) << "once for each spec";
+
+  on_try_ = [](const json&) { return http::Response{201, {}, "{}"}; };
+  Put("typo", WithTemplate(R"({"nodeSelector": {"a": "b"}})"));
+  EXPECT_EQ(WhyNoRunBegins(*store_.Get("ringmaster-system/typo")), "") << "said of another spec";
+  LookAt(statuses_, "typo");
+  EXPECT_EQ(Reason("typo"), "Accepted");
+}
+
+TEST_F(ProfileStatusesTest, TriesWhatJobsCompleteAsIfTheyHad) {
+  json spec = WithTemplate(R"({
+      "serviceAccountName": "of-the-team",
+      "containers": [{"name": "worker", "resources": {"limits": {"hugepages-2Mi": "1Gi"},
+                                                      "claims": [{"name": "nic"}]},
+                      "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+                     {"name": "side"}]})");
+  spec["allows"] = {{"serviceAccounts", {"of-the-team"}}, {"resourceClaims", true}};
+  spec["limits"] = {{"imagePrefixes", {"registry.example.com/"}}};
+  Put("parts", spec);
+  LookAt(statuses_, "parts");
+
+  EXPECT_EQ(Reason("parts"), "Accepted") << Message("parts");
+  ASSERT_THAT(tried_, SizeIs(2));
+  const json& pod = tried_[0]["spec"];
+  EXPECT_FALSE(pod.contains("serviceAccountName"));
+  EXPECT_EQ(pod["containers"][1]["image"], "image");
+  EXPECT_EQ(pod["containers"][0]["resources"]["requests"]["memory"], "1");
+  EXPECT_EQ(pod["resourceClaims"][0]["name"], "nic");
+  EXPECT_THAT(pod["volumes"].dump(), HasSubstr("\"data\""));
+}
+
+TEST_F(ProfileStatusesTest, WhatIsNotSaidOfThePodIsNoWordOnTheProfile) {
+  for (const http::Response& answer :
+       {StatusOf(403, "pods \"trial-worker-0\" is forbidden: exceeded quota: q"),
+        StatusOf(422, "pods \"trial-worker-0\" is forbidden: ValidatingAdmissionPolicy 'p' denied"),
+        StatusOf(400, "admission webhook \"w\" does not support dry run"),
+        http::Response{409, {}, R"({"kind": "Status", "reason": "AlreadyExists"})"}}) {
+    on_try_ = [&](const json&) { return answer; };
+    Put("fine", WithTemplate(R"({"nodeSelector": {"a": "b"}})"));
+    ProfileStatuses statuses(parts_);
+    LookAt(statuses, "fine");
+    EXPECT_EQ(Reason("fine"), "Accepted") << answer.body;
+  }
+
+  on_try_ = [](const json&) { return StatusOf(500, "busy"); };
+  Put("fine", WithTemplate(R"({"nodeSelector": {"c": "d"}})"));
+  EXPECT_FALSE(statuses_.Reconcile("ringmaster-system/fine").ok()) << "to be tried again";
+  EXPECT_EQ(Accepted("fine")["observedGeneration"], 4);
+}
+
+TEST_F(ProfileStatusesTest, SaysWhichOfItsNamespacesDoNotExistOnceThatIsKnown) {
+  json names{{"namespaces", {"team-a", "team-b"}}};
+  Put("named", names);
+  Put("all", {{"namespaces", {"*"}}});
+  LookAt(statuses_, "named");
+  EXPECT_EQ(Message("named"), "jobs of its namespaces may use it");
+
+  namespaces_.Swap("1");
+  json team_a{{"metadata", {{"name", "team-a"}, {"resourceVersion", "2"}}}};
+  ASSERT_TRUE(namespaces_.Apply(team_a, *kube::ReadObjectMeta(team_a)).ok());
+  LookAt(statuses_, "named");
+  LookAt(statuses_, "all");
+  EXPECT_EQ(Accepted("named")["status"], "True");
+  EXPECT_EQ(
+      Message("named"),
+      "jobs of its namespaces may use it; it lists namespaces that do not exist now (team-b)");
+  EXPECT_EQ(Message("all"), "jobs of its namespaces may use it");
+
+  for (int i = 0; i < 20; ++i) names["namespaces"].push_back("x" + std::to_string(i));
+  Put("named", names);
+  LookAt(statuses_, "named");
+  EXPECT_THAT(Message("named"),
+              HasSubstr("(team-b, x0, x1, x2, x3, x4, x5, x6, x7, x8, and 11 more)"));
+}
+
+TEST_F(ProfileStatusesTest, SaysWhoseOfThemItTakesThePresetOfItsName) {
+  parts_.profiles.presets = *ReadPresets(
+      R"({"gpu": {"namespaces": ["*"]}, "net": {"namespaces": ["team-a", "team-b"]}})");
+  ProfileStatuses statuses(parts_);
+  const auto message_of = [&](const char* name, json namespaces) {
+    Put(name, {{"namespaces", std::move(namespaces)}});
+    LookAt(statuses, name);
+    EXPECT_EQ(Accepted(name)["status"], "True");
+    return Message(name);
+  };
+  EXPECT_THAT(message_of("gpu", {"team-a"}),
+              HasSubstr("; it replaces the preset of its name, which jobs of all other namespaces "
+                        "cannot name any more"));
+  EXPECT_THAT(message_of("net", {"team-a"}), HasSubstr("jobs of other namespaces (team-b) cannot"));
+  EXPECT_THAT(message_of("net", {"team-a", "team-b"}), Not(HasSubstr("preset")));
+  EXPECT_THAT(message_of("gpu", {"*"}), Not(HasSubstr("preset")));
+  EXPECT_THAT(message_of("other", {"team-a"}), Not(HasSubstr("preset")));
 }
 
 TEST_F(ProfileStatusesTest, OneThatIsGoneNeedsNone) {

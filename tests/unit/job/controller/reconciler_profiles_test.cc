@@ -79,7 +79,7 @@ TEST(Reconciler, ADefaultThatComesLaterLimitsWhatRunsWithoutOne) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 3U);
-  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 1 workers"),
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("at most 1 worker,"),
             std::string::npos);
   PutProfile(api, "default", lenient);
   op.Settle();
@@ -96,6 +96,55 @@ TEST(Reconciler, AJobWaitsWhileTheDefaultOfItsNamespaceCannotBeRead) {
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
   EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("cannot be read"), std::string::npos);
+}
+
+json RefusedByTheServer(const char* field) {
+  return {{"namespaces", {"team-a"}},
+          {"default", true},
+          {"workload", {{"worker", {{"template", {{"spec", {{field, 1}}}}}}}}}};
+}
+
+TEST(Reconciler, NoRunBeginsUnderAProfileWhosePodsTheServerRefusesAndNoneStops) {
+  FakeApi api;
+  const auto say = [&](const char* profile) {
+    json& object = api.objects[std::string(kProfilesPath) + "/" + profile];
+    object["status"]["conditions"] = json::array(
+        {{{"type", "Accepted"},
+          {"status", "False"},
+          {"reason", api::kReasonPodsRefused},
+          {"message", "no job can use it, because the API server refuses its Pods: spec.typo"},
+          {"observedGeneration", object["metadata"]["generation"]}}});
+  };
+  PutProfile(api, "typo", RefusedByTheServer("typo"));
+  say("typo");
+  Operator op(api);
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  const auto& waits = ConditionOf(api, api::kWorkersReady);
+  EXPECT_EQ(waits.reason, api::kReasonRefusedByProfile);
+  EXPECT_NE(waits.message.find("\"typo\" cannot be used, because the API server refuses its Pods: "
+                               "spec.typo; ask"),
+            std::string::npos)
+      << waits.message;
+
+  PutProfile(api, "typo", RefusedByTheServer("priority"));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U) << "the status speaks of another spec";
+
+  say("typo");
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
+TEST(Reconciler, ARefusedPodOfAProfilesMakingNamesTheProfile) {
+  FakeApi api;
+  PutProfile(api, "typo", RefusedByTheServer("typo"));
+  api.refuse_create[kPodsPath] = {400, "unknown field \"spec.typo\""};
+  Operator op(api);
+  op.Settle();
+  EXPECT_NE(ConditionOf(api, api::kFailed).message.find("\"typo\""), std::string::npos)
+      << ConditionOf(api, api::kFailed).message;
 }
 
 TEST(Reconciler, AJobThatOutgrowsItsNamespaceKeepsItsPodsAndGetsNoMore) {

@@ -248,7 +248,8 @@ inline void PutProfile(FakeApi& api, const std::string& name, json spec) {
                            {{"name", name},
                             {"namespace", "ringmaster-system"},
                             {"uid", "profile-" + name},
-                            {"resourceVersion", std::to_string(++version)}}},
+                            {"generation", ++version},
+                            {"resourceVersion", std::to_string(version)}}},
                           {"spec", std::move(spec)}};
 }
 

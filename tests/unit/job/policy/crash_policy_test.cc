@@ -115,7 +115,7 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
   EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
   EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady),
               AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
-                    HasSubstr("64Mi"), HasSubstr("1 time in a row"), HasSubstr("fails at 5")));
+                    HasSubstr("64Mi"), HasSubstr("1 time without"), HasSubstr("fails at 5")));
   EXPECT_EQ(Count(plan.status), 1);
 }
 

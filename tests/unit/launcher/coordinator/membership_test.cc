@@ -95,7 +95,7 @@ TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
   const Actions ready =
       membership.OnMessage(world.now, 1, control::AgentReady{"10.0.0.1", 2200, {}, {}});
   EXPECT_TRUE(ready.empty());
-  EXPECT_EQ(membership.Status(world.now).message, "waits for 0 of 1 workers") << "and for nobody";
+  EXPECT_EQ(membership.Status(world.now).message, "waits for 0 of 1 worker") << "and for nobody";
 
   const Actions known = membership.OnMpiVersion(world.now, "5.0.7");
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "common/base/count_text.h"
 #include "common/base/log.h"
 #include "worker/trainer/comm/shared_memory/shared_memory_transport.h"
 
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, D
                                                            AbandonedConnects& abandoned_connects,
                                                            HostTransport transport) {
   std::shared_ptr<CollectiveTransport> gloo = MakeHostGloo();
-  const std::string ranks = "a world of " + std::to_string(world.size) + " ranks on CPUs";
+  const std::string ranks = "a world of " + CountText(world.size, "rank") + " on CPUs";
   if (transport == HostTransport::kGloo && gloo == nullptr) {
     return Error{ErrorKind::kInvalid, "--transport=gloo: " + std::string(kNoGloo)};
   }

@@ -1,0 +1,115 @@
+#include "operator/job/controller/profile_trial.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/types.h"
+#include "operator/job/admission/judgement.h"
+#include "operator/job/controller/pod_refusal.h"
+#include "operator/job/controller/refusal.h"
+#include "operator/job/credentials/credentials.h"
+#include "operator/job/manifests/pods.h"
+#include "operator/kube/json_access.h"
+#include "operator/kube/resource.h"
+
+namespace ringmaster::job {
+
+using nlohmann::json;
+
+namespace {
+
+// Where a job may bring what the profile names.
+void AddMissing(const json& named, const char* list, json item, json& spec) {
+  const std::string name = kube::GetString(named, {"name"});
+  const json& items = kube::GetArray(spec, {list});
+  const bool known = std::any_of(items.begin(), items.end(), [&](const json& one) {
+    return kube::GetString(one, {"name"}) == name;
+  });
+  json& all = spec[list];
+  if (known || name.empty() || !(all.is_null() || all.is_array())) return;
+  item["name"] = name;
+  all.push_back(std::move(item));
+}
+
+// What every job, or any, adds to the profile's part: images, memory, volumes, claims. Accounts are
+// those of the job's namespace.
+void Complete(json& spec) {
+  spec.erase("serviceAccountName");
+  for (const char* list : {"containers", "initContainers"}) {
+    if (!spec.contains(list) || !spec[list].is_array()) continue;
+    for (json& container : spec[list]) {
+      if (!container.is_object()) continue;
+      if (!container.contains("image")) container["image"] = "image";
+      for (const json& mount : kube::GetArray(container, {"volumeMounts"})) {
+        AddMissing(mount, "volumes", {{"emptyDir", json::object()}}, spec);
+      }
+      for (const json& claim : kube::GetArray(container, {"resources", "claims"})) {
+        AddMissing(claim, "resourceClaims", {{"resourceClaimTemplateName", "claim"}}, spec);
+      }
+      json& resources = container["resources"];
+      if (resources.is_null()) resources = json::object();
+      if (!resources.is_object() || resources.contains("requests")) continue;
+      const json* memory = kube::Find(resources, {"limits", "memory"});
+      resources["requests"] = {{"memory", memory == nullptr ? json("1") : *memory}};
+    }
+  }
+}
+
+std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
+  rules.image_prefixes.reset();  // the image is a job's
+  const Judgement judgement = Judge(job, rules);
+  if (!judgement.allowed) return {};
+  Credentials credentials;
+  credentials.secret_name = "keys";
+  for (const auto* items : {&WorkerItems(), &LauncherItems()}) {
+    for (const std::string& item : *items) credentials.hashes[item] = "";
+  }
+  const std::string revision = "trial";
+  const PodContext context{
+      .judged = *judgement.allowed, .credentials = credentials, .revision = revision};
+  std::vector<json> pods;
+  pods.push_back(WorkerPod(CommonWorkerPod(context, "192.0.2.1"), job.name, 0));
+  pods.push_back(LauncherPod(context, 1));
+  for (json& pod : pods) Complete(pod["spec"]);
+  return pods;
+}
+
+// What is said of the Pod itself, in the two ways in which the server begins that.
+std::string SaidOfThePod(const std::string& message, const std::string& name) {
+  for (const std::string& begin :
+       {"Pod \"" + name + "\" is invalid: ", std::string(" cannot be handled as a Pod: ")}) {
+    const std::size_t at = message.find(begin);
+    if (at != std::string::npos) return message.substr(at + begin.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
+                            const Profile& profile) {
+  if (profile.workload.text.empty()) return std::string();
+  api::TrainingJob job;
+  job.ns = ns;
+  job.name = "trial";
+  job.uid = "trial";
+  job.spec = profile.workload.spec;
+  job.spec.image = "image";
+  job.spec.command = {"program"};
+  for (const json& pod : PodsOf(job, profile.rules)) {
+    const Result<void> tried = client.TryCreate(kube::kPods, ns, pod);
+    if (tried.ok() || tried.error().kind == ErrorKind::kAlreadyExists) continue;
+    if (IsTransient(tried.error())) return tried.error();
+    const std::string said =
+        SaidOfThePod(tried.error().message, kube::GetString(pod, {"metadata", "name"}));
+    if (!said.empty()) return InWordsOfTheJob(said, pod, job.spec, "spec.workload");
+  }
+  return std::string();
+}
+
+}  // namespace ringmaster::job

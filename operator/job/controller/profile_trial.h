@@ -1,0 +1,22 @@
+#pragma once
+
+// Asks the API server whether it takes the Pods that a TrainingProfile's workload makes, with
+// nothing of any job: a dry run, strict about fields. So its author learns of a mistake in a
+// template, which the CRD cannot see, before a job does. Used by ProfileStatuses.
+
+#include <string>
+
+#include "common/base/result.h"
+#include "operator/job/admission/profile.h"
+#include "operator/kube/kube_client.h"
+
+namespace ringmaster::job {
+
+// What is wrong, under the path of the profile's field; empty: nothing, or nothing that the server
+// says of the Pods themselves. What quotas, policies and webhooks of `ns` say is no word on jobs of
+// other namespaces. Errors are those that another try may not meet.
+// REQUIRES: profile.problem is empty.
+Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
+                            const Profile& profile);
+
+}  // namespace ringmaster::job
