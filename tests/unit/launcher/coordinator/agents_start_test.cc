@@ -83,6 +83,93 @@ TEST_P(AgentsStart, WorkersOpenMpisNeedNotMatch) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
+// Open MPI in the launcher's image, and no sshd in the workers'.
+class NoSshd : public testing::TestWithParam<bool> {
+ protected:
+  static CoordinatorOptions First(bool elastic) {
+    CoordinatorOptions options = World::Options(1, elastic);
+    options.term = 1;
+    return options;
+  }
+  void Begin(World& world) {
+    world.Order({0, 1});
+    for (const int worker : {0, 1}) {
+      world.Dial(worker);
+      world.Ready(worker, kNoSshd);
+    }
+    world.Pass(200ms, {0, 1});
+  }
+  const bool elastic_ = GetParam();
+};
+
+INSTANTIATE_TEST_SUITE_P(Jobs, NoSshd, testing::Bool());
+
+TEST_P(NoSshd, TheAgentsStartTheRanks) {
+  World world{First(elastic_)};
+
+  Begin(world);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
+  EXPECT_EQ(world.membership.Status(world.now).started_by, control::kByAgents);
+}
+
+TEST_P(NoSshd, TheSameWhereMpirunsVersionIsKnownAfterThem) {
+  World world{First(elastic_), /*has_mpirun=*/false};
+  Begin(world);
+  world.Take(world.membership.OnMpiVersion(world.now, "4.1.4"));
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
+}
+
+TEST_P(NoSshd, IsAFaultWhereTheJobSaysWhatMpirunIsToDo) {
+  CoordinatorOptions options = First(elastic_);
+  options.asks_for_mpirun = true;
+  World world{options};
+
+  Begin(world);
+
+  ASSERT_TRUE(world.Decided());
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("no sshd"));
+}
+
+TEST_P(NoSshd, IsAFaultOfAWorkerOnceMpirunHasStartedAWorld) {
+  World world{First(elastic_)};
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  world.AttachAll();
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Order({0, 1, 2});
+  world.Dial(2);
+  world.Ready(2, kNoSshd);
+  world.Pass(200ms, {0, 1, 2});
+
+  const control::LauncherStatus status = world.membership.Status(world.now);
+  EXPECT_EQ(status.started_by, control::kByMpirun);
+  EXPECT_THAT(status.workers[2].faults, testing::SizeIs(2));
+}
+
+TEST(AnMpiProgram, IsRefusedWhereAgentsStartTheRanksAndAtHomeUnderMpirun) {
+  const control::PreflightFault mpi{control::kCheckMpiProgram, "needs MPI"};
+  auto faults = kNoSshd;
+  faults.push_back(mpi);
+  World by_agents{World::Options(1, false)};
+  by_agents.Order({0});
+  by_agents.Dial(0);
+  by_agents.Ready(0, faults);
+  World by_mpirun{World::Options(1, false), /*has_mpirun=*/false};
+  by_mpirun.Order({0});
+  by_mpirun.Dial(0);
+  by_mpirun.Ready(0, {mpi});
+  by_mpirun.Take(by_mpirun.membership.OnMpiVersion(by_mpirun.now, "4.1.4"));
+
+  ASSERT_TRUE(by_agents.Decided());
+  EXPECT_THAT(by_agents.Verdict()->verdict.message, testing::HasSubstr("needs MPI"));
+  EXPECT_EQ(by_mpirun.phase(), LauncherPhase::kStarting);
+}
+
 TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   World world{World::Options(1, false), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));
