@@ -92,7 +92,7 @@ void DirectSlots::StartNext(int index) {
   if (started.ok()) return;
   slot.running = false;
   control::RankExit exit;
-  exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitFailed
+  exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitNotStarted
                                                                    : control::kExitCannotStart;
   exit.last_lines = {started.error().message};
   ReportExit(index, std::move(exit));

@@ -299,7 +299,7 @@ TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIs
   actions.start_error_kind = ErrorKind::kUnavailable;
   Start({1, 2});
 
-  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 1, 1));
+  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 80, 80));
   EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/reasons.h"
 #include "world.h"
 
@@ -192,6 +193,33 @@ TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   world.Pass(200ms, {0, 1});
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kFinished);
   EXPECT_TRUE(world.All<Finish>()[0].verdict.succeeded);
+}
+
+// What failOnExitCodes says is about the program's own codes, and a port that is in use is not one.
+TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashLimit) {
+  CoordinatorOptions options = World::Options(1, false);
+  options.exit_codes.fail = {1};
+  options.restart_limit = 0;
+  options.crash_limit = 2;
+  World world{options, /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  const auto cannot_start = [&] {
+    world.Exit(0, control::kExitNotStarted, 0, 0, {"port 20001 (MASTER_PORT) is in use"});
+    world.Exit(1, 1);  // for want of rank 0
+    world.Pass(3s, {0, 1});
+  };
+
+  cannot_start();
+  EXPECT_FALSE(world.Decided());
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  cannot_start();
+
+  ASSERT_TRUE(world.Decided());
+  EXPECT_EQ(world.Verdict()->verdict.reason, control::kReasonCrashLoop);
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("MASTER_PORT"));
 }
 
 TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
