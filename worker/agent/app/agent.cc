@@ -126,6 +126,8 @@ void Agent::EndIfDrained() {
 }
 
 void Agent::ReportReady() {
+  ready_held_ = slots_->EndsFormerPrograms();
+  if (ready_held_) return;
   const std::optional<control::AgentReady> ready = readiness_.Ready();
   if (!ready.has_value()) return;
   if (link_.welcomed()) {
@@ -134,6 +136,10 @@ void Agent::ReportReady() {
                                     {"faults", ready->faults.size()}});
   }
   link_.Send(*ready);
+}
+
+void Agent::ReportReadyIfHeld() {
+  if (ready_held_) ReportReady();
 }
 
 control::AgentHello Agent::Hello() const {
@@ -225,6 +231,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
     slots_->OnAttachExit(peer, *exit);
+    ReportReadyIfHeld();
     return EndWhenIdle();
   }
   for (const auto& [slot, rank_peer] : rank_peers_) {
@@ -246,6 +253,7 @@ void Agent::OnPeerGone(PeerId peer) {
   if (!attaches_.Contains(peer)) return;
   attaches_.Remove(peer);
   slots_->OnAttachGone(peer);
+  ReportReadyIfHeld();
   EndWhenIdle();
 }
 
@@ -270,6 +278,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
   }
+  ReportReadyIfHeld();
   EndIfDrained();
   EndWhenIdle();
 }

@@ -81,6 +81,7 @@ class Agent final : private SlotActions {
   void OnGpuTrouble(const GpuTrouble& trouble);
 
   void ReportReady();
+  void ReportReadyIfHeld();
   void ReportPositions();
   void EndIfDrained();
   void End(std::chrono::milliseconds grace, int exit_code);
@@ -110,6 +111,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends
+  bool ready_held_ = false;       // until former programs have ended
   bool finishing_ = false;        // ranks have ended, the last messages are on their way
 };
 
