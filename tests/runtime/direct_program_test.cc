@@ -337,6 +337,27 @@ TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
   EXPECT_FALSE(std::filesystem::exists(beside));
 }
 
+// Cut off, it would go on beside those in its place.
+TEST_F(ForeignImage, AProgramWhoseLauncherIsSilentForHalfAMinuteIsEnded) {
+  const std::string began = bin_ + "/began";
+  const std::string ended = bin_ + "/ended";
+  control::LaunchSpec spec;
+  spec.command = {
+      "sh", "-c",
+      "trap 'mkdir " + ended + "; exit 0' TERM; mkdir " + began + "; while :; do sleep 0.1; done"};
+  Job job(2, spec);
+  job.launcher_extra["PATH"] = bin_;
+  job.worker_extra["PATH"] = bin_;
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.SendOrder({0});
+  ASSERT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(began); }));
+
+  Hosts::Signal(job.launcher(), SIGSTOP);
+
+  EXPECT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(ended); }));
+}
+
 TEST_F(ForeignImage, AnotherMpirunThanOpenMpisIsLeftAlone) {
   std::ofstream(bin_ + "/mpirun") << "#!/bin/sh\necho 'HYDRA build details:'\n";
   std::filesystem::permissions(bin_ + "/mpirun", std::filesystem::perms::owner_all);

@@ -83,7 +83,8 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
              .on_message = [this](const control::Message& message) { OnLauncherMessage(message); },
              .on_refused = [this](const std::string& reason) { OnRefused(reason); },
              .on_drained = [this] { slots_->OnLauncherDrained(); },
-             .on_heartbeat = [this] { ReportPositions(); }}),
+             .on_heartbeat = [this] { ReportPositions(); },
+             .on_gone = [this] { OnLauncherGone(); }}),
       readiness_(
           io, reaper_, config_, credentials_,
           {.on_change = [this](const control::AgentReady&) { ReportReady(); },
@@ -202,6 +203,16 @@ void Agent::OnLauncherMessage(const control::Message& message) {
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher refused this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
+}
+
+// Either this worker is cut off, and its program goes on with others in its place, which may write
+// the same files; or a next launcher will start the program anew. Ranks in place write nothing that
+// lasts without a launcher.
+void Agent::OnLauncherGone() {
+  if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
+  LogWarn("Ends the program: no launcher has answered for too long");
+  const std::chrono::milliseconds grace = config_.stop_grace.value_or(kShutdownGrace);
+  slots_->OnStopEpoch({slots_->highest_epoch(), static_cast<int>(grace.count())});
 }
 
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {

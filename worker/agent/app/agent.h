@@ -72,6 +72,7 @@ class Agent final : private SlotActions {
   bool OnWelcome(std::int64_t term);
   void OnLauncherMessage(const control::Message& message);
   void OnRefused(const std::string& reason);
+  void OnLauncherGone();
   std::string OnRankHello(PeerId peer, const control::RankHello& hello, int pid);
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
