@@ -193,6 +193,8 @@ class Job {
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
+  // Of the world, as people count them.
+  int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;
   std::string openmpi_version_;  // of this launcher's mpirun; empty: none, or not known yet

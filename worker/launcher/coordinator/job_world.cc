@@ -349,7 +349,7 @@ void Job::FinishIfReleased(Time now) {
 void Job::Succeed(Time now) {
   control::Verdict verdict;
   verdict.succeeded = true;
-  verdict.message = "all " + std::to_string(world_.size()) + " ranks completed";
+  verdict.message = "all " + std::to_string(Ranks()) + " ranks completed";
   if (nothing_trained_) {
     verdict.reason = control::kReasonAlreadyComplete;
     verdict.message =
@@ -369,7 +369,7 @@ void Job::Fail(Time now, const Failure& failure) {
 void Job::End(Time now, const control::Verdict& verdict, int exit_code) {
   control::Verdict whole = verdict;
   whole.epoch = world_.epoch();
-  whole.world_size = world_.size();
+  whole.world_size = Ranks();
   whole.progress = progress_;
   whole.checkpoint = checkpoints_.Newest(now);
   whole.beginning = checkpoints_.beginning();

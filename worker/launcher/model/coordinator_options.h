@@ -17,6 +17,7 @@ struct CoordinatorOptions {
   std::string job_uid;
   std::string agent_token;
   int slots = 1;                 // per worker
+  int ranks_per_process = 1;     // that a program of ours starts by itself (LaunchSpec)
   bool elastic = true;           // LaunchSpec::InPlace
   bool asks_for_mpirun = false;  // LaunchSpec::AsksForMpirun
 

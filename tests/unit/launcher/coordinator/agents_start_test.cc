@@ -222,6 +222,23 @@ TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashL
   EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("MASTER_PORT"));
 }
 
+TEST(AgentsStartADirectJob, TheRanksAreCountedThatItsProgramsStart) {
+  CoordinatorOptions options = World::Options(1, false);
+  options.ranks_per_process = 8;
+  World world{options, /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+
+  EXPECT_EQ(world.membership.Status(world.now).world_size, 16);
+  for (const int worker : {0, 1}) world.Exit(worker, 0);
+  world.Pass(200ms, {0, 1});
+  ASSERT_TRUE(world.Decided());
+  EXPECT_EQ(world.Verdict()->verdict.world_size, 16);
+  EXPECT_EQ(world.Verdict()->verdict.message, "all 16 ranks completed");
+}
+
 TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   World world{World::Options(1, false), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));
