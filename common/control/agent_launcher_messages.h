@@ -30,11 +30,19 @@ struct AgentHello {
   Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
 };
 
-// PreflightFault::check of what only mpirun needs.
+// PreflightFault::check of what only mpirun needs: that there is an sshd, that it stays up, and
+// mpirun's own daemon.
 inline constexpr char kCheckSshd[] = "sshd";
+inline constexpr char kCheckSshdStart[] = "sshd-start";
 inline constexpr char kCheckMpi[] = "mpi";
 inline bool OnlyMpirunNeeds(std::string_view check) {
-  return check == kCheckSshd || check == kCheckMpi;
+  return check == kCheckSshd || check == kCheckSshdStart || check == kCheckMpi;
+}
+// Of a program that only mpirun can start.
+inline constexpr char kCheckMpiProgram[] = "mpi-program";
+// Only the launcher knows whether it is a fault.
+inline bool DependsOnTheStarter(std::string_view check) {
+  return OnlyMpirunNeeds(check) || check == kCheckMpiProgram;
 }
 
 // sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,

@@ -23,6 +23,9 @@ inline constexpr int kExitPeerLost = 75;
 inline constexpr int kExitDeviceUnhealthy = 76;
 // mpirun started a process on a host that is not one of the job's workers: WorldMismatch.
 inline constexpr int kExitNoAgent = 79;
+// A rank: its machine could not start it now, for example because MASTER_PORT is in use there. The
+// next world is another try, and it counts as if a signal had ended it.
+inline constexpr int kExitNotStarted = 80;
 // A rank: the program does not exist or cannot be executed, as a shell says it.
 inline constexpr int kExitCannotStart = 127;
 // Agent or launcher: it was told to end (SIGTERM) before the job was over.

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -303,6 +304,72 @@ TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
 
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
   EXPECT_TRUE(std::filesystem::exists(saved)) << "SIGKILL came first";
+}
+
+// On no worker it begins before that.
+TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
+  const std::string slow = bin_ + "/slow";
+  const std::string began = bin_ + "/began-";
+  const std::string beside = bin_ + "/beside";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "mkdir " + began + "$RANK || { [ -d " + slow + " ] && mkdir " + beside +
+                      "; exit 0; }; [ $RANK = 1 ] || { trap 'sleep 3; rmdir " + slow +
+                      "; exit 0' TERM; mkdir " + slow + "; }; while :; do sleep 0.1; done"};
+  Job job(3, spec);
+  job.launcher_extra = {{control::kEnvStopGraceSeconds, "60"}, {"PATH", bin_}};
+  job.worker_extra["PATH"] = bin_;
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  for (const std::string& folder : {slow, began + "1"}) {
+    ASSERT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(folder); }));
+  }
+
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+  job.StartLauncher(2);
+  job.SendOrder({0, 1});
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_FALSE(std::filesystem::exists(beside));
+}
+
+// Cut off, it would go on beside those in its place.
+TEST_F(ForeignImage, AProgramWhoseLauncherIsSilentForHalfAMinuteIsEnded) {
+  const std::string began = bin_ + "/began";
+  const std::string ended = bin_ + "/ended";
+  control::LaunchSpec spec;
+  spec.command = {
+      "sh", "-c",
+      "trap 'mkdir " + ended + "; exit 0' TERM; mkdir " + began + "; while :; do sleep 0.1; done"};
+  Job job(2, spec);
+  job.launcher_extra["PATH"] = bin_;
+  job.worker_extra["PATH"] = bin_;
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.SendOrder({0});
+  ASSERT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(began); }));
+
+  Hosts::Signal(job.launcher(), SIGSTOP);
+
+  EXPECT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(ended); }));
+}
+
+TEST_F(ForeignImage, AnotherMpirunThanOpenMpisIsLeftAlone) {
+  std::ofstream(bin_ + "/mpirun") << "#!/bin/sh\necho 'HYDRA build details:'\n";
+  std::filesystem::permissions(bin_ + "/mpirun", std::filesystem::perms::owner_all);
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c", "echo rank $RANK of $WORLD_SIZE"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_THAT(job.launcher().Log(),
+              testing::AllOf(HasSubstr("HYDRA build details"), HasSubstr("rank 0 of 2")));
 }
 
 // As torchrun's ranks outlive one that is killed.

@@ -29,6 +29,9 @@ struct JobRules {
   std::vector<std::string> schedulers{};
   std::vector<std::string> host_paths{};  // read-only, these and what is below them
 
+  // Whether the operator can bring its programs into Pods (manifests/injection.h).
+  bool has_tools = true;
+
   // spec.limits; unset: any image, any class, any number
   std::optional<std::vector<std::string>> image_prefixes{};
   std::optional<std::vector<std::string>> priority_classes{};  // never Kubernetes' own, system-*

@@ -76,6 +76,7 @@ class Requests {
              std::map<std::string, int64_t>& amounts);
   void Environment(const json& container, const std::string& path, bool takes_gpus);
   void Numbers();
+  void Programs();
 
   void Add(const std::string& path, const std::string& why, const std::string& item) {
     found_.push_back({.path = path,
@@ -286,12 +287,22 @@ void Requests::Numbers() {
   }
 }
 
+void Requests::Programs() {
+  if (spec_.inject != api::InjectMode::kInitContainer || rules_.has_tools) return;
+  found_.push_back(
+      {.path = "spec.inject",
+       .message = "this installation has no image with Ringmaster's programs, from which an init "
+                  "container could take them; have the platform team name one (the operator's "
+                  "flag --tools-image, the chart's toolsImage), or use an image that has them"});
+}
+
 std::vector<Violation> Requests::Check() {
   HostReach();
   Image(spec_.image, "spec.image");
   Template(spec_.worker.template_json, "spec.worker.template", true);
   Template(spec_.launcher_template_json, "spec.launcher.template", false);
   Numbers();
+  Programs();
   return std::move(found_);
 }
 

@@ -13,6 +13,7 @@
 #include "operator/job/controller/deletion.h"
 #include "operator/job/controller/refusal.h"
 #include "operator/job/controller/run_pin.h"
+#include "operator/job/manifests/injection.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/services.h"
 #include "operator/job/policy/ownership.h"
@@ -29,7 +30,10 @@ Creation::Creation(JobRequests& requests, StatusWriter& status, JobIsolation& is
       status_(status),
       isolation_(isolation),
       input_(input),
-      pinned_(input.memory.pin.has_value()) {
+      pinned_(input.memory.pin.has_value()),
+      tools_image_(pinned_ ? ToolsImageOfRun(input.memory.pin->tools_image,
+                                             requests.tools().injection, input.job.spec)
+                           : ToolsImageOf(requests.tools().injection, input.job.spec)) {
   if (input.observed.launcher_service != nullptr) {
     launcher_address_ = input.observed.launcher_service->cluster_ip;
   }
@@ -105,7 +109,7 @@ PodContext Creation::Context() const {
   return {.judged = *judged_,
           .credentials = *input_.credentials,
           .revision = input_.revision,
-          .injection = requests_.tools().injection};
+          .tools_image = tools_image_};
 }
 
 void Creation::PostSecret() {
@@ -121,9 +125,9 @@ void Creation::PostSecret() {
 // Whoever comes first has the name; another text than ours is the run's from then on.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
-  const std::optional<json> stored =
-      requests_.Create(kube::kControllerRevisions,
-                       RunPinManifest(job, input_.rules.profile, api::EncodeRunSpec(job.spec)));
+  const std::optional<json> stored = requests_.Create(
+      kube::kControllerRevisions,
+      RunPinManifest(job, input_.rules.profile, tools_image_, api::EncodeRunSpec(job.spec)));
   if (!stored) return;
   Result<RunPin> pin = ReadRunPin(*stored);
   if (!pin.ok()) {
@@ -132,8 +136,9 @@ void Creation::PostPin() {
                                   pin.error().message + "); delete it");
   }
   pinned_ = true;
-  other_text_ = pin->revision != input_.revision;
-  if (!other_text_) pin->spec = nullptr;
+  const bool same_spec = pin->revision == input_.revision;
+  other_text_ = !same_spec || pin->tools_image != tools_image_;
+  if (same_spec) pin->spec = nullptr;
   requests_.Note([&](ActResult& result) { result.pin = *std::move(pin); });
   if (other_text_) requests_.NoteAgain();
 }

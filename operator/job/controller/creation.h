@@ -57,6 +57,7 @@ class Creation {
   std::string launcher_address_;
   std::string launcher_uid_;  // of the launcher Pod that was made
   bool pinned_;
+  const std::string tools_image_;
   bool other_text_ = false;   // the run is pinned to another text than ours
   bool other_owner_ = false;  // the job has another seed, or another installation has the job
 };

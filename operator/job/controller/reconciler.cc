@@ -209,7 +209,8 @@ void Reconciler::Look(const JobPtr& job, const Choice& profile, Known& known) co
 }
 
 Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
-  Run run{.profile = ProfileOf(*job, job->spec.profile)};
+  Run run{.profile = ProfileOf(*job, job->spec.profile),
+          .has_tools = !parts_.tools.injection.image.empty()};
   const auto with_text = [&](api::TrainingJobSpec spec) {
     auto changed = std::make_shared<api::TrainingJob>(*job);
     changed->spec = std::move(spec);

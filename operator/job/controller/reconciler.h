@@ -75,7 +75,12 @@ class Reconciler {
     std::string revision{};
     std::vector<std::string> changed{};  // where the job's own spec, under its profile, is another
     Choice profile{};
-    JobRules Rules() const { return RulesOf(profile, job->ns); }
+    bool has_tools = true;
+    JobRules Rules() const {
+      JobRules rules = RulesOf(profile, job->ns);
+      rules.has_tools = has_tools;
+      return rules;
+    }
     // Of one that has its Pods made; empty: none, or no Pods.
     std::string ProfileName() const {
       const bool makes_pods = job->spec.texts != api::TrainingJobSpec::Texts::kNotNeeded;

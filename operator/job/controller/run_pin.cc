@@ -22,7 +22,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
-constexpr std::size_t kMostNameBytes = 253;        // a longer one is no profile's
+constexpr std::size_t kMostNameBytes = 253;  // a longer one is no profile's
+constexpr std::size_t kMostImageBytes = 1 << 10;
 constexpr std::size_t kMostTypedBytes = 16 << 10;  // they are for messages alone
 
 std::vector<api::TypedField> ReadTypedFields(const json& object) {
@@ -45,7 +46,8 @@ std::string RevisionOf(const json& run_spec) {
   return control::Sha256Hex(DumpJson(run_spec)).substr(0, kRevisionDigits);
 }
 
-json RunPinManifest(const api::TrainingJob& job, const std::string& profile, const json& run_spec) {
+json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
+                    const std::string& tools_image, const json& run_spec) {
   json typed = json::object();
   for (const api::TypedField& field : job.spec.typed_fields) {
     typed[field.in_template] = field.path;
@@ -55,7 +57,11 @@ json RunPinManifest(const api::TrainingJob& job, const std::string& profile, con
            {"metadata",
             {{"name", api::RunPinName(job.name, job.uid)},
              {"labels", {{api::kLabelRevision, RevisionOf(run_spec)}}}}},
-           {"data", {{"spec", run_spec}, {"profile", profile}, {"typedFields", std::move(typed)}}},
+           {"data",
+            {{"spec", run_spec},
+             {"profile", profile},
+             {"toolsImage", tools_image},
+             {"typedFields", std::move(typed)}}},
            {"revision", 1}};
   Own(pin, job);
   return pin;
@@ -67,10 +73,12 @@ Result<RunPin> ReadRunPin(const json& object) {
   auto spec = api::DecodeRunSpec(*run_spec);
   if (!spec.ok()) return spec.error();
   spec->typed_fields = ReadTypedFields(object);
-  return RunPin{.uid = kube::GetString(object, {"metadata", "uid"}),
-                .revision = RevisionOf(*run_spec),
-                .profile = CutText(kube::GetString(object, {"data", "profile"}), kMostNameBytes),
-                .spec = std::make_shared<const api::TrainingJobSpec>(*std::move(spec))};
+  return RunPin{
+      .uid = kube::GetString(object, {"metadata", "uid"}),
+      .revision = RevisionOf(*run_spec),
+      .profile = CutText(kube::GetString(object, {"data", "profile"}), kMostNameBytes),
+      .tools_image = CutText(kube::GetString(object, {"data", "toolsImage"}), kMostImageBytes),
+      .spec = std::make_shared<const api::TrainingJobSpec>(*std::move(spec))};
 }
 
 }  // namespace ringmaster::job

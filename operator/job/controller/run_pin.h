@@ -20,10 +20,10 @@ namespace ringmaster::job {
 // Names a run spec (api::EncodeRunSpec) by its content; a label's value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// Beside the run spec it has the run's profile (empty: none) and the names of the job's typed
-// fields, for messages.
+// Beside the run spec it has the run's profile and tools image (empty: none) and the names of the
+// job's typed fields, for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
-                              const nlohmann::json& run_spec);
+                              const std::string& tools_image, const nlohmann::json& run_spec);
 
 // kInvalid when the object holds no run spec.
 Result<RunPin> ReadRunPin(const nlohmann::json& object);

@@ -31,7 +31,7 @@ std::string ImageOf(const std::string& template_json, std::string_view name,
 }
 
 bool NeedsInjection(const Injection& injection, const api::TrainingJobSpec& job) {
-  if (injection.image.empty() || job.inject == api::InjectMode::kNone) return false;
+  if (job.inject == api::InjectMode::kNone) return false;
   if (job.inject == api::InjectMode::kInitContainer) return true;
   const auto lacks_them = [&](const std::string& image) {
     return std::ranges::none_of(injection.own_images, [&](const std::string& prefix) {
@@ -40,6 +40,14 @@ bool NeedsInjection(const Injection& injection, const api::TrainingJobSpec& job)
   };
   return lacks_them(ImageOf(job.worker.template_json, control::kWorkerContainer, job.image)) ||
          lacks_them(ImageOf(job.launcher_template_json, control::kLauncherContainer, job.image));
+}
+
+// An image's name without its tag and digest.
+std::string_view RepositoryOf(std::string_view image) {
+  image = image.substr(0, image.find('@'));
+  const std::size_t tag = image.rfind(':');
+  const bool of_port = tag != std::string_view::npos && image.find('/', tag) != std::string::npos;
+  return of_port ? image : image.substr(0, tag);
 }
 
 // Most images run as root, which "restricted" refuses. A template that allows root keeps its
@@ -68,9 +76,18 @@ json ResourcesLike(const json& container) {
 
 }  // namespace
 
-void Inject(const Injection& injection, const api::TrainingJobSpec& job, json& spec,
-            json& container) {
-  if (!NeedsInjection(injection, job)) return;
+std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job) {
+  return NeedsInjection(injection, job) ? injection.image : "";
+}
+
+std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
+                            const api::TrainingJobSpec& job) {
+  if (pinned.empty() || RepositoryOf(pinned) == RepositoryOf(injection.image)) return pinned;
+  return ToolsImageOf(injection, job);
+}
+
+void Inject(const std::string& tools_image, json& spec, json& container) {
+  if (tools_image.empty()) return;
   DefaultUser(spec, container);
   ListAt(spec, "volumes").push_back({{"name", kToolsName}, {"emptyDir", {{"sizeLimit", kRoom}}}});
   const json mount = {{"name", kToolsName}, {"mountPath", control::kToolsFolder}};
@@ -81,7 +98,7 @@ void Inject(const Injection& injection, const api::TrainingJobSpec& job, json& s
   command[0] = std::string(control::kToolsFolder) + "/bin/" + command[0].get<std::string>();
   json copies = {
       {"name", kToolsName},
-      {"image", injection.image},
+      {"image", tools_image},
       {"command", {"/ringmaster/bin/ringmaster-tools", "install", control::kToolsFolder}},
       {"securityContext", {{"readOnlyRootFilesystem", true}, {"allowPrivilegeEscalation", false}}},
       {"resources", ResourcesLike(container)}};

@@ -20,10 +20,18 @@ struct Injection {
 
 inline constexpr char kToolsName[] = "ringmaster-tools";  // of volume and init container
 
-// Where the job asks for it, or an image of its launcher or workers lacks them: the init container,
-// the volume, and the command of `container` from it. `spec` is a Pod's, and has the container,
-// complete but for that. Into all Pods of a job or none: mpirun finds the programs at one place.
-void Inject(const Injection& injection, const api::TrainingJobSpec& job, nlohmann::json& spec,
-            nlohmann::json& container);
+// What a run that begins now takes the programs from, for all of its Pods, since mpirun finds them
+// at one place: where the job asks for it, or an image of its launcher or workers lacks them.
+// Empty: no Pod needs them.
+std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
+// The same of a run that began with `pinned`: that one, whatever the operator has now, or its Pods
+// would be of two releases. A pin is as untrusted as a spec, so of the operator's own repository
+// alone.
+std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
+                            const api::TrainingJobSpec& job);
+
+// The init container, the volume, and the command of `container` from it; nothing where
+// `tools_image` is empty. `spec` is a Pod's, and has the container, complete but for that.
+void Inject(const std::string& tools_image, nlohmann::json& spec, nlohmann::json& container);
 
 }  // namespace ringmaster::job

@@ -15,6 +15,7 @@
 #include "operator/api/names.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/admission/volume_policy.h"
+#include "operator/job/manifests/injection.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/pod_parts.h"
 #include "operator/kube/json_access.h"
@@ -178,7 +179,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   }
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
-  Inject(context.injection, context.job().spec, pod["spec"], container);
+  Inject(context.tools_image, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }
@@ -244,7 +245,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       AddVariable(container, control::kEnvIgnoreExitCodes, codes);
     }
   }
-  Inject(context.injection, context.job().spec, pod["spec"], container);
+  Inject(context.tools_image, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }

@@ -15,7 +15,6 @@
 #include "operator/api/types.h"
 #include "operator/job/admission/judgement.h"
 #include "operator/job/credentials/credentials.h"
-#include "operator/job/manifests/injection.h"
 
 namespace ringmaster::job {
 
@@ -29,7 +28,7 @@ struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
   const std::string& revision;  // of the run's text (run_pin.h)
-  Injection injection{};
+  std::string tools_image{};    // injection.h
 
   const api::TrainingJob& job() const { return judged.job(); }
 };

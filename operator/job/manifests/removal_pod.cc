@@ -100,7 +100,7 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   volume["name"] = kCheckpointVolume;
   spec["volumes"] = json::array({std::move(volume)});
   RestrictPod(spec);
-  Inject(injection, job.spec, spec, spec["containers"][0]);
+  Inject(ToolsImageOf(injection, job.spec), spec, spec["containers"][0]);
   return pod;
 }
 

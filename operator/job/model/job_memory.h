@@ -36,9 +36,10 @@ struct Refusal {
 
 // What keeps the text of a job's run (run_pin.h).
 struct RunPin {
-  std::string uid;       // of the ControllerRevision
-  std::string revision;  // of its content; the job's Pods bear it
-  std::string profile;   // under which the run began; empty: none
+  std::string uid;          // of the ControllerRevision
+  std::string revision;     // of its content; the job's Pods bear it
+  std::string profile;      // under which the run began; empty: none
+  std::string tools_image;  // with which it began (manifests/injection.h); empty: none
   // What it holds. Null: the same as the job's spec, of which no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };

@@ -83,7 +83,8 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
              .on_message = [this](const control::Message& message) { OnLauncherMessage(message); },
              .on_refused = [this](const std::string& reason) { OnRefused(reason); },
              .on_drained = [this] { slots_->OnLauncherDrained(); },
-             .on_heartbeat = [this] { ReportPositions(); }}),
+             .on_heartbeat = [this] { ReportPositions(); },
+             .on_gone = [this] { OnLauncherGone(); }}),
       readiness_(
           io, reaper_, config_, credentials_,
           {.on_change = [this](const control::AgentReady&) { ReportReady(); },
@@ -126,6 +127,8 @@ void Agent::EndIfDrained() {
 }
 
 void Agent::ReportReady() {
+  ready_held_ = slots_->EndsFormerPrograms();
+  if (ready_held_) return;
   const std::optional<control::AgentReady> ready = readiness_.Ready();
   if (!ready.has_value()) return;
   if (link_.welcomed()) {
@@ -134,6 +137,10 @@ void Agent::ReportReady() {
                                     {"faults", ready->faults.size()}});
   }
   link_.Send(*ready);
+}
+
+void Agent::ReportReadyIfHeld() {
+  if (ready_held_) ReportReady();
 }
 
 control::AgentHello Agent::Hello() const {
@@ -198,6 +205,16 @@ void Agent::OnRefused(const std::string& reason) {
   End(kShutdownGrace, control::kExitFailed);
 }
 
+// Either this worker is cut off, and its program goes on with others in its place, which may write
+// the same files; or a next launcher will start the program anew. Ranks in place write nothing that
+// lasts without a launcher.
+void Agent::OnLauncherGone() {
+  if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
+  LogWarn("Ends the program: no launcher has answered for too long");
+  const std::chrono::milliseconds grace = config_.stop_grace.value_or(kShutdownGrace);
+  slots_->OnStopEpoch({slots_->highest_epoch(), static_cast<int>(grace.count())});
+}
+
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {
   // A wrapper around the trainer is fine: whatever runs in the process group that we started for
   // the slot is its rank.
@@ -225,6 +242,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
     slots_->OnAttachExit(peer, *exit);
+    ReportReadyIfHeld();
     return EndWhenIdle();
   }
   for (const auto& [slot, rank_peer] : rank_peers_) {
@@ -246,6 +264,7 @@ void Agent::OnPeerGone(PeerId peer) {
   if (!attaches_.Contains(peer)) return;
   attaches_.Remove(peer);
   slots_->OnAttachGone(peer);
+  ReportReadyIfHeld();
   EndWhenIdle();
 }
 
@@ -270,6 +289,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
   }
+  ReportReadyIfHeld();
   EndIfDrained();
   EndWhenIdle();
 }

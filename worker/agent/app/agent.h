@@ -72,6 +72,7 @@ class Agent final : private SlotActions {
   bool OnWelcome(std::int64_t term);
   void OnLauncherMessage(const control::Message& message);
   void OnRefused(const std::string& reason);
+  void OnLauncherGone();
   std::string OnRankHello(PeerId peer, const control::RankHello& hello, int pid);
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
@@ -81,6 +82,7 @@ class Agent final : private SlotActions {
   void OnGpuTrouble(const GpuTrouble& trouble);
 
   void ReportReady();
+  void ReportReadyIfHeld();
   void ReportPositions();
   void EndIfDrained();
   void End(std::chrono::milliseconds grace, int exit_code);
@@ -110,6 +112,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends
+  bool ready_held_ = false;       // until former programs have ended
   bool finishing_ = false;        // ranks have ended, the last messages are on their way
 };
 

@@ -57,6 +57,8 @@ void WorkerReadiness::Start() {
           // The launcher knows who starts the ranks.
           if (control::OnlyMpirunNeeds(finding.check)) {
             LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
+          } else if (finding.check == control::kCheckMpiProgram) {
+            LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
           } else {
             LogWarn(
                 "Preflight found a fault",
@@ -85,10 +87,9 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   }
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
   if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
-  // The launcher may ignore what only mpirun needs.
-  const bool fine =
-      std::ranges::all_of(ready.faults, control::OnlyMpirunNeeds, &control::PreflightFault::check);
-  if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshd, *sshd_fault_});
+  const bool fine = std::ranges::all_of(ready.faults, control::DependsOnTheStarter,
+                                        &control::PreflightFault::check);
+  if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshdStart, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
   if (filling && fine) return std::nullopt;  // sshd may come back until then

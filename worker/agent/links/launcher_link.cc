@@ -23,7 +23,8 @@ LauncherLink::LauncherLink(boost::asio::io_context& io, control::TlsContext& tls
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       retry_(io),
-      tick_(io) {}
+      tick_(io),
+      gone_(io) {}
 
 LauncherLink::~LauncherLink() {
   *alive_ = false;
@@ -44,6 +45,7 @@ void LauncherLink::Finish(std::function<void()> done) {
   finishing_ = true;
   retry_.cancel();
   tick_.cancel();
+  gone_.cancel();
   if (connection_ == nullptr) return boost::asio::post(io_, std::move(done));
   on_finished_ = std::move(done);
   connection_->Finish("the agent ends");
@@ -120,7 +122,10 @@ void LauncherLink::OnWelcome(const control::Welcome& welcome) {
   welcomed_ = ever_welcomed_ = true;
   welcomed_at_ = std::chrono::steady_clock::now();
   LogInfo("Joined the launcher", {{"launcher", connection_->peer()}, {"term", welcome.term}});
-  if (handlers_.on_welcome(welcome.term)) return;
+  if (handlers_.on_welcome(welcome.term)) {
+    gone_.cancel();
+    return;
+  }
   welcomed_ = false;
   superseded_ = true;
   connection_->Close("its term " + std::to_string(welcome.term) + " was superseded");
@@ -131,7 +136,13 @@ void LauncherLink::OnClosed(const std::string& reason) {
   tick_.cancel();
   if (on_finished_) return std::exchange(on_finished_, nullptr)();
   const bool was_welcomed = std::exchange(welcomed_, false);
-  if (was_welcomed) LogWarn("Lost the launcher", {{"reason", reason}});
+  if (was_welcomed) {
+    LogWarn("Lost the launcher", {{"reason", reason}});
+    gone_.expires_after(options_.gone_after);
+    gone_.async_wait([this](const boost::system::error_code& cancelled) {
+      if (!cancelled && !welcomed_ && handlers_.on_gone) handlers_.on_gone();
+    });
+  }
   DialLater(RetryDelay(was_welcomed));
 }
 

@@ -30,6 +30,7 @@ struct LinkOptions {
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // what we reached is an old launcher
   std::chrono::milliseconds silence_limit{2000};     // no line for so long: the connection is dead
+  std::chrono::milliseconds gone_after{30'000};      // no launcher has welcomed us since
 };
 
 class LauncherLink {
@@ -47,6 +48,8 @@ class LauncherLink {
     std::function<void()> on_drained;
     // Before each heartbeat to a launcher that has welcomed us.
     std::function<void()> on_heartbeat{};
+    // Once after each break that has lasted for too long.
+    std::function<void()> on_gone{};
   };
 
   // `io` and `tls` outlive this.
@@ -88,6 +91,7 @@ class LauncherLink {
   std::shared_ptr<control::LineConnection> connection_;
   boost::asio::steady_timer retry_;
   boost::asio::steady_timer tick_;
+  boost::asio::steady_timer gone_;
   std::chrono::milliseconds heartbeat_{100};
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point last_tick_;

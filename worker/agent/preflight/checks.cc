@@ -183,7 +183,7 @@ std::map<std::string, Check> WorkerChecks() {
   return {{control::kCheckSshd, CheckSshd}, {control::kCheckMpi, CheckMpiDaemon},
           {"tmp", CheckScratchSpace},       {"shm", CheckSharedMemory},
           {"hostname", CheckHostName},      {"network", CheckAddress},
-          {"command", CheckProgram}};
+          {"command", CheckProgram},        {control::kCheckMpiProgram, CheckMpiProgram}};
 }
 
 }  // namespace ringmaster::agent

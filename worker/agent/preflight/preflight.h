@@ -40,6 +40,7 @@ std::optional<Finding> CheckSharedMemory(const Config& config);
 std::optional<Finding> CheckHostName(const Config& config);
 std::optional<Finding> CheckAddress(const Config& config);
 std::optional<Finding> CheckProgram(const Config& config);
+std::optional<Finding> CheckMpiProgram(const Config& config);
 
 // Not one of the checks at start: `gpus` is what the driver says, in its own time (gpu_watch.h).
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "common/control/agent_launcher_messages.h"
 #include "common/process/process.h"
 #include "worker/agent/preflight/preflight.h"
 
@@ -28,6 +29,7 @@ constexpr int kMachine = EM_AARCH64;
 #endif
 
 constexpr std::size_t kLookedAt = 256;  // bytes of the file; the kernel takes no longer first line
+constexpr std::size_t kNamesWithin = 4 << 20;  // of a file that needs or imports others
 
 std::string NameOfMachine(int machine) {
   switch (machine) {
@@ -48,8 +50,8 @@ std::string NameOfMachine(int machine) {
   }
 }
 
-std::string BeginningOf(const std::string& file) {
-  std::string bytes(kLookedAt, '\0');
+std::string BeginningOf(const std::string& file, std::size_t size = kLookedAt) {
+  std::string bytes(size, '\0');
   std::ifstream stream(file, std::ios::binary);
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
@@ -117,6 +119,32 @@ std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   return std::ranges::find(kModules, module[1]) == kModules.end() ? "" : module[1];
 }
 
+// The library of MPI that an ELF file names as one that it needs; empty for any other file.
+std::string NeededMpi(const std::string& file) {
+  const std::string bytes = BeginningOf(file, kNamesWithin);
+  if (!bytes.starts_with(ELFMAG)) return {};
+  for (const std::string_view library : {"libmpi.so", "libmpich.so", "libmpi_cxx.so"}) {
+    // Names stand between NULs there.
+    const std::size_t at = bytes.find(std::string(1, '\0').append(library));
+    if (at != std::string::npos) return bytes.c_str() + at + 1;
+  }
+  return {};
+}
+
+// The module of MPI that a Python script imports whatever happens; empty for any other file.
+std::string ImportedMpi(const std::string& file) {
+  if (!file.ends_with(".py")) return {};
+  std::istringstream lines(BeginningOf(file, kNamesWithin));
+  for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view module : {"mpi4py", "horovod"}) {
+      for (const std::string_view word : {"import ", "from "}) {
+        if (line.starts_with(std::string(word).append(module))) return std::string(module);
+      }
+    }
+  }
+  return {};
+}
+
 std::optional<Finding> Fault(std::string message) { return Finding{"command", std::move(message)}; }
 
 }  // namespace
@@ -153,6 +181,24 @@ std::optional<Finding> CheckProgram(const Config& config) {
     return Fault(starter +
                  " starts ranks by itself, and each of the job's ranks would start one that meets "
                  "no other; set spec.launchMode: PerWorker, which starts it once per worker");
+  }
+  return std::nullopt;
+}
+
+// A program of MPI that is not started by mpirun is a world of one rank, and nothing tells it so.
+std::optional<Finding> CheckMpiProgram(const Config& config) {
+  if (config.spec.InPlace() || config.spec.PerWorker()) return std::nullopt;
+  const std::vector<std::string>& command = config.spec.command;
+  const auto needs = [](const std::string& file, const std::string& mpi) {
+    return Finding{control::kCheckMpiProgram,
+                   "\"" + file + "\" needs MPI (" + mpi +
+                       "), and mpirun, which has to start its ranks then, cannot do so here: use "
+                       "an image with Open MPI 4 or 5 and sshd (openssh-server)"};
+  };
+  const std::string program = FindProgram(command.front(), config.Path());
+  if (const std::string mpi = NeededMpi(program); !mpi.empty()) return needs(program, mpi);
+  for (const std::string& word : command) {
+    if (const std::string mpi = ImportedMpi(word); !mpi.empty()) return needs(word, mpi);
   }
   return std::nullopt;
 }

@@ -92,7 +92,7 @@ void DirectSlots::StartNext(int index) {
   if (started.ok()) return;
   slot.running = false;
   control::RankExit exit;
-  exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitFailed
+  exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitNotStarted
                                                                    : control::kExitCannotStart;
   exit.last_lines = {started.error().message};
   ReportExit(index, std::move(exit));
@@ -162,7 +162,7 @@ void DirectSlots::OnAttachExit(AttachId id, const control::AttachExit& message) 
 
 void DirectSlots::OnDetached(const Attach& attach) {
   Slot& slot = slots_[static_cast<std::size_t>(attach.hello.slot)];
-  if (attach.exited || !slot.running || slot.cohort != attach.hello.cohort) return;
+  if (!RunsProgram(attach)) return;
   slot.running = false;
   control::RankExit exit;
   exit.signal = SIGKILL;
@@ -193,6 +193,21 @@ std::vector<RankStanding> DirectSlots::InWorld() const {
 bool DirectSlots::AnyRankRunning() const {
   return std::any_of(slots_.begin(), slots_.end(),
                      [](const Slot& slot) { return slot.running || slot.own_process; });
+}
+
+bool DirectSlots::EndsFormerPrograms() const {
+  return std::any_of(
+             attaches_.begin(), attaches_.end(),
+             [](const auto& entry) { return entry.second.former && !entry.second.exited; }) ||
+         std::any_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+           return slot.own_process && slot.epoch->term < term();
+         });
+}
+
+bool DirectSlots::RunsProgram(const Attach& attach) const {
+  if (attach.exited || !ValidSlot(attach.hello.slot)) return false;
+  const Slot& slot = slots_[static_cast<std::size_t>(attach.hello.slot)];
+  return slot.running && slot.cohort == attach.hello.cohort;
 }
 
 std::vector<AttachId> DirectSlots::AttachesOf(int index, std::int64_t cohort) const {

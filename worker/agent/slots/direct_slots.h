@@ -27,6 +27,7 @@ class DirectSlots final : public Slots {
   bool Drained() const override { return true; }  // nothing can go on without it
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
+  bool EndsFormerPrograms() const override;
 
  private:
   struct Slot {
@@ -44,6 +45,7 @@ class DirectSlots final : public Slots {
 
   void RepeatToLauncher(std::int64_t term) override;
   void OnDetached(const Attach& attach) override;
+  bool RunsProgram(const Attach& attach) const override;
   void EndRanks(std::chrono::milliseconds grace) override;
   std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
   void StartNext(int slot);

@@ -1,6 +1,7 @@
 #include "worker/agent/slots/slots.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/log.h"
@@ -24,14 +25,17 @@ Slots::Slots(SlotsOptions options, SlotActions* actions)
 bool Slots::OnWelcome(std::int64_t term) {
   if (term < highest_epoch_.term || term < term_) return false;
   if (term > term_ && term_ != 0) {
-    // They belong to the mpirun of a launcher that is gone; the ranks go on until the new one
-    // decides.
-    for (const auto& [id, attach] : attaches_) actions_->CloseAttach(id);
-    attaches_.clear();
+    // They belong to the mpirun of a launcher that is gone. Ranks and programs go on until the new
+    // one decides.
+    for (auto entry = attaches_.begin(); entry != attaches_.end();) {
+      entry->second.former = RunsProgram(entry->second);
+      if (!entry->second.former) actions_->CloseAttach(entry->first);
+      entry = entry->second.former ? std::next(entry) : attaches_.erase(entry);
+    }
   }
   term_ = term;
   for (const auto& [id, attach] : attaches_) {
-    if (attach.exited && options_.elastic) continue;
+    if (attach.former || (attach.exited && options_.elastic)) continue;
     actions_->SendToLauncher(control::SlotAttached{attach.hello.cohort, attach.hello.slot,
                                                    attach.hello.mpi_rank,
                                                    attach.hello.mpi_world_size});

@@ -79,12 +79,16 @@ class Slots {
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
+  // A program of a launcher before this one has not ended: no world can start here yet, since two
+  // programs would share a GPU.
+  virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
  protected:
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program has ended, or it was told that its rank has
+    bool former = false;  // of a launcher that is gone: it is only waited for
   };
 
   Slots(SlotsOptions options, SlotActions* actions);
@@ -92,8 +96,10 @@ class Slots {
   virtual void RepeatToLauncher(std::int64_t term) = 0;
   virtual void OnAttached(AttachId /*id*/, const control::AttachHello& /*hello*/) {}
   virtual void OnDetached(const Attach& /*attach*/) {}
+  virtual bool RunsProgram(const Attach& /*attach*/) const { return false; }
   virtual void EndRanks(std::chrono::milliseconds grace) = 0;
 
+  std::int64_t term() const { return term_; }
   bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
   // False, with a line in the log, for an epoch below the highest that was accepted; else it is the
   // highest now.

@@ -35,6 +35,7 @@ using boost::system::error_code;
 using Items = std::map<std::string, std::string>;
 
 constexpr std::chrono::seconds kEndLimit{4};
+constexpr std::chrono::seconds kVersionLimit{10};
 
 class Launcher {
  public:
@@ -70,9 +71,9 @@ class Launcher {
       Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonLauncherError,
                                       listening.error().message));
     } else if (config_.spec.PerWorker()) {
-      StartByAgents();
+      StartByAgents("one process per worker");
     } else {
-      mpirun_.Probe([this](Result<MpiVersion> version) { OnVersion(version); });
+      mpirun_.Probe(kVersionLimit, [this](Result<MpiVersion> version) { OnVersion(version); });
     }
     io_.run();
     return exit_code_;
@@ -106,7 +107,11 @@ class Launcher {
 
   void OnVersion(const Result<MpiVersion>& version) {
     if (ending_) return;
-    if (!version.ok() && version.error().kind == ErrorKind::kNotFound) return StartByAgents();
+    const bool none = !version.ok() && version.error().kind == ErrorKind::kNotFound;
+    const bool another = !version.ok() && version.error().kind == ErrorKind::kInvalid;
+    if (none || (another && !config_.spec.AsksForMpirun())) {
+      return StartByAgents(version.error().message);
+    }
     if (!version.ok()) {
       return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
                                              version.error().message));
@@ -116,10 +121,8 @@ class Launcher {
     Tick();
   }
 
-  void StartByAgents() {
-    LogInfo("The agents start the ranks",
-            {{"reason", config_.spec.PerWorker() ? "one process per worker"
-                                                 : "this image has no mpirun in its PATH"}});
+  void StartByAgents(const std::string& reason) {
+    LogInfo("The agents start the ranks", {{"reason", reason}});
     Apply(coordinator_.OnNoMpirun(clock_.Now()));
     Tick();
   }

@@ -131,8 +131,9 @@ void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
   const std::string text = RankText(exit) + " " + control::HowItEnded(exit);
   const bool soon = failures_.Counts(exit) && now - gate_opened_at_ < kSoon;
+  const bool not_started = exit.exit_code == control::kExitNotStarted;
   failures_.ForgetCrashes(now - options_.restart_window);
-  if (exit.Killed() || soon) failures_.Crash(now, gate_opened_at_, exit, text);
+  if (exit.Killed() || soon || not_started) failures_.Crash(now, gate_opened_at_, exit, text);
   RankExit one_of_many = exit;
   one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
   failures_.Fail(now, one_of_many);

@@ -59,6 +59,7 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
 
 Actions Job::OnMpiVersion(Time now, const std::string& version) {
   openmpi_version_ = version;
+  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
   Advance(now);
   return std::exchange(actions_, {});
 }
@@ -167,7 +168,7 @@ Actions Job::Settle(Time now) {
 void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   if (!worker.ready) worker.ready_since = now;
   worker.ready = ready;
-  IgnoreMpiFaults(worker);
+  TakeFaults(worker);
   worker.filling.reset();
   worker.address = ready.address;
   worker.ssh_port = ready.ssh_port;

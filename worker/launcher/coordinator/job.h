@@ -132,7 +132,6 @@ class Job {
   void On(Time now, Worker& worker, const control::RankProtection& protection);
   void OnRestartedAgent(Time now, Worker& worker);
   void Answer(const std::vector<RendezvousStore::Answer>& answers);
-  void IgnoreMpiFaults(Worker& worker) const;
 
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
@@ -162,7 +161,10 @@ class Job {
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
   std::vector<std::string> ProgramsToMatch() const;
-  // Whether mpirun or the agents start the ranks.
+  // Who starts the ranks: mpirun or the agents.
+  void LetAgentsStart();
+  bool MpirunReaches(const Worker& worker) const;
+  void TakeFaults(Worker& worker);
   bool StarterKnown() const { return agents_start_ || !openmpi_version_.empty(); }
   void TryStart(Time now);
   void Start(Time now, const std::vector<std::string>& pod_uids);
@@ -191,6 +193,8 @@ class Job {
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
+  // Of the world, as people count them.
+  int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;
   std::string openmpi_version_;  // of this launcher's mpirun; empty: none, or not known yet

@@ -43,7 +43,7 @@ control::LauncherStatus Job::Status(Time now) const {
   status.crashes = failures_.crashes();
   status.stragglers = Stragglers(now);
   const bool runs = phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kFinished;
-  if (runs) status.world_size = world_.size();
+  if (runs) status.world_size = Ranks();
   if (!order_) return status;
   status.last_order = order_->stamp;
   status.ordered = static_cast<int>(order_->workers.size());

@@ -15,17 +15,37 @@ using control::LauncherPhase;
 using control::RankExit;
 
 Actions Job::OnNoMpirun(Time now) {
-  agents_start_ = true;
-  for (auto& [pod_uid, worker] : workers_) IgnoreMpiFaults(worker);
+  LetAgentsStart();
   Advance(now);
   return std::exchange(actions_, {});
 }
 
-// Where the agents start the ranks, what only mpirun needs is no fault.
-void Job::IgnoreMpiFaults(Worker& worker) const {
-  if (!agents_start_ || !worker.ready) return;
-  std::erase_if(worker.ready->faults, [](const control::PreflightFault& fault) {
-    return control::OnlyMpirunNeeds(fault.check);
+void Job::LetAgentsStart() {
+  agents_start_ = true;
+  openmpi_version_.clear();
+  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
+}
+
+// Where there is no sshd, mpirun starts nothing. A fault all the same where the job says how mpirun
+// is to start it, or mpirun has started a world already: its image has sshd.
+bool Job::MpirunReaches(const Worker& worker) const {
+  if (options_.asks_for_mpirun || startup_.cohort() != control::kStartedByAgents) return true;
+  return std::ranges::none_of(worker.ready->faults, [](const control::PreflightFault& fault) {
+    return fault.check == control::kCheckSshd;
+  });
+}
+
+// What is no fault, given who starts the ranks, is forgotten.
+void Job::TakeFaults(Worker& worker) {
+  if (!StarterKnown() || !worker.ready) return;
+  if (!agents_start_ && !MpirunReaches(worker)) {
+    LogInfo("The agents start the ranks",
+            {{"reason", NameOf(worker.hello.pod_uid) + " has no sshd, so mpirun cannot"}});
+    return LetAgentsStart();
+  }
+  std::erase_if(worker.ready->faults, [&](const control::PreflightFault& fault) {
+    return agents_start_ ? control::OnlyMpirunNeeds(fault.check)
+                         : fault.check == control::kCheckMpiProgram;
   });
 }
 
@@ -330,7 +350,7 @@ void Job::FinishIfReleased(Time now) {
 void Job::Succeed(Time now) {
   control::Verdict verdict;
   verdict.succeeded = true;
-  verdict.message = AllText(world_.size(), "rank") + " completed";
+  verdict.message = AllText(Ranks(), "rank") + " completed";
   if (nothing_trained_) {
     verdict.reason = control::kReasonAlreadyComplete;
     verdict.message =
@@ -350,7 +370,7 @@ void Job::Fail(Time now, const Failure& failure) {
 void Job::End(Time now, const control::Verdict& verdict, int exit_code) {
   control::Verdict whole = verdict;
   whole.epoch = world_.epoch();
-  whole.world_size = world_.size();
+  whole.world_size = Ranks();
   whole.progress = progress_;
   whole.checkpoint = checkpoints_.Newest(now);
   whole.beginning = checkpoints_.beginning();

@@ -11,7 +11,9 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.job_uid = config.job_uid;
   options.agent_token = std::move(agent_token);
   options.slots = config.spec.slots_per_worker;
+  options.ranks_per_process = std::max(1, config.spec.ranks_per_process);
   options.elastic = config.spec.InPlace();
+  options.asks_for_mpirun = config.spec.AsksForMpirun();
   options.heartbeat = config.heartbeat;
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;

@@ -184,6 +184,7 @@ bool FailurePolicy::LoadsAgain(const RankExit& exit) const {
 
 bool FailurePolicy::Counts(const RankExit& exit) const {
   return !exit.Killed() && exit.exit_code != control::kExitDeviceUnhealthy &&
+         exit.exit_code != control::kExitNotStarted &&
          !exit_codes_.ignored.contains(exit.exit_code);
 }
 
@@ -192,9 +193,11 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// Causes before victims: the user's error, then a lack of memory, then what a rank did by itself,
-// then what was done to it, then ranks that say themselves that they only lost a peer.
+// Causes before victims: a rank that others wait for in vain, the user's error, then a lack of
+// memory, then what a rank did by itself, then what was done to it, then ranks that say themselves
+// that they only lost a peer.
 int FailurePolicy::BlameRank(const RankExit& exit) const {
+  if (exit.exit_code == control::kExitNotStarted) return -1;
   if (FailsAtOnce(exit)) return 0;
   if (exit.out_of_memory) return 1;
   if (exit.exit_code == control::kExitPeerLost) return kVictims + 1;

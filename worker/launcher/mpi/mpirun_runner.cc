@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/steady_timer.hpp>
+
 #include "common/base/log.h"
 #include "common/control/master_port.h"
 
@@ -38,12 +40,13 @@ MpirunRunner::MpirunRunner(ChildReaper& reaper, const Config& config, std::strin
 
 MpirunRunner::~MpirunRunner() { Abandon(); }
 
-void MpirunRunner::Probe(OnVersion on_version) {
+void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) {
   mpirun_ = FindProgram("mpirun", PathOf(config_.environment));
   if (mpirun_.empty()) {
     return on_version(Error{ErrorKind::kNotFound, "the launcher's image has no mpirun"});
   }
   const auto output = std::make_shared<std::string>();
+  const auto timer = std::make_shared<boost::asio::steady_timer>(reaper_.io(), limit);
   const Result<void> started =
       Run({mpirun_, "--version"}, {},
           {.on_output =
@@ -51,13 +54,22 @@ void MpirunRunner::Probe(OnVersion on_version) {
                  if (output->size() < 4096) *output += data;
                },
            .on_end =
-               [this, output, on_version](ProcessEnd /*end*/, const LastLines& /*lines*/) {
+               [this, output, timer, on_version](ProcessEnd /*end*/, const LastLines& /*lines*/) {
+                 timer->cancel();
                  process_.reset();
                  Result<MpiVersion> version = ParseMpiVersion(*output);
                  if (version.ok()) version_ = *version;
                  on_version(std::move(version));
                }});
-  if (!started.ok()) on_version(started.error());
+  if (!started.ok()) {
+    return on_version(Error{ErrorKind::kInternal, started.error().message});
+  }
+  timer->async_wait([this, timer, limit, on_version](const boost::system::error_code& cancelled) {
+    if (cancelled || process_ == nullptr) return;
+    Abandon();
+    on_version(Error{ErrorKind::kUnavailable, mpirun_ + " --version has not answered within " +
+                                                  std::to_string(limit.count() / 1000) + " s"});
+  });
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {

@@ -4,6 +4,7 @@
 // passes its output through to ours, keeps the last lines, reports its end. One at a time. Used by
 // Launcher, on its thread.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,8 +31,10 @@ class MpirunRunner {
                std::string host_public_key, OnExit on_exit);
   ~MpirunRunner();  // kills the running one
 
-  // Asks mpirun which one it is; the rest works once `on_version` has been called with one.
-  void Probe(OnVersion on_version);
+  // Asks mpirun which one it is; the rest works once `on_version` has been called with one. It is
+  // called once. kNotFound: there is none; kInvalid: it is not Open MPI 4 or 5; any other error: it
+  // cannot be asked, or has not answered within `limit`, and was killed.
+  void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
   // REQUIRES: probed. A start that fails is reported like an exit, from within the call.
   void Start(const StartMpirun& start);

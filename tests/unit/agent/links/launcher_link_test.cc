@@ -53,7 +53,8 @@ class LauncherLinkTest : public testing::Test {
                     .first_retry = 5ms,
                     .redial = 20ms,
                     .superseded_retry = 20ms,
-                    .silence_limit = silence_limit},
+                    .silence_limit = silence_limit,
+                    .gone_after = gone_after},
         LauncherLink::Handlers{
             .hello = [] { return control::AgentHello{}; },
             .on_welcome =
@@ -63,7 +64,8 @@ class LauncherLinkTest : public testing::Test {
                 },
             .on_message = [this](const Message& message) { heard.push_back(message); },
             .on_refused = [this](const std::string& reason) { refused = reason; },
-            .on_drained = [this] { ++drained; }});
+            .on_drained = [this] { ++drained; },
+            .on_gone = [this] { ++gone; }});
     link->Start();
   }
 
@@ -91,6 +93,8 @@ class LauncherLinkTest : public testing::Test {
   std::vector<Message> heard;
   std::string refused;
   int drained = 0;
+  std::chrono::milliseconds gone_after = 600s;
+  int gone = 0;
   std::vector<std::unique_ptr<Accepted>> accepteds;
   std::unique_ptr<control::LineListener> listener;
   std::unique_ptr<LauncherLink> link;
@@ -103,6 +107,33 @@ TEST_F(LauncherLinkTest, SaysHelloAndKeepsUpTheHeartbeatsThatTheWelcomeAsksFor) 
   EXPECT_EQ(Heard<control::AgentHello>(0), 1);
   EXPECT_EQ(terms, std::vector<std::int64_t>{3});
   EXPECT_GT(drained, 0);
+}
+
+TEST_F(LauncherLinkTest, SaysOnceThatNoLauncherCameBack) {
+  gone_after = 300ms;
+  StartLink();
+  ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
+  accepteds[0]->connection->Close("a short break");
+  ASSERT_TRUE(Until([this] { return terms.size() == 2; }));
+  answer.reset();
+  accepteds[1]->connection->Close("for good");
+
+  ASSERT_TRUE(Until([this] { return gone > 0; }));
+  EXPECT_EQ(terms.size(), 2U);
+  io.run_for(400ms);
+  EXPECT_EQ(gone, 1);
+}
+
+TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
+  gone_after = 500ms;
+  StartLink();
+  ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
+  accepteds[0]->connection->Close("a short break");
+  ASSERT_TRUE(Until([this] { return terms.size() == 2; }));
+
+  io.run_for(800ms);
+
+  EXPECT_EQ(gone, 0);
 }
 
 TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {

@@ -24,14 +24,18 @@ class ProgramCheck : public testing::Test {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
   }
-  // Nothing: it may run.
-  std::string Said(std::vector<std::string> command, bool in_place = false, int own_ranks = 0) {
+  Config With(std::vector<std::string> command, bool in_place, int own_ranks) const {
     Config config;
     config.spec.ranks_per_process = own_ranks;
     config.spec.command = std::move(command);
     config.spec.in_place = in_place;
     config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}};
-    const std::optional<Finding> found = CheckProgram(config);
+    return config;
+  }
+  // Nothing: it may run.
+  std::string Said(std::vector<std::string> command, bool in_place = false, int own_ranks = 0) {
+    const std::optional<Finding> found =
+        CheckProgram(With(std::move(command), in_place, own_ranks));
     EXPECT_TRUE(!found || found->fatal);
     return found ? found->message : "";
   }
@@ -50,6 +54,37 @@ TEST_F(ProgramCheck, FindsNothingWrongWithWhatCanRun) {
                         "\x7f"
                         "ELF")}),
             "");
+}
+
+// Started by anybody but mpirun it would be a world of one rank.
+TEST_F(ProgramCheck, AnMpiProgramIsNamed) {
+  const auto said = [this](std::vector<std::string> command, bool in_place = false,
+                           int own_ranks = 0) {
+    const std::optional<Finding> found =
+        CheckMpiProgram(With(std::move(command), in_place, own_ranks));
+    return found ? found->check + ": " + found->message : "";
+  };
+  using namespace std::string_literals;
+  const std::string linked = Write("linked",
+                                   "\x7f"
+                                   "ELF\0libc.so.6\0libmpi.so.40\0x"s);
+  const std::string mpich = Write("mpich",
+                                  "\x7f"
+                                  "ELF\0libmpich.so.12\0"s);
+  const std::string other = Write("other",
+                                  "\x7f"
+                                  "ELF\0libm.so.6\0load libmpi.so\0"s);
+  const std::string python = Write("a.py", "import os\nfrom mpi4py import MPI\n");
+  const std::string may = Write("b.py", "try:\n  import mpi4py\nexcept ImportError:\n  pass\n");
+
+  EXPECT_THAT(said({linked}),
+              HasSubstr("mpi-program: \"" + linked + "\" needs MPI (libmpi.so.40)"));
+  EXPECT_THAT(said({mpich, "--steps=3"}), HasSubstr("(libmpich.so.12)"));
+  EXPECT_THAT(said({"sh", python}), HasSubstr("\"" + python + "\" needs MPI (mpi4py)"));
+  EXPECT_EQ(said({other}), "");
+  EXPECT_EQ(said({"sh", may, "nothing.py"}), "");
+  EXPECT_EQ(said({linked}, true), "") << "its ranks are the agents'";
+  EXPECT_EQ(said({linked}, false, 2), "") << "it starts ranks itself";
 }
 
 TEST_F(ProgramCheck, ACommandInOneStringIsNamed) {

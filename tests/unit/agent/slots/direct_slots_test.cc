@@ -189,6 +189,33 @@ TEST_F(DirectSlotsTest, AWelcomeRepeatsAttachAndExit) {
   EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
+// Two programs would share a GPU.
+TEST_F(DirectSlotsTest, AFormerLaunchersProgramIsWaitedForAndItsAttachIsNoNewOne) {
+  slots.OnAttach(8, TestAttach(2, 0, true));  // its mpirun's next one, at a shut gate
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
+  EXPECT_THAT(actions.closed_attaches, ElementsAre(8));
+  slots.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
+  ASSERT_TRUE(slots.OnWelcome(3)) << "that one was lost, too";
+  EXPECT_TRUE(slots.EndsFormerPrograms());
+  slots.OnAttachExit(7, {Code(0)});
+
+  EXPECT_FALSE(slots.EndsFormerPrograms());
+}
+
+TEST_F(DirectSlotsTest, AFormerAttachThatVanishesIsNotWaitedFor) {
+  EXPECT_FALSE(slots.EndsFormerPrograms()) << "its launcher leads";
+  ASSERT_TRUE(slots.OnWelcome(2));
+  EXPECT_TRUE(slots.EndsFormerPrograms());
+
+  slots.OnAttachGone(7);
+
+  EXPECT_FALSE(slots.EndsFormerPrograms());
+}
+
 TEST_F(DirectSlotsTest, LeavesAtOnce) {
   EXPECT_FALSE(slots.Leave("told to go")) << "its program cannot be taken out of its world";
   slots.End(std::chrono::milliseconds(10));
@@ -290,6 +317,20 @@ TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
   EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
+TEST_F(AgentsProgram, AFormerLaunchersIsWaitedFor) {
+  Start({1, 1});
+  EXPECT_FALSE(slots.EndsFormerPrograms());
+  ASSERT_TRUE(slots.OnWelcome(2));
+  EXPECT_TRUE(slots.EndsFormerPrograms());
+  slots.OnStopEpoch({{1, 1}, 500});
+  for (const int slot : {0, 1}) {
+    EXPECT_TRUE(slots.EndsFormerPrograms());
+    slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
+  }
+
+  EXPECT_FALSE(slots.EndsFormerPrograms());
+}
+
 TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIsNot) {
   actions.start_error = "no such file";
   Start({1, 1});
@@ -299,7 +340,7 @@ TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIs
   actions.start_error_kind = ErrorKind::kUnavailable;
   Start({1, 2});
 
-  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 1, 1));
+  EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 80, 80));
   EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
 }
 

@@ -49,6 +49,62 @@ TEST(Reconciler, AJobsPodsBearTheRevisionOfTheTextThatIsPinned) {
       std::set<std::string>{pin["metadata"]["labels"][api::kLabelRevision].get<std::string>()});
 }
 
+// "" of a Pod that has none.
+std::set<std::string> ToolsImagesOfPods(const FakeApi& api) {
+  std::set<std::string> images;
+  for (const auto& [path, object] : api.objects) {
+    if (path.rfind(kPodsPath, 0) != 0) continue;
+    const json& containers = kube::GetArray(object, {"spec", "initContainers"});
+    images.insert(containers.empty() ? "" : kube::GetString(containers[0], {"image"}));
+  }
+  return images;
+}
+
+TEST(Reconciler, ARunKeepsItsToolsImageThroughAnUpgradeAndTheNextOneTakesTheNewOne) {
+  FakeApi api;
+  auto op = std::make_unique<Operator>(api, "", Scope{}, NetworkIsolation{},
+                                       Injection{.image = "tools:1", .own_images = {}});
+  op->Settle();
+  ASSERT_EQ(ToolsImagesOfPods(api), std::set<std::string>{"tools:1"});
+
+  op = std::make_unique<Operator>(api, "", Scope{}, NetworkIsolation{},
+                                  Injection{.image = "tools:2", .own_images = {"i"}});
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  op->Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(ToolsImagesOfPods(api), std::set<std::string>{"tools:1"});
+
+  op = std::make_unique<Operator>(api, "", Scope{}, NetworkIsolation{},
+                                  Injection{.image = "tools:2", .own_images = {}});
+  Suspend(api, true);
+  op->Settle();
+  op->clock.Advance(std::chrono::seconds(31));
+  op->Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 0U);
+  Suspend(api, false);
+  op->Settle();
+  EXPECT_EQ(ToolsImagesOfPods(api), std::set<std::string>{"tools:2"});
+}
+
+TEST(Reconciler, AJobThatAsksForOurProgramsIsRefusedWhereTheOperatorHasNone) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"]["inject"] = "InitContainer";
+  auto op = std::make_unique<Operator>(api);
+  op->Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  const api::Condition stalled = ConditionOf(api, api::kStalled);
+  EXPECT_EQ(stalled.reason, api::kReasonInvalidSpec);
+  for (const char* part : {"spec.inject", "--tools-image", "toolsImage"}) {
+    EXPECT_NE(stalled.message.find(part), std::string::npos) << stalled.message;
+  }
+
+  op = std::make_unique<Operator>(api, "", Scope{}, NetworkIsolation{},
+                                  Injection{.image = "tools:1", .own_images = {}});
+  op->Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+}
+
 // The attack that an audit found: judged while suspended, changed afterwards.
 TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   FakeApi api;

@@ -162,11 +162,12 @@ class Ends final : public JobObserver {
 // One life of the operator: everything it keeps in memory. A new one is a restart.
 struct Operator {
   explicit Operator(FakeApi& the_api, const char* the_presets = "", Scope the_scope = {},
-                    NetworkIsolation the_isolation = {})
+                    NetworkIsolation the_isolation = {}, Injection the_injection = {})
       : api(the_api),
         presets(*ReadPresets(the_presets)),
         scope(std::move(the_scope)),
-        isolation(std::move(the_isolation)) {}
+        isolation(std::move(the_isolation)),
+        injection(std::move(the_injection)) {}
 
   // What the watches would bring.
   void Sync() {
@@ -202,8 +203,10 @@ struct Operator {
   std::map<std::string, ProfilePtr> presets;
   Scope scope;
   NetworkIsolation isolation;
+  Injection injection;
   Reconciler reconciler{
-      {.tools = {clock, client, freshness, pool, events, isolation, scope.installation, &ends},
+      {.tools = {clock, client, freshness, pool, events, isolation, scope.installation, &ends,
+                 injection},
        .jobs = jobs,
        .pods = pods,
        .services = services,

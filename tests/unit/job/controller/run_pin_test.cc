@@ -49,12 +49,13 @@ TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec = FullSpec();
 
-  const json manifest = RunPinManifest(job, "gpu", api::EncodeRunSpec(job.spec));
+  const json manifest = RunPinManifest(job, "gpu", "tools:1", api::EncodeRunSpec(job.spec));
   const Result<RunPin> pin = ReadRunPin(*ParseJson(DumpJson(manifest)));
 
   ASSERT_TRUE(pin.ok()) << pin.error().message;
   EXPECT_EQ(SpecOfRun(*pin->spec, job.spec), job.spec);
   EXPECT_EQ(pin->profile, "gpu");
+  EXPECT_EQ(pin->tools_image, "tools:1");
   EXPECT_EQ(manifest["metadata"]["labels"][api::kLabelRevision].get<std::string>(), pin->revision);
   EXPECT_TRUE(ChangedFields(*pin->spec, job.spec).empty());
 }
@@ -164,7 +165,7 @@ TEST(RunPin, AFieldThatIsTakenAwayIsNamedAsItWasWritten) {
         {{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", {{"worker", worker}}}});
   };
   const api::TrainingJob typed = job({{"gpus", 8}, {"workingDir", "/a"}});
-  const json manifest = RunPinManifest(typed, "", api::EncodeRunSpec(typed.spec));
+  const json manifest = RunPinManifest(typed, "", "", api::EncodeRunSpec(typed.spec));
   json forged = manifest;
   forged["data"]["typedFields"] = {{"x", 7}, {std::string(20000, 'x'), "y"}};
 

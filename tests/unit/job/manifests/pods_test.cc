@@ -10,6 +10,7 @@
 #include "common/json/json.h"
 #include "operator/job/admission/pod_policy.h"
 #include "operator/job/admission/template_policy.h"
+#include "operator/job/manifests/injection.h"
 #include "operator/kube/json_access.h"
 #include "tests/builders/job_builder.h"
 
@@ -45,14 +46,19 @@ JudgedJob Judged(const api::TrainingJob& job) {
 }
 
 json Worker(const api::TrainingJob& job, int index = 0, const Injection& injection = {}) {
-  const json common = CommonWorkerPod(
-      {.judged = Judged(job), .credentials = Keys(), .revision = "r1", .injection = injection},
-      "10.96.0.7");
+  const json common = CommonWorkerPod({.judged = Judged(job),
+                                       .credentials = Keys(),
+                                       .revision = "r1",
+                                       .tools_image = ToolsImageOf(injection, job.spec)},
+                                      "10.96.0.7");
   return WorkerPod(common, job.name, index);
 }
 json Launcher(const api::TrainingJob& job, const Injection& injection = {}) {
-  return LauncherPod(
-      {.judged = Judged(job), .credentials = Keys(), .revision = "r1", .injection = injection}, 1);
+  return LauncherPod({.judged = Judged(job),
+                      .credentials = Keys(),
+                      .revision = "r1",
+                      .tools_image = ToolsImageOf(injection, job.spec)},
+                     1);
 }
 
 const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
@@ -330,6 +336,24 @@ TEST(Pods, ProgramsAreBroughtToAllPodsOfAJobOrToNone) {
 
   EXPECT_TRUE(Worker(job, 0, injection)["spec"].contains("initContainers"));
   EXPECT_TRUE(Launcher(job, injection)["spec"].contains("initContainers"));
+}
+
+// Its Pods would be of two releases. Who can write a pin brings no image of his own in by it.
+TEST(Pods, ARunKeepsTheToolsImageThatItBeganWithAsLongAsItIsOfTheOperatorsRepository) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.image = "docker.io/pytorch/pytorch:2.9";
+  const Injection now{.image = "reg:5000/team/tools:2", .own_images = {}};
+  const auto of_run = [&](const char* pinned) { return ToolsImageOfRun(pinned, now, job.spec); };
+
+  for (const char* same : {"reg:5000/team/tools:1", "reg:5000/team/tools",
+                           "reg:5000/team/tools@sha256:1", "reg:5000/team/tools:1@sha256:1", ""}) {
+    EXPECT_EQ(of_run(same), same);
+  }
+  for (const char* other : {"reg:5000/team/tools/evil:1", "reg:5000/team/tools-2:1",
+                            "reg/team/tools:1", "team/tools:1", "reg:5001/team/tools:1"}) {
+    EXPECT_EQ(of_run(other), "reg:5000/team/tools:2") << other;
+  }
+  EXPECT_EQ(ToolsImageOfRun("tools:1", {}, job.spec), "");
 }
 
 TEST(Pods, WhatBringsProgramsNeedsWhatItsPodHasAnyway) {

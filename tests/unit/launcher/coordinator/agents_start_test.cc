@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/reasons.h"
 #include "world.h"
 
@@ -83,6 +84,93 @@ TEST_P(AgentsStart, WorkersOpenMpisNeedNotMatch) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
+// Open MPI in the launcher's image, and no sshd in the workers'.
+class NoSshd : public testing::TestWithParam<bool> {
+ protected:
+  static CoordinatorOptions First(bool elastic) {
+    CoordinatorOptions options = World::Options(1, elastic);
+    options.term = 1;
+    return options;
+  }
+  void Begin(World& world) {
+    world.Order({0, 1});
+    for (const int worker : {0, 1}) {
+      world.Dial(worker);
+      world.Ready(worker, kNoSshd);
+    }
+    world.Pass(200ms, {0, 1});
+  }
+  const bool elastic_ = GetParam();
+};
+
+INSTANTIATE_TEST_SUITE_P(Jobs, NoSshd, testing::Bool());
+
+TEST_P(NoSshd, TheAgentsStartTheRanks) {
+  World world{First(elastic_)};
+
+  Begin(world);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
+  EXPECT_EQ(world.membership.Status(world.now).started_by, control::kByAgents);
+}
+
+TEST_P(NoSshd, TheSameWhereMpirunsVersionIsKnownAfterThem) {
+  World world{First(elastic_), /*has_mpirun=*/false};
+  Begin(world);
+  world.Take(world.membership.OnMpiVersion(world.now, "4.1.4"));
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
+}
+
+TEST_P(NoSshd, IsAFaultWhereTheJobSaysWhatMpirunIsToDo) {
+  CoordinatorOptions options = First(elastic_);
+  options.asks_for_mpirun = true;
+  World world{options};
+
+  Begin(world);
+
+  ASSERT_TRUE(world.Decided());
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("no sshd"));
+}
+
+TEST_P(NoSshd, IsAFaultOfAWorkerOnceMpirunHasStartedAWorld) {
+  World world{First(elastic_)};
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  world.AttachAll();
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Order({0, 1, 2});
+  world.Dial(2);
+  world.Ready(2, kNoSshd);
+  world.Pass(200ms, {0, 1, 2});
+
+  const control::LauncherStatus status = world.membership.Status(world.now);
+  EXPECT_EQ(status.started_by, control::kByMpirun);
+  EXPECT_THAT(status.workers[2].faults, testing::SizeIs(2));
+}
+
+TEST(AnMpiProgram, IsRefusedWhereAgentsStartTheRanksAndAtHomeUnderMpirun) {
+  const control::PreflightFault mpi{control::kCheckMpiProgram, "needs MPI"};
+  auto faults = kNoSshd;
+  faults.push_back(mpi);
+  World by_agents{World::Options(1, false)};
+  by_agents.Order({0});
+  by_agents.Dial(0);
+  by_agents.Ready(0, faults);
+  World by_mpirun{World::Options(1, false), /*has_mpirun=*/false};
+  by_mpirun.Order({0});
+  by_mpirun.Dial(0);
+  by_mpirun.Ready(0, {mpi});
+  by_mpirun.Take(by_mpirun.membership.OnMpiVersion(by_mpirun.now, "4.1.4"));
+
+  ASSERT_TRUE(by_agents.Decided());
+  EXPECT_THAT(by_agents.Verdict()->verdict.message, testing::HasSubstr("needs MPI"));
+  EXPECT_EQ(by_mpirun.phase(), LauncherPhase::kStarting);
+}
+
 TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   World world{World::Options(1, false), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));
@@ -105,6 +193,50 @@ TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   world.Pass(200ms, {0, 1});
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kFinished);
   EXPECT_TRUE(world.All<Finish>()[0].verdict.succeeded);
+}
+
+// What failOnExitCodes says is about the program's own codes, and a port that is in use is not one.
+TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashLimit) {
+  CoordinatorOptions options = World::Options(1, false);
+  options.exit_codes.fail = {1};
+  options.restart_limit = 0;
+  options.crash_limit = 2;
+  World world{options, /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  const auto cannot_start = [&] {
+    world.Exit(0, control::kExitNotStarted, 0, 0, {"port 20001 (MASTER_PORT) is in use"});
+    world.Exit(1, 1);  // for want of rank 0
+    world.Pass(3s, {0, 1});
+  };
+
+  cannot_start();
+  EXPECT_FALSE(world.Decided());
+  ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
+  cannot_start();
+
+  ASSERT_TRUE(world.Decided());
+  EXPECT_EQ(world.Verdict()->verdict.reason, control::kReasonCrashLoop);
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("MASTER_PORT"));
+}
+
+TEST(AgentsStartADirectJob, TheRanksAreCountedThatItsProgramsStart) {
+  CoordinatorOptions options = World::Options(1, false);
+  options.ranks_per_process = 8;
+  World world{options, /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+
+  EXPECT_EQ(world.membership.Status(world.now).world_size, 16);
+  for (const int worker : {0, 1}) world.Exit(worker, 0);
+  world.Pass(200ms, {0, 1});
+  ASSERT_TRUE(world.Decided());
+  EXPECT_EQ(world.Verdict()->verdict.world_size, 16);
+  EXPECT_EQ(world.Verdict()->verdict.message, "all 16 ranks completed");
 }
 
 TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {

@@ -381,7 +381,7 @@ TEST_F(TwoWorkers, AFaultDoesNotWaitForWorkersThatNeverCome) {
   world = std::make_unique<World>();
   world->Order({0, 1});
   world->Dial(0);
-  world->Ready(0, {{"sshd", "no sshd in the image"}});
+  world->Ready(0, {{"disk", "full"}});
   world->Pass(5s - 100ms, {0});
   EXPECT_FALSE(world->Decided());
 
@@ -395,7 +395,7 @@ TEST_F(TwoWorkers, AFaultThatGoesAwayIsForgotten) {
   world = std::make_unique<World>();
   world->Order({0, 1});
   world->Dial(0);
-  world->Ready(0, {{"sshd", "restarting"}});
+  world->Ready(0, {{"sshd-start", "restarting"}});
   world->Ready(0);
   world->Arrive(1);
 

@@ -87,6 +87,17 @@ TEST(LauncherConfig, TheCoordinatorJudgesByTheJobsLimits) {
   EXPECT_EQ(options.stop_within, 34s);
   EXPECT_EQ(options.partial_after, 120s);
   EXPECT_EQ(options.agent_token, "token");
+  EXPECT_EQ(options.ranks_per_process, 1);
+  EXPECT_FALSE(options.asks_for_mpirun);
+
+  control::LaunchSpec spec;
+  spec.command = {"x"};
+  spec.ranks_per_process = 8;
+  spec.mpi_extra_args = {"-v"};
+  environment[control::kEnvLaunchSpec] = control::EncodeLaunchSpec(spec);
+  const CoordinatorOptions others = OptionsFrom(*ReadConfig(environment), "token");
+  EXPECT_EQ(others.ranks_per_process, 8);
+  EXPECT_TRUE(others.asks_for_mpirun);
 }
 
 TEST(LauncherConfig, RefusesLimitsThatCannotWork) {

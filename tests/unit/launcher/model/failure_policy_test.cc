@@ -55,6 +55,7 @@ TEST(FailurePolicy, WhatTheMachineDidDoesNotCount) {
     policy.Fail(kStart, Exit(i, 0, 9));
     policy.Fail(kStart, Exit(i, 8));
     policy.Fail(kStart, Exit(i, control::kExitDeviceUnhealthy));
+    policy.Fail(kStart, Exit(i, control::kExitNotStarted));
   }
 
   EXPECT_FALSE(policy.MustFail());
@@ -84,13 +85,17 @@ TEST(FailurePolicy, WaitsLongerWhileOnlyVictimsHaveEnded) {
   }
 }
 
-// In this order: the user's error, a lack of memory, what a rank did by itself, what was done to
-// it, the loss of a peer. Among equals the first.
+// In this order: a rank that others wait for in vain, the user's error, a lack of memory, what a
+// rank did by itself, what was done to it, the loss of a peer. Among equals the first.
 TEST(FailurePolicy, BlamesCausesBeforeVictims) {
   RankExit memory = Exit(1, 0, 9);
   memory.out_of_memory.emplace();
-  const std::vector<RankExit> order = {Exit(0, control::kExitUserError), memory, Exit(2, 1),
-                                       Exit(3, 0, 15), Exit(4, control::kExitPeerLost)};
+  const std::vector<RankExit> order = {Exit(5, control::kExitNotStarted),
+                                       Exit(0, control::kExitUserError),
+                                       memory,
+                                       Exit(2, 1),
+                                       Exit(3, 0, 15),
+                                       Exit(4, control::kExitPeerLost)};
   for (std::size_t cause = 0; cause + 1 < order.size(); ++cause) {
     FailurePolicy policy(Options());
     policy.FailStart(kStart, order[cause + 1]);
