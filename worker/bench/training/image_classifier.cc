@@ -20,6 +20,7 @@ using trainer::BatchNorm;
 using trainer::Convolution;
 using trainer::Layers;
 using trainer::NamedTensor;
+using trainer::Prelu;
 using trainer::Share;
 
 constexpr std::array<int64_t, 4> kChannels{64, 128, 256, 512};
@@ -28,9 +29,16 @@ constexpr int kBlocksOfAStage = 2;
 struct NormalisedConvolution {
   Convolution convolution;
   BatchNorm normal;
+  Prelu relu;  // whose slope is nothing
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     return normal(convolution(x), training);
+  }
+  at::Tensor ThenRelu(const at::Tensor& x, bool training) const {
+    return normal.Then(relu, convolution(x), training);
+  }
+  at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const {
+    return normal.Plus(shortcut, convolution(x), training);
   }
 };
 
@@ -39,6 +47,7 @@ NormalisedConvolution Make(Layers& layers, const std::string& name, int64_t from
   NormalisedConvolution made;
   made.convolution = layers.MakeConvolution(name + ".conv", from, to, kernel, stride);
   made.normal = layers.MakeBatchNorm(name + ".bn", to);
+  made.relu.weight = at::zeros({to});
   return made;
 }
 
@@ -48,9 +57,8 @@ struct BasicBlock {
   std::optional<NormalisedConvolution> shortcut;  // where size or channels change
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
-    at::Tensor y = second(first(x, training).relu_(), training);
-    y += shortcut ? (*shortcut)(x, training) : x;
-    return y.relu_();
+    const at::Tensor y = first.ThenRelu(x, training);
+    return second.Plus(shortcut ? (*shortcut)(x, training) : x, y, training).relu_();
   }
 };
 
@@ -84,7 +92,7 @@ class ResNet18 final : public trainer::Backbone {
 
   at::Tensor Forward(const at::Tensor& images, bool training) override {
     // Convolutions are faster where a pixel's channels are next to each other.
-    at::Tensor x = first_(images.contiguous(at::MemoryFormat::ChannelsLast), training).relu_();
+    at::Tensor x = first_.ThenRelu(images.contiguous(at::MemoryFormat::ChannelsLast), training);
     for (const BasicBlock& block : blocks_) x = block(x, training);
     return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
   }

@@ -8,7 +8,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "worker/trainer/gpu/gpu_batch_norm.h"
+#include "worker/trainer/batch_norm/batch_norm.h"
+#include "worker/trainer/batch_norm/host_norm.h"
+#include "worker/trainer/gpu/gpu_norm.h"
 #include "worker/trainer/numeric/philox.h"
 
 namespace ringmaster::trainer {
@@ -31,10 +33,11 @@ at::Tensor Target(const at::Tensor& average) {
   return gradient.defined() ? gradient.variable_data() : gradient;
 }
 
-int64_t ValuesOfAChannel(const at::Tensor& x) { return x.numel() / x.size(1); }
-
-double ShareOfBatch(const at::Tensor& x, int64_t global_batch) {
-  return static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
+// Ours for `x`; null: LibTorch's.
+std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
+  if (x.dim() != 2 && x.dim() != 4) return nullptr;
+  if (x.is_cpu()) return x.scalar_type() == at::kFloat ? HostNorm() : nullptr;
+  return GpuNormFor(x);
 }
 
 }  // namespace
@@ -55,46 +58,44 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 }
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
-  const int64_t values = ValuesOfAChannel(x);
-  const double share = ShareOfBatch(x, global_batch);
-  if (training && values > 1 && CanBatchNormOnGpu(x)) return OnGpu(x, {}, {});
-  // One value has no variance: a lone sample without pixels is normalised by the running
-  // statistics.
-  if (!training || values < 2) {
-    if (training) {
-      const c10::AutoGradMode no_gradients(false);
-      Contribute(mean, mean, share);
-      Contribute(variance, variance, share);
-    }
-    return std::get<0>(at::native_batch_norm(x, weight, bias, mean.detach(), variance.detach(),
-                                             false, 0, kEpsilon));
-  }
-  return std::get<0>(at::native_batch_norm(x, weight, bias, Target(mean), Target(variance), true,
-                                           share, kEpsilon));
+  return Apply(x, training, nullptr, {});
 }
 
 at::Tensor BatchNorm::Then(const Prelu& prelu, const at::Tensor& x, bool training) const {
-  if (training && ValuesOfAChannel(x) > 1 && CanBatchNormOnGpu(x)) {
-    return OnGpu(x, prelu.weight, {});
-  }
-  return prelu((*this)(x, training));
+  return Apply(x, training, &prelu, {});
 }
 
 at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const {
-  if (training && ValuesOfAChannel(x) > 1 && CanBatchNormOnGpu(x)) return OnGpu(x, {}, shortcut);
-  return (*this)(x, training) + shortcut;
+  return Apply(x, training, nullptr, shortcut);
 }
 
-at::Tensor BatchNorm::OnGpu(const at::Tensor& x, const at::Tensor& slope,
+at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* prelu,
                             const at::Tensor& shortcut) const {
-  return BatchNormOnGpu(x,
-                        {.weight = weight,
-                         .bias = bias,
-                         .running_mean = Target(mean),
-                         .running_variance = Target(variance),
-                         .share = ShareOfBatch(x, global_batch),
-                         .epsilon = kEpsilon},
-                        slope, shortcut);
+  const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
+  // One value has no variance: a lone sample without pixels is normalised by the running
+  // statistics.
+  const bool by_batch = training && x.numel() / x.size(1) > 1;
+  if (training && !by_batch) {
+    const c10::AutoGradMode no_gradients(false);
+    Contribute(mean, mean, share);
+    Contribute(variance, variance, share);
+  }
+  auto arithmetic = by_batch ? ArithmeticFor(x) : nullptr;
+  if (arithmetic != nullptr) {
+    return BatchNormalise(std::move(arithmetic), x,
+                          {.weight = weight,
+                           .bias = bias,
+                           .running_mean = Target(mean),
+                           .running_variance = Target(variance),
+                           .share = share,
+                           .epsilon = kEpsilon},
+                          prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
+  }
+  const at::Tensor normal = std::get<0>(at::native_batch_norm(
+      x, weight, bias, by_batch ? Target(mean) : mean.detach(),
+      by_batch ? Target(variance) : variance.detach(), by_batch, by_batch ? share : 0, kEpsilon));
+  if (prelu != nullptr) return (*prelu)(normal);
+  return shortcut.defined() ? normal + shortcut : normal;
 }
 
 template <typename Draw>

@@ -37,12 +37,13 @@ struct BatchNorm {
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-  // What follows it may take no memory of its own on a GPU.
+  // With what follows it, in one pass.
   at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
   at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 
  private:
-  at::Tensor OnGpu(const at::Tensor& x, const at::Tensor& slope, const at::Tensor& shortcut) const;
+  at::Tensor Apply(const at::Tensor& x, bool training, const Prelu* prelu,
+                   const at::Tensor& shortcut) const;
 };
 
 struct Linear {

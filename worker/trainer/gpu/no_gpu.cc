@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "worker/trainer/gpu/gpu.h"
-#include "worker/trainer/gpu/gpu_batch_norm.h"
+#include "worker/trainer/gpu/gpu_norm.h"
 #include "worker/trainer/gpu/gpu_sgd.h"
 #include "worker/trainer/gpu/kernel_head_device.h"
 #include "worker/trainer/partial_fc/host_head_device.h"
@@ -21,12 +21,7 @@ void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tenso
   TORCH_CHECK(false, "this build has no GPU side");
 }
 
-bool CanBatchNormOnGpu(const at::Tensor&) { return false; }
-
-at::Tensor BatchNormOnGpu(const at::Tensor&, const BatchNormLayer&, const at::Tensor&,
-                          const at::Tensor&) {
-  TORCH_CHECK(false, "this build has no GPU side");
-}
+std::shared_ptr<const NormArithmetic> GpuNormFor(const at::Tensor&) { return nullptr; }
 
 std::shared_ptr<partial_fc::HeadDevice> MakeHeadDevice(const std::string&) {
   return partial_fc::MakeHostHeadDevice();

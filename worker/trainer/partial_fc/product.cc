@@ -7,7 +7,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "worker/trainer/partial_fc/vectorised.h"
+#include "worker/trainer/numeric/vectorised.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {

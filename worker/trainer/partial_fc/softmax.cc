@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "worker/trainer/partial_fc/vectorised.h"
+#include "worker/trainer/numeric/vectorised.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/trainer/gpu/kernel_batch_norm.h"
+#include "worker/trainer/batch_norm/batch_norm.h"
 
 #include <optional>
 #include <utility>
@@ -6,9 +6,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
-
-#include "worker/trainer/gpu/kernel_shard_step.h"
-#include "worker/trainer/kernels/batch_norm.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -57,7 +54,7 @@ NormParameters ParametersOf(const at::Tensor& weight, const at::Tensor& bias,
 
 // For the way back.
 struct Held final : torch::CustomClassHolder {
-  KernelDevice device;
+  std::shared_ptr<const NormArithmetic> arithmetic;
 };
 
 class BatchNormFunction final : public torch::autograd::Function<BatchNormFunction> {
@@ -66,33 +63,28 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
   static at::Tensor forward(AutogradContext* context, const at::Tensor& given,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const std::optional<at::Tensor>& prelu,
-                            const std::optional<at::Tensor>& shortcut, const KernelDevice& device,
+                            const std::optional<at::Tensor>& shortcut,
+                            const std::shared_ptr<const NormArithmetic>& arithmetic,
                             const BatchNormLayer& layer) {
     const at::Tensor x = AsRows(given);
     const NormRows rows = RowsOf(x);
-    void* const stream = device.stream();
     const at::Tensor statistics = Floats(2 * rows.channels, x);  // means, then inverse deviations
-    const at::Tensor scratch = Floats(NormScratch(rows), x);
-    CheckLaunch(LaunchNormStatistics(rows, x.const_data_ptr(), MemoryOf(scratch),
-                                     {.mean = MemoryOf(statistics),
-                                      .inverse = MemoryOf(statistics) + rows.channels,
-                                      .running_mean = MemoryOf(layer.running_mean),
-                                      .running_variance = MemoryOf(layer.running_variance),
-                                      .share = static_cast<float>(layer.share),
-                                      .epsilon = static_cast<float>(layer.epsilon)},
-                                     stream),
-                "computing means and variances");
+    const at::Tensor scratch = Floats(arithmetic->Scratch(rows), x);
+    arithmetic->Statistics(rows, x.const_data_ptr(), MemoryOf(scratch),
+                           {.mean = MemoryOf(statistics),
+                            .inverse = MemoryOf(statistics) + rows.channels,
+                            .running_mean = MemoryOf(layer.running_mean),
+                            .running_variance = MemoryOf(layer.running_variance),
+                            .share = static_cast<float>(layer.share),
+                            .epsilon = static_cast<float>(layer.epsilon)});
     const at::Tensor slope = prelu.value_or(at::Tensor());
     const at::Tensor added = shortcut ? AsRows(*shortcut) : at::Tensor();
     at::Tensor y = at::empty_like(x);
-    CheckLaunch(
-        LaunchNormalise(rows, ParametersOf(weight, bias, slope, statistics), x.const_data_ptr(),
-                        added.defined() ? added.const_data_ptr() : nullptr, y.mutable_data_ptr(),
-                        stream),
-        "normalising a batch");
+    arithmetic->Normalise(rows, ParametersOf(weight, bias, slope, statistics), x.const_data_ptr(),
+                          shortcut ? added.const_data_ptr() : nullptr, y.mutable_data_ptr());
     context->save_for_backward({x, weight, bias, slope, statistics});
     auto held = c10::make_intrusive<Held>();
-    held->device = device;
+    held->arithmetic = arithmetic;
     context->saved_data["held"] = at::IValue::make_capsule(std::move(held));
     context->saved_data["shortcut"] = shortcut.has_value();
     return y;
@@ -102,22 +94,21 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
   static variable_list backward(AutogradContext* context, const variable_list& given) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &slope = saved[3];
-    const auto held =
-        c10::static_intrusive_pointer_cast<Held>(context->saved_data["held"].toCapsule());
+    const NormArithmetic& arithmetic =
+        *c10::static_intrusive_pointer_cast<Held>(context->saved_data["held"].toCapsule())
+             ->arithmetic;
     const NormRows rows = RowsOf(x);
     const at::Tensor y_gradient = AsRows(given[0]);
     at::Tensor x_gradient = at::empty_like(x);
     const at::Tensor of_weight = Floats(rows.channels, x);
     const at::Tensor of_bias = Floats(rows.channels, x);
     const at::Tensor of_slope = slope.defined() ? Floats(rows.channels, x) : at::Tensor();
-    const at::Tensor scratch = Floats(NormScratch(rows), x);
-    CheckLaunch(
-        LaunchNormBackward(
-            rows, ParametersOf(weight, bias, slope, saved[4]), x.const_data_ptr(),
-            y_gradient.const_data_ptr(), MemoryOf(scratch),
-            {.weight = MemoryOf(of_weight), .bias = MemoryOf(of_bias), .slope = MemoryOf(of_slope)},
-            x_gradient.mutable_data_ptr(), held->device.stream()),
-        "computing the gradients of a batch normalisation");
+    const at::Tensor scratch = Floats(arithmetic.Scratch(rows), x);
+    arithmetic.Backward(
+        rows, ParametersOf(weight, bias, slope, saved[4]), x.const_data_ptr(),
+        y_gradient.const_data_ptr(), MemoryOf(scratch),
+        {.weight = MemoryOf(of_weight), .bias = MemoryOf(of_bias), .slope = MemoryOf(of_slope)},
+        x_gradient.mutable_data_ptr());
     const bool shortcut = context->saved_data["shortcut"].toBool();
     return {x_gradient, of_weight, of_bias, of_slope, shortcut ? y_gradient : at::Tensor(), {}, {}};
   }
@@ -125,15 +116,15 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
 
 }  // namespace
 
-at::Tensor KernelBatchNorm(const KernelDevice& device, const at::Tensor& x,
-                           const BatchNormLayer& layer, const at::Tensor& slope,
-                           const at::Tensor& shortcut) {
+at::Tensor BatchNormalise(std::shared_ptr<const NormArithmetic> arithmetic, const at::Tensor& x,
+                          const BatchNormLayer& layer, const at::Tensor& slope,
+                          const at::Tensor& shortcut) {
   // LibTorch takes no undefined tensor here.
   const auto given = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
   return BatchNormFunction::apply(x, layer.weight, layer.bias, given(slope), given(shortcut),
-                                  device, layer);
+                                  std::move(arithmetic), layer);
 }
 
 }  // namespace ringmaster::trainer

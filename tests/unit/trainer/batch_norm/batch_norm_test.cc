@@ -1,12 +1,20 @@
-// Batch normalisation by the kernels, which run on the host here, against LibTorch's in doubles.
+// Our batch normalisation against LibTorch's in doubles: the host's, and the kernels', which run on
+// the host here.
 
-#include "worker/trainer/gpu/kernel_batch_norm.h"
+#include "worker/trainer/batch_norm/batch_norm.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include "worker/trainer/batch_norm/host_norm.h"
+#if defined(RINGMASTER_KERNELS_ON_HOST)
+#include "worker/trainer/gpu/kernel_norm.h"
+#endif
 
 namespace ringmaster::trainer {
 namespace {
@@ -43,11 +51,14 @@ Layer MakeLayer(at::IntArrayRef sizes, at::ScalarType type, Then then, double me
   return layer;
 }
 
-Made GoThere(const Layer& given, bool by_kernels, at::ScalarType parameters) {
+using Arithmetic = std::shared_ptr<const NormArithmetic>;
+
+// Null: LibTorch's.
+Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType parameters) {
   const auto leaf = [](const at::Tensor& values, at::ScalarType type) {
     return values.defined() ? Leaf(values.to(type)) : at::Tensor();
   };
-  const at::ScalarType values = by_kernels ? given.x.scalar_type() : at::kDouble;
+  const at::ScalarType values = ours != nullptr ? given.x.scalar_type() : at::kDouble;
   const at::Tensor x = leaf(given.x, values);
   const at::Tensor weight = leaf(given.weight, parameters);
   const at::Tensor bias = leaf(given.bias, parameters);
@@ -57,16 +68,15 @@ Made GoThere(const Layer& given, bool by_kernels, at::ScalarType parameters) {
             .mean = at::zeros({x.size(1)}, parameters),
             .variance = at::zeros({x.size(1)}, parameters),
             .gradients = {}};
-  if (by_kernels) {
-    const KernelDevice device{.device = at::kCPU, .stream = [] { return nullptr; }};
-    made.y = KernelBatchNorm(device, x,
-                             {.weight = weight,
-                              .bias = bias,
-                              .running_mean = made.mean,
-                              .running_variance = made.variance,
-                              .share = kShare,
-                              .epsilon = kEpsilon},
-                             slope, shortcut);
+  if (ours != nullptr) {
+    made.y = BatchNormalise(ours, x,
+                            {.weight = weight,
+                             .bias = bias,
+                             .running_mean = made.mean,
+                             .running_variance = made.variance,
+                             .share = kShare,
+                             .epsilon = kEpsilon},
+                            slope, shortcut);
   } else {
     made.y = std::get<0>(
         at::native_batch_norm(x, weight, bias, made.mean, made.variance, true, kShare, kEpsilon));
@@ -86,9 +96,9 @@ double Apart(const at::Tensor& made, const at::Tensor& expected) {
   return ((made.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }
 
-void Compare(const Layer& layer, double most) {
-  const Made expected = GoThere(layer, false, at::kDouble);
-  const Made made = GoThere(layer, true, at::kFloat);
+void Compare(const Arithmetic& ours, const Layer& layer, double most) {
+  const Made expected = GoThere(layer, nullptr, at::kDouble);
+  const Made made = GoThere(layer, ours, at::kFloat);
   EXPECT_EQ(made.y.scalar_type(), layer.x.scalar_type());
   EXPECT_LT(Apart(made.y, expected.y), most);
   EXPECT_LT(Apart(made.mean, expected.mean), 1e-5);
@@ -105,14 +115,40 @@ double MostApart(at::ScalarType type) {
   return type == at::kFloat ? 1e-5 : type == at::kHalf ? 1e-3 : 1e-2;
 }
 
+struct Kind {
+  std::string name;
+  Arithmetic arithmetic;
+  std::vector<at::ScalarType> types;
+};
+
+std::vector<Kind> AllKinds() {
+  std::vector<Kind> all{{.name = "Host", .arithmetic = HostNorm(), .types = {at::kFloat}}};
+#if defined(RINGMASTER_KERNELS_ON_HOST)
+  all.push_back({.name = "Kernels",
+                 .arithmetic = KernelNorm({.device = at::kCPU, .stream = [] { return nullptr; }}),
+                 .types = {at::kFloat, at::kHalf, at::kBFloat16}});
+#endif
+  return all;
+}
+
+class BatchNorms : public testing::TestWithParam<Kind> {
+ protected:
+  void Compare(const Layer& layer, double most) const {
+    trainer::Compare(GetParam().arithmetic, layer, most);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(By, BatchNorms, testing::ValuesIn(AllKinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
 const std::vector<Then> kAllThen{Then::kNothing, Then::kPrelu, Then::kShortcut};
 
-TEST(KernelBatchNorm, GivesWhatLibTorchGives) {
+TEST_P(BatchNorms, GivesWhatLibTorchGives) {
   // 2304 channels need more threads than a block has, 24 leave some without work.
   const std::vector<std::vector<int64_t>> forms{{5, 8, 1, 1}, {3, 24, 5, 7}, {2, 64, 9, 11},
                                                 {33, 16},     {6, 2304},     {5, 2304, 2, 1}};
   for (const auto& sizes : forms) {
-    for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const at::ScalarType type : GetParam().types) {
       for (const Then then : kAllThen) {
         SCOPED_TRACE(testing::Message()
                      << at::IntArrayRef(sizes) << type << static_cast<int>(then));
@@ -123,15 +159,15 @@ TEST(KernelBatchNorm, GivesWhatLibTorchGives) {
 }
 
 // More than four rows for each block, of which each thread has a piece.
-TEST(KernelBatchNorm, GoesRoundTheGridAgain) {
+TEST_P(BatchNorms, GoesRoundTheGridAgain) {
   Compare(MakeLayer({4500, 1024}, at::kFloat, Then::kPrelu, 0.5), MostApart(at::kFloat));
 }
 
-TEST(KernelBatchNorm, AMeanFarFromNothingCostsNoPrecision) {
+TEST_P(BatchNorms, AMeanFarFromNothingCostsNoPrecision) {
   Compare(MakeLayer({8, 16, 9, 9}, at::kFloat, Then::kNothing, 1000), 1e-3);
 }
 
-TEST(KernelBatchNorm, TakesTensorsOfEveryOrder) {
+TEST_P(BatchNorms, TakesTensorsOfEveryOrder) {
   Layer layer = MakeLayer({3, 16, 6, 6}, at::kFloat, Then::kShortcut, 0);
   layer.x = layer.x.contiguous(at::MemoryFormat::ChannelsLast);
   layer.shortcut = layer.shortcut.transpose(2, 3);
@@ -139,10 +175,13 @@ TEST(KernelBatchNorm, TakesTensorsOfEveryOrder) {
   Compare(layer, 1e-5);
 }
 
-TEST(KernelBatchNorm, GivesTheSameBitsAgain) {
-  const Layer layer = MakeLayer({7, 64, 10, 11}, at::kBFloat16, Then::kPrelu, 0);
-  const Made one = GoThere(layer, true, at::kFloat);
-  const Made other = GoThere(layer, true, at::kFloat);
+TEST_P(BatchNorms, GivesTheSameBitsAgainOnAnyNumberOfThreads) {
+  const Layer layer = MakeLayer({7, 64, 10, 11}, GetParam().types.back(), Then::kPrelu, 0);
+  const Made one = GoThere(layer, GetParam().arithmetic, at::kFloat);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads == 1 ? 2 : 1);
+  const Made other = GoThere(layer, GetParam().arithmetic, at::kFloat);
+  at::set_num_threads(threads);
   EXPECT_TRUE(at::equal(one.y, other.y));
   for (std::size_t i = 0; i < one.gradients.size(); ++i) {
     EXPECT_TRUE(at::equal(one.gradients[i], other.gradients[i]));

@@ -1,0 +1,73 @@
+#pragma once
+
+// Batch normalisation in training, with what follows it: a PReLU, or the addition of a shortcut. By
+// channel
+//
+//   z = (x - mean) * inverse * weight + bias        y = z > 0 ? z : slope * z, or z + shortcut
+//
+// with gradients as in Ioffe and Szegedy, arXiv 1502.03167, section 3. Sums are of floats, the
+// values' distance from the first row's (Chan, Golub and LeVeque 1983, "Algorithms for computing
+// the sample variance"), always in the same order: the same bits each time.
+//
+// Here is what has to be computed; how it becomes a layer is in batch_norm.h. Implemented by
+// host_norm.h, and for GPUs by gpu/kernel_norm.h.
+
+#include <cstdint>
+
+namespace ringmaster::trainer {
+
+enum class StoredType { kFloat, kFloat16, kBFloat16 };
+
+// `rows` (pixels of all samples) times `channels`, those of a row next to each other.
+struct NormRows {
+  StoredType type = StoredType::kFloat;
+  int64_t rows = 0;
+  int64_t channels = 0;
+};
+
+// By channel.
+struct NormParameters {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  const float* slope = nullptr;  // of a PReLU; null: none follows
+  const float* mean = nullptr;
+  const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
+};
+
+// Where statistics go, by channel. `share` of mean and unbiased variance is added to the running
+// ones; null: nowhere.
+struct NormStatistics {
+  float* mean = nullptr;
+  float* inverse = nullptr;
+  float* running_mean = nullptr;
+  float* running_variance = nullptr;
+  float share = 0;
+  float epsilon = 0;
+};
+
+struct NormGradients {
+  float* weight = nullptr;
+  float* bias = nullptr;
+  float* slope = nullptr;  // where there is a PReLU
+};
+
+// Memory is where the implementation works. Nobody waits for a device. Throws where a device says
+// that something could not be started. REQUIRES: at least two rows.
+class NormArithmetic {
+ public:
+  virtual ~NormArithmetic() = default;
+
+  // Floats of memory that sums need, whatever it held.
+  virtual int64_t Scratch(const NormRows& rows) const = 0;
+  virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
+                          const NormStatistics& to) const = 0;
+  // `shortcut`, of the same form, is added; null: nothing. Not together with a slope.
+  virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
+                         const void* shortcut, void* y) const = 0;
+  // Of `y_gradient`, which a shortcut's gradient is too.
+  virtual void Backward(const NormRows& rows, const NormParameters& parameters, const void* x,
+                        const void* y_gradient, float* scratch, const NormGradients& to,
+                        void* x_gradient) const = 0;
+};
+
+}  // namespace ringmaster::trainer
