@@ -307,8 +307,7 @@ dim3 BlocksFor(const NormRows& rows, int64_t most) {
 }
 
 dim3 BlocksForChannels(int64_t channels) {
-  constexpr int64_t kAtOnce = kThreads / kWarp;
-  return {static_cast<unsigned>((channels + kAtOnce - 1) / kAtOnce)};
+  return {static_cast<unsigned>((channels * kWarp + kThreads - 1) / kThreads)};
 }
 
 template <typename T>
@@ -354,50 +353,45 @@ int BackwardOf(const NormRows& rows, const NormParameters& parameters, const voi
                 PiecesOf<T>(y_gradient), to, static_cast<Piece<T>*>(x_gradient));
 }
 
+// Calls call(number) with one of the type that lies in memory.
+template <typename Call>
+int WithType(StoredType type, Call call) {
+  switch (type) {
+    case StoredType::kFloat16:
+      return call(StoredFloat16{});
+    case StoredType::kBFloat16:
+      return call(StoredBFloat16{});
+    case StoredType::kFloat:
+      break;
+  }
+  return call(0.0F);
+}
+
 }  // namespace
 
 int64_t NormScratch(const NormRows& rows) { return 3 * rows.channels * kSumBlocks; }
 
 int LaunchNormStatistics(const NormRows& rows, const void* x, float* scratch,
                          const NormStatistics& to, void* stream) {
-  switch (rows.type) {
-    case StoredType::kFloat16:
-      return StatisticsOf<StoredFloat16>(rows, x, scratch, to, stream);
-    case StoredType::kBFloat16:
-      return StatisticsOf<StoredBFloat16>(rows, x, scratch, to, stream);
-    case StoredType::kFloat:
-      break;
-  }
-  return StatisticsOf<float>(rows, x, scratch, to, stream);
+  return WithType(rows.type, [&](auto number) {
+    return StatisticsOf<decltype(number)>(rows, x, scratch, to, stream);
+  });
 }
 
 int LaunchNormalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                     const void* shortcut, void* y, void* stream) {
-  switch (rows.type) {
-    case StoredType::kFloat16:
-      return NormaliseAs<StoredFloat16>(rows, parameters, x, shortcut, y, stream);
-    case StoredType::kBFloat16:
-      return NormaliseAs<StoredBFloat16>(rows, parameters, x, shortcut, y, stream);
-    case StoredType::kFloat:
-      break;
-  }
-  return NormaliseAs<float>(rows, parameters, x, shortcut, y, stream);
+  return WithType(rows.type, [&](auto number) {
+    return NormaliseAs<decltype(number)>(rows, parameters, x, shortcut, y, stream);
+  });
 }
 
 int LaunchNormBackward(const NormRows& rows, const NormParameters& parameters, const void* x,
                        const void* y_gradient, float* scratch, const NormGradients& to,
                        void* x_gradient, void* stream) {
-  switch (rows.type) {
-    case StoredType::kFloat16:
-      return BackwardOf<StoredFloat16>(rows, parameters, x, y_gradient, scratch, to, x_gradient,
-                                       stream);
-    case StoredType::kBFloat16:
-      return BackwardOf<StoredBFloat16>(rows, parameters, x, y_gradient, scratch, to, x_gradient,
+  return WithType(rows.type, [&](auto number) {
+    return BackwardOf<decltype(number)>(rows, parameters, x, y_gradient, scratch, to, x_gradient,
                                         stream);
-    case StoredType::kFloat:
-      break;
-  }
-  return BackwardOf<float>(rows, parameters, x, y_gradient, scratch, to, x_gradient, stream);
+  });
 }
 
 }  // namespace ringmaster::trainer

@@ -7,9 +7,9 @@
 
 #include <ATen/Parallel.h>
 
+#include "worker/trainer/numeric/vectorised.h"
 #include "worker/trainer/partial_fc/product.h"
 #include "worker/trainer/partial_fc/row_checksum.h"
-#include "worker/trainer/numeric/vectorised.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {

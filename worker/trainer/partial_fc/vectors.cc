@@ -1,7 +1,7 @@
 #include "worker/trainer/partial_fc/vectors.h"
 
-#include "worker/trainer/partial_fc/vector_elements.h"
 #include "worker/trainer/numeric/vectorised.h"
+#include "worker/trainer/partial_fc/vector_elements.h"
 
 namespace ringmaster::trainer::partial_fc {
 namespace {
