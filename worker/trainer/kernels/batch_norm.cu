@@ -13,7 +13,7 @@ constexpr int64_t kSumBlocks = 528;    // four on each of an H100's multiprocess
 constexpr int64_t kMostBlocks = 1056;  // of what sums nothing up
 constexpr int kAhead = 4;              // pieces that a thread asks for before it uses the first
 // What has four blocks on a multiprocessor at a time has all of kSumBlocks there at once.
-constexpr int kAtATime = 4;
+[[maybe_unused]] constexpr int kAtATime = 4;
 
 // What a thread reads and writes at once: neighbouring channels of a row.
 template <typename T>
