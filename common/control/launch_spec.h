@@ -37,7 +37,7 @@ struct LaunchSpec {
   // them.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
-  // Says something to mpirun, so that nobody else can start its ranks.
+  // It has options for mpirun, so only mpirun can start its ranks.
   bool AsksForMpirun() const { return !mpi_extra_args.empty() || !mpi_pass_env.empty(); }
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The reference of B13: samples a second of PyTorch DDP. throughput.sh --network=mnist|resnet18|iresnet18 [--choose] …, as throughput.py
+# The reference of B13: samples a second of PyTorch DDP. throughput.sh --network=mnist|resnet18|iresnet18|iresnet50 [--choose] …, as throughput.py
 # Prints one JSON line; what happens meanwhile goes to standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

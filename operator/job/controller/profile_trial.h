@@ -13,8 +13,8 @@
 namespace ringmaster::job {
 
 // What is wrong, under the path of the profile's field; empty: nothing, or nothing that the server
-// says of the Pods themselves. What quotas, policies and webhooks of `ns` say is no word on jobs of
-// other namespaces. Errors are those that another try may not meet.
+// says of the Pods themselves. Refusals by quotas, policies and webhooks of `ns` are ignored: jobs
+// in other namespaces may not meet them. Errors are transient.
 // REQUIRES: profile.problem is empty.
 Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
                             const Profile& profile);

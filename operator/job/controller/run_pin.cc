@@ -22,7 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
-constexpr std::size_t kMostNameBytes = 253;  // a longer one is no profile's
+constexpr std::size_t kMostNameBytes = 253;  // of an object, in Kubernetes
 constexpr std::size_t kMostImageBytes = 1 << 10;
 constexpr std::size_t kMostTypedBytes = 16 << 10;  // they are for messages alone
 

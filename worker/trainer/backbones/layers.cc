@@ -1,6 +1,7 @@
 #include "worker/trainer/backbones/layers.h"
 
 #include <cmath>
+#include <memory>
 #include <numbers>
 #include <tuple>
 #include <utility>
