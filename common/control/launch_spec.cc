@@ -24,6 +24,7 @@ void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Sparse("excludeInterfaces", v.interfaces.exclude);
   a.Optional("sshPort", v.ssh_port);
   a.Sparse("inPlace", v.in_place);
+  a.Sparse("allowedSizes", v.allowed_sizes);
 }
 
 bool SpeaksRankProtocol(const std::vector<std::string>& command) {
@@ -62,6 +63,10 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   if (spec->ranks_per_process < 0) return fail("ranksPerProcess is below 0");
   if (spec->PerWorker() && (spec->slots_per_worker != 1 || spec->InPlace())) {
     return fail("one process per worker cannot have several slots or join a world in place");
+  }
+  if (!std::ranges::is_sorted(spec->allowed_sizes) ||
+      (!spec->allowed_sizes.empty() && (spec->allowed_sizes.front() < 1 || spec->InPlace()))) {
+    return fail("allowedSizes are of a program that restarts, above 0 and ascending");
   }
   if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is no port");
   return spec;

@@ -31,6 +31,8 @@ struct LaunchSpec {
   // Set by the operator (TrainingJobSpec::InPlace). Unset by older operators: the program's name
   // decides.
   std::optional<bool> in_place{};
+  // spec.elasticity.allowedSizes: of a world, in workers, ascending; empty: any.
+  std::vector<int> allowed_sizes{};
 
   // True, an elastic job: the agent owns the ranks, which speak the rank protocol and go on when
   // the world changes. False, a direct job: they live in one world, and a changed one restarts

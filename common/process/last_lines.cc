@@ -23,17 +23,26 @@ void LastLines::Append(bool is_stderr, std::string_view bytes) {
 
 std::vector<std::string> LastLines::Lines() const {
   std::vector<std::string> lines(finished_.begin(), finished_.end());
+  NewestTraceback traceback = traceback_;
   for (const std::string& line : unfinished_) {
-    if (!IsBlank(line)) lines.push_back(line);
+    if (IsBlank(line)) continue;
+    lines.push_back(line);
+    traceback.Take(line);
   }
-  if (lines.size() > kMaxLines) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxLines));
+  std::size_t kept = kMaxLines - traceback.lines().size();
+  if (traceback.lines_since() <= kept) kept = kMaxLines;  // its end is among them
+  if (lines.size() > kept) {
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kept));
+  }
+  if (kept < kMaxLines) {
+    lines.insert(lines.begin(), traceback.lines().begin(), traceback.lines().end());
   }
   return lines;
 }
 
 void LastLines::Finish(std::string* line) {
   if (!IsBlank(*line)) {
+    traceback_.Take(*line);
     finished_.push_back(std::move(*line));
     if (finished_.size() > kMaxLines) finished_.pop_front();
   }

@@ -1,13 +1,16 @@
 #pragma once
 
 // The last lines a program printed: what a verdict shows of a rank, or of an mpirun, that failed.
-// Both streams go into one LastLines in the order they were read. Pure, no I/O.
+// Both streams go into one LastLines in the order they were read. A report of an error that other
+// lines have pushed out is kept in front of them. Pure, no I/O.
 
 #include <cstddef>
 #include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/process/newest_traceback.h"
 
 namespace ringmaster {
 
@@ -20,7 +23,7 @@ class LastLines {
   void Append(bool is_stderr, std::string_view bytes);
 
   // Oldest first, at most kMaxLines; an unfinished line counts as a line. Control characters are
-  // replaced by spaces.
+  // replaced by spaces. The newest traceback is among them.
   std::vector<std::string> Lines() const;
 
  private:
@@ -28,6 +31,7 @@ class LastLines {
 
   std::deque<std::string> finished_;
   std::string unfinished_[2];
+  NewestTraceback traceback_;
 };
 
 }  // namespace ringmaster

@@ -65,11 +65,7 @@ struct AsQuantity {
 };
 
 // Of spec and status alike.
-void DescribeMode(auto& a, auto& mode) {
-  a.Inside(
-      "elasticity", [&mode](auto& b) { b.Sparse("mode", mode, {}, AsWord(kElasticityModes)); },
-      /*even_if_empty=*/false);
-}
+void DescribeMode(auto& b, auto& mode) { b.Sparse("mode", mode, {}, AsWord(kElasticityModes)); }
 
 }  // namespace
 
@@ -141,7 +137,13 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Sparse("slotsPerWorker", v.slots_per_worker);
   a.Sparse("launchMode", v.launch_mode, LaunchMode::kPerSlot, AsWord(kLaunchModes));
   a.Sparse("inject", v.inject, InjectMode::kAuto, AsWord(kInjectModes));
-  DescribeMode(a, v.elasticity_mode);
+  a.Inside(
+      "elasticity",
+      [&v](auto& b) {
+        DescribeMode(b, v.elasticity_mode);
+        b.Sparse("allowedSizes", v.allowed_sizes);
+      },
+      /*even_if_empty=*/false);
   a.Optional("worker", v.worker);
   a.Inside("launcher",
            [&v](auto& b) { b.Sparse("template", v.launcher_template_json, "", AsObject()); });
@@ -254,7 +256,9 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Field("conditions", v.conditions);
   a.Field("workers", v.workers);
   a.Sparse("selector", v.selector);
-  DescribeMode(a, v.elasticity_mode);
+  a.Inside(
+      "elasticity", [&v](auto& b) { DescribeMode(b, v.elasticity_mode); },
+      /*even_if_empty=*/false);
   a.Sparse("startedBy", v.started_by);
   a.Field("epoch", v.epoch);
   a.Field("worldSize", v.world_size);

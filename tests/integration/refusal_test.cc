@@ -44,6 +44,16 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr(R"(supported values: "InPlace", "Restart")"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
               HasSubstr("cannot be Restart for ringmaster-train, which continues in place"));
+  EXPECT_THAT(
+      Refused(Changed("/spec/elasticity", {{"mode", "InPlace"}, {"allowedSizes", {1, 2}}})),
+      HasSubstr("allowedSizes needs mode Restart"));
+  json of_some_sizes =
+      Changed("/spec/elasticity", {{"mode", "Restart"}, {"allowedSizes", {2, 4}}}, "sized");
+  of_some_sizes["spec"]["command"] = {"python3", "train.py"};
+  of_some_sizes["spec"]["worker"]["replicas"] = 3;
+  EXPECT_THAT(Refused(of_some_sizes), HasSubstr("the job could never start"));
+  of_some_sizes["spec"]["worker"]["minReplicas"] = 2;
+  EXPECT_EQ(Refused(of_some_sizes), "");
   EXPECT_THAT(Refused(Changed("/spec/launchMode", "PerWorker")),
               HasSubstr("ranks that continue in place"));
   EXPECT_THAT(Refused(Changed("/spec/launchMode", "PerNode")),

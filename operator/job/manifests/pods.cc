@@ -262,6 +262,8 @@ control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   launch.interfaces = spec.interfaces;
   launch.ssh_port = spec.ssh_port;
   launch.in_place = spec.InPlace();
+  launch.allowed_sizes = spec.allowed_sizes;
+  std::ranges::sort(launch.allowed_sizes);
   return launch;
 }
 

@@ -37,7 +37,7 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
 TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const auto job = DecodeTrainingJob(Parse(R"({
     "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
-    "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8, "elasticity": {"mode": "InPlace"},
+    "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8, "elasticity": {"mode": "InPlace", "allowedSizes": [4, 2]},
       "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "privileged": true, "ipcLock": true, "rdma": {"rdma/hca": 2}, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
       "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "passEnv": ["NCCL_DEBUG"]},
@@ -57,6 +57,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_TRUE(job->deleting);
   EXPECT_EQ(job->spec.slots_per_worker, 8);
   EXPECT_EQ(job->spec.elasticity_mode, ElasticityMode::kInPlace);
+  EXPECT_EQ(job->spec.allowed_sizes, (std::vector<int>{4, 2}));
   EXPECT_EQ(job->spec.worker.max_replicas, 9);
   EXPECT_EQ(job->spec.MinReplicas(), 2);
   EXPECT_EQ(job->spec.worker.template_json, R"({"spec":{"nodeSelector":{"a":"b"}}})");

@@ -38,6 +38,9 @@ TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {
   for (const char* bad :
        {R"({"command":[]})", R"({"command":[""]})", R"({})", R"([])", "", R"({"command":"true"})",
         R"({"command":["true"],"slotsPerWorker":0})", R"({"command":["true"],"sshPort":65536})",
+        R"({"command":["true"],"allowedSizes":[4,2]})",
+        R"({"command":["true"],"allowedSizes":[0]})",
+        R"({"command":["true"],"allowedSizes":[2],"inPlace":true})",
         R"({"command":["true"],"ranksPerProcess":-1})",
         R"({"command":["true"],"ranksPerProcess":8,"slotsPerWorker":8})",
         R"({"command":["true"],"ranksPerProcess":8,"inPlace":true})",

@@ -14,21 +14,22 @@
 #include "common/control/pod_contract.h"
 #include "common/process/captured_process.h"
 #include "worker/agent/host/address.h"
+#include "worker/agent/preflight/program_needs.h"
 
 namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kPreflightLimit{1000};
-constexpr std::chrono::milliseconds kVersionGrace{100};
+constexpr std::chrono::milliseconds kAnswerGrace{100};
+constexpr std::size_t kLongestAnswer = 64 << 10;
 
 // From "mpirun (Open MPI) 5.0.7"; empty when nothing looks like it.
-std::string OpenMpiVersion(const std::vector<std::string>& lines) {
+std::string OpenMpiVersion(const std::string& answer) {
   constexpr std::string_view kName = "(Open MPI) ";
-  for (const std::string& line : lines) {
-    const std::size_t at = line.find(kName);
-    if (at != std::string::npos) return line.substr(at + kName.size());
-  }
-  return "";
+  const std::size_t at = answer.find(kName);
+  if (at == std::string::npos) return "";
+  const std::size_t version = at + kName.size();
+  return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
 // By its name: of several programs in one file (worker/tools) it says which.
@@ -53,23 +54,12 @@ void WorkerReadiness::Start() {
   preflight_ = std::make_unique<Preflight>(
       io_, config_, WorkerChecks(), kPreflightLimit, [this](const std::vector<Finding>& findings) {
         faults_.emplace();
-        for (const Finding& finding : findings) {
-          // The launcher knows who starts the ranks.
-          if (control::OnlyMpirunNeeds(finding.check)) {
-            LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
-          } else if (finding.check == control::kCheckMpiProgram) {
-            LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
-          } else {
-            LogWarn(
-                "Preflight found a fault",
-                {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
-          }
-          if (finding.fatal) faults_->push_back({finding.check, finding.message});
-        }
+        for (const Finding& finding : findings) Note(finding, *faults_);
         Tell();
       });
   StartSshd();
   AskVersion();
+  AskAboutProgram();
   FindGpus();
   FillCache();
 }
@@ -82,10 +72,11 @@ void WorkerReadiness::Stop() {
 
 std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   const bool sshd_settled = ssh_port_ != 0 || sshd_fault_.has_value() || sshd_ == nullptr;
-  if (!faults_.has_value() || !versions_known_ || !sshd_settled || !gpus_known_) {
+  if (!faults_.has_value() || questions_ > 0 || !sshd_settled || !gpus_known_) {
     return std::nullopt;
   }
   control::AgentReady ready{address_, ssh_port_, *faults_, versions_};
+  ready.faults.insert(ready.faults.end(), program_faults_.begin(), program_faults_.end());
   if (gpu_fault_.has_value()) ready.faults.push_back(*gpu_fault_);
   const bool fine = std::ranges::all_of(ready.faults, control::DependsOnTheStarter,
                                         &control::PreflightFault::check);
@@ -138,25 +129,63 @@ void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
   // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
   if (const std::string user = UserName(geteuid()); !user.empty()) versions_["user"] = user;
-  ProcessSpec spec;
-  spec.argv = {"mpirun", "--version"};
   // Open MPI does not even tell its version without a home directory.
-  spec.environment = {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()};
-  const auto done = [this](const std::string& version) {
-    if (!version.empty()) versions_["openmpi"] = version;
-    versions_known_ = true;
+  Ask({"mpirun", "--version"},
+      {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
+      [this](const std::string& answer) {
+        if (const std::string version = OpenMpiVersion(answer); !version.empty()) {
+          versions_["openmpi"] = version;
+        }
+      });
+}
+
+void WorkerReadiness::AskAboutProgram() {
+  for (Question& question : QuestionsAboutProgram(config_)) {
+    Ask(std::move(question.argv), std::move(question.environment),
+        [this, judge = std::move(question.judge)](const std::string& answer) {
+          if (const auto finding = judge(answer)) Note(*finding, program_faults_);
+        });
+  }
+}
+
+void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string> environment,
+                          std::function<void(const std::string& answer)> done) {
+  ++questions_;
+  const auto answer = std::make_shared<std::string>();
+  const auto ended = [this, answer, done = std::move(done)] {
+    --questions_;
+    done(*answer);
     Tell();
   };
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  spec.environment = std::move(environment);
   const Result<std::shared_ptr<CapturedProcess>> asked = CapturedProcess::Start(
       reaper_, std::move(spec),
-      {.on_output = {}, .on_end = [done](ProcessEnd, const LastLines& lines) {
-         done(OpenMpiVersion(lines.Lines()));
-       }});
-  if (!asked.ok()) return done("");
+      {.on_output =
+           [answer](bool, std::string_view data) {
+             answer->append(data.substr(0, kLongestAnswer - answer->size()));
+           },
+       .on_end = [ended](ProcessEnd, const LastLines&) { ended(); }});
+  if (!asked.ok()) return ended();
   const auto limit = std::make_shared<boost::asio::steady_timer>(io_, kPreflightLimit);
   limit->async_wait([limit, process = *asked](const boost::system::error_code& cancelled) {
-    if (!cancelled) process->Stop(kVersionGrace);
+    if (!cancelled) process->Stop(kAnswerGrace);
   });
+}
+
+void WorkerReadiness::Note(const Finding& finding,
+                           std::vector<control::PreflightFault>& faults) const {
+  // The launcher knows who starts the ranks.
+  if (control::OnlyMpirunNeeds(finding.check)) {
+    LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
+  } else if (finding.check == control::kCheckMpiProgram) {
+    LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
+  } else {
+    LogWarn("Preflight found a fault",
+            {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
+  }
+  if (finding.fatal) faults.push_back({finding.check, finding.message});
 }
 
 void WorkerReadiness::FindGpus() {

@@ -54,7 +54,13 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
+  // What it prints, to its end or the limit, goes to `done`.
+  void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
+           std::function<void(const std::string& answer)> done);
   void AskVersion();
+  void AskAboutProgram();
+  // Says it in the log; kept where it is fatal.
+  void Note(const Finding& finding, std::vector<control::PreflightFault>& faults) const;
   void FindGpus();
   void FillCache();
   void LoadIfPossible();
@@ -73,7 +79,8 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
   std::map<std::string, std::string> versions_;
-  bool versions_known_ = false;
+  int questions_ = 0;  // whose answers are outstanding
+  std::vector<control::PreflightFault> program_faults_;  // that answers told
   std::unique_ptr<GpuWatch> gpu_watch_;  // none: the worker was given no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;

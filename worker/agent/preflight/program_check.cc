@@ -4,9 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <elf.h>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -16,69 +14,10 @@
 #include "common/control/agent_launcher_messages.h"
 #include "common/process/process.h"
 #include "worker/agent/preflight/preflight.h"
+#include "worker/agent/preflight/program_file.h"
 
 namespace ringmaster::agent {
 namespace {
-
-#if defined(__x86_64__)
-constexpr int kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr int kMachine = EM_AARCH64;
-#else
-#error "say which machine this is"
-#endif
-
-constexpr std::size_t kLookedAt = 256;  // bytes of the file; the kernel takes no longer first line
-constexpr std::size_t kNamesWithin = 4 << 20;  // of a file that needs or imports others
-
-std::string NameOfMachine(int machine) {
-  switch (machine) {
-    case EM_X86_64:
-      return "x86-64";
-    case EM_AARCH64:
-      return "arm64";
-    case EM_386:
-      return "32-bit x86";
-    case EM_PPC64:
-      return "ppc64";
-    case EM_S390:
-      return "s390x";
-    case EM_RISCV:
-      return "riscv";
-    default:
-      return "machine " + std::to_string(machine);
-  }
-}
-
-std::string BeginningOf(const std::string& file, std::size_t size = kLookedAt) {
-  std::string bytes(size, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
-}
-
-// Of an ELF file for another machine, which one; empty for any other file.
-std::string OtherMachine(const std::string& beginning) {
-  Elf64_Ehdr header{};
-  if (!beginning.starts_with(ELFMAG) || beginning.size() < sizeof header) return {};
-  std::memcpy(&header, beginning.data(), sizeof header);
-  return header.e_machine == kMachine ? "" : NameOfMachine(header.e_machine);
-}
-
-// What a script's first line names and this image lacks; empty for any other file.
-std::string MissingInterpreter(const std::string& beginning, const std::string& path) {
-  if (!beginning.starts_with("#!")) return {};
-  std::istringstream words(beginning.substr(2, beginning.find('\n') - 2));
-  std::string interpreter;
-  std::string argument;
-  words >> interpreter >> argument;
-  if (interpreter.empty()) return {};
-  if (access(interpreter.c_str(), X_OK) != 0) return interpreter;
-  const bool by_name = std::filesystem::path(interpreter).filename() == "env" &&
-                       !argument.empty() && argument.front() != '-';
-  return by_name && FindProgram(argument, path).empty() ? argument : "";
-}
 
 // Whether an argument tells a program that starts ranks of its own where to meet the others.
 bool NamesRendezvous(std::string_view argument) {
@@ -119,30 +58,11 @@ std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   return std::ranges::find(kModules, module[1]) == kModules.end() ? "" : module[1];
 }
 
-// The library of MPI that an ELF file names as one that it needs; empty for any other file.
-std::string NeededMpi(const std::string& file) {
-  const std::string bytes = BeginningOf(file, kNamesWithin);
-  if (!bytes.starts_with(ELFMAG)) return {};
-  for (const std::string_view library : {"libmpi.so", "libmpich.so", "libmpi_cxx.so"}) {
-    // Names stand between NULs there.
-    const std::size_t at = bytes.find(std::string(1, '\0').append(library));
-    if (at != std::string::npos) return bytes.c_str() + at + 1;
-  }
-  return {};
-}
-
-// The module of MPI that a Python script imports whatever happens; empty for any other file.
-std::string ImportedMpi(const std::string& file) {
-  if (!file.ends_with(".py")) return {};
-  std::istringstream lines(BeginningOf(file, kNamesWithin));
-  for (std::string line; std::getline(lines, line);) {
-    for (const std::string_view module : {"mpi4py", "horovod"}) {
-      for (const std::string_view word : {"import ", "from "}) {
-        if (line.starts_with(std::string(word).append(module))) return std::string(module);
-      }
-    }
-  }
-  return {};
+// The program itself if it cannot be executed here; empty: it can, or there is none.
+std::string Missing(const std::string& program, const std::string& path) {
+  if (program.empty()) return {};
+  const std::string file = FindProgram(program, path);
+  return file.empty() || access(file.c_str(), X_OK) != 0 ? program : "";
 }
 
 std::optional<Finding> Fault(std::string message) { return Finding{"command", std::move(message)}; }
@@ -164,16 +84,21 @@ std::optional<Finding> CheckProgram(const Config& config) {
     return Fault("cannot execute \"" + file + "\": " + std::strerror(errno) +
                  "; correct spec.command or the image");
   }
-  const std::string beginning = BeginningOf(file);
-  if (const std::string machine = OtherMachine(beginning); !machine.empty()) {
+  const ProgramFile found(file);
+  if (const std::string machine = found.OtherMachine(); !machine.empty()) {
     return Fault("\"" + file + "\" is built for " + machine + " and this node is " +
-                 NameOfMachine(kMachine) +
+                 ThisMachine() +
                  "; use an image for it, or name other nodes in worker.nodeSelector");
   }
-  if (const std::string missing = MissingInterpreter(beginning, path); !missing.empty()) {
+  if (const std::string missing = Missing(found.Interpreter(), path); !missing.empty()) {
     return Fault("\"" + file + "\" needs " + missing +
                  ", which its first line names and the image lacks; install it, or correct the "
                  "script");
+  }
+  if (const std::string missing = Missing(found.Loader(), path); !missing.empty()) {
+    return Fault("\"" + file + "\" needs the loader " + missing +
+                 ", which the image lacks: it is built for another C library; use a program built "
+                 "for this image, or an image that it is built for");
   }
   const bool one_of_many = !config.spec.InPlace() && !config.spec.PerWorker();
   const std::string starter = one_of_many ? StartsRanksOfItsOwn(command) : std::string();
@@ -196,9 +121,12 @@ std::optional<Finding> CheckMpiProgram(const Config& config) {
                        "an image with Open MPI 4 or 5 and sshd (openssh-server)"};
   };
   const std::string program = FindProgram(command.front(), config.Path());
-  if (const std::string mpi = NeededMpi(program); !mpi.empty()) return needs(program, mpi);
+  if (const std::string mpi = ProgramFile(program).NeededMpi(); !mpi.empty()) {
+    return needs(program, mpi);
+  }
   for (const std::string& word : command) {
-    if (const std::string mpi = ImportedMpi(word); !mpi.empty()) return needs(word, mpi);
+    const std::string mpi = ImportedModule(word, {"mpi4py", "horovod"});
+    if (!mpi.empty()) return needs(word, mpi);
   }
   return std::nullopt;
 }

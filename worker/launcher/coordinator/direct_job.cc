@@ -3,6 +3,7 @@
 #include "worker/launcher/coordinator/direct_job.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -158,8 +159,8 @@ void DirectJob::JudgeStall(Time now) {
   Stop(now, text, control::kCauseStalled, nullptr);
 }
 
-// The running world ends when a member is no longer wanted, or when joiners are ready: all that
-// were ordered, or those that waited long enough for the others.
+// The running world ends when a member is no longer wanted, or when joiners are ready that a larger
+// one can have: all that were ordered, or those that waited long enough for the others.
 void DirectJob::ReformIfNeeded(Time now) {
   if (StopWithoutTheUnwanted(now)) return;
   const std::vector<std::string> ready = ReadyInRankOrder();
@@ -170,11 +171,13 @@ void DirectJob::ReformIfNeeded(Time now) {
     ++joiners;
     oldest_joiner = std::min(oldest_joiner, workers_.At(pod_uid).ready_since);
   }
-  if (joiners == 0) return;
+  const int more = SizeOfWorld(ready.size()) - static_cast<int>(world_.pods().size());
+  if (joiners == 0 || more <= 0) return;
   // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
-    Stop(now, CountText(joiners, "worker", "joins", "join"), control::kCauseWorkersJoin);
+    Stop(now, CountText(std::min(joiners, more), "worker", "joins", "join"),
+         control::kCauseWorkersJoin);
   }
 }
 
@@ -203,6 +206,19 @@ void DirectJob::NoteOpenGate(Time now) {
   gate_opened_at_ = now;
   NoteRestartByLauncher();
   recovery_.Progressed(now, world_.epoch(), 0);
+}
+
+// Who is ready and in no world of an allowed size.
+std::string DirectJob::WorldText() const {
+  const std::string filling = FillingText();
+  if (!filling.empty() || options_.allowed_sizes.empty() || !order_) return filling;
+  std::set<std::string> spare;
+  for (const std::string& pod_uid : ReadyInRankOrder()) {
+    if (!world_.Contains(pod_uid)) spare.insert(pod_uid);
+  }
+  if (spare.empty()) return "";
+  return NamesOf(spare) + (spare.size() == 1 ? " stands" : " stand") +
+         " by: elasticity.allowedSizes has no larger world for the workers that are ready";
 }
 
 // The program has to begin anew.

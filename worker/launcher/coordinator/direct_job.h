@@ -33,7 +33,7 @@ class DirectJob final : public Job {
   void NoteOpenGate(Time now) override;
   void NoteStop(Time now, const char* word, const Worker* worker) override;
   void NoteRestartByLauncher();
-  std::string WorldText() const override { return FillingText(); }
+  std::string WorldText() const override;
   Time MayStartAt(Time now) const override { return failed_starts_.Until(now, {}, 0); }
 
   Time gate_opened_at_{};

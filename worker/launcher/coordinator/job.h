@@ -151,8 +151,10 @@ class Job {
   // The first world, and ending one (job_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
+  // The workers of a world that these can form: some may have to stand by.
+  int SizeOfWorld(std::size_t workers) const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
-  bool EnoughAfterAWhile(Time now, int ready) const;
+  bool EnoughAfterAWhile(Time now, std::size_t ready) const;
   Time LastFilled() const;
   bool HeldByAnOlderWorld(Time now) const;
   void JudgeFaults(Time now);

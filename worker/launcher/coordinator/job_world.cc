@@ -1,6 +1,7 @@
 // The first world, which mpirun or the agents start; ending a world, and the job.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/count_text.h"
@@ -69,13 +70,25 @@ std::vector<std::string> Job::ReadyInRankOrder() const {
   return pod_uids;
 }
 
+int Job::SizeOfWorld(std::size_t workers) const {
+  const int count = static_cast<int>(workers);
+  if (options_.allowed_sizes.empty()) return count;
+  const auto above = std::ranges::upper_bound(options_.allowed_sizes, count);
+  return above == options_.allowed_sizes.begin() ? 0 : *std::prev(above);
+}
+
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
+  // Nobody else makes the world larger.
+  if (!options_.allowed_sizes.empty() &&
+      SizeOfWorld(ready.size()) >= SizeOfWorld(static_cast<std::size_t>(order_->replicas))) {
+    return true;
+  }
   // Each of them is ordered.
   return static_cast<int>(ready.size()) >= order_->replicas && ready.size() == ordered_.size();
 }
 
-bool Job::EnoughAfterAWhile(Time now, int ready) const {
-  return ready >= std::max(1, order_->min_replicas) &&
+bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
+  return SizeOfWorld(ready) >= std::max(1, order_->min_replicas) &&
          now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
 }
 
@@ -94,7 +107,7 @@ Job::Time Job::LastFilled() const {
 // It would start with fewer, were there nobody who may train already.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
-         EnoughAfterAWhile(now, static_cast<int>(ReadyInRankOrder().size())) &&
+         EnoughAfterAWhile(now, ReadyInRankOrder().size()) &&
          !Unaccounted().empty();
 }
 
@@ -194,11 +207,12 @@ std::string Job::UnfitText(const std::string& pod_uid,
 }
 
 void Job::TryStart(Time now) {
-  const std::vector<std::string> ready = ReadyInRankOrder();
-  const int count = static_cast<int>(ready.size());
-  if (count == 0 || !StarterKnown() || now < MayStartAt(now)) return;
-  if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, count)) return;
+  std::vector<std::string> ready = ReadyInRankOrder();
+  const int size = SizeOfWorld(ready.size());
+  if (size == 0 || !StarterKnown() || now < MayStartAt(now)) return;
+  if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, ready.size())) return;
   if (AnotherWorldMayRun(now)) return;
+  ready.resize(static_cast<std::size_t>(size));
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
     return Fail(now, {control::kReasonPreflightFailed, mixed});
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "worker/launcher/model/config.h"
 #include "worker/launcher/model/restart_limit.h"
@@ -20,6 +21,7 @@ struct CoordinatorOptions {
   int ranks_per_process = 1;     // that a program of ours starts by itself (LaunchSpec)
   bool elastic = true;           // LaunchSpec::InPlace
   bool asks_for_mpirun = false;  // LaunchSpec::AsksForMpirun
+  std::vector<int> allowed_sizes;  // LaunchSpec
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member

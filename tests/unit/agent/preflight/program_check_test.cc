@@ -1,5 +1,6 @@
 // What is wrong with a job's program, before it runs.
 
+#include <elf.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -106,6 +107,25 @@ TEST_F(ProgramCheck, AScriptsInterpreterIsLookedFor) {
               HasSubstr("needs /opt/conda/bin/python,"));
   EXPECT_THAT(Said({Write("b", "#!/usr/bin/env no-such-python\nprint()\n")}),
               HasSubstr("needs no-such-python,"));
+}
+
+// The kernel would say "no such file" of a program that is there.
+TEST_F(ProgramCheck, AProgramOfAnotherCLibraryIsNamed) {
+  std::ifstream shell("/bin/sh", std::ios::binary);
+  Elf64_Ehdr header{};
+  shell.read(reinterpret_cast<char*>(&header), sizeof header);
+  header.e_phoff = sizeof header;
+  header.e_phnum = 1;
+  const std::string loader("/lib/ld-of-elsewhere.so.1\0", 26);
+  Elf64_Phdr segment{};
+  segment.p_type = PT_INTERP;
+  segment.p_offset = sizeof header + sizeof segment;
+  segment.p_filesz = loader.size();
+  const auto bytes = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  EXPECT_THAT(Said({Write("solver", bytes(header) + bytes(segment) + loader)}),
+              HasSubstr("needs the loader /lib/ld-of-elsewhere.so.1, which the image lacks"));
 }
 
 TEST_F(ProgramCheck, WhatStartsRanksByItselfMeetsNoOther) {

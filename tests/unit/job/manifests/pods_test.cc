@@ -215,6 +215,17 @@ TEST(Pods, CarryTheContractInTheirEnvironment) {
   EXPECT_EQ(pod["spec"]["restartPolicy"], "Never");
 }
 
+TEST(Pods, KnowTheSizesOfAWorldInOrder) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.elasticity_mode = api::ElasticityMode::kRestart;
+  job.spec.allowed_sizes = {4, 1, 2};
+  for (const json& pod : {Launcher(job), Worker(job)}) {
+    const auto spec = control::DecodeLaunchSpec(Variable(Managed(pod), control::kEnvLaunchSpec));
+    ASSERT_TRUE(spec.ok()) << spec.error().message;
+    EXPECT_EQ(spec->allowed_sizes, (std::vector<int>{1, 2, 4}));
+  }
+}
+
 TEST(Pods, KnowWhetherTheirRanksGoOnInPlace) {
   const auto in_place = [](const api::TrainingJob& job) {
     return control::DecodeLaunchSpec(Variable(Managed(Worker(job)), control::kEnvLaunchSpec))

@@ -1,0 +1,128 @@
+// What a job's program needs, as its loader and its Python tell.
+
+#include "worker/agent/preflight/program_needs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/temporary_folder.h"
+#include "worker/agent/preflight/program_file.h"
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+class ProgramNeeds : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& content) {
+    const std::string path = folder_.path() + "/" + name;
+    std::ofstream(path, std::ios::binary) << content;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+  Config With(std::vector<std::string> command, int gpus = 0) const {
+    Config config;
+    config.spec.command = std::move(command);
+    config.spec.in_place = false;
+    config.gpus = gpus;
+    config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}, {"LD_LIBRARY_PATH", "/lib"}};
+    return config;
+  }
+  // A question of Python to "python3", a file that is one for the kernel.
+  std::optional<Finding> TorchFinding(const std::string& script, const std::string& answer) {
+    const std::vector<Question> questions =
+        QuestionsAboutProgram(With({Write("python3", ""), Write("train.py", script)}, 8));
+    EXPECT_THAT(questions, SizeIs(1));
+    return questions.at(0).judge(answer);
+  }
+
+  const trainer::TemporaryFolder folder_;
+};
+
+TEST_F(ProgramNeeds, TheLoaderOfAProgramIsAskedWithTheWorkersEnvironment) {
+  const std::vector<Question> questions = QuestionsAboutProgram(With({"sh", "-c", "true"}));
+
+  ASSERT_THAT(questions, SizeIs(1));
+  EXPECT_THAT(questions[0].argv, Contains("/usr/bin/sh"));
+  EXPECT_EQ(questions[0].argv.front(), ProgramFile("/bin/sh").Loader());
+  EXPECT_THAT(questions[0].environment, Contains("LD_LIBRARY_PATH=/lib"));
+}
+
+TEST_F(ProgramNeeds, OfAScriptItsInterpretersLoaderIsAsked) {
+  const auto questions = QuestionsAboutProgram(With({Write("script", "#!/usr/bin/env sh\n")}));
+
+  ASSERT_THAT(questions, SizeIs(1));
+  EXPECT_THAT(questions[0].argv, Contains("/usr/bin/sh"));
+}
+
+TEST_F(ProgramNeeds, NobodyIsAskedAboutWhatIsNoDynamicProgram) {
+  EXPECT_THAT(QuestionsAboutProgram(With({"no-such-program"})), IsEmpty());
+  EXPECT_THAT(QuestionsAboutProgram(With({Write("empty", "")})), IsEmpty());
+  std::ifstream whole("/bin/sh", std::ios::binary);
+  std::string bytes(300, '\0');
+  whole.read(bytes.data(), 300);
+  for (const std::size_t length : {5U, 63U, 64U, 100U, 200U, 300U}) {
+    EXPECT_THAT(QuestionsAboutProgram(With({Write("cut", bytes.substr(0, length))})), IsEmpty());
+  }
+}
+
+// The real loader's words are tested with a real program in runtime tests.
+TEST_F(ProgramNeeds, MissingLibrariesAreNamedOnce) {
+  const auto questions = QuestionsAboutProgram(With({"sh"}));
+  ASSERT_THAT(questions, SizeIs(1));
+  const auto said = [&](const std::string& listing) {
+    const std::optional<Finding> finding = questions[0].judge(listing);
+    return finding ? finding->check + ": " + finding->message : "";
+  };
+
+  EXPECT_EQ(said("\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n"), "");
+  EXPECT_EQ(said(""), "");
+  EXPECT_THAT(said("\tlibcudart.so.10.0 => not found\n\tlibcudart.so.10.0 => not found\n"),
+              AllOf(HasSubstr("libraries: \"/usr/bin/sh\""),
+                    HasSubstr("not found here: libcudart.so.10.0; install")));
+  EXPECT_THAT(said("Error loading shared library libfoo.so.1: No such file (needed by /x)\n"),
+              HasSubstr(": libfoo.so.1; "));
+  EXPECT_THAT(said("/x: /lib/x/libc.so.6: version `GLIBC_2.38' not found (required by /x)\n"),
+              HasSubstr(": libc.so.6 of version GLIBC_2.38; "));
+  std::string many;
+  for (int i = 0; i < 9; ++i) many += "lib" + std::to_string(i) + ".so => not found\n";
+  EXPECT_THAT(said(many), AllOf(HasSubstr("lib4.so and 4 more; "), Not(HasSubstr("lib5.so"))));
+}
+
+TEST_F(ProgramNeeds, APyTorchWithoutCudaIsNamedWhereThereAreGpus) {
+  const auto finding = TorchFinding("import torch\n", "hello\ntorch 2.15.0+cpu None None\n");
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_EQ(finding->check, "torch");
+  EXPECT_TRUE(finding->fatal);
+  EXPECT_THAT(finding->message, AllOf(HasSubstr("2.15.0+cpu"), HasSubstr("8 GPUs")));
+
+  EXPECT_FALSE(TorchFinding("import torch\n", "torch 2.15.0 13.2 None\n").has_value());
+  EXPECT_FALSE(TorchFinding("import torch\n", "torch 2.15.0 None 7.0\n").has_value());
+  EXPECT_FALSE(TorchFinding("import torch\n", "").has_value());
+}
+
+// A script may load data with a PyTorch for CPUs and compute with something else.
+TEST_F(ProgramNeeds, APyTorchThatIsNotSeenToComputeOnlyWarns) {
+  EXPECT_FALSE(TorchFinding("import torch\nimport jax\n", "torch 2 None None")->fatal);
+  EXPECT_FALSE(TorchFinding("import numpy\n", "torch 2 None None")->fatal);
+}
+
+TEST_F(ProgramNeeds, PythonIsNotAskedWithoutGpus) {
+  EXPECT_THAT(QuestionsAboutProgram(With({Write("python3", ""), "train.py"})), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

@@ -1,0 +1,40 @@
+#pragma once
+
+// What can be read in the file of a program: for which machine it is built, what interprets or
+// loads it, which MPI it needs. Used by the checks. A file that cannot be read has none of it.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringmaster::agent {
+
+class ProgramFile {
+ public:
+  explicit ProgramFile(std::string path);
+
+  const std::string& path() const { return path_; }
+
+  // For another machine than this one, which; empty for any other file.
+  std::string OtherMachine() const;
+  // What a script's first line names: a path, or a name to look up in PATH where that line asks
+  // env for it. Empty for any other file.
+  std::string Interpreter() const;
+  // The dynamic loader (PT_INTERP). Empty for a static program and for what is no ELF file.
+  std::string Loader() const;
+  // The library of MPI among those that it needs.
+  std::string NeededMpi() const;
+
+ private:
+  std::string path_;
+  std::string beginning_;
+};
+
+// The name of the machine that this agent is built for.
+std::string ThisMachine();
+
+// Which of these modules the Python script imports first, whatever happens; empty for any other
+// file.
+std::string ImportedModule(const std::string& script, const std::vector<std::string_view>& modules);
+
+}  // namespace ringmaster::agent

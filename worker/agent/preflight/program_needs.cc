@@ -1,0 +1,156 @@
+#include "worker/agent/preflight/program_needs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "common/base/count_text.h"
+#include "common/process/process.h"
+#include "worker/agent/preflight/program_file.h"
+
+namespace ringmaster::agent {
+namespace {
+
+constexpr std::size_t kMostNamed = 5;  // missing libraries
+
+// What the machine runs for this command: of a script its interpreter.
+ProgramFile Executable(const Config& config) {
+  const std::string path = config.Path();
+  ProgramFile file(FindProgram(config.spec.command.front(), path));
+  const std::string interpreter = file.Interpreter();
+  return interpreter.empty() ? file : ProgramFile(FindProgram(interpreter, path));
+}
+
+std::vector<std::string> ContainersEnvironment(const Config& config) {
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : config.container) environment.push_back(name + '=' + value);
+  return environment;
+}
+
+// Of a loader's listing, each library or version that it did not find, once: "libfoo.so => not
+// found", "libc.so.6: version `GLIBC_2.38' not found (required by …)" of glibc's, "Error loading
+// shared library libfoo.so: …" of musl's.
+std::vector<std::string> NotFound(const std::string& listing) {
+  constexpr std::string_view kMusl = "Error loading shared library ";
+  std::vector<std::string> missing;
+  std::istringstream lines(listing);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, line.find_first_not_of(" \t"));
+    std::string name;
+    if (const std::size_t arrow = line.find(" => not found"); arrow != std::string::npos) {
+      name = line.substr(0, arrow);
+    } else if (line.starts_with(kMusl)) {
+      name = line.substr(kMusl.size(), line.find(':') - kMusl.size());
+    } else if (const std::size_t version = line.find(": version `"); version != std::string::npos) {
+      const std::size_t quote = line.find('\'', version);
+      const std::string library = std::filesystem::path(line.substr(0, version)).filename();
+      if (quote != std::string::npos) {
+        name = library + " of version " + line.substr(version + 11, quote - version - 11);
+      }
+    }
+    if (!name.empty() && std::ranges::find(missing, name) == missing.end()) {
+      missing.push_back(std::move(name));
+    }
+  }
+  return missing;
+}
+
+std::optional<Finding> JudgeListing(const std::string& file, const std::string& listing) {
+  const std::vector<std::string> missing = NotFound(listing);
+  if (missing.empty()) return std::nullopt;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMostNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + missing[i];
+  }
+  if (missing.size() > kMostNamed) {
+    names += " and " + std::to_string(missing.size() - kMostNamed) + " more";
+  }
+  return Finding{"libraries", "\"" + file + "\" needs shared libraries that are not found here: " +
+                                  names +
+                                  "; install them in the image, or name their folder in "
+                                  "LD_LIBRARY_PATH (worker.env)"};
+}
+
+std::optional<Question> AskLoader(const Config& config) {
+  const ProgramFile file = Executable(config);
+  const std::string loader = file.Loader();
+  if (loader.empty()) return std::nullopt;
+  Question question;
+  question.environment = ContainersEnvironment(config);
+  if (std::filesystem::path(loader).filename().string().starts_with("ld-linux")) {
+    // glibc's stops at the first one that is missing unless it is asked as ldd asks it.
+    question.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
+    question.argv = {loader, file.path()};
+  } else {
+    question.argv = {loader, "--list", file.path()};
+  }
+  question.judge = [path = file.path()](const std::string& listing) {
+    return JudgeListing(path, listing);
+  };
+  return question;
+}
+
+// PyTorch's version, and the versions of CUDA and ROCm that it is built with, without loading it.
+constexpr char kAskTorch[] = R"(
+import importlib.util, os, runpy
+spec = importlib.util.find_spec("torch")
+if spec and spec.submodule_search_locations:
+    said = runpy.run_path(os.path.join(spec.submodule_search_locations[0], "version.py"))
+    print("torch", said["__version__"], said.get("cuda"), said.get("hip"))
+)";
+
+// A rank needs PyTorch for its GPU: not where the script computes with something else.
+bool ComputesWithTorch(const std::vector<std::string>& command) {
+  const std::string program = std::filesystem::path(command.front()).filename();
+  if (program == "torchrun") return true;
+  return std::ranges::any_of(command, [](const std::string& word) {
+    return !ImportedModule(word, {"torch"}).empty() &&
+           ImportedModule(word, {"jax", "tensorflow"}).empty();
+  });
+}
+
+std::optional<Finding> JudgeTorch(int gpus, bool fatal, const std::string& answer) {
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string torch;
+    std::string version;
+    std::string cuda;
+    std::string hip;
+    words >> torch >> version >> cuda >> hip;
+    if (torch != "torch" || cuda != "None" || hip != "None") continue;
+    return Finding{"torch",
+                   "the image's PyTorch (" + version +
+                       ") is built without CUDA, and this worker was given " +
+                       CountText(gpus, "GPU") + "; install a build of PyTorch with CUDA",
+                   fatal};
+  }
+  return std::nullopt;
+}
+
+std::optional<Question> AskTorch(const Config& config) {
+  if (config.gpus == 0 || config.spec.InPlace()) return std::nullopt;
+  const std::string python = Executable(config).path();
+  if (!std::filesystem::path(python).filename().string().starts_with("python")) {
+    return std::nullopt;
+  }
+  return Question{
+      {python, "-c", kAskTorch},
+      ContainersEnvironment(config),
+      [gpus = config.gpus, fatal = ComputesWithTorch(config.spec.command)](
+          const std::string& answer) { return JudgeTorch(gpus, fatal, answer); }};
+}
+
+}  // namespace
+
+std::vector<Question> QuestionsAboutProgram(const Config& config) {
+  std::vector<Question> questions;
+  for (const auto ask : {AskLoader, AskTorch}) {
+    if (std::optional<Question> question = ask(config)) questions.push_back(std::move(*question));
+  }
+  return questions;
+}
+
+}  // namespace ringmaster::agent
