@@ -28,7 +28,7 @@ constexpr std::size_t kMaxStatusMessageBytes = 4096;
 constexpr std::array kCleanPodPolicies = {"None", "Running", "All"};
 constexpr std::array kDeletions = {"Retain", "Delete"};
 constexpr std::array kLaunchModes = {"PerSlot", "PerWorker"};
-constexpr std::array kInjectModes = {"Auto", "InitContainer", "None"};
+constexpr std::array kInjectModes = {"Auto", "InitContainer", "ImageVolume", "None"};
 constexpr std::array kElasticityModes = {"InPlace", "Restart"};
 constexpr std::array kConditionStatuses = {"True", "False", "Unknown"};
 

@@ -104,7 +104,8 @@ enum class LaunchMode {
 // Whether the operator brings Ringmaster's programs into the Pods.
 enum class InjectMode {
   kAuto,           // unless the operator knows the image as one that has them
-  kInitContainer,  // in any case
+  kInitContainer,  // in any case, by an init container that copies them, as kAuto does
+  kImageVolume,    // in any case, by a volume that is their image
   kNone
 };
 

@@ -399,5 +399,17 @@ TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {
   EXPECT_THAT(verdict.message, testing::Not(HasSubstr("sshd")));
 }
 
+TEST_F(ForeignImage, AProgramWhoseLibraryIsMissingFailsTheJobBeforeItStarts) {
+  control::LaunchSpec spec;
+  spec.command = {MISSING_LIBRARY};
+  Job job(2, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
+  EXPECT_THAT(verdict.message, HasSubstr("'libraries'"));
+  EXPECT_THAT(verdict.message, HasSubstr("not found here: libringmaster_missing.so; "));
+}
+
 }  // namespace
 }  // namespace ringmaster::runtime_test

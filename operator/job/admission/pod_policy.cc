@@ -63,6 +63,7 @@ class PodChecker {
     for (const json& volume : kube::GetArray(spec, {"volumes"})) {
       for (const auto& [kind, source] : volume.items()) {
         if (source.is_null() || Has(kKinds, kind)) continue;
+        if (kind == "image" && kube::GetString(volume, {"name"}) == kToolsName) continue;
         if (kind != "hostPath" || !MayMount(spec, volume)) Add("volumes." + kind);
       }
     }

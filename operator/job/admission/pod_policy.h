@@ -14,6 +14,10 @@
 
 namespace ringmaster::job {
 
+// The volume with Ringmaster's programs (manifests/injection.h), the only one that may be an image;
+// and the init container that fills it.
+inline constexpr char kToolsName[] = "ringmaster-tools";
+
 std::vector<Violation> CheckPod(const nlohmann::json& pod, const JobRules& rules);
 
 }  // namespace ringmaster::job

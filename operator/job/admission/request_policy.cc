@@ -288,11 +288,13 @@ void Requests::Numbers() {
 }
 
 void Requests::Programs() {
-  if (spec_.inject != api::InjectMode::kInitContainer || rules_.has_tools) return;
+  const bool asks = spec_.inject == api::InjectMode::kInitContainer ||
+                    spec_.inject == api::InjectMode::kImageVolume;
+  if (!asks || rules_.has_tools) return;
   found_.push_back(
       {.path = "spec.inject",
-       .message = "this installation has no image with Ringmaster's programs, from which an init "
-                  "container could take them; have the platform team name one (the operator's "
+       .message = "this installation has no image with Ringmaster's programs, from which they could "
+                  "be taken; have the platform team name one (the operator's "
                   "flag --tools-image, the chart's toolsImage), or use an image that has them"});
 }
 

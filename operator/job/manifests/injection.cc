@@ -8,6 +8,7 @@
 
 #include "common/control/pod_contract.h"
 #include "operator/job/admission/gpu_resources.h"
+#include "operator/job/admission/pod_policy.h"
 #include "operator/job/admission/request_policy.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/pod_parts.h"
@@ -32,7 +33,7 @@ std::string ImageOf(const std::string& template_json, std::string_view name,
 
 bool NeedsInjection(const Injection& injection, const api::TrainingJobSpec& job) {
   if (job.inject == api::InjectMode::kNone) return false;
-  if (job.inject == api::InjectMode::kInitContainer) return true;
+  if (job.inject != api::InjectMode::kAuto) return true;
   const auto lacks_them = [&](const std::string& image) {
     return std::ranges::none_of(injection.own_images, [&](const std::string& prefix) {
       return IsUnderPrefix(image, prefix);
@@ -74,6 +75,20 @@ json ResourcesLike(const json& container) {
   return resources;
 }
 
+json CopyingContainer(const std::string& tools_image, const json& container) {
+  json copies = {
+      {"name", kToolsName},
+      {"image", tools_image},
+      {"command", {"/ringmaster/bin/ringmaster-tools", "install", control::kToolsFolder}},
+      {"securityContext", {{"readOnlyRootFilesystem", true}, {"allowPrivilegeEscalation", false}}},
+      {"resources", ResourcesLike(container)}};
+  copies["securityContext"]["capabilities"]["drop"] = json::array({"ALL"});
+  copies["volumeMounts"] =
+      json::array({{{"name", kToolsName}, {"mountPath", control::kToolsFolder}}});
+  AddVariable(copies, kVisibleGpus, kNoVisibleGpus);
+  return copies;
+}
+
 }  // namespace
 
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job) {
@@ -86,27 +101,23 @@ std::string ToolsImageOfRun(const std::string& pinned, const Injection& injectio
   return ToolsImageOf(injection, job);
 }
 
-void Inject(const std::string& tools_image, json& spec, json& container) {
+void Inject(const std::string& tools_image, api::InjectMode mode, json& spec, json& container) {
   if (tools_image.empty()) return;
   DefaultUser(spec, container);
-  ListAt(spec, "volumes").push_back({{"name", kToolsName}, {"emptyDir", {{"sizeLimit", kRoom}}}});
-  const json mount = {{"name", kToolsName}, {"mountPath", control::kToolsFolder}};
-  json read_only = mount;
-  read_only["readOnly"] = true;
-  ListAt(container, "volumeMounts").push_back(std::move(read_only));
+  json mount = {{"name", kToolsName}, {"mountPath", control::kToolsFolder}, {"readOnly", true}};
   json& command = container["command"];
   command[0] = std::string(control::kToolsFolder) + "/bin/" + command[0].get<std::string>();
-  json copies = {
-      {"name", kToolsName},
-      {"image", tools_image},
-      {"command", {"/ringmaster/bin/ringmaster-tools", "install", control::kToolsFolder}},
-      {"securityContext", {{"readOnlyRootFilesystem", true}, {"allowPrivilegeEscalation", false}}},
-      {"resources", ResourcesLike(container)}};
-  copies["securityContext"]["capabilities"]["drop"] = json::array({"ALL"});
-  copies["volumeMounts"] = json::array({mount});
-  AddVariable(copies, kVisibleGpus, kNoVisibleGpus);
-  json& before = ListAt(spec, "initContainers");
-  before.insert(before.begin(), std::move(copies));
+  json volume = {{"name", kToolsName}};
+  if (mode == api::InjectMode::kImageVolume) {
+    volume["image"]["reference"] = tools_image;
+    mount["subPath"] = "ringmaster";
+  } else {
+    volume["emptyDir"]["sizeLimit"] = kRoom;
+    json& before = ListAt(spec, "initContainers");
+    before.insert(before.begin(), CopyingContainer(tools_image, container));
+  }
+  ListAt(spec, "volumes").push_back(std::move(volume));
+  ListAt(container, "volumeMounts").push_back(std::move(mount));
 }
 
 }  // namespace ringmaster::job

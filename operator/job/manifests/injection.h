@@ -1,7 +1,7 @@
 #pragma once
 
-// Brings Ringmaster's programs into an image that lacks them: an init container copies them
-// into a volume of the Pod (worker/tools). Pure.
+// Brings Ringmaster's programs into an image that lacks them: an init container copies them into a
+// volume of the Pod, or their image is that volume (worker/tools). Pure.
 
 #include <string>
 #include <vector>
@@ -18,8 +18,6 @@ struct Injection {
   std::vector<std::string> own_images{};  // prefixes of images that have them already
 };
 
-inline constexpr char kToolsName[] = "ringmaster-tools";  // of volume and init container
-
 // What a run that begins now takes the programs from, for all of its Pods, since mpirun finds them
 // at one place: where the job asks for it, or an image of its launcher or workers lacks them.
 // Empty: no Pod needs them.
@@ -30,8 +28,10 @@ std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec&
 std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
                             const api::TrainingJobSpec& job);
 
-// The init container, the volume, and the command of `container` from it; nothing where
-// `tools_image` is empty. `spec` is a Pod's, and has the container, complete but for that.
-void Inject(const std::string& tools_image, nlohmann::json& spec, nlohmann::json& container);
+// The volume, the init container that fills it or none by `mode`, and the command of `container`
+// from it; nothing where `tools_image` is empty. `spec` is a Pod's, and has the container, complete
+// but for that.
+void Inject(const std::string& tools_image, api::InjectMode mode, nlohmann::json& spec,
+            nlohmann::json& container);
 
 }  // namespace ringmaster::job

@@ -179,7 +179,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   }
   AddVariable(container, control::kEnvLauncherAddress, launcher_address);
   AddVariable(container, control::kEnvLauncherPort, std::to_string(control::kControlPort));
-  Inject(context.tools_image, pod["spec"], container);
+  Inject(context.tools_image, context.job().spec.inject, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }
@@ -245,7 +245,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       AddVariable(container, control::kEnvIgnoreExitCodes, codes);
     }
   }
-  Inject(context.tools_image, pod["spec"], container);
+  Inject(context.tools_image, context.job().spec.inject, pod["spec"], container);
   HideGpus(pod["spec"]);
   return pod;
 }

@@ -100,7 +100,7 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   volume["name"] = kCheckpointVolume;
   spec["volumes"] = json::array({std::move(volume)});
   RestrictPod(spec);
-  Inject(ToolsImageOf(injection, job.spec), spec, spec["containers"][0]);
+  Inject(ToolsImageOf(injection, job.spec), job.spec.inject, spec, spec["containers"][0]);
   return pod;
 }
 

@@ -87,7 +87,7 @@ void ExpectRestricted(const json& pod) {
       EXPECT_FALSE(context.contains("privileged"));
     }
   }
-  static const std::set<std::string> kVolumes{"name", "emptyDir", "secret", "configMap"};
+  static const std::set<std::string> kVolumes{"name", "emptyDir", "secret", "configMap", "image"};
   for (const json& volume : spec["volumes"]) {
     for (const auto& [kind, value] : volume.items()) EXPECT_TRUE(kVolumes.contains(kind)) << kind;
   }
@@ -316,6 +316,34 @@ TEST(Pods, AnImageThatLacksOurProgramsIsGivenThemByAnInitContainer) {
     ExpectRestricted(pod);
     EXPECT_EQ(init["securityContext"]["capabilities"]["drop"], json::array({"ALL"}));
     EXPECT_TRUE(CheckPod(pod, JobRules{}).empty());
+  }
+}
+
+TEST(Pods, TheImageOfTheProgramsCanBeAVolume) {
+  const Injection injection{.image = "localhost/ringmaster-tools:1"};
+  api::TrainingJob job = JobBuilder().Build();
+  job.spec.inject = api::InjectMode::kImageVolume;
+  for (json pod : {Worker(job, 0, injection), Launcher(job, injection)}) {
+    EXPECT_FALSE(pod["spec"].contains("initContainers"));
+    json& volumes = pod["spec"]["volumes"];
+    const auto volume = std::ranges::find_if(
+        volumes, [](const json& one) { return one["name"] == "ringmaster-tools"; });
+    ASSERT_NE(volume, volumes.end());
+    EXPECT_EQ((*volume)["image"]["reference"], "localhost/ringmaster-tools:1");
+    EXPECT_FALSE(volume->contains("emptyDir"));
+    const json& mounts = Managed(pod)["volumeMounts"];
+    const auto mount = std::ranges::find_if(
+        mounts, [](const json& one) { return one["mountPath"] == control::kToolsFolder; });
+    ASSERT_NE(mount, mounts.end());
+    EXPECT_EQ((*mount)["subPath"], "ringmaster") << "the programs are in ringmaster/bin";
+    EXPECT_EQ((*mount)["readOnly"], true);
+    EXPECT_TRUE(Managed(pod)["command"][0].get<std::string>().starts_with(
+        "/ringmaster/tools/bin/ringmaster-"));
+    ExpectRestricted(pod);
+    EXPECT_TRUE(CheckPod(pod, JobRules{}).empty());
+
+    (*volume)["name"] = "another";
+    EXPECT_FALSE(CheckPod(pod, JobRules{}).empty()) << "no other volume may be an image";
   }
 }
 
