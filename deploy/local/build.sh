@@ -2,19 +2,19 @@
 # Builds the programs of the local cluster, helm and Prometheus from Go modules, once, into a cache outside the tree. Where all are
 # present it returns at once; two builds at the same time wait for each other.
 #
-#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm prometheus (default: the first two)
-#   build.sh --print        the cache folder of this version (programs in its bin/)
+#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm prometheus containerd (default: the first two)
+#   build.sh --print        the cache folder of this version (programs in its bin/, and in containerd/ one that is newer than the system's)
 #
 # RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Cold on 2 cores Kubernetes takes about 5 minutes, helm one,
-# Prometheus with promtool three.
+# containerd two, Prometheus with promtool three.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tools=$here/tools
 kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
 prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
-# helm and Prometheus are no part of a cluster: another version of them leaves Kubernetes as it is.
-hash=$(cd "$tools" && find . \( -path ./helm -o -path ./prometheus \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
+# These are no part of a cluster as it is by default: another version of them leaves Kubernetes as it is.
+hash=$(cd "$tools" && find . \( -path ./helm -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 
 refuse() {
@@ -33,10 +33,19 @@ program() { # package -> the name of its program
   esac
 }
 
-# What the folder's name does not pin: our own program is built again when its source has changed, helm and Prometheus when their
-# pins have.
+# Not in bin/, where it would replace the system's.
+folder_of() { # package
+  case $1 in
+    github.com/containerd/*) echo "$CACHE/containerd" ;;
+    *) echo "$CACHE/bin" ;;
+  esac
+}
+
+# What the cache's name does not pin: our own program is built again when its source has changed, helm and others when their pins
+# have.
 source_of() { # package
   case $1 in
+    github.com/containerd/*) cat "$tools"/containerd/go.* | sha256sum ;;
     helm.sh/*) cat "$tools"/helm/go.* | sha256sum ;;
     github.com/prometheus/*) cat "$tools"/prometheus/go.* | sha256sum ;;
     localcluster/*) cat "$tools/${1#localcluster/}"/*.go | sha256sum ;;
@@ -47,7 +56,7 @@ source_of() { # package
 present() { # package
   local name
   name=$(program "$1")
-  [ -x "$CACHE/bin/$name" ] && [ "$(cat "$CACHE/source/$name" 2>/dev/null)" = "$(source_of "$1")" ]
+  [ -x "$(folder_of "$1")/$name" ] && [ "$(cat "$CACHE/source/$name" 2>/dev/null)" = "$(source_of "$1")" ]
 }
 
 # The go.mod files ask for a Go version. Go 1.21 and newer fetch it through the module proxy; older ones cannot.
@@ -74,15 +83,16 @@ tags_of() { # package
 }
 
 build() { # group package; every step answers for itself, as the caller asks for the result
-  local name ldflags
+  local name folder ldflags
   name=$(program "$2")
+  folder=$(folder_of "$2")
   ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes_version -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes_version"
   ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
   ldflags+=" -X helm.sh/helm/v4/internal/version.version=$helm_version"
   ldflags+=" -X github.com/prometheus/common/version.Version=$prometheus_version"
   # Without debug information, which nobody reads here, the compiler is an eighth faster.
-  (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags=all=-dwarf=false -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$CACHE/bin/.$name.$$" "$2") || return
-  mv "$CACHE/bin/.$name.$$" "$CACHE/bin/$name" || return
+  (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags=all=-dwarf=false -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$folder/.$name.$$" "$2") || return
+  mv "$folder/.$name.$$" "$folder/$name" || return
   source_of "$2" >"$CACHE/source/$name"
 }
 
@@ -112,13 +122,13 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 check_go
-mkdir -p "$CACHE/bin" "$CACHE/source"
+mkdir -p "$CACHE/bin" "$CACHE/containerd" "$CACHE/source"
 exec 9>"$CACHE/.lock"
 if ! flock -n 9; then
   echo "build.sh: another build is running; waiting for it" >&2
   flock 9
 fi
-rm -f "$CACHE"/bin/.*.[0-9]*
+rm -f "$CACHE"/{bin,containerd}/.*.[0-9]*
 for i in "${!missing[@]}"; do
   read -r group package <<<"${missing[i]}"
   if [ "$package" = stages ]; then

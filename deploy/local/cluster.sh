@@ -16,7 +16,7 @@
 #
 # --name NAME (default: ringmaster) chooses the cluster: several run side by side.
 # RINGMASTER_STATE (default /var/tmp/ringmaster-cluster) holds running clusters, RINGMASTER_CACHE (default ~/.cache/ringmaster)
-# built programs and unpacked images.
+# built programs and unpacked images. RINGMASTER_CONTAINERD, a folder, has another containerd for the nodes (build.sh containerd).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BASE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}

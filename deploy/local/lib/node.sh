@@ -62,7 +62,8 @@ prepare_node() { # index nodes
   make_node_network "$i" "$2"
   make_cgroup "$NAME-$node"
   write_node_files "$i"
-  start_in_node "$i" containerd containerd --config "$directory/containerd.toml"
+  # containerd finds its shim in PATH, too.
+  start_in_node "$i" containerd env PATH="${RINGMASTER_CONTAINERD:+$RINGMASTER_CONTAINERD:}$PATH" containerd --config "$directory/containerd.toml"
   # NodeRestriction and the serving certificate need the node's own identity.
   identity "$node" "/O=system:nodes/CN=system:node:$node" "IP:$(node_address "$i"),DNS:$node"
   wait_until 20 "containerd-$node" "containerd on $node" ctr --address "$directory/containerd.sock" version
