@@ -139,7 +139,7 @@ struct TrainingJobSpec {
   LaunchMode launch_mode = LaunchMode::kPerSlot;
   InjectMode inject = InjectMode::kAuto;
   std::optional<ElasticityMode> elasticity_mode;  // unset: the program's name decides, see Mode()
-  std::vector<int> allowed_sizes{};  // of a world, in workers; empty: any
+  std::vector<int> allowed_sizes{};               // of a world, in workers; empty: any
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};

@@ -44,9 +44,8 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr(R"(supported values: "InPlace", "Restart")"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
               HasSubstr("cannot be Restart for ringmaster-train, which continues in place"));
-  EXPECT_THAT(
-      Refused(Changed("/spec/elasticity", {{"mode", "InPlace"}, {"allowedSizes", {1, 2}}})),
-      HasSubstr("allowedSizes needs mode Restart"));
+  EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "InPlace"}, {"allowedSizes", {1, 2}}})),
+              HasSubstr("allowedSizes needs mode Restart"));
   json of_some_sizes =
       Changed("/spec/elasticity", {{"mode", "Restart"}, {"allowedSizes", {2, 4}}}, "sized");
   of_some_sizes["spec"]["command"] = {"python3", "train.py"};

@@ -293,9 +293,10 @@ void Requests::Programs() {
   if (!asks || rules_.has_tools) return;
   found_.push_back(
       {.path = "spec.inject",
-       .message = "this installation has no image with Ringmaster's programs, from which they could "
-                  "be taken; have the platform team name one (the operator's "
-                  "flag --tools-image, the chart's toolsImage), or use an image that has them"});
+       .message =
+           "this installation has no image with Ringmaster's programs, from which they could "
+           "be taken; have the platform team name one (the operator's "
+           "flag --tools-image, the chart's toolsImage), or use an image that has them"});
 }
 
 std::vector<Violation> Requests::Check() {

@@ -51,12 +51,13 @@ WorkerReadiness::WorkerReadiness(boost::asio::io_context& io, ChildReaper& reape
       handlers_(std::move(handlers)) {}
 
 void WorkerReadiness::Start() {
-  preflight_ = std::make_unique<Preflight>(
-      io_, config_, WorkerChecks(), kPreflightLimit, [this](const std::vector<Finding>& findings) {
-        faults_.emplace();
-        for (const Finding& finding : findings) Note(finding, *faults_);
-        Tell();
-      });
+  preflight_ = std::make_unique<Preflight>(io_, config_, WorkerChecks(), kPreflightLimit,
+                                           [this](const std::vector<Finding>& findings) {
+                                             faults_.emplace();
+                                             for (const Finding& finding : findings)
+                                               Note(finding, *faults_);
+                                             Tell();
+                                           });
   StartSshd();
   AskVersion();
   AskAboutProgram();
@@ -130,8 +131,7 @@ void WorkerReadiness::AskVersion() {
   // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
   if (const std::string user = UserName(geteuid()); !user.empty()) versions_["user"] = user;
   // Open MPI does not even tell its version without a home directory.
-  Ask({"mpirun", "--version"},
-      {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
+  Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
       [this](const std::string& answer) {
         if (const std::string version = OpenMpiVersion(answer); !version.empty()) {
           versions_["openmpi"] = version;
@@ -160,13 +160,13 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
   ProcessSpec spec;
   spec.argv = std::move(argv);
   spec.environment = std::move(environment);
-  const Result<std::shared_ptr<CapturedProcess>> asked = CapturedProcess::Start(
-      reaper_, std::move(spec),
-      {.on_output =
-           [answer](bool, std::string_view data) {
-             answer->append(data.substr(0, kLongestAnswer - answer->size()));
-           },
-       .on_end = [ended](ProcessEnd, const LastLines&) { ended(); }});
+  const Result<std::shared_ptr<CapturedProcess>> asked =
+      CapturedProcess::Start(reaper_, std::move(spec),
+                             {.on_output =
+                                  [answer](bool, std::string_view data) {
+                                    answer->append(data.substr(0, kLongestAnswer - answer->size()));
+                                  },
+                              .on_end = [ended](ProcessEnd, const LastLines&) { ended(); }});
   if (!asked.ok()) return ended();
   const auto limit = std::make_shared<boost::asio::steady_timer>(io_, kPreflightLimit);
   limit->async_wait([limit, process = *asked](const boost::system::error_code& cancelled) {

@@ -79,9 +79,9 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;  // whose answers are outstanding
+  int questions_ = 0;                                    // whose answers are outstanding
   std::vector<control::PreflightFault> program_faults_;  // that answers told
-  std::unique_ptr<GpuWatch> gpu_watch_;  // none: the worker was given no GPUs
+  std::unique_ptr<GpuWatch> gpu_watch_;                  // none: the worker was given no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;
   bool data_there_ = false;

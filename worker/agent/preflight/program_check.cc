@@ -86,8 +86,7 @@ std::optional<Finding> CheckProgram(const Config& config) {
   }
   const ProgramFile found(file);
   if (const std::string machine = found.OtherMachine(); !machine.empty()) {
-    return Fault("\"" + file + "\" is built for " + machine + " and this node is " +
-                 ThisMachine() +
+    return Fault("\"" + file + "\" is built for " + machine + " and this node is " + ThisMachine() +
                  "; use an image for it, or name other nodes in worker.nodeSelector");
   }
   if (const std::string missing = Missing(found.Interpreter(), path); !missing.empty()) {

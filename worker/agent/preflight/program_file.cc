@@ -20,7 +20,7 @@ constexpr int kMachine = EM_AARCH64;
 #error "say which machine this is"
 #endif
 
-constexpr std::size_t kBeginning = 4096;  // the kernel takes no longer first line of a script
+constexpr std::size_t kBeginning = 4096;       // the kernel takes no longer first line of a script
 constexpr std::size_t kNamesWithin = 4 << 20;  // of a file that needs or imports others
 
 std::string NameOfMachine(int machine) {

@@ -67,8 +67,8 @@ std::optional<Finding> JudgeListing(const std::string& file, const std::string& 
   if (missing.size() > kMostNamed) {
     names += " and " + std::to_string(missing.size() - kMostNamed) + " more";
   }
-  return Finding{"libraries", "\"" + file + "\" needs shared libraries that are not found here: " +
-                                  names +
+  return Finding{"libraries", "\"" + file +
+                                  "\" needs shared libraries that are not found here: " + names +
                                   "; install them in the image, or name their folder in "
                                   "LD_LIBRARY_PATH (worker.env)"};
 }
@@ -136,11 +136,10 @@ std::optional<Question> AskTorch(const Config& config) {
   if (!std::filesystem::path(python).filename().string().starts_with("python")) {
     return std::nullopt;
   }
-  return Question{
-      {python, "-c", kAskTorch},
-      ContainersEnvironment(config),
-      [gpus = config.gpus, fatal = ComputesWithTorch(config.spec.command)](
-          const std::string& answer) { return JudgeTorch(gpus, fatal, answer); }};
+  return Question{{python, "-c", kAskTorch},
+                  ContainersEnvironment(config),
+                  [gpus = config.gpus, fatal = ComputesWithTorch(config.spec.command)](
+                      const std::string& answer) { return JudgeTorch(gpus, fatal, answer); }};
 }
 
 }  // namespace

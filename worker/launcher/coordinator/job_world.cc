@@ -78,13 +78,11 @@ int Job::SizeOfWorld(std::size_t workers) const {
 }
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
+  const auto wanted = static_cast<std::size_t>(order_->replicas);
   // Nobody else makes the world larger.
-  if (!options_.allowed_sizes.empty() &&
-      SizeOfWorld(ready.size()) >= SizeOfWorld(static_cast<std::size_t>(order_->replicas))) {
-    return true;
-  }
-  // Each of them is ordered.
-  return static_cast<int>(ready.size()) >= order_->replicas && ready.size() == ordered_.size();
+  const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
+  if (!options_.allowed_sizes.empty() && largest) return true;
+  return ready.size() >= wanted && ready.size() == ordered_.size();  // each of them is ordered
 }
 
 bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
@@ -107,8 +105,7 @@ Job::Time Job::LastFilled() const {
 // It would start with fewer, were there nobody who may train already.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
-         EnoughAfterAWhile(now, ReadyInRankOrder().size()) &&
-         !Unaccounted().empty();
+         EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {

@@ -17,10 +17,10 @@ struct CoordinatorOptions {
   int64_t term = 0;
   std::string job_uid;
   std::string agent_token;
-  int slots = 1;                 // per worker
-  int ranks_per_process = 1;     // that a program of ours starts by itself (LaunchSpec)
-  bool elastic = true;           // LaunchSpec::InPlace
-  bool asks_for_mpirun = false;  // LaunchSpec::AsksForMpirun
+  int slots = 1;                   // per worker
+  int ranks_per_process = 1;       // that a program of ours starts by itself (LaunchSpec)
+  bool elastic = true;             // LaunchSpec::InPlace
+  bool asks_for_mpirun = false;    // LaunchSpec::AsksForMpirun
   std::vector<int> allowed_sizes;  // LaunchSpec
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
