@@ -1,5 +1,6 @@
 // Programs of direct jobs run below mpirun, each started by its attach.
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -269,6 +270,26 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   EXPECT_THAT(job.agent(1).Log(), HasSubstr("umask 0022")) << "the agent's own is narrower";
   EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 of 4"));
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
+}
+
+// More than any queue holds, faster than it is taken.
+TEST_F(ForeignImage, AFloodOfOutputInOneLineHarmsNobody) {
+  control::LaunchSpec spec;
+  spec.command = {
+      "sh", "-c",
+      "/usr/bin/head -c 16777216 /dev/zero | /usr/bin/tr '\\000' x; echo; echo the end"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  for (const int agent : {0, 1}) {
+    const std::string log = job.agent(agent).Log();
+    EXPECT_THAT(log.substr(log.size() - std::min<std::size_t>(log.size(), 4096)),
+                HasSubstr("the end"));
+    EXPECT_GT(log.size(), 16U << 20) << "a worker's log has all of it";
+  }
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("the end"));
 }
 
 TEST_F(ForeignImage, ARanksErrorEndsAllAlsoThoseThatIgnoreSigterm) {

@@ -260,6 +260,7 @@ class Stage::Agent final : public agent::SlotActions {
   }
   void DialLauncherAgain(const std::string& /*reason*/) override {}
   bool LauncherTakesOutput() const override { return true; }
+  bool LauncherListens() const override { return true; }
   void SendToRank(int /*slot*/, const control::Message& message) override {
     stage_.Later([this, message = stage_.OverTheWire(message)] {
       if (rank_ == nullptr) return;

@@ -56,6 +56,7 @@ class Agent final : private SlotActions {
   void SendToLauncher(const control::Message& message) override;
   void DialLauncherAgain(const std::string& reason) override;
   bool LauncherTakesOutput() const override;
+  bool LauncherListens() const override;
   void SendToRank(int slot, const control::Message& message) override;
   void SendToAttach(AttachId attach, const control::Message& message) override;
   void StopAttach(AttachId attach, std::chrono::milliseconds grace) override;

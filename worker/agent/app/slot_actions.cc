@@ -22,8 +22,10 @@ void Agent::SendToLauncher(const control::Message& message) { link_.Send(message
 void Agent::DialLauncherAgain(const std::string& reason) { link_.DialAgain(reason); }
 
 bool Agent::LauncherTakesOutput() const {
-  return link_.welcomed() && link_.QueuedBytes() < kMaxQueuedOutput;
+  return LauncherListens() && link_.QueuedBytes() < kMaxQueuedOutput;
 }
+
+bool Agent::LauncherListens() const { return link_.welcomed(); }
 
 void Agent::SendToRank(int slot, const control::Message& message) {
   const auto peer = rank_peers_.find(slot);

@@ -42,6 +42,8 @@ class SlotActions {
   // False while the launcher is away, or has not yet taken what it was sent before. Output waits
   // then; Slots::OnLauncherDrained says when it need not any more.
   virtual bool LauncherTakesOutput() const = 0;
+  // False while the launcher is away.
+  virtual bool LauncherListens() const = 0;
   virtual void SendToRank(int slot, const control::Message& message) = 0;
   virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
   // SIGTERM to the attach process, which hands it on to its program; SIGKILL after the grace

@@ -24,6 +24,7 @@ SlotOutput::SlotOutput(int slot, std::string pod, SlotActions* actions)
 void SlotOutput::Add(bool is_stderr, std::string_view data) {
   if (data.empty()) return;
   actions_->PrintLocally(slot_, route_.rank, is_stderr, data);
+  ended_ = false;
   in_line_[is_stderr ? 1 : 0] = data.back() != '\n';
   if (is_stderr) {
     Keep(true,
@@ -61,6 +62,7 @@ void SlotOutput::GoTo(const Route& route) {
 }
 
 void SlotOutput::EndLines() {
+  ended_ = true;
   Keep(true, std::exchange(begun_, ""));
   for (const bool is_stderr : {false, true}) {
     bool& in_line = in_line_[is_stderr ? 1 : 0];
@@ -84,7 +86,9 @@ void SlotOutput::Keep(bool is_stderr, std::string_view data) {
 
 void SlotOutput::Flow() {
   while (!waiting_.empty() && route_.way != Way::kWait) {
-    if (route_.way == Way::kLauncher && !actions_->LauncherTakesOutput()) break;
+    // How the process ended is told next, and may end the job: what it printed last goes first.
+    const bool taken = ended_ ? actions_->LauncherListens() : actions_->LauncherTakesOutput();
+    if (route_.way == Way::kLauncher && !taken) break;
     TellWhatWasLeftOut();
     const Chunk chunk = std::move(waiting_.front());
     waiting_.pop_front();

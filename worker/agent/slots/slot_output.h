@@ -45,7 +45,8 @@ class SlotOutput {
   // The launcher takes output again.
   void Flow();
 
-  // The process that printed has ended: its last line is whole.
+  // The process that printed has ended: its last line is whole, and the launcher gets what waits,
+  // however much it has not taken yet.
   void EndLines();
 
  private:
@@ -68,6 +69,7 @@ class SlotOutput {
   std::deque<Chunk> waiting_;
   std::size_t waiting_bytes_ = 0;
   std::size_t left_out_ = 0;               // lines
+  bool ended_ = false;                     // the process that printed
   std::array<bool, 2> in_line_{};          // by stream: what came last had no end of line
   std::string begun_;                      // on stderr, a line that may be a routine one
   std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest

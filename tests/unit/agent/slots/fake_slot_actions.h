@@ -19,6 +19,7 @@ class FakeSlotActions final : public SlotActions {
     to_launcher.push_back(message);
   }
   bool LauncherTakesOutput() const override { return launcher_takes_output; }
+  bool LauncherListens() const override { return launcher_listens; }
   void SendToRank(int slot, const control::Message& message) override {
     Note("rank:" + Text(message));
     to_rank[slot].push_back(message);
@@ -91,6 +92,7 @@ class FakeSlotActions final : public SlotActions {
   ErrorKind start_error_kind = ErrorKind::kNotFound;
   std::string printed;
   bool launcher_takes_output = true;
+  bool launcher_listens = true;
   std::optional<control::OutOfMemory> out_of_memory;  // of the next end
 
  private:

@@ -168,6 +168,23 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   EXPECT_TRUE(sent[1].is_stderr);
 }
 
+// Its end may be the job's.
+TEST_F(SlotOutputTest, TheLauncherGetsWhatAProcessPrintedLastBeforeItsEnd) {
+  output.GoTo({.way = Way::kLauncher, .rank = 0});
+  actions.launcher_takes_output = false;
+  output.Add(false, "accuracy 0.97\nthe end");
+  EXPECT_EQ(AtLauncher(), "");
+
+  output.EndLines();
+
+  EXPECT_EQ(AtLauncher(), "accuracy 0.97\nthe end\n");
+  output.Add(false, "of another process\n");
+  EXPECT_EQ(AtLauncher(), "accuracy 0.97\nthe end\n") << "it waits again";
+  actions.launcher_listens = false;
+  output.EndLines();
+  EXPECT_EQ(AtLauncher(), "accuracy 0.97\nthe end\n") << "nobody is there";
+}
+
 TEST_F(SlotOutputTest, WhatIsTooMuchStaysHereAndIsCounted) {
   actions.launcher_takes_output = false;
   output.GoTo({Way::kLauncher, 0, 5});
