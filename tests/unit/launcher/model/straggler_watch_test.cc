@@ -158,6 +158,13 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
   }
 }
 
+TEST(StragglerWatch, NobodyIsSlowInALargeWorldThatBecameSlow) {
+  Ranks ranks(70);
+  ranks.Train(std::vector<int64_t>(70, 80), 1s);
+  ranks.Train(std::vector<int64_t>(70, 400), 20s);
+  EXPECT_EQ(ranks.Slow(), Slow{});
+}
+
 TEST(StragglerWatch, KnowsThemInTheNextWorldToo) {
   Ranks ranks(3);
   ranks.Train({80, 130, 80}, 12s);
