@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds Ringmaster's images from Debian root file systems and keeps them as OCI archives in the cache.
 #
-#   images/build.sh [operator|tools|worker-debian13|worker-debian12]...   (default: all four)
+#   images/build.sh [operator|tools|worker-debian13|worker-debian12|tools-arm64]...   (default: all but the last, which is cross-compiled)
 #   images/build.sh --archives [IMAGE]...                           prints the paths of the archives
 #   images/build.sh --sizes                                         prints what a registry would store, as one JSON line
 #
@@ -27,6 +27,7 @@ archive_of() { echo "$archives/$1.oci.tar"; }
 name_of() {
   case $1 in
     operator | tools) echo "localhost/ringmaster-$1:$version" ;;
+    tools-arm64) echo "localhost/ringmaster-tools:$version-arm64" ;;
     worker-debian1[23]) echo "localhost/ringmaster-worker:$version-${1#worker-}" ;;
   esac
 }
@@ -108,17 +109,20 @@ base_image() {
 }
 
 build() { # TARGET
-  local target=$1 name archive id wheels=()
+  local target=$1 name archive id platform wheels=()
+  platform=linux/$(dpkg --print-architecture)
   name=$(name_of "$target")
   archive=$(archive_of "$target")
   case $target in
     worker-debian13) base_image 13 trixie ;;
     *) base_image 12 bookworm ;;
   esac
+  [ "$target" != tools-arm64 ] || platform=linux/arm64
   case $target in worker-*) wheels=(--build-context "wheels=$("$tree/deploy/local/libtorch.sh")") ;; esac
   step "$name"
   run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --format oci --tag "$name" \
     --file "$tree/images/${target%-*}.Dockerfile" \
+    --platform "$platform" --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" --build-arg "TARGETARCH=${platform#*/}" \
     --build-arg "BASE_IMAGE=$base" "${wheels[@]}" "$tree"
   id=$("${buildah[@]}" inspect --type image --format '{{.FromImageID}}' "$name")
   if [ ! -f "$archive" ] || [ "$(cat "$archive.id" 2>/dev/null)" != "$id-$compression" ]; then
@@ -140,7 +144,7 @@ case ${1:-} in
 esac
 [ $# -eq 0 ] || targets=("$@")
 for target in "${targets[@]}"; do
-  [ -n "$(name_of "$target")" ] || fail "there is no image '$target'; there are ${all[*]}"
+  [ -n "$(name_of "$target")" ] || fail "there is no image '$target'; there are ${all[*]} tools-arm64"
   [ $mode = build ] || existing_archive "$target"
 done
 [ $mode = build ] || exit 0

@@ -2,11 +2,13 @@
 # names. Its init container runs `ringmaster-tools install FOLDER`; as an image volume it is mounted as it is.
 #
 #   docker build -f images/tools.Dockerfile -t registry.example.com/ringmaster-tools:0.1.0 .
+#   docker buildx build --platform linux/amd64,linux/arm64 --push -f images/tools.Dockerfile -t … .     # for nodes of both kinds
 #
-# BASE_IMAGE is what compiles it (Debian 12); only the program reaches the image.
+# BASE_IMAGE is what compiles it (Debian 12), for another architecture too; only the program reaches the image.
 ARG BASE_IMAGE=debian:12-slim
 
-FROM ${BASE_IMAGE} AS build
+FROM --platform=${BUILDPLATFORM} ${BASE_IMAGE} AS build
+ARG TARGETARCH
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
 COPY images/tools/install-build.sh /opt/ringmaster/images/
 RUN /opt/ringmaster/images/install-build.sh

@@ -1,9 +1,15 @@
 #!/bin/bash
-# Installs what compiles ringmaster-tools. Run by tools.Dockerfile in the stage that is thrown away.
+# Installs what compiles ringmaster-tools for $TARGETARCH. Run by tools.Dockerfile in the stage that is thrown away.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
+target=${TARGETARCH:-$(dpkg --print-architecture)}
+compiler=g++
+if [ "$target" != "$(dpkg --print-architecture)" ]; then
+  dpkg --add-architecture "$target"
+  compiler=crossbuild-essential-$target
+fi
 apt-get update -q
-apt-get install -y -q --no-install-recommends g++ cmake ninja-build ccache lld libssl-dev libboost-dev libspdlog-dev libfmt-dev \
-  libcli11-dev nlohmann-json3-dev
+apt-get install -y -q --no-install-recommends g++ "$compiler" cmake ninja-build ccache lld libcli11-dev nlohmann-json3-dev \
+  "libssl-dev:$target" "libboost-dev:$target" "libspdlog-dev:$target" "libfmt-dev:$target"
 apt-get clean
 rm -rf /var/lib/apt/lists/*
