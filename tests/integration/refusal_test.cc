@@ -790,6 +790,14 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
     });
   }
 
+  const auto listed = [&](const std::string& name) {
+    return admin()
+        .Get("/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/localtrainingprofiles/" + name)
+        .ok();
+  };
+  WaitFor("people to see those alone that can be used",
+          [&] { return listed("part") && !listed("field") && !listed("value"); });
+
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["profile"] = "field";
   CreateJob(manifest);
@@ -800,6 +808,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
 
   put("field", "worker", R"({"nodeSelector": {"a": "b"}})");
   WaitCondition("digits", "Running", "True");
+  WaitFor("the corrected one to be listed", [&] { return listed("field"); });
   for (const auto& row : table) {
     EXPECT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, row.name)).ok());
   }

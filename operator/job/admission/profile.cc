@@ -249,7 +249,8 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
   for (const ProfilePtr& profile : profiles) {
     const bool listed = Lists(*profile, ns) || Lists(*profile, kAll);
     if (!listed || !WhyUnusable(*profile, ns, operator_ns).empty()) continue;
-    const bool is_default = std::find(defaults.begin(), defaults.end(), profile) != defaults.end();
+    if (!WhyNoRunBegins(*profile).empty()) continue;
+    const bool is_default = defaults.size() == 1 && defaults.front() == profile;
     open.push_back({profile, is_default});
   }
   return open;

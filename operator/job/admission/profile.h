@@ -67,10 +67,10 @@ struct Choice {
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
 
-// One that jobs of a namespace may name.
+// One that jobs of a namespace may name, and with which they can begin.
 struct OpenProfile {
   ProfilePtr profile{};
-  bool is_default = false;  // one that counts for jobs that name none
+  bool is_default = false;  // the one that counts for jobs that name none
 };
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
