@@ -772,6 +772,8 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.worker.template.spec.tolerations[0].effect"},
       {"launcher", "launcher", R"({"dnsPolicy": "Never"})",
        "spec.workload.launcher.template.spec.dnsPolicy"},
+      {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
+       "spec.workload.worker.template.spec.dnsPolicy"},
       // What a job completes.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],

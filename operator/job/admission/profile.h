@@ -78,6 +78,7 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
 // What a profile and the others do not say themselves.
 struct ProfileFindings {
   std::string refused{};              // what of its Pods the API server refuses; empty: nothing
+  std::string absent_class{};         // its priority class, if that does not exist
   std::vector<std::string> absent{};  // of its namespaces
   ProfilePtr preset{};                // of its name; null: none
 };
