@@ -83,7 +83,7 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
   for (const char* amount : {R"("256MB")", R"("-1Gi")", "-1", R"("")"}) {
     EXPECT_THAT(
         refused((R"({"resources": {"limits": {"memory": )" + std::string(amount) + "}}}").c_str()),
-        AllOf(HasSubstr("spec.worker.resources.limits"),
+        AllOf(HasSubstr("spec.worker.resources.limits[memory]"),
               HasSubstr("must be a quantity of at least 0")))
         << amount;
   }
