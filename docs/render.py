@@ -138,6 +138,8 @@ def rules_of(path, field):
         yield path, rule["message"]
     if "items" in field:
         yield from rules_of(path + "[]", field["items"])
+    if isinstance(field.get("additionalProperties"), dict):
+        yield from rules_of(path + "[NAME]", field["additionalProperties"])
 
 
 def render_group(path, field, sections, depth):

@@ -35,7 +35,7 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   });
   profiles_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
     const auto profile = profiles_.Get(meta.Key());
-    if (!HasAnotherSpec(meta, profile.get())) return;
+    if (!HasChanged(meta, profile.get())) return;
     if (profile != nullptr && !profile->problem.empty()) {
       LogWarn("No job can use a profile",
               {{"profile", profile->name}, {"reason", profile->problem}});
@@ -54,12 +54,14 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
       [this] { Reconnect(kube::kServices); });
 }
 
-bool Caches::HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* profile) {
+bool Caches::HasChanged(const kube::ObjectMeta& meta, const job::Profile* profile) {
   if (profile == nullptr) {
     profile_versions_.erase(meta.name);
     return true;
   }
-  const std::pair version(meta.uid, profile->generation);
+  const ProfileVersion version{.uid = meta.uid,
+                               .generation = profile->generation,
+                               .begins = job::WhyNoRunBegins(*profile).empty()};
   return std::exchange(profile_versions_[meta.name], version) != version;
 }
 

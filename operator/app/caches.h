@@ -76,9 +76,9 @@ class Caches {
   void LookAtNamespaces() const;
   // Those that name the namespace; empty: all.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // Whether more than a profile's status is new; `profile` is null where it is gone. On the watch's
-  // thread alone.
-  bool HasAnotherSpec(const kube::ObjectMeta& meta, const job::Profile* profile);
+  // Whether anything is new that jobs or what people see depend on: the spec, or that no run can
+  // begin under it. `profile` is null where it is gone. On the watch's thread alone.
+  bool HasChanged(const kube::ObjectMeta& meta, const job::Profile* profile);
 
   const Config& config_;
   job::JobStore jobs_;
@@ -90,8 +90,13 @@ class Caches {
   job::NamespaceStore namespaces_;
   runtime::WorkQueue* namespace_queue_ = nullptr;  // set once fed, as is the next one
   runtime::WorkQueue* profile_queue_ = nullptr;
-  std::map<std::string, std::pair<std::string, int64_t>>
-      profile_versions_;  // UID and generation by name
+  struct ProfileVersion {
+    std::string uid;
+    int64_t generation = 0;
+    bool begins = true;  // runs can
+    friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
+  };
+  std::map<std::string, ProfileVersion> profile_versions_;  // by name
   job::NodeChanges node_changes_{nodes_, pods_, jobs_};
   runtime::WatchListSupport watch_list_;
   std::vector<Watched> watched_;

@@ -80,6 +80,11 @@ spec.image|image: "registry.example.com:5000/a", command: [b]
 spec.command|image: "a:1", command: [/bin/bash, -c, ringmaster-train --workload=mnist]
 |image: "a:1", command: [sh, -c, exec ringmaster-train], elasticity: {mode: InPlace}
 |image: "a:1", command: [sh, -c, python train.py]
+spec.command|image: "a:1", command: [torchrun, train.py], worker: {gpus: 8}
+spec.command|image: "a:1", command: [sh, -c, exec torchrun train.py]
+spec.command|image: "a:1", command: [python, -m, torch.distributed.run, train.py]
+|image: "a:1", command: [torchrun, --nnodes=2, train.py]
+|image: "a:1", command: [torchrun, train.py], launchMode: PerWorker
 |image: "a:1", command: [/usr/bin/ringmaster-train, --workload=mnist]
 spec.checkpoint.volume|image: "a:1", command: [b], checkpoint: {volume: {emptyDir: {}}}
 spec.runPolicy.startTimeoutSeconds|image: "a:1", command: [b], runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 60}

@@ -92,7 +92,7 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
   for (const char* amount : {R"("256MB")", R"("-1Gi")", "-1", R"("")"}) {
     EXPECT_THAT(
         refused((R"({"resources": {"limits": {"memory": )" + std::string(amount) + "}}}").c_str()),
-        AllOf(HasSubstr("spec.worker.resources.limits"),
+        AllOf(HasSubstr("spec.worker.resources.limits[memory]"),
               HasSubstr("must be a quantity of at least 0")))
         << amount;
   }
@@ -781,6 +781,8 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.worker.template.spec.tolerations[0].effect"},
       {"launcher", "launcher", R"({"dnsPolicy": "Never"})",
        "spec.workload.launcher.template.spec.dnsPolicy"},
+      {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
+       "spec.workload.worker.template.spec.dnsPolicy"},
       // What a job completes.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
@@ -799,6 +801,14 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
     });
   }
 
+  const auto listed = [&](const std::string& name) {
+    return admin()
+        .Get("/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/localtrainingprofiles/" + name)
+        .ok();
+  };
+  WaitFor("people to see those alone that can be used",
+          [&] { return listed("part") && !listed("field") && !listed("value"); });
+
   json manifest = JobManifest(ns(), "digits", 1);
   manifest["spec"]["profile"] = "field";
   CreateJob(manifest);
@@ -809,6 +819,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
 
   put("field", "worker", R"({"nodeSelector": {"a": "b"}})");
   WaitCondition("digits", "Running", "True");
+  WaitFor("the corrected one to be listed", [&] { return listed("field"); });
   for (const auto& row : table) {
     EXPECT_TRUE(admin().Delete(ProfilePath(kOperatorNamespace, row.name)).ok());
   }

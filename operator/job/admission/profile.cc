@@ -189,6 +189,12 @@ std::string Absent(std::vector<std::string> names) {
   return "; it lists namespaces that do not exist now" + Listed(names);
 }
 
+std::string AbsentClass(const std::string& name) {
+  if (name.empty()) return {};
+  return "; its PriorityClass \"" + name +
+         "\" does not exist now, and jobs get no Pods with it until it does";
+}
+
 // What there is to say of namespaces that had the preset of its name, and have neither now.
 std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
   if (preset == nullptr || Lists(profile, kAll)) return {};
@@ -249,7 +255,8 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
   for (const ProfilePtr& profile : profiles) {
     const bool listed = Lists(*profile, ns) || Lists(*profile, kAll);
     if (!listed || !WhyUnusable(*profile, ns, operator_ns).empty()) continue;
-    const bool is_default = std::find(defaults.begin(), defaults.end(), profile) != defaults.end();
+    if (!WhyNoRunBegins(*profile).empty()) continue;
+    const bool is_default = defaults.size() == 1 && defaults.front() == profile;
     open.push_back({profile, is_default});
   }
   return open;
@@ -302,14 +309,15 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
     return accepted;
   }
   if (!found.refused.empty()) {
-    refuse(api::kReasonPodsRefused,
-           std::string(kNoJob) + "the API server refuses its Pods: " + found.refused);
+    refuse(api::kReasonPodsRefused, std::string(kNoJob) + "the API server refuses its Pods: " +
+                                        found.refused + AbsentClass(found.absent_class));
     return accepted;
   }
   if (profile.namespaces.empty()) {
     accepted.message = "it lists no namespace, so no job may use it";
   }
-  accepted.message += Absent(found.absent) + TakenFrom(profile, found.preset);
+  accepted.message +=
+      AbsentClass(found.absent_class) + Absent(found.absent) + TakenFrom(profile, found.preset);
   if (!profile.is_default) return accepted;
   for (const std::string& ns : profile.namespaces) {
     const std::vector<ProfilePtr> defaults = DefaultsOf(profiles, ns);

@@ -67,10 +67,10 @@ struct Choice {
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
 
-// One that jobs of a namespace may name.
+// One that jobs of a namespace may name, and with which they can begin.
 struct OpenProfile {
   ProfilePtr profile{};
-  bool is_default = false;  // one that counts for jobs that name none
+  bool is_default = false;  // the one that counts for jobs that name none
 };
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
@@ -78,6 +78,7 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
 // What a profile and the others do not say themselves.
 struct ProfileFindings {
   std::string refused{};              // what of its Pods the API server refuses; empty: nothing
+  std::string absent_class{};         // its priority class, if that does not exist
   std::vector<std::string> absent{};  // of its namespaces
   ProfilePtr preset{};                // of its name; null: none
 };

@@ -1,5 +1,6 @@
 #include "operator/job/controller/profile_statuses.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,6 @@
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/job/admission/profile.h"
-#include "operator/job/controller/profile_trial.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/kube/resource.h"
 
@@ -17,15 +17,25 @@ namespace ringmaster::job {
 
 using nlohmann::json;
 
+namespace {
+
+// For the priority class that a profile names and that does not exist: no watch brings it.
+constexpr std::chrono::minutes kTryAgain{1};
+
+}  // namespace
+
 ProfileStatuses::ProfileStatuses(ProfileStatusesParts parts) : parts_(std::move(parts)) {}
 
-Result<std::string> ProfileStatuses::Refused(const std::string& key, const Profile& profile) {
-  if (!profile.problem.empty()) return std::string();
+Result<Trial> ProfileStatuses::Try(const std::string& key, const Profile& profile) {
+  if (!profile.problem.empty()) return Trial();
   const auto found = tried_.find(key);
-  if (found != tried_.end() && found->second.text == profile.text) return found->second.refused;
-  Result<std::string> refused = TryPods(parts_.client, parts_.trial_ns, profile);
-  if (refused.ok()) tried_[key] = {.text = profile.text, .refused = *refused};
-  return refused;
+  if (found != tried_.end() && found->second.text == profile.text &&
+      found->second.trial.absent_class.empty()) {
+    return found->second.trial;
+  }
+  Result<Trial> trial = TryPods(parts_.client, parts_.trial_ns, profile);
+  if (trial.ok()) tried_[key] = {.text = profile.text, .trial = *trial};
+  return trial;
 }
 
 std::vector<std::string> ProfileStatuses::AbsentOf(const Profile& profile) const {
@@ -44,11 +54,14 @@ Result<runtime::ReconcileResult> ProfileStatuses::Reconcile(const std::string& k
     tried_.erase(key);
     return runtime::ReconcileResult{};
   }
-  const Result<std::string> refused = Refused(key, *profile);
-  if (!refused.ok()) return refused.error().WithContext("trying the Pods of a TrainingProfile");
+  const Result<Trial> trial = Try(key, *profile);
+  if (!trial.ok()) return trial.error().WithContext("trying the Pods of a TrainingProfile");
+  runtime::ReconcileResult later;
+  if (!trial->absent_class.empty()) later.requeue_after = kTryAgain;
   const auto preset = parts_.profiles.presets.find(profile->name);
   const ProfileFindings found{
-      .refused = *refused,
+      .refused = trial->refused,
+      .absent_class = trial->absent_class,
       .absent = AbsentOf(*profile),
       .preset = preset == parts_.profiles.presets.end() ? nullptr : preset->second};
   std::vector<api::Condition> conditions;
@@ -59,7 +72,7 @@ Result<runtime::ReconcileResult> ProfileStatuses::Reconcile(const std::string& k
   const std::vector<api::Condition> before = conditions;
   api::SetCondition(conditions, JudgeProfile(*profile, parts_.profiles.All(), found),
                     FormatTime(parts_.clock.WallNow()));
-  if (conditions == before) return runtime::ReconcileResult{};
+  if (conditions == before) return later;
   const api::Condition& accepted = conditions.front();
   const json condition{{"type", accepted.type},
                        {"status", api::ToString(accepted.status)},
@@ -76,7 +89,7 @@ Result<runtime::ReconcileResult> ProfileStatuses::Reconcile(const std::string& k
   }
   if (!stored.ok()) return stored.error();
   written_[key] = accepted;
-  return runtime::ReconcileResult{};
+  return later;
 }
 
 }  // namespace ringmaster::job

@@ -14,6 +14,7 @@
 #include "operator/api/types.h"
 #include "operator/job/controller/observe.h"
 #include "operator/job/controller/profile_source.h"
+#include "operator/job/controller/profile_trial.h"
 #include "operator/kube/kube_client.h"
 #include "operator/runtime/controller.h"
 
@@ -37,13 +38,14 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // What the API server says against its Pods; each spec is tried once.
-  Result<std::string> Refused(const std::string& key, const Profile& profile);
+  // What the API server says of its Pods; each spec is tried once, and again while its priority
+  // class does not exist.
+  Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
 
   struct Tried {
     std::string text;  // of the profile
-    std::string refused;
+    Trial trial;
   };
 
   const ProfileStatusesParts parts_;

@@ -89,11 +89,17 @@ std::string SaidOfThePod(const std::string& message, const std::string& name) {
   return {};
 }
 
+// The server looks no further then.
+bool LacksItsClass(const Result<void>& tried) {
+  return !tried.ok() &&
+         tried.error().message.find("no PriorityClass with name") != std::string::npos;
+}
+
 }  // namespace
 
-Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
-                            const Profile& profile) {
-  if (profile.workload.text.empty()) return std::string();
+Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile) {
+  Trial trial;
+  if (profile.workload.text.empty()) return trial;
   api::TrainingJob job;
   job.ns = ns;
   job.name = "trial";
@@ -101,15 +107,24 @@ Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
   job.spec = profile.workload.spec;
   job.spec.image = "image";
   job.spec.command = {"program"};
-  for (const json& pod : PodsOf(job, profile.rules)) {
-    const Result<void> tried = client.TryCreate(kube::kPods, ns, pod);
+  for (json& pod : PodsOf(job, profile.rules)) {
+    Result<void> tried = client.TryCreate(kube::kPods, ns, pod);
+    if (LacksItsClass(tried)) {
+      trial.absent_class = kube::GetString(pod, {"spec", "priorityClassName"});
+      for (const char* of_class : {"priorityClassName", "priority", "preemptionPolicy"}) {
+        pod["spec"].erase(of_class);
+      }
+      tried = client.TryCreate(kube::kPods, ns, pod);
+    }
     if (tried.ok() || tried.error().kind == ErrorKind::kAlreadyExists) continue;
     if (IsTransient(tried.error())) return tried.error();
     const std::string said =
         SaidOfThePod(tried.error().message, kube::GetString(pod, {"metadata", "name"}));
-    if (!said.empty()) return InWordsOfTheJob(said, pod, job.spec, "spec.workload");
+    if (said.empty()) continue;
+    trial.refused = InWordsOfTheJob(said, pod, job.spec, "spec.workload");
+    return trial;
   }
-  return std::string();
+  return trial;
 }
 
 }  // namespace ringmaster::job

@@ -12,11 +12,15 @@
 
 namespace ringmaster::job {
 
-// What is wrong, under the path of the profile's field; empty: nothing, or nothing that the server
-// says of the Pods themselves. Refusals by quotas, policies and webhooks of `ns` are ignored: jobs
-// in other namespaces may not meet them. Errors are transient.
+struct Trial {
+  std::string refused{};       // what is wrong, under the path of the profile's field
+  std::string absent_class{};  // its priority class, which may be made later
+};
+
+// Both are empty where nothing is wrong, or nothing that the server says of the Pods themselves.
+// Refusals by quotas, policies and webhooks of `ns` are ignored: jobs in other namespaces may not
+// meet them. Errors are transient.
 // REQUIRES: profile.problem is empty.
-Result<std::string> TryPods(kube::KubeClient& client, const std::string& ns,
-                            const Profile& profile);
+Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile);
 
 }  // namespace ringmaster::job

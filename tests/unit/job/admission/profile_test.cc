@@ -353,6 +353,33 @@ TEST(Profile, ThoseThatANamespaceMayNameAreShownThereWithItsDefault) {
   EXPECT_EQ(open, (std::vector<std::string>{"all", "own (default)", "gpu"}));
 }
 
+TEST(Profile, OneWhosePodsTheServerRefusesIsNotOfferedUntilItsSpecIsAnother) {
+  json object = json::parse(R"({
+      "metadata": {"name": "refused", "generation": 2}, "spec": {"namespaces": ["*"]},
+      "status": {"conditions": [{"type": "Accepted", "status": "False", "reason": "PodsRefused",
+                                 "message": "m", "observedGeneration": 2}]}})");
+  const auto offered = [&] {
+    return ChooseProfile({Make("fine", R"({"namespaces": ["*"]})"),
+                          std::make_shared<const Profile>(ReadProfile(object))},
+                         "team-a", "typo", kOperatorNs);
+  };
+  EXPECT_EQ(offered().open, (std::vector<std::string>{"fine"}));
+  EXPECT_THAT(offered().problem, HasSubstr("name another one (fine), or ask"));
+
+  object["metadata"]["generation"] = 3;
+  EXPECT_EQ(offered().open, (std::vector<std::string>{"fine", "refused"}));
+}
+
+TEST(Profile, OfSeveralDefaultsNoneIsShownAsOne) {
+  const std::vector<ProfilePtr> profiles = {
+      Make("one", R"({"namespaces": ["team-a"], "default": true})"),
+      Make("other", R"({"namespaces": ["team-a"], "default": true})")};
+  const std::vector<OpenProfile> open = ProfilesOpenTo(profiles, "team-a", kOperatorNs);
+
+  ASSERT_EQ(open.size(), 2U);
+  EXPECT_FALSE(open[0].is_default || open[1].is_default);
+}
+
 TEST(Profile, EachItemThatAllowsSomethingGrantsRightsByItself) {
   for (const char* item :
        {R"("hostNetwork": true)", R"("privileged": true)", R"("root": true)",

@@ -224,6 +224,44 @@ TEST_F(ProfileStatusesTest, SaysWhichFieldOfATemplateTheServerRefuses) {
   EXPECT_EQ(Reason("typo"), "Accepted");
 }
 
+TEST_F(ProfileStatusesTest, APriorityClassThatDoesNotExistHidesNoOtherMistake) {
+  bool exists = false;
+  on_try_ = [&](const json& pod) {
+    if (!exists && pod["spec"].contains("priorityClassName")) {
+      return StatusOf(403,
+                      "pods \"trial-worker-0\" is forbidden: no PriorityClass with name soon was "
+                      "found");
+    }
+    if (pod["spec"].contains("dnsPolicy")) {
+      return StatusOf(422,
+                      "Pod \"trial-worker-0\" is invalid: spec.dnsPolicy: Unsupported value: "
+                      "\"Never\"");
+    }
+    return http::Response{201, {}, "{}"};
+  };
+  json spec = WithTemplate(R"({"dnsPolicy": "Never", "preemptionPolicy": "Never"})");
+  spec["workload"]["priorityClassName"] = "soon";
+  Put("classed", spec);
+  LookAt(statuses_, "classed");
+  EXPECT_EQ(Reason("classed"), "PodsRefused");
+  EXPECT_THAT(Message("classed"),
+              AllOf(HasSubstr("spec.workload.worker.template.spec.dnsPolicy: Unsupported"),
+                    HasSubstr("; its PriorityClass \"soon\" does not exist now")));
+  EXPECT_FALSE(tried_.back()["spec"].contains("preemptionPolicy")) << "a class goes with it";
+
+  spec["workload"]["worker"].erase("template");
+  Put("classed", spec);
+  const auto looked = statuses_.Reconcile("ringmaster-system/classed");
+  EXPECT_EQ(Reason("classed"), "Accepted") << "it may come later";
+  EXPECT_THAT(Message("classed"), HasSubstr("\"soon\" does not exist now"));
+  ASSERT_TRUE(looked.ok());
+  EXPECT_TRUE(looked->requeue_after.has_value());
+
+  exists = true;
+  LookAt(statuses_, "classed");
+  EXPECT_EQ(Message("classed"), "jobs of its namespaces may use it");
+}
+
 TEST_F(ProfileStatusesTest, TriesWhatJobsCompleteAsIfTheyHad) {
   json spec = WithTemplate(R"({
       "serviceAccountName": "of-the-team",
