@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "operator/api/typed_fields.h"
-#include "operator/job/admission/request_policy.h"
+#include "operator/job/admission/rights_policy.h"
 #include "operator/job/admission/template_policy.h"
 
 namespace ringmaster::job {

@@ -1,7 +1,7 @@
 #pragma once
 
 // The only door to a Pod: pods.h makes manifests of a JudgedJob alone, and only Judge() makes one,
-// of a job whose whole spec is allowed by the policies (template_policy.h, request_policy.h). What
+// of a job whose whole spec is allowed by the policies (template_policy.h, rights_policy.h). What
 // was judged is what the Pod is made from: the reference, not a copy and not a memory of it. Pure.
 
 #include <optional>

@@ -9,7 +9,7 @@
 #include "common/json/json.h"
 #include "operator/api/names.h"
 #include "operator/api/typed_fields.h"
-#include "operator/job/admission/request_policy.h"
+#include "operator/job/admission/rights_policy.h"
 #include "operator/job/admission/template_policy.h"
 #include "operator/kube/json_access.h"
 

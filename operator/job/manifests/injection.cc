@@ -9,7 +9,7 @@
 #include "common/control/pod_contract.h"
 #include "operator/job/admission/gpu_resources.h"
 #include "operator/job/admission/pod_policy.h"
-#include "operator/job/admission/request_policy.h"
+#include "operator/job/admission/rights_policy.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/pod_parts.h"
 #include "operator/kube/json_access.h"

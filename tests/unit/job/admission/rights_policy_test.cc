@@ -1,4 +1,4 @@
-#include "operator/job/admission/request_policy.h"
+#include "operator/job/admission/rights_policy.h"
 
 #include <gtest/gtest.h>
 
