@@ -243,7 +243,10 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   } else if (!another || today.problem.empty()) {  // else what it would set is not known
     run.changed = ChangedFields(*pin->spec, run.job->spec);
   }
-  if (another) run.changed.insert(run.changed.begin(), "spec.profile");
+  if (another) {
+    const std::string why = today.problem.empty() ? "" : " (" + today.problem + ")";
+    run.changed.insert(run.changed.begin(), "spec.profile" + why);
+  }
   if (pin->spec != nullptr && !run.changed.empty()) {
     run.job = with_text(api::SpecOfRun(*pin->spec, job->spec));
   }

@@ -307,21 +307,22 @@ TEST(Reconciler, AProfileThatIsNarrowedOrGoneStopsNewPodsAndEndsNone) {
 TEST(Reconciler, ARunKeepsTheProfileThatItBeganWith) {
   struct Row {
     const char* what;
+    const char* says;
     void (*change)(FakeApi& api);
   };
   const Row table[] = {
-      {"the job names another",
+      {"the job names another", "spec.profile",
        [](FakeApi& api) { api.objects[kJobPath]["spec"]["profile"] = "b"; }},
-      {"the job names one that is not there",
+      {"the job names one that is not there", "spec.profile (there is no TrainingProfile \"c\"",
        [](FakeApi& api) { api.objects[kJobPath]["spec"]["profile"] = "c"; }},
-      {"another default",
+      {"another default", "spec.profile",
        [](FakeApi& api) {
          ProfileOf(api, "a")["spec"].erase("default");
          json spec = OnNodesNetwork("b");
          spec["default"] = true;
          PutProfile(api, "b", spec);
        }},
-      {"two defaults",
+      {"two defaults", "spec.profile (namespace team-a has several default TrainingProfiles (a, b)",
        [](FakeApi& api) {
          json spec = OnNodesNetwork("b");
          spec["default"] = true;
@@ -346,9 +347,8 @@ TEST(Reconciler, ARunKeepsTheProfileThatItBeganWith) {
 
       EXPECT_EQ(api.Count(kPodsPath), 4U) << row.what;
       EXPECT_EQ(Marks(api), Names{"a"}) << row.what;
-      EXPECT_NE(ConditionOf(api, api::kChangePending).message.find("spec.profile"),
-                std::string::npos)
-          << row.what;
+      const std::string& said = ConditionOf(api, api::kChangePending).message;
+      EXPECT_NE(said.find(row.says), std::string::npos) << row.what << ": " << said;
     }
   }
 }
