@@ -25,6 +25,11 @@ bool Agent::LauncherTakesOutput() const {
   return link_.welcomed() && link_.QueuedBytes() < kMaxQueuedOutput;
 }
 
+void Agent::OnCommandOutput(const control::CommandOutput& output) {
+  link_.Send(output);
+  if (link_.QueuedBytes() >= kMaxQueuedOutput) commands_.PauseOutput(true);
+}
+
 void Agent::SendToRank(int slot, const control::Message& message) {
   const auto peer = rank_peers_.find(slot);
   if (peer != rank_peers_.end()) peers_.Send(peer->second, message);

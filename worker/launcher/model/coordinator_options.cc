@@ -14,6 +14,7 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.ranks_per_process = std::max(1, config.spec.ranks_per_process);
   options.elastic = config.spec.InPlace();
   options.asks_for_mpirun = config.spec.AsksForMpirun();
+  options.launch_agent = config.spec.launch_agent;
   options.heartbeat = config.heartbeat;
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;

@@ -20,6 +20,7 @@ struct CoordinatorOptions {
   int ranks_per_process = 1;     // that a program of ours starts by itself (LaunchSpec)
   bool elastic = true;           // LaunchSpec::InPlace
   bool asks_for_mpirun = false;  // LaunchSpec::AsksForMpirun
+  control::LaunchAgent launch_agent = control::LaunchAgent::kAuto;
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member
