@@ -150,6 +150,8 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Inside("mpi", [&v](auto& b) {
     b.Sparse("extraArgs", v.mpi_extra_args);
     b.Sparse("passEnv", v.mpi_pass_env);
+    b.Sparse("launchAgent", v.mpi_launch_agent, control::LaunchAgent::kAuto,
+             AsWord(control::kLaunchAgents));
   });
   a.Inside("network", [&v](auto& b) {
     b.Sparse("hostNetwork", v.host_network);
@@ -256,6 +258,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("selector", v.selector);
   DescribeMode(a, v.elasticity_mode);
   a.Sparse("startedBy", v.started_by);
+  a.Sparse("launchAgent", v.launch_agent);
   a.Field("epoch", v.epoch);
   a.Field("worldSize", v.world_size);
   a.Sparse("progress", v.progress);
