@@ -35,8 +35,12 @@ struct AgentHello {
 inline constexpr char kCheckSshd[] = "sshd";
 inline constexpr char kCheckSshdStart[] = "sshd-start";
 inline constexpr char kCheckMpi[] = "mpi";
+// ... and only where it reaches the workers over ssh.
+inline bool OnlySshNeeds(std::string_view check) {
+  return check == kCheckSshd || check == kCheckSshdStart;
+}
 inline bool OnlyMpirunNeeds(std::string_view check) {
-  return check == kCheckSshd || check == kCheckSshdStart || check == kCheckMpi;
+  return OnlySshNeeds(check) || check == kCheckMpi;
 }
 // Of a program that only mpirun can start.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
@@ -131,6 +135,21 @@ struct RankStack {
   std::string text;  // at most kMaxStackBytes
 };
 
+// What a command of RunCommand prints.
+struct CommandOutput {
+  int64_t id = 0;
+  bool is_stderr = false;
+  std::string data;  // bytes; base64 on the wire
+};
+
+// It has ended, by itself or by EndCommand; what it printed went before.
+struct CommandExited {
+  int64_t id = 0;
+  int exit_code = -1;
+  int signal = 0;
+  std::string fault;  // why it could not be started, in a sentence
+};
+
 // The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no
 // failures.
 struct AgentLeaving {
@@ -202,6 +221,19 @@ struct EndStalledRank {
   int slot = 0;
   std::string start;  // Member::start
   std::string reason;
+};
+
+// mpirun starts its daemon through the agent, without sshd: run this line of a shell, as sshd
+// would. To agents that speak kProtocolOfCommands. Whatever still runs of it ends with this
+// connection.
+struct RunCommand {
+  int64_t id = 0;  // new for each
+  std::string command;
+};
+
+// mpirun has ended its ringmaster-rsh: end the command (SIGTERM, then SIGKILL).
+struct EndCommand {
+  int64_t id = 0;
 };
 
 // The job is over: end what still runs and exit 0.

@@ -79,6 +79,19 @@ void Describe(auto& a, Is<RankStack> auto& v) {
   a.Optional("text", v.text);
 }
 
+void Describe(auto& a, Is<CommandOutput> auto& v) {
+  a.Field("id", v.id);
+  a.Optional("isStderr", v.is_stderr);
+  a.Field("data", v.data, AsBase64());
+}
+
+void Describe(auto& a, Is<CommandExited> auto& v) {
+  a.Field("id", v.id);
+  a.Field("exitCode", v.exit_code);
+  a.Optional("signal", v.signal);
+  a.Optional("fault", v.fault);
+}
+
 void Describe(auto& a, Is<AgentLeaving> auto& v) { a.Optional("reason", v.reason); }
 
 void Describe(auto& a, Is<Welcome> auto& v) {
@@ -127,6 +140,13 @@ void Describe(auto& a, Is<EndStalledRank> auto& v) {
   a.Field("start", v.start);
   a.Optional("reason", v.reason);
 }
+
+void Describe(auto& a, Is<RunCommand> auto& v) {
+  a.Field("id", v.id);
+  a.Field("command", v.command);
+}
+
+void Describe(auto& a, Is<EndCommand> auto& v) { a.Field("id", v.id); }
 
 void Describe(auto& /*a*/, Is<Shutdown> auto& /*v*/) {}
 

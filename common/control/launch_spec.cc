@@ -4,6 +4,7 @@
 
 #include "common/control/pod_contract.h"
 #include "common/json/fields.h"
+#include "common/json/forms.h"
 
 namespace ringmaster::control {
 namespace {
@@ -20,6 +21,8 @@ void Describe(auto& a, Is<LaunchSpec> auto& v) {
   a.Sparse("ranksPerProcess", v.ranks_per_process);
   a.Optional("mpiExtraArgs", v.mpi_extra_args);
   a.Optional("mpiPassEnv", v.mpi_pass_env);
+  a.Sparse("launchAgent", v.launch_agent, LaunchAgent::kAuto,
+           AsWord(kLaunchAgents, LaunchAgent::kAuto));
   a.Sparse("interfaces", v.interfaces.include);
   a.Sparse("excludeInterfaces", v.interfaces.exclude);
   a.Optional("sshPort", v.ssh_port);

@@ -3,6 +3,7 @@
 // What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
 // kEnvLaunchSpec); agent and launcher read it once at start. It cannot change while the job lives.
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,11 @@ namespace ringmaster::control {
 // communicators: their ranks speak the rank protocol (messages.h).
 bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
+// spec.mpi.launchAgent: how mpirun reaches the workers. kAuto: over ssh where they have sshd, else
+// through their agents.
+enum class LaunchAgent { kAuto, kSsh, kAgent };
+inline constexpr std::array kLaunchAgents = {"Auto", "SSH", "Agent"};
+
 struct LaunchSpec {
   std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
   int slots_per_worker = 1;          // processes that we start per worker, >= 1
@@ -25,7 +31,8 @@ struct LaunchSpec {
   int ranks_per_process = 0;
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
   std::vector<std::string>
-      mpi_pass_env;         // names of variables that mpirun hands on (-x), beyond our own
+      mpi_pass_env;  // names of variables that mpirun hands on (-x), beyond our own
+  LaunchAgent launch_agent = LaunchAgent::kAuto;
   Interfaces interfaces{};  // of spec.network
   int ssh_port = 0;         // 0: any free one
   // Set by the operator (TrainingJobSpec::InPlace). Unset by older operators: the program's name
@@ -39,8 +46,10 @@ struct LaunchSpec {
   // them.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
-  // It has options for mpirun, so only mpirun can start its ranks.
-  bool AsksForMpirun() const { return !mpi_extra_args.empty() || !mpi_pass_env.empty(); }
+  // It says what mpirun is to do, so only mpirun can start its ranks.
+  bool AsksForMpirun() const {
+    return !mpi_extra_args.empty() || !mpi_pass_env.empty() || launch_agent != LaunchAgent::kAuto;
+  }
 };
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);

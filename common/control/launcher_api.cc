@@ -79,6 +79,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Optional("ordered", v.ordered);
   a.Field("worldSize", v.world_size);
   a.Sparse("startedBy", v.started_by);
+  a.Sparse("launchAgent", v.launch_agent);
   a.Field("workers", v.workers);
   a.Optional("progress", v.progress);
   a.Optional("lastRecovery", v.last_recovery);

@@ -127,15 +127,19 @@ struct ProtectionFault {
 // Who starts the ranks.
 inline constexpr char kByMpirun[] = "Mpirun";
 inline constexpr char kByAgents[] = "Agents";
+// ... and how mpirun reaches the workers.
+inline constexpr char kLaunchBySsh[] = "SSH";
+inline constexpr char kLaunchByAgent[] = "Agent";
 
 struct LauncherStatus {
   int64_t term = 0;
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
-  int ordered = 0;         // workers that this order names
-  int world_size = 0;      // ranks of the current epoch, 0 while none runs
-  std::string started_by;  // kByMpirun or kByAgents, once it is known
+  int ordered = 0;           // workers that this order names
+  int world_size = 0;        // ranks of the current epoch, 0 while none runs
+  std::string started_by;    // kByMpirun or kByAgents, once it is known
+  std::string launch_agent;  // kLaunchBySsh or kLaunchByAgent, once mpirun has been started
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
   std::optional<Recovery> last_recovery;

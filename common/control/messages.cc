@@ -8,6 +8,7 @@
 #include "common/control/agent_launcher_wire.h"
 #include "common/control/attach_agent_wire.h"
 #include "common/control/rank_agent_wire.h"
+#include "common/control/rsh_launcher_wire.h"
 #include "common/json/fields.h"
 
 namespace ringmaster::control {
@@ -23,7 +24,9 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "WorldReport",       "RankBroken",        "RankAtBoundary", "SlotOutput",     "PrepareEpoch",
     "SwitchEpoch",       "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
     "EndStalledRank",    "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
-    "DataCacheProgress", "TakeCheckpoint",    "RankBegan",      "TellWorld",      "ChangeEpoch"};
+    "DataCacheProgress", "TakeCheckpoint",    "RankBegan",      "TellWorld",      "ChangeEpoch",
+    "RunCommand",        "EndCommand",        "CommandOutput",  "CommandExited",  "RshHello"};
+static_assert(std::is_same_v<std::variant_alternative_t<49, Message>, RshHello>);
 static_assert(std::is_same_v<std::variant_alternative_t<44, Message>, ChangeEpoch>);
 static_assert(std::is_same_v<std::variant_alternative_t<43, Message>, TellWorld>);
 static_assert(std::is_same_v<std::variant_alternative_t<42, Message>, RankBegan>);

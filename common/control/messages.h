@@ -1,12 +1,13 @@
 #pragma once
 
-// What launcher, agent, attach and rank say to each other. One JSON object a line, UTF-8, at most
-// kMaxLineBytes with its newline; {"type": "...", ...}. The same framing on all three channels:
+// What launcher, agent, attach, rank and rsh say to each other. One JSON object a line, UTF-8, at
+// most kMaxLineBytes with its newline; {"type": "...", ...}. The same framing on all four channels:
 //
 //   agent  -> launcher   TLS over TCP, the agent dials: agent_launcher_messages.h
 //   attach -> agent      unix socket in the worker's runtime directory: attach_agent_messages.h
 //   rank   -> agent      the same unix socket; the first line says which of the two it is:
 //                        rank_agent_messages.h
+//   rsh    -> launcher   a unix socket of the launcher's: rsh_launcher_messages.h
 //
 // Fields and types that a reader does not know are ignored (README.md, "Versions"); a peer that
 // sends a wrong field or a longer line is disconnected; the process goes on. The order of messages
@@ -21,6 +22,7 @@
 #include "common/control/agent_launcher_messages.h"
 #include "common/control/attach_agent_messages.h"
 #include "common/control/rank_agent_messages.h"
+#include "common/control/rsh_launcher_messages.h"
 
 namespace ringmaster::control {
 
@@ -30,15 +32,14 @@ inline constexpr std::size_t kMaxLineBytes = 16 << 20;
 // Error::reason of a line whose type this version does not know.
 inline constexpr char kReasonUnknownType[] = "UnknownType";
 
-using Message =
-    std::variant<AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress,
-                 RankDone, AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown,
-                 StoreSet, StoreGet, StoreValues, AttachHello, AttachGo, RankOutput, AttachExit,
-                 RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
-                 RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
-                 RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
-                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
-                 TellWorld, ChangeEpoch>;
+using Message = std::variant<
+    AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress, RankDone,
+    AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown, StoreSet, StoreGet,
+    StoreValues, AttachHello, AttachGo, RankOutput, AttachExit, RankHello, RankEpoch, RankReady,
+    EpochAccepted, WorldReport, RankBroken, RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch,
+    RankLeave, RankSwitch, RankPositions, RankStack, EndStalledRank, CheckpointWritten,
+    CheckpointDone, RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
+    TellWorld, ChangeEpoch, RunCommand, EndCommand, CommandOutput, CommandExited, RshHello>;
 
 // One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);

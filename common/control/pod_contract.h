@@ -150,6 +150,7 @@ inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 inline constexpr char kAgentProgram[] = "ringmaster-agent";
 inline constexpr char kAttachProgram[] = "ringmaster-attach";
 inline constexpr char kLauncherProgram[] = "ringmaster-launcher";
+inline constexpr char kRshProgram[] = "ringmaster-rsh";
 inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";

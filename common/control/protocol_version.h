@@ -6,8 +6,10 @@
 namespace ringmaster::control {
 
 // Raised with each addition that the other side has to know of.
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 // Below it a peer is refused; a peer that says none speaks this one.
 inline constexpr int kFirstProtocol = 3;
+// From this one on an agent runs commands of mpirun (RunCommand).
+inline constexpr int kProtocolOfCommands = 4;
 
 }  // namespace ringmaster::control

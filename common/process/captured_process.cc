@@ -32,7 +32,8 @@ Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(ChildReaper& rea
   spec.capture_output = true;
   const Result<StartedProcess> started = StartProcess(spec);
   if (!started.ok()) return started.error();
-  auto process = std::make_shared<CapturedProcess>(reaper, *started, std::move(handlers));
+  auto process =
+      std::make_shared<CapturedProcess>(reaper, *started, spec.leaves_daemons, std::move(handlers));
   process->Read(false);
   process->Read(true);
   // The reaper holds the process until its end.
@@ -41,9 +42,10 @@ Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(ChildReaper& rea
 }
 
 CapturedProcess::CapturedProcess(ChildReaper& reaper, const StartedProcess& started,
-                                 Handlers handlers)
+                                 bool leaves_daemons, Handlers handlers)
     : reaper_(reaper),
       pid_(started.pid),
+      leaves_daemons_(leaves_daemons),
       handlers_(std::move(handlers)),
       stdout_(reaper.io()),
       stderr_(reaper.io()),
@@ -94,7 +96,7 @@ void CapturedProcess::Take(bool is_stderr, std::string_view data) {
 void CapturedProcess::OnEnd(ProcessEnd end) {
   ended_ = true;
   end_ = end;
-  ChildReaper::KillGroup(pid_);
+  if (!leaves_daemons_) ChildReaper::KillGroup(pid_);
   PauseOutput(false);
   drain_limit_.expires_after(kDrainLimit);
   drain_limit_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {

@@ -48,7 +48,8 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   // No handler runs from here on; the process itself goes on.
   void Forget() { handlers_ = {}; }
 
-  CapturedProcess(ChildReaper& reaper, const StartedProcess& started, Handlers handlers);
+  CapturedProcess(ChildReaper& reaper, const StartedProcess& started, bool leaves_daemons,
+                  Handlers handlers);
 
  private:
   struct Stream {
@@ -66,6 +67,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
 
   ChildReaper& reaper_;
   const pid_t pid_;
+  const bool leaves_daemons_;
   Handlers handlers_;
   Stream stdout_;
   Stream stderr_;

@@ -21,7 +21,10 @@ struct ProcessSpec {
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;  // false: it gets no descriptor of ours but the standard streams
   int death_signal = SIGKILL;     // what it gets when we die
-  std::optional<mode_t> mask{};   // umask; none: ours
+  // True: what it leaves in its process group outlives it, as a daemon that is about to detach
+  // itself.
+  bool leaves_daemons = false;
+  std::optional<mode_t> mask{};  // umask; none: ours
 };
 
 struct StartedProcess {

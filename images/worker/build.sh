@@ -3,7 +3,7 @@
 set -euo pipefail
 source=$1 out=$2
 nvcc=(/opt/cuda/nvidia/cu*/bin/nvcc)
-programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-train ringmaster-audit ringmaster-bench)
+programs=(ringmaster-agent ringmaster-attach ringmaster-launcher ringmaster-rsh ringmaster-train ringmaster-audit ringmaster-bench)
 
 gpu=()
 if [ -x "${nvcc[0]}" ]; then gpu=(-DRINGMASTER_CUDA=ON -DCMAKE_CUDA_COMPILER="${nvcc[0]}"); fi

@@ -152,6 +152,8 @@ void Describe(auto& a, Is<TrainingJobSpec> auto& v) {
   a.Inside("mpi", [&v](auto& b) {
     b.Sparse("extraArgs", v.mpi_extra_args);
     b.Sparse("passEnv", v.mpi_pass_env);
+    b.Sparse("launchAgent", v.mpi_launch_agent, control::LaunchAgent::kAuto,
+             AsWord(control::kLaunchAgents));
   });
   a.Inside("network", [&v](auto& b) {
     b.Sparse("hostNetwork", v.host_network);
@@ -260,6 +262,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
       "elasticity", [&v](auto& b) { DescribeMode(b, v.elasticity_mode); },
       /*even_if_empty=*/false);
   a.Sparse("startedBy", v.started_by);
+  a.Sparse("launchAgent", v.launch_agent);
   a.Field("epoch", v.epoch);
   a.Field("worldSize", v.world_size);
   a.Sparse("progress", v.progress);

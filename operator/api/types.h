@@ -146,6 +146,7 @@ struct TrainingJobSpec {
   std::optional<DataCacheSpec> data_cache{};
   std::vector<std::string> mpi_extra_args;
   std::vector<std::string> mpi_pass_env;
+  control::LaunchAgent mpi_launch_agent = control::LaunchAgent::kAuto;
   control::Interfaces interfaces{};
   int ssh_port = 0;
   bool host_network = false;  // the workers use their nodes' network
@@ -293,6 +294,7 @@ struct TrainingJobStatus {
   std::string selector{};
   std::optional<ElasticityMode> elasticity_mode{};  // that holds; unset: not described yet
   std::string started_by{};                         // Mpirun or Agents, once the launcher knows
+  std::string launch_agent{};                       // SSH or Agent, once mpirun has been started
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;

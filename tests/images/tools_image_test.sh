@@ -56,7 +56,7 @@ seal "$image"
 
 # The init container.
 install_tools() { as_user "$image" /ringmaster/bin/ringmaster-tools install /volume; }
-names='ringmaster-agent ringmaster-attach ringmaster-audit ringmaster-launcher ringmaster-tools'
+names='ringmaster-agent ringmaster-attach ringmaster-audit ringmaster-launcher ringmaster-rsh ringmaster-tools'
 installed() { # when
   [ "$(cd "$volume/bin" && echo *)" = "$names" ] || fail "$1 there is $(ls "$volume/bin")"
   cmp "$file" "$volume/bin/ringmaster-tools" || fail "$1 the program is another one"
@@ -128,7 +128,7 @@ pod=(RINGMASTER_JOB_NAME=job RINGMASTER_JOB_UID=1 RINGMASTER_POD_NAME=pod RINGMA
   RINGMASTER_CREDENTIALS_DIR=/volume/credentials RINGMASTER_RUNTIME_DIR=/volume/run RINGMASTER_TERMINATION_LOG=/volume/log)
 
 declare -A says=([agent]="Ringmaster's agent" [attach]="Ringmaster's attach" [audit]='Proves from' [launcher]="Ringmaster's launcher"
-  [tools]="Ringmaster's programs")
+  [rsh]="Ringmaster's remote shell" [tools]="Ringmaster's programs")
 for root in empty busybox musl debian; do
   seal "$work/$root"
   for name in "${!says[@]}"; do

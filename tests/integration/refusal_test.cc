@@ -221,6 +221,7 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
       {"slotsPerWorker", 2},
       {"elasticity", {{"mode", "InPlace"}}},
       {"mpi", {{"extraArgs", {"-v"}}}},
+      {"mpi", {{"launchAgent", "Agent"}}},
       {"network", {{"interfaces", {"eth1"}}}}};
   for (const auto& [field, value] : of_a_suspended_job) {
     EXPECT_THAT(Refused(Changed("/spec/" + std::string(field), value)),
@@ -229,7 +230,8 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", {{"emptyDir", json::object()}}}})),
               HasSubstr("spec.checkpoint cannot be added"));
   // What is the default may be written out.
-  EXPECT_EQ(Refused(Changed("/spec/mpi", {{"implementation", "OpenMPI"}})), "");
+  EXPECT_EQ(Refused(Changed("/spec/mpi", {{"implementation", "OpenMPI"}, {"launchAgent", "Auto"}})),
+            "");
   EXPECT_EQ(Refused(Changed("/spec/network", {{"hostNetwork", false}, {"sshPort", 0}})), "");
   EXPECT_EQ(Refused(Changed("/spec/worker/replicas", 3)), "");
 }

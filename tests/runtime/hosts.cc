@@ -218,7 +218,9 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
                                       const std::string& working_dir) const {
   const auto group = memory_groups_.find(host);
   const bool limited = group != memory_groups_.end();
-  const std::string enter = (limited ? kMountGroups : "") + MountOwnFolders() + kEnter;
+  std::string enter = (limited ? kMountGroups : "") + MountOwnFolders();
+  for (const std::string& program : hidden_) enter += "mount --bind /dev/null " + program + " && ";
+  enter += kEnter;
   std::vector<std::string> command;
   if (limited) command = {"sh", "-c", kJoinGroup, group->second};
   if (const auto cpu_group = cpu_groups_.find(host); cpu_group != cpu_groups_.end()) {

@@ -37,6 +37,9 @@ class Hosts {
   // of either version. REQUIRES: root.
   void LimitCpu(int host, double cpus);
 
+  // What starts on any host from here on does not find this program. REQUIRES: this machine has it.
+  void Hide(const std::string& program) { hidden_.push_back(program); }
+
   std::string Address(int host) const;
   std::string Namespace(int host) const;
 
@@ -69,6 +72,7 @@ class Hosts {
   pid_t remover_ = -1;
   std::map<int, std::string> memory_groups_;  // their folders, by host
   std::map<int, std::string> cpu_groups_;
+  std::vector<std::string> hidden_;
 };
 
 }  // namespace ringmaster::runtime_test

@@ -62,6 +62,8 @@ class Job {
   const std::string& uid() const { return job_uid_; }
   // Of the container of a worker that starts from here on.
   void LimitMemory(int worker, int64_t bytes) { hosts_.LimitMemory(1 + worker, bytes); }
+  // No host has one.
+  void HideSshd() { hosts_.Hide("/usr/sbin/sshd"); }
   void LimitCpu(int worker, double cpus) { hosts_.LimitCpu(1 + worker, cpus); }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
 

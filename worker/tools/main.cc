@@ -1,5 +1,5 @@
-// ringmaster-tools: agent, attach, audit and launcher in one file. Which of them it is says the
-// name by which it is called, or its first argument.
+// ringmaster-tools: agent, attach, audit, launcher and rsh in one file. Which of them it is says
+// the name by which it is called, or its first argument.
 
 #include <cstdio>
 #include <exception>
@@ -15,6 +15,7 @@
 #include "worker/agent/attach/attach_main.h"
 #include "worker/audit/audit_main.h"
 #include "worker/launcher/app/launcher_main.h"
+#include "worker/launcher/rsh/rsh_main.h"
 #include "worker/tools/install.h"
 
 namespace ringmaster::tools {
@@ -29,7 +30,8 @@ constexpr std::string_view kPrefix = "ringmaster-";
 constexpr Program kPrograms[] = {{"agent", agent::Main},
                                  {"attach", agent::AttachMain},
                                  {"audit", audit::Main},
-                                 {"launcher", launcher::Main}};
+                                 {"launcher", launcher::Main},
+                                 {"rsh", launcher::RshMain}};
 
 // Null: none of that name.
 const Program* Named(std::string_view name) {
@@ -59,7 +61,8 @@ int RunTools(int argc, char** argv) {
   app.set_version_flag("--version", RINGMASTER_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "ringmaster-tools agent|attach|audit|launcher ARGUMENTS is that program, as is a link of\n"
+      "ringmaster-tools agent|attach|audit|launcher|rsh ARGUMENTS is that program, as is a link "
+      "of\n"
       "its name.");
   std::string folder;
   app.add_subcommand("install", "copy this file into FOLDER/bin, and link the programs to it")

@@ -259,6 +259,7 @@ control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec) {
   }
   launch.mpi_extra_args = spec.mpi_extra_args;
   launch.mpi_pass_env = spec.mpi_pass_env;
+  launch.launch_agent = spec.mpi_launch_agent;
   launch.interfaces = spec.interfaces;
   launch.ssh_port = spec.ssh_port;
   launch.in_place = spec.InPlace();

@@ -126,6 +126,7 @@ void Bound(control::LauncherStatus& status) {
   Clamp(status.ordered, 0, kWordsRanks);
   Clamp(status.world_size, 0, kWordsRanks);
   Cut(status.started_by, kWordsNameBytes);
+  Cut(status.launch_agent, kWordsNameBytes);
   Clamp(status.crashes, 0, kWordsRanks);
   for (control::WorkerReport& worker : status.workers) Bound(worker);
   if (status.progress) Bound(*status.progress);

@@ -44,6 +44,7 @@ void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer
   if (answer.epoch.number > 0) status.epoch = answer.epoch.number;
   status.world_size = answer.world_size;
   if (!answer.started_by.empty()) status.started_by = answer.started_by;
+  status.launch_agent = answer.launch_agent;
   status.stragglers = StragglersOf(answer.stragglers, input.job.status.stragglers, input.wall_now);
   if (answer.last_recovery) status.last_recovery = RecoveryOf(*answer.last_recovery);
 }

@@ -40,7 +40,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
     "spec": {"image": "i", "command": ["x"], "slotsPerWorker": 8, "elasticity": {"mode": "InPlace", "allowedSizes": [4, 2]},
       "worker": {"replicas": 4, "minReplicas": 2, "maxReplicas": 9, "privileged": true, "ipcLock": true, "rdma": {"rdma/hca": 2}, "template": {"spec": {"nodeSelector": {"a": "b"}}}},
       "launcher": {"template": {"metadata": {}}},
-      "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "passEnv": ["NCCL_DEBUG"]},
+      "mpi": {"implementation": "OpenMPI", "extraArgs": ["-v"], "passEnv": ["NCCL_DEBUG"], "launchAgent": "Agent"},
       "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "c"}}, "everySteps": 100, "keep": 5,
                      "restoreFrom": {"job": "digits"}},
       "dataCache": {"from": {"persistentVolumeClaim": {"claimName": "f"}}, "subPath": "g", "sizeLimit": "140Gi"},
@@ -64,6 +64,7 @@ TEST(Codec, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job->spec.launcher_template_json, R"({"metadata":{}})");
   EXPECT_EQ(job->spec.mpi_extra_args, std::vector<std::string>{"-v"});
   EXPECT_EQ(job->spec.mpi_pass_env, std::vector<std::string>{"NCCL_DEBUG"});
+  EXPECT_EQ(job->spec.mpi_launch_agent, control::LaunchAgent::kAgent);
   ASSERT_TRUE(job->spec.checkpoint.has_value());
   EXPECT_EQ(job->spec.checkpoint->volume_json, R"({"persistentVolumeClaim":{"claimName":"c"}})");
   EXPECT_EQ(job->spec.checkpoint->every_steps, 100);

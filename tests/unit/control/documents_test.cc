@@ -22,6 +22,7 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   spec.interfaces.include = {"eth0", "eth1"};
   spec.ssh_port = 2222;
   spec.in_place = false;
+  spec.launch_agent = LaunchAgent::kSsh;
 
   const auto decoded = DecodeLaunchSpec(EncodeLaunchSpec(spec));
 
@@ -31,6 +32,14 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   EXPECT_EQ(decoded->interfaces, spec.interfaces);
   EXPECT_EQ(decoded->ssh_port, 2222);
   EXPECT_EQ(decoded->in_place, false);
+  EXPECT_EQ(decoded->launch_agent, LaunchAgent::kSsh);
+}
+
+TEST(LaunchSpec, OfANewerOperatorMayNameAWayToWorkersThatIsNotKnown) {
+  const auto decoded = DecodeLaunchSpec(R"({"command":["true"],"launchAgent":"Pigeon"})");
+
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->launch_agent, LaunchAgent::kAuto);
 }
 
 TEST(LaunchSpec, NeedsACommandAndBoundsItsNumbers) {

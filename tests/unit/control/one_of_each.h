@@ -78,7 +78,12 @@ inline std::vector<Message> OneOfEach() {
                     {500, "it began with step 500 of another job"},
                     KeptCheckpoint{.step = 450, .bytes = 4096, .age_millis = 60'000}},
           TellWorld{kEpoch},
-          ChangeEpoch{kEpoch, 7, {2, 40}, {{0, 2}, {5, 1}}, {kFirst, kMember}}};
+          ChangeEpoch{kEpoch, 7, {2, 40}, {{0, 2}, {5, 1}}, {kFirst, kMember}},
+          RunCommand{3, "PATH=/opt/mpi/bin:$PATH ; export PATH ; orted -mca x \"a b\""},
+          EndCommand{3},
+          CommandOutput{3, true, std::string("line\n\xff\0\n", 8)},
+          CommandExited{3, -1, 9, "there is no sh"},
+          RshHello{"240.0.0.1", "orted"}};
 }
 
 }  // namespace ringmaster::control

@@ -66,6 +66,10 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                   },
               .on_end = [this](int slot, const RankEnd& end) { OnRankEnd(slot, end); },
               .on_due = [this](int slot) { slots_->OnRestartDue(slot); }}),
+      commands_(
+          reaper_, config_,
+          {.on_output = [this](const control::CommandOutput& output) { OnCommandOutput(output); },
+           .on_exited = [this](const control::CommandExited& exited) { link_.Send(exited); }}),
       attaches_([this](int slot, bool paused) { ranks_.PauseOutput(slot, paused); }),
       peers_(io, {.on_rank = [this](PeerId peer, const control::RankHello& hello,
                                     int pid) { return OnRankHello(peer, hello, pid); },
@@ -82,7 +86,11 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
              .on_welcome = [this](std::int64_t term) { return OnWelcome(term); },
              .on_message = [this](const control::Message& message) { OnLauncherMessage(message); },
              .on_refused = [this](const std::string& reason) { OnRefused(reason); },
-             .on_drained = [this] { slots_->OnLauncherDrained(); },
+             .on_drained =
+                 [this] {
+                   commands_.PauseOutput(false);
+                   slots_->OnLauncherDrained();
+                 },
              .on_heartbeat = [this] { ReportPositions(); },
              .on_gone = [this] { OnLauncherGone(); }}),
       readiness_(
@@ -159,6 +167,7 @@ control::AgentHello Agent::Hello() const {
 
 bool Agent::OnWelcome(std::int64_t term) {
   if (!slots_->OnWelcome(term)) return false;
+  commands_.EndAll();
   if (const auto progress = readiness_.Progress(); progress.has_value()) link_.Send(*progress);
   ReportReady();
   return true;
@@ -193,6 +202,10 @@ void Agent::OnLauncherMessage(const control::Message& message) {
     slots_->OnCheckpointGrant(*grant);
   } else if (const auto* take = std::get_if<control::TakeCheckpoint>(&message)) {
     slots_->OnTakeCheckpoint(*take);
+  } else if (const auto* run = std::get_if<control::RunCommand>(&message)) {
+    commands_.Run(*run);
+  } else if (const auto* end = std::get_if<control::EndCommand>(&message)) {
+    commands_.End(end->id);
   } else if (std::holds_alternative<control::Shutdown>(message)) {
     LogInfo("The launcher ended the job");
     End(config_.stop_grace.value_or(kShutdownGrace), 0);

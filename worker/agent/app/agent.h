@@ -24,6 +24,7 @@
 #include "worker/agent/config/config.h"
 #include "worker/agent/config/credentials.h"
 #include "worker/agent/host/gpu_health.h"
+#include "worker/agent/host/launch_commands.h"
 #include "worker/agent/host/oom_watch.h"
 #include "worker/agent/host/program_signs.h"
 #include "worker/agent/links/attach_peers.h"
@@ -71,6 +72,7 @@ class Agent final : private SlotActions {
 
   control::AgentHello Hello() const;
   bool OnWelcome(std::int64_t term);
+  void OnCommandOutput(const control::CommandOutput& output);
   void OnLauncherMessage(const control::Message& message);
   void OnRefused(const std::string& reason);
   void OnLauncherGone();
@@ -102,6 +104,7 @@ class Agent final : private SlotActions {
   ProgramSigns signs_;
   const std::unique_ptr<Slots> slots_;
   RankProcesses ranks_;
+  LaunchCommands commands_;
   std::map<int, PeerId> rank_peers_;  // by slot
   AttachPeers attaches_;
   LocalPeers peers_;

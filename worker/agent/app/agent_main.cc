@@ -45,6 +45,7 @@ Result<std::unique_ptr<Agent>> MakeAgent(boost::asio::io_context& io, Config con
   const Result<bool> named =
       EnsureUserEntry((config.runtime_dir / "nss").string(), config.runtime_dir.string());
   if (!named.ok()) return named.error();
+  config.user = UserName(geteuid());
   Result<Credentials> credentials =
       PrepareCredentials(config.credentials_dir, config.item_hashes, config.runtime_dir);
   if (!credentials.ok()) return credentials.error();

@@ -27,6 +27,11 @@ bool Agent::LauncherTakesOutput() const {
 
 bool Agent::LauncherListens() const { return link_.welcomed(); }
 
+void Agent::OnCommandOutput(const control::CommandOutput& output) {
+  link_.Send(output);
+  if (link_.QueuedBytes() >= kMaxQueuedOutput) commands_.PauseOutput(true);
+}
+
 void Agent::SendToRank(int slot, const control::Message& message) {
   const auto peer = rank_peers_.find(slot);
   if (peer != rank_peers_.end()) peers_.Send(peer->second, message);

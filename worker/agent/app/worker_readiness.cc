@@ -10,7 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/log.h"
-#include "common/base/user_entry.h"
 #include "common/control/pod_contract.h"
 #include "common/process/captured_process.h"
 #include "worker/agent/host/address.h"
@@ -97,8 +96,10 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
-  // mpirun starts nothing here.
-  if (config_.spec.PerWorker() || FindSshd(config_.Path()).empty()) return;
+  // mpirun starts nothing here, or through this agent.
+  const bool no_use =
+      config_.spec.PerWorker() || config_.spec.launch_agent == control::LaunchAgent::kAgent;
+  if (no_use || FindSshd(config_.Path()).empty()) return;
   SshdOptions options;
   options.settings.listen_address = address_;
   options.settings.port = config_.spec.ssh_port;
@@ -129,7 +130,7 @@ void WorkerReadiness::StartSshd() {
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
   // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
-  if (const std::string user = UserName(geteuid()); !user.empty()) versions_["user"] = user;
+  if (!config_.user.empty()) versions_["user"] = config_.user;
   // Open MPI does not even tell its version without a home directory.
   Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
       [this](const std::string& answer) {
@@ -178,7 +179,7 @@ void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
   // The launcher knows who starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
-    LogInfo("mpirun cannot start ranks here", {{"reason", finding.message}});
+    LogInfo("mpirun lacks something here", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {
     LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
   } else {

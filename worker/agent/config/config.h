@@ -64,6 +64,8 @@ struct Config {
 
   std::optional<std::chrono::seconds> stop_grace;  // of a program, after SIGTERM, as the job says
 
+  std::string user;  // our name in the image's passwd file; empty: it has none
+
   mode_t mask = 022;  // the umask that the container was started with, for its programs
 
   Environment container;  // all of it, for the processes the agent starts

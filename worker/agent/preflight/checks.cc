@@ -66,14 +66,15 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
 }  // namespace
 
 std::optional<Finding> CheckSshd(const Config& config) {
-  if (config.spec.PerWorker()) return std::nullopt;
-  if (!FindSshd(config.Path()).empty()) return std::nullopt;
+  const bool no_use =
+      config.spec.PerWorker() || config.spec.launch_agent == control::LaunchAgent::kAgent;
+  if (no_use || !FindSshd(config.Path()).empty()) return std::nullopt;
   return Finding{control::kCheckSshd,
-                 "the image has no sshd, by which mpirun reaches this worker; install "
-                 "openssh-server in it"};
+                 "the image has no sshd, so mpirun cannot reach this worker over ssh; install "
+                 "openssh-server in it, or set spec.mpi.launchAgent to Agent"};
 }
 
-// mpirun starts this program here over ssh, found in PATH.
+// mpirun starts this program here, found in PATH.
 std::optional<Finding> CheckMpiDaemon(const Config& config) {
   if (config.spec.PerWorker()) return std::nullopt;
   const std::string path = config.Path();

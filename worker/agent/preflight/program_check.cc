@@ -113,11 +113,16 @@ std::optional<Finding> CheckProgram(const Config& config) {
 std::optional<Finding> CheckMpiProgram(const Config& config) {
   if (config.spec.InPlace() || config.spec.PerWorker()) return std::nullopt;
   const std::vector<std::string>& command = config.spec.command;
-  const auto needs = [](const std::string& file, const std::string& mpi) {
+  const std::string name = config.user.empty()
+                               ? " and a name for user " + std::to_string(::geteuid()) +
+                                     ", without which it starts nothing, in /etc/passwd"
+                               : "";
+  const auto needs = [&name](const std::string& file, const std::string& mpi) {
     return Finding{control::kCheckMpiProgram,
                    "\"" + file + "\" needs MPI (" + mpi +
                        "), and mpirun, which has to start its ranks then, cannot do so here: use "
-                       "an image with Open MPI 4 or 5 and sshd (openssh-server)"};
+                       "an image with Open MPI 4 or 5 (mpirun, orted or prted, in PATH)" +
+                       name};
   };
   const std::string program = FindProgram(command.front(), config.Path());
   if (const std::string mpi = ProgramFile(program).NeededMpi(); !mpi.empty()) {

@@ -6,7 +6,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <string>
+#include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -23,10 +26,12 @@
 #include "worker/launcher/app/port_probe.h"
 #include "worker/launcher/coordinator/coordinator.h"
 #include "worker/launcher/model/coordinator_options.h"
+#include "worker/launcher/mpi/host_files.h"
 #include "worker/launcher/mpi/mpirun_runner.h"
 #include "worker/launcher/mpi/tagged_output.h"
 #include "worker/launcher/server/agent_connections.h"
 #include "worker/launcher/server/api_server.h"
+#include "worker/launcher/server/remote_shells.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -52,12 +57,14 @@ class Launcher {
                 [this](int64_t cohort, const MpirunExit& exit) {
                   // Later, not from within the action that failed to start it.
                   boost::asio::post(io_, [this, cohort, exit] {
+                    if (!mpirun_.running()) shells_.End();
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
                   });
                 }),
         agents_(clock, {[this](ConnectionId id, const auto& hello) { OnHello(id, hello); },
                         [this](ConnectionId id, const auto& message) { OnMessage(id, message); },
                         [this](ConnectionId id, bool greeted) { OnClosed(id, greeted); }}),
+        shells_([this](ConnectionId id, const auto& message) { agents_.Send(id, message); }),
         probe_(io_),
         signals_(io_, SIGTERM, SIGINT),
         ticker_(io_),
@@ -84,6 +91,7 @@ class Launcher {
     if (Result<void> agents = agents_.Listen(io_, config_.control_port, *tls_); !agents.ok()) {
       return agents;
     }
+    if (Result<void> shells = shells_.Listen(io_, config_.RshSocket()); !shells.ok()) return shells;
     ApiOptions options;
     options.operator_token = operator_token_;
     ApiHandlers handlers;
@@ -116,6 +124,10 @@ class Launcher {
       return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
                                              version.error().message));
     }
+    if (UserName(::geteuid()).empty() && !config_.spec.AsksForMpirun()) {
+      return StartByAgents("mpirun and ssh start nothing for a user without a name, and uid " +
+                           std::to_string(::geteuid()) + " has none in this image");
+    }
     LogInfo("Found mpirun", {{"version", version->version}});
     Apply(coordinator_.OnMpiVersion(clock_.Now(), version->version));
     Tick();
@@ -142,6 +154,7 @@ class Launcher {
   }
 
   void OnMessage(ConnectionId id, const control::Message& message) {
+    if (shells_.OnMessage(id, message)) return;
     Apply(coordinator_.OnMessage(clock_.Now(), id, message));
     SettleSoon();
   }
@@ -165,6 +178,7 @@ class Launcher {
 
   void OnClosed(ConnectionId id, bool greeted) {
     if (greeted) {
+      shells_.OnAgentGone(id);
       Apply(coordinator_.OnClosed(clock_.Now(), id));
       SettleSoon();
     }
@@ -201,7 +215,15 @@ class Launcher {
   void Do(const SendToAll& send) { agents_.SendToAll(send.connections, send.message); }
   void Do(const Refuse& refuse) { agents_.Refuse(refuse.connection, refuse.reason); }
   void Do(const Drop& drop) { agents_.Close(drop.connection, drop.reason); }
-  void Do(const StartMpirun& start) { mpirun_.Start(start); }
+  void Do(const StartMpirun& start) {
+    if (start.by_agent) {
+      const std::vector<std::string> names = HostNames(start.hosts);
+      std::map<std::string, ConnectionId> hosts;
+      for (std::size_t i = 0; i < names.size(); ++i) hosts[names[i]] = start.hosts[i].connection;
+      shells_.Begin(std::move(hosts));
+    }
+    mpirun_.Start(start);
+  }
   void Do(const StopMpirun& /*stop*/) { mpirun_.Stop(); }
   void Do(const Probe& probe) {
     probe_.Ask(probe.address, probe.port, [this, pod_uid = probe.pod_uid](bool refused) {
@@ -264,6 +286,7 @@ class Launcher {
   ChildReaper reaper_;
   MpirunRunner mpirun_;
   AgentConnections agents_;
+  RemoteShells shells_;
   std::unique_ptr<net::HttpServer> api_;
   bool settling_ = false;
   PortProbe probe_;

@@ -25,7 +25,10 @@ constexpr std::chrono::seconds kRemembered{60};
 
 }  // namespace
 
-Job::Job(const CoordinatorOptions& options) : options_(options), failures_(options_) {
+Job::Job(const CoordinatorOptions& options)
+    : options_(options),
+      through_agents_(options.launch_agent == control::LaunchAgent::kAgent),
+      failures_(options_) {
   world_ = CurrentWorld({options_.term, 0}, {});
 }
 
@@ -53,13 +56,6 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
     worker.hello.pod_uid = pod_uid;
     MarkDead(now, worker, control::kCausePodGone, "its Pod has ended");
   }
-  Advance(now);
-  return std::exchange(actions_, {});
-}
-
-Actions Job::OnMpiVersion(Time now, const std::string& version) {
-  openmpi_version_ = version;
-  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
   Advance(now);
   return std::exchange(actions_, {});
 }

@@ -11,8 +11,8 @@
 // DirectJob. They alone derive from it; Coordinator holds one of the two. All state is values, so a
 // job can be copied whole.
 //
-// Sources: job.cc (events), worker_loss.cc (lost workers), job_world.cc (the first world, and
-// ending one), job_status.cc (words for people).
+// Sources: job.cc (events), job_starter.cc (who starts the ranks), worker_loss.cc (lost workers),
+// job_world.cc (the first world, and ending one), job_status.cc (words for people).
 
 #include <cstdint>
 #include <map>
@@ -163,9 +163,11 @@ class Job {
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
   std::vector<std::string> ProgramsToMatch() const;
-  // Who starts the ranks: mpirun or the agents.
+  // Who starts the ranks, mpirun or the agents, and how mpirun reaches the workers
+  // (job_starter.cc).
   void LetAgentsStart();
-  bool MpirunReaches(const Worker& worker) const;
+  void ChooseStarter(const Worker& worker);
+  bool RunsCommands(const Worker& worker) const;
   void TakeFaults(Worker& worker);
   bool StarterKnown() const { return agents_start_ || !openmpi_version_.empty(); }
   void TryStart(Time now);
@@ -201,6 +203,7 @@ class Job {
   const CoordinatorOptions options_;
   std::string openmpi_version_;  // of this launcher's mpirun; empty: none, or not known yet
   bool agents_start_ = false;    // the ranks, not mpirun
+  bool through_agents_ = false;  // mpirun reaches the workers so, not over ssh
   Actions actions_;              // collected during one event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;

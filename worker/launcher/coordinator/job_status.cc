@@ -24,6 +24,9 @@ control::LauncherStatus Job::Status(Time now) const {
   status.term = options_.term;
   if (agents_start_) status.started_by = control::kByAgents;
   if (!openmpi_version_.empty()) status.started_by = control::kByMpirun;
+  if (startup_.cohort() != control::kStartedByAgents) {
+    status.launch_agent = through_agents_ ? control::kLaunchByAgent : control::kLaunchBySsh;
+  }
   status.epoch = world_.epoch();
   status.phase = phase_;
   status.progress = progress_;

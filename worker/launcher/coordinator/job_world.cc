@@ -15,41 +15,6 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::RankExit;
 
-Actions Job::OnNoMpirun(Time now) {
-  LetAgentsStart();
-  Advance(now);
-  return std::exchange(actions_, {});
-}
-
-void Job::LetAgentsStart() {
-  agents_start_ = true;
-  openmpi_version_.clear();
-  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
-}
-
-// Where there is no sshd, mpirun starts nothing. A fault all the same where the job says how mpirun
-// is to start it, or mpirun has started a world already: its image has sshd.
-bool Job::MpirunReaches(const Worker& worker) const {
-  if (options_.asks_for_mpirun || startup_.cohort() != control::kStartedByAgents) return true;
-  return std::ranges::none_of(worker.ready->faults, [](const control::PreflightFault& fault) {
-    return fault.check == control::kCheckSshd;
-  });
-}
-
-// What is no fault, given who starts the ranks, is forgotten.
-void Job::TakeFaults(Worker& worker) {
-  if (!StarterKnown() || !worker.ready) return;
-  if (!agents_start_ && !MpirunReaches(worker)) {
-    LogInfo("The agents start the ranks",
-            {{"reason", NameOf(worker.hello.pod_uid) + " has no sshd, so mpirun cannot"}});
-    return LetAgentsStart();
-  }
-  std::erase_if(worker.ready->faults, [&](const control::PreflightFault& fault) {
-    return agents_start_ ? control::OnlyMpirunNeeds(fault.check)
-                         : fault.check == control::kCheckMpiProgram;
-  });
-}
-
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
 // Oldest first: who was in the last epoch keeps its place, the others follow by index.
@@ -236,8 +201,8 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
     const Worker& worker = workers_.At(pod_uid);
     const auto user = worker.ready->versions.find("user");
     start.hosts.push_back({pod_uid, worker.hello.pod, worker.ready->address, worker.ready->ssh_port,
-                           options_.slots,
-                           user == worker.ready->versions.end() ? "" : user->second});
+                           options_.slots, user == worker.ready->versions.end() ? "" : user->second,
+                           *worker.connection});
     for (int slot = 0; slot < options_.slots; ++slot) {
       members.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
                          "", static_cast<int>(members.size())});
@@ -249,6 +214,7 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   NoteStart();
   startup_.Begin(now, cohort, std::move(expected));
   start.world_size = world_.size();
+  start.by_agent = through_agents_;
   phase_ = LauncherPhase::kStarting;
   started_at_ = now;
   LogInfo(

@@ -22,7 +22,8 @@ struct Host {
   std::string address;
   int ssh_port = 0;
   int slots = 1;
-  std::string user;  // to log in as; empty: the launcher's own name
+  std::string user;             // to log in as; empty: the launcher's own name
+  ConnectionId connection = 0;  // its agent's
 };
 
 struct SendTo {
@@ -47,6 +48,7 @@ struct StartMpirun {
   int64_t cohort = 0;
   std::vector<Host> hosts;
   int world_size = 0;
+  bool by_agent = false;  // mpirun reaches the hosts through their agents, not over ssh
 };
 struct StopMpirun {};
 // Does this port refuse? Answered by OnProbe.

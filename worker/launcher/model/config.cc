@@ -127,6 +127,7 @@ Result<Config> ReadConfig(const Environment& environment) {
   }
 
   config.attach = SiblingProgram(control::kAttachProgram);
+  config.rsh = SiblingProgram(control::kRshProgram);
   config.environment = environment;
   return config;
 }

@@ -40,7 +40,10 @@ struct Config {
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
+  std::string rsh;          // ... and of ringmaster-rsh, here
   Environment environment;  // the whole of it, for mpirun's allow-list
+
+  std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };
 
 // kInvalid names the variable.

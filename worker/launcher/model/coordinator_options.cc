@@ -15,6 +15,7 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.elastic = config.spec.InPlace();
   options.asks_for_mpirun = config.spec.AsksForMpirun();
   options.allowed_sizes = config.spec.allowed_sizes;
+  options.launch_agent = config.spec.launch_agent;
   options.heartbeat = config.heartbeat;
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;

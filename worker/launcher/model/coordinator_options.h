@@ -22,6 +22,7 @@ struct CoordinatorOptions {
   bool elastic = true;             // LaunchSpec::InPlace
   bool asks_for_mpirun = false;    // LaunchSpec::AsksForMpirun
   std::vector<int> allowed_sizes;  // LaunchSpec
+  control::LaunchAgent launch_agent = control::LaunchAgent::kAuto;
 
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member

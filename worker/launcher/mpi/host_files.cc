@@ -10,6 +10,17 @@
 #include "common/control/secrets.h"
 
 namespace ringmaster::launcher {
+namespace {
+
+Result<void> MustAll(const std::vector<Host>& hosts, bool (*is_safe)(const Host&),
+                     const std::string& what) {
+  const auto unsafe = std::find_if_not(hosts.begin(), hosts.end(), is_safe);
+  if (unsafe == hosts.end()) return {};
+  return Error{ErrorKind::kInvalid,
+               "the agent of " + unsafe->pod + " reported " + what + " that is none"};
+}
+
+}  // namespace
 
 std::vector<std::string> HostNames(const std::vector<Host>& hosts) {
   std::vector<std::string> names;
@@ -90,40 +101,35 @@ HostFiles HostFilePaths(const std::string& directory) {
           directory + "/discover_hosts.sh"};
 }
 
-Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hosts,
-                            const std::string& identity_file, const std::string& host_public_key) {
-  const auto unsafe = std::find_if_not(hosts.begin(), hosts.end(), IsSafeHost);
-  if (unsafe != hosts.end()) {
-    return Error{ErrorKind::kInvalid,
-                 "the agent of " + unsafe->pod + " reported an address, port or user that is none"};
-  }
-  struct File {
-    const std::string& path;
-    std::string text;
-    unsigned mode;
-  };
-  const File files[] = {
-      {paths.known_hosts, KnownHostsText(hosts, host_public_key), 0600},
-      {paths.ssh_config, SshConfigText(hosts, identity_file, paths.known_hosts), 0600},
-      {paths.hostfile, HostfileText(hosts), 0644},
-      {paths.discover_hosts, DiscoverHostsText(hosts), 0755},
-  };
-  for (const File& file : files) {
-    Result<void> written = control::WriteFileAtomically(file.path, file.text, file.mode);
-    if (!written.ok()) return written;
-  }
-  return {};
+Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hosts) {
+  if (Result<void> safe = MustAll(hosts, HasSafeAddress, "an address"); !safe.ok()) return safe;
+  Result<void> written = control::WriteFileAtomically(paths.hostfile, HostfileText(hosts), 0644);
+  if (!written.ok()) return written;
+  return control::WriteFileAtomically(paths.discover_hosts, DiscoverHostsText(hosts), 0755);
 }
 
-bool IsSafeHost(const Host& host) {
+Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
+                           const std::string& identity_file, const std::string& host_public_key) {
+  if (Result<void> safe = MustAll(hosts, HasSafeAddress, "an address"); !safe.ok()) return safe;
+  if (Result<void> safe = MustAll(hosts, HasSafeLogin, "a port or user"); !safe.ok()) return safe;
+  Result<void> written =
+      control::WriteFileAtomically(paths.known_hosts, KnownHostsText(hosts, host_public_key), 0600);
+  if (!written.ok()) return written;
+  return control::WriteFileAtomically(paths.ssh_config,
+                                      SshConfigText(hosts, identity_file, paths.known_hosts), 0600);
+}
+
+bool HasSafeAddress(const Host& host) {
   unsigned char bytes[16];
-  const bool address = ::inet_pton(AF_INET, host.address.c_str(), bytes) == 1 ||
-                       ::inet_pton(AF_INET6, host.address.c_str(), bytes) == 1;
+  return ::inet_pton(AF_INET, host.address.c_str(), bytes) == 1 ||
+         ::inet_pton(AF_INET6, host.address.c_str(), bytes) == 1;
+}
+
+bool HasSafeLogin(const Host& host) {
   const bool user = std::all_of(host.user.begin(), host.user.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
   });
-  return address && user && host.user.rfind('-', 0) != 0 && host.ssh_port > 0 &&
-         host.ssh_port <= 65535;
+  return user && host.user.rfind('-', 0) != 0 && host.ssh_port > 0 && host.ssh_port <= 65535;
 }
 
 }  // namespace ringmaster::launcher

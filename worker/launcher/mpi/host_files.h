@@ -1,8 +1,8 @@
 #pragma once
 
 // The files that tell mpirun and ssh about the workers of one world: hostfile, ssh_config,
-// known_hosts, and discover_hosts.sh for users' own scripts. Texts are pure; WriteHostFiles puts
-// them in place one by one, atomically.
+// known_hosts, and discover_hosts.sh for users' own scripts. Texts are pure; WriteHostFiles and
+// WriteSshFiles put them in place one by one, atomically.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace ringmaster::launcher {
 // What mpirun calls each host: its address, or, of all hosts but the first that share one (workers
 // on one node's network), a number of the range 240.0.0.0/4, which no machine has. mpirun tells
 // hosts apart by this name alone and connects to it through ssh, whose configuration knows the
-// address.
+// address, or ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
 // "NAME slots=N" a line, in rank order.
@@ -41,10 +41,14 @@ struct HostFiles {
 };
 HostFiles HostFilePaths(const std::string& directory);
 
-Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hosts,
-                            const std::string& identity_file, const std::string& host_public_key);
+// hostfile and discover_hosts.
+Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hosts);
+// known_hosts and ssh_config.
+Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
+                           const std::string& identity_file, const std::string& host_public_key);
 
 // False for what must not reach these files: an agent reports its address and user as text.
-bool IsSafeHost(const Host& host);
+bool HasSafeAddress(const Host& host);
+bool HasSafeLogin(const Host& host);
 
 }  // namespace ringmaster::launcher

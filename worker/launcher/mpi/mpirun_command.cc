@@ -36,7 +36,10 @@ bool Names(std::string_view variable, const MpirunPlan& plan) {
          std::any_of(plan.extra_args.begin(), plan.extra_args.end(), is_it);
 }
 
-std::string SshArguments(const MpirunPlan& plan) { return "-F " + plan.ssh_config; }
+// Of what it starts its daemons by.
+std::string AgentArguments(const MpirunPlan& plan) {
+  return plan.rsh.empty() ? "-F " + plan.ssh_config : "--socket=" + plan.rsh_socket;
+}
 
 // Of ranks' MPI, of mpirun and its daemons, of NCCL and of PyTorch's Gloo.
 void AddInterfaces(const MpirunPlan& plan, const std::string& runtime, Words& words) {
@@ -91,10 +94,12 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   Add(words, {"--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1"});
   // Version 5 has no such component any more.
   if (!five) Add(words, {"--mca", "btl", "^openib"});
-  // One private key exists, in the launcher's Pod: workers never ssh to each other.
+  // One private key exists, and one launcher that agents obey: workers never start each other's
+  // daemons.
   Add(words, {runtime, ssh + "no_tree_spawn", "1"});
   Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
-  Add(words, {runtime, ssh + "args", SshArguments(plan)});
+  if (!plan.rsh.empty()) Add(words, {runtime, ssh + "agent", plan.rsh});
+  Add(words, {runtime, ssh + "args", AgentArguments(plan)});
   AddInterfaces(plan, runtime, words);
   const bool theirs = Names("MASTER_ADDR", plan) || Names("MASTER_PORT", plan);
   if (plan.master_port > 0 && !theirs) {
@@ -114,11 +119,12 @@ std::map<std::string, std::string> MpirunEnvironment(
     if (AllowedName(name, plan)) environment[name] = value;
   }
   // The same as on the line, under both generations' names: whichever mpirun this is, the keys stay
-  // here and the ssh options hold.
-  environment["OMPI_MCA_plm_rsh_no_tree_spawn"] = "1";
-  environment["OMPI_MCA_plm_rsh_args"] = SshArguments(plan);
-  environment["PRTE_MCA_plm_ssh_no_tree_spawn"] = "1";
-  environment["PRTE_MCA_plm_ssh_args"] = SshArguments(plan);
+  // here and the options hold.
+  for (const std::string prefix : {"OMPI_MCA_plm_rsh_", "PRTE_MCA_plm_ssh_"}) {
+    environment[prefix + "no_tree_spawn"] = "1";
+    environment[prefix + "args"] = AgentArguments(plan);
+    if (!plan.rsh.empty()) environment[prefix + "agent"] = plan.rsh;
+  }
   return environment;
 }
 

@@ -35,7 +35,11 @@ struct MpirunPlan {
   int world_size = 1;
   int hosts = 1;
   std::string hostfile;
+  // How mpirun reaches the hosts: over ssh with this configuration, or by ringmaster-rsh at the
+  // launcher's socket, where `rsh` is not empty.
   std::string ssh_config;
+  std::string rsh;
+  std::string rsh_socket;
   control::Interfaces interfaces;  // for ranks
   bool interface_here = false;     // the launcher has one of those included
   // Where PyTorch's processes meet (init_method env://): rank 0's host, and a port; 0: they do not.

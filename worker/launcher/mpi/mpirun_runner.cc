@@ -82,7 +82,10 @@ void MpirunRunner::Start(const StartMpirun& start) {
 }
 
 Result<void> MpirunRunner::TryStart(const StartMpirun& start) {
-  Result<void> written = WriteHostFiles(files_, start.hosts, identity_file_, host_public_key_);
+  Result<void> written = WriteHostFiles(files_, start.hosts);
+  if (written.ok() && !start.by_agent) {
+    written = WriteSshFiles(files_, start.hosts, identity_file_, host_public_key_);
+  }
   if (!written.ok()) return written;
   const MpirunPlan plan = PlanFor(start);
   const std::vector<std::string> argv = MpirunArguments(plan);
@@ -117,7 +120,12 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.world_size = start.world_size;
   plan.hosts = static_cast<int>(start.hosts.size());
   plan.hostfile = files_.hostfile;
-  plan.ssh_config = files_.ssh_config;
+  if (start.by_agent) {
+    plan.rsh = config_.rsh;
+    plan.rsh_socket = config_.RshSocket();
+  } else {
+    plan.ssh_config = files_.ssh_config;
+  }
   plan.interfaces = config_.spec.interfaces;
   plan.interface_here =
       std::any_of(plan.interfaces.include.begin(), plan.interfaces.include.end(),

@@ -82,6 +82,10 @@ TEST_F(ProgramCheck, AnMpiProgramIsNamed) {
               HasSubstr("mpi-program: \"" + linked + "\" needs MPI (libmpi.so.40)"));
   EXPECT_THAT(said({mpich, "--steps=3"}), HasSubstr("(libmpich.so.12)"));
   EXPECT_THAT(said({"sh", python}), HasSubstr("\"" + python + "\" needs MPI (mpi4py)"));
+  EXPECT_THAT(said({linked}), HasSubstr("a name for user"));
+  Config named = With({linked}, false, 0);
+  named.user = "u";
+  EXPECT_THAT(CheckMpiProgram(named)->message, testing::Not(HasSubstr("a name for user")));
   EXPECT_EQ(said({other}), "");
   EXPECT_EQ(said({"sh", may, "nothing.py"}), "");
   EXPECT_EQ(said({linked}, true), "") << "its ranks are the agents'";

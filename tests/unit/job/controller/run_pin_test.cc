@@ -34,6 +34,7 @@ api::TrainingJobSpec FullSpec() {
                          .size_limit = "1Gi"};
   spec.mpi_extra_args = {"--verbose"};
   spec.mpi_pass_env = {"A"};
+  spec.mpi_launch_agent = control::LaunchAgent::kAgent;
   spec.interfaces.include = {"eth0"};
   spec.ssh_port = 2222;
   spec.host_network = spec.worker.privileged = spec.worker.ipc_lock = true;
@@ -95,6 +96,8 @@ TEST(RunPin, WhatShapesPodsIsTheRunsAndTheRestIsTodays) {
       {"spec.dataCache.sizeLimit", [](auto& spec) { spec.data_cache->size_limit = "2Gi"; }},
       {"spec.mpi.extraArgs", [](auto& spec) { spec.mpi_extra_args.clear(); }},
       {"spec.mpi.passEnv", [](auto& spec) { spec.mpi_pass_env = {"B"}; }},
+      {"spec.mpi.launchAgent",
+       [](auto& spec) { spec.mpi_launch_agent = control::LaunchAgent::kSsh; }},
       {"spec.network.interfaces", [](auto& spec) { spec.interfaces.include.clear(); }},
       {"spec.network.excludeInterfaces", [](auto& spec) { spec.interfaces.exclude = {"eth1"}; }},
       {"spec.network.sshPort", [](auto& spec) { spec.ssh_port = 0; }},

@@ -428,6 +428,14 @@ TEST(Pods, AUserThatATemplateNamesStays) {
   EXPECT_FALSE(of_image["spec"]["securityContext"].contains("runAsUser"));
 }
 
+TEST(Pods, AreToldHowMpirunReachesTheWorkers) {
+  api::TrainingJobSpec spec = JobBuilder().Build().spec;
+  EXPECT_EQ(LaunchSpecOf(spec).launch_agent, control::LaunchAgent::kAuto);
+  spec.mpi_launch_agent = control::LaunchAgent::kAgent;
+
+  EXPECT_EQ(LaunchSpecOf(spec).launch_agent, control::LaunchAgent::kAgent);
+}
+
 TEST(Pods, AProgramThatStartsItsRanksByItselfIsToldHowMany) {
   api::TrainingJobSpec spec = JobBuilder().Build().spec;
   spec.command = {"torchrun", "train.py"};

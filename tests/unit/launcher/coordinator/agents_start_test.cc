@@ -13,6 +13,7 @@ namespace {
 using control::LauncherPhase;
 using testing::IsEmpty;
 
+const std::vector<control::PreflightFault> kOnlySshd = {{control::kCheckSshd, "no sshd"}};
 const std::vector<control::PreflightFault> kNoSshd = {{control::kCheckSshd, "no sshd"},
                                                       {control::kCheckMpi, "no orted"}};
 
@@ -84,7 +85,7 @@ TEST_P(AgentsStart, WorkersOpenMpisNeedNotMatch) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// Open MPI in the launcher's image, and no sshd in the workers'.
+// Open MPI in the launcher's image, and neither that nor sshd in the workers'.
 class NoSshd : public testing::TestWithParam<bool> {
  protected:
   static CoordinatorOptions First(bool elastic) {
@@ -92,16 +93,19 @@ class NoSshd : public testing::TestWithParam<bool> {
     options.term = 1;
     return options;
   }
-  void Begin(World& world) {
+  void Begin(World& world, const std::vector<control::PreflightFault>& faults = kNoSshd) {
     world.Order({0, 1});
     for (const int worker : {0, 1}) {
       world.Dial(worker);
-      world.Ready(worker, kNoSshd);
+      world.Ready(worker, faults);
     }
     world.Pass(200ms, {0, 1});
   }
   const bool elastic_ = GetParam();
 };
+
+// The same with Open MPI in the workers' image too.
+class OnlySshdIsMissing : public NoSshd {};
 
 INSTANTIATE_TEST_SUITE_P(Jobs, NoSshd, testing::Bool());
 
@@ -132,7 +136,80 @@ TEST_P(NoSshd, IsAFaultWhereTheJobSaysWhatMpirunIsToDo) {
   Begin(world);
 
   ASSERT_TRUE(world.Decided());
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("no orted"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, OnlySshdIsMissing, testing::Bool());
+
+TEST_P(OnlySshdIsMissing, MpirunReachesTheWorkersThroughTheirAgents) {
+  World world{First(elastic_)};
+
+  Begin(world, kOnlySshd);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
+  const StartMpirun start = world.LastStart();
+  EXPECT_TRUE(start.by_agent);
+  ASSERT_EQ(start.hosts.size(), 2U);
+  EXPECT_EQ(start.hosts[1].connection, World::Connection(1));
+  const control::LauncherStatus status = world.membership.Status(world.now);
+  EXPECT_EQ(status.started_by, control::kByMpirun);
+  EXPECT_EQ(status.launch_agent, control::kLaunchByAgent);
+  for (const control::WorkerReport& worker : status.workers) EXPECT_THAT(worker.faults, IsEmpty());
+}
+
+TEST_P(OnlySshdIsMissing, OnOneWorkerIsEnoughForAll) {
+  World world{First(elastic_)};
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Dial(1);
+  world.Ready(1, kOnlySshd);
+  world.Pass(200ms, {0, 1});
+
+  EXPECT_TRUE(world.LastStart().by_agent);
+}
+
+TEST_P(OnlySshdIsMissing, IsAFaultWhereTheJobWantsSsh) {
+  CoordinatorOptions options = First(elastic_);
+  options.launch_agent = control::LaunchAgent::kSsh;
+  options.asks_for_mpirun = true;
+  World world{options};
+
+  Begin(world, kOnlySshd);
+
+  ASSERT_TRUE(world.Decided());
   EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("no sshd"));
+}
+
+TEST_P(OnlySshdIsMissing, OfAnAgentThatRunsNoCommandsTheAgentsStartTheRanks) {
+  World world{First(elastic_)};
+  world.Order({0});
+  control::AgentHello hello = world.MakeHello(0);
+  hello.protocol = control::kProtocolOfCommands - 1;
+  world.connections[0] = World::Connection(0);
+  world.Take(world.membership.OnHello(world.now, World::Connection(0), hello));
+  world.Ready(0, kOnlySshd);
+  world.Pass(200ms, {0});
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(world.membership.Status(world.now).started_by, control::kByAgents);
+}
+
+TEST_P(NoSshd, NobodyAsksForItWhereTheJobWantsAgents) {
+  CoordinatorOptions options = First(elastic_);
+  options.launch_agent = control::LaunchAgent::kAgent;
+  options.asks_for_mpirun = true;
+  World world{options};
+  Begin(world, {});
+
+  EXPECT_TRUE(world.LastStart().by_agent);
+}
+
+TEST_P(NoSshd, SshIsTheWayOfWorkersThatHaveIt) {
+  World world{First(elastic_)};
+  Begin(world, {});
+
+  EXPECT_FALSE(world.LastStart().by_agent);
+  EXPECT_EQ(world.membership.Status(world.now).launch_agent, control::kLaunchBySsh);
 }
 
 TEST_P(NoSshd, IsAFaultOfAWorkerOnceMpirunHasStartedAWorld) {
@@ -154,6 +231,11 @@ TEST_P(NoSshd, IsAFaultOfAWorkerOnceMpirunHasStartedAWorld) {
 
 TEST(AnMpiProgram, IsRefusedWhereAgentsStartTheRanksAndAtHomeUnderMpirun) {
   const control::PreflightFault mpi{control::kCheckMpiProgram, "needs MPI"};
+  World through_agents{World::Options(1, false)};
+  through_agents.Order({0});
+  through_agents.Dial(0);
+  through_agents.Ready(0, {kOnlySshd.front(), mpi});
+  EXPECT_EQ(through_agents.phase(), LauncherPhase::kStarting);
   auto faults = kNoSshd;
   faults.push_back(mpi);
   World by_agents{World::Options(1, false)};

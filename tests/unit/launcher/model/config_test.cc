@@ -98,6 +98,14 @@ TEST(LauncherConfig, TheCoordinatorJudgesByTheJobsLimits) {
   const CoordinatorOptions others = OptionsFrom(*ReadConfig(environment), "token");
   EXPECT_EQ(others.ranks_per_process, 8);
   EXPECT_TRUE(others.asks_for_mpirun);
+  EXPECT_EQ(others.launch_agent, control::LaunchAgent::kAuto);
+
+  spec.mpi_extra_args.clear();
+  spec.launch_agent = control::LaunchAgent::kAgent;
+  environment[control::kEnvLaunchSpec] = control::EncodeLaunchSpec(spec);
+  const CoordinatorOptions by_agent = OptionsFrom(*ReadConfig(environment), "token");
+  EXPECT_EQ(by_agent.launch_agent, control::LaunchAgent::kAgent);
+  EXPECT_TRUE(by_agent.asks_for_mpirun);
 }
 
 TEST(LauncherConfig, RefusesLimitsThatCannotWork) {

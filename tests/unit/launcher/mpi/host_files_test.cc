@@ -80,13 +80,36 @@ TEST(HostFiles, WritesThemAllAndReplacesThem) {
   const std::string directory = ::mkdtemp(pattern);
   const HostFiles paths = HostFilePaths(directory);
 
-  ASSERT_TRUE(WriteHostFiles(paths, kHosts, "/run/id", "ssh-ed25519 AAAA").ok());
-  ASSERT_TRUE(WriteHostFiles(paths, {kHosts[0]}, "/run/id", "ssh-ed25519 AAAA").ok());
+  const std::string known = "[10.0.0.2]:2201 ssh-ed25519 AAAA\n";
+  for (const std::vector<Host>& hosts : {kHosts, std::vector<Host>{kHosts[0]}}) {
+    ASSERT_TRUE(WriteHostFiles(paths, hosts).ok());
+    ASSERT_TRUE(WriteSshFiles(paths, hosts, "/run/id", "ssh-ed25519 AAAA").ok());
+  }
 
   EXPECT_EQ(Read(paths.hostfile), "10.0.0.2 slots=4\n");
+  EXPECT_EQ(Read(paths.known_hosts), known);
   struct stat info {};
   ASSERT_EQ(::stat(paths.discover_hosts.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0755U);
+  std::filesystem::remove_all(directory);
+}
+
+// mpirun reaches it through its agent.
+TEST(HostFiles, AHostWithoutSshHasNoPort) {
+  char pattern[] = "/tmp/ringmaster-host-files-XXXXXX";
+  const std::string directory = ::mkdtemp(pattern);
+  const HostFiles paths = HostFilePaths(directory);
+  const std::vector<Host> hosts = {{"uid-0", "digits-worker-0", "10.0.0.2", 0, 4, ""}};
+
+  EXPECT_TRUE(WriteHostFiles(paths, hosts).ok());
+  EXPECT_FALSE(WriteHostFiles(paths, {{"uid-0", "digits-worker-0", "evil", 0, 4, ""}}).ok());
+  const Result<void> refused = WriteSshFiles(paths, hosts, "/run/id", "ssh-ed25519 AAAA");
+
+  EXPECT_EQ(Read(paths.hostfile), "10.0.0.2 slots=4\n");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message,
+            "the agent of digits-worker-0 reported a port or user that is none");
+  EXPECT_FALSE(std::filesystem::exists(paths.ssh_config));
   std::filesystem::remove_all(directory);
 }
 
@@ -96,7 +119,7 @@ TEST(HostFiles, RefusesTextThatIsNoAddressOrUser) {
         Host{"u", "p", "10.0.0.1", 0, 1, ""}, Host{"u", "p", "10.0.0.1", 70000, 1, ""},
         Host{"u", "p", "10.0.0.1", 22, 1, "a\n  ProxyCommand x"},
         Host{"u", "p", "10.0.0.1", 22, 1, "-x"}, Host{"u", "p", "", 22, 1, ""}}) {
-    EXPECT_FALSE(IsSafeHost(bad)) << bad.address << " " << bad.user;
+    EXPECT_FALSE(HasSafeAddress(bad) && HasSafeLogin(bad)) << bad.address << " " << bad.user;
   }
 }
 

@@ -2,6 +2,9 @@
 
 #include "worker/launcher/mpi/mpirun_command.h"
 
+#include <string>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace ringmaster::launcher {
@@ -34,6 +37,32 @@ TEST(MpirunCommand, WritesOpenMpi5Lines) {
             "--prtemca plm_ssh_no_tree_spawn 1 --prtemca plm_ssh_num_concurrent 3 "
             "--prtemca plm_ssh_args '-F /tmp/ringmaster/ssh_config' /usr/bin/ringmaster-attach "
             "--cohort=7");
+}
+
+TEST(MpirunCommand, ReachesHostsThroughTheirAgents) {
+  for (const auto& [flavour, agent] :
+       {std::pair{MpiFlavour::kOpenMpi4,
+                  "--mca plm_rsh_agent /usr/bin/ringmaster-rsh "
+                  "--mca plm_rsh_args --socket=/tmp/ringmaster/rsh.sock"},
+        std::pair{MpiFlavour::kOpenMpi5,
+                  "--prtemca plm_ssh_agent /usr/bin/ringmaster-rsh "
+                  "--prtemca plm_ssh_args --socket=/tmp/ringmaster/rsh.sock"}}) {
+    MpirunPlan plan = Plan(flavour);
+    plan.ssh_config.clear();
+    plan.rsh = "/usr/bin/ringmaster-rsh";
+    plan.rsh_socket = "/tmp/ringmaster/rsh.sock";
+
+    const std::string line = QuoteCommand(MpirunArguments(plan));
+    const auto environment = MpirunEnvironment(plan, {});
+
+    EXPECT_NE(line.find(agent), std::string::npos) << line;
+    EXPECT_EQ(line.find("-F"), std::string::npos) << line;
+    for (const std::string prefix : {"OMPI_MCA_plm_rsh_", "PRTE_MCA_plm_ssh_"}) {
+      EXPECT_EQ(environment.at(prefix + "agent"), plan.rsh);
+      EXPECT_EQ(environment.at(prefix + "args"), "--socket=/tmp/ringmaster/rsh.sock");
+      EXPECT_EQ(environment.at(prefix + "no_tree_spawn"), "1");
+    }
+  }
 }
 
 TEST(MpirunCommand, KnowsWhetherTheUserChoosesTheDirectory) {

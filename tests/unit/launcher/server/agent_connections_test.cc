@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/fake_clock.h"
+#include "tests/unit/launcher/server/fake_connection.h"
 
 namespace ringmaster::launcher {
 namespace {
@@ -13,28 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-// Keeps what is done to it; closes when the test says so.
-class FakeConnection final : public control::LineConnection {
- public:
-  void Start(Handlers chosen) override { handlers = std::move(chosen); }
-  void Send(const control::Message& message) override { sent.emplace_back(TypeName(message)); }
-  void SendShared(const control::SharedLine& line) override { sent.emplace_back(line.type); }
-  void Close(const std::string& reason) override { closed = reason; }
-  void Finish(const std::string& reason) override { finished = reason; }
-  void SetMaxLineBytes(std::size_t bytes) override { max_line_bytes = bytes; }
-  bool open() const override { return closed.empty(); }
-  std::size_t queued_bytes() const override { return 0; }
-  const std::string& peer() const override { return name; }
-  std::optional<control::UnixPeer> unix_peer() const override { return {}; }
-
-  Handlers handlers;
-  std::vector<std::string> sent;
-  std::string closed;
-  std::string finished;
-  std::size_t max_line_bytes = 0;
-  std::string name = "10.0.0.1:1234";
-};
 
 class Agents : public testing::Test {
  protected:

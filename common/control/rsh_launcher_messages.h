@@ -1,0 +1,24 @@
+#pragma once
+
+// What ringmaster-rsh says to the launcher, over a unix socket in the launcher's runtime directory;
+// the framing is in messages.h. The answers are CommandOutput and CommandExited
+// (agent_launcher_messages.h), without an id, or Refused.
+
+#include <cstddef>
+#include <string>
+
+#include "common/control/protocol_version.h"
+
+namespace ringmaster::control {
+
+// The kernel takes no longer argument, and a shell gets the command as one.
+inline constexpr std::size_t kMaxCommandBytes = (128 << 10) - 1;
+
+// First and only line of ringmaster-rsh. Its end ends the command.
+struct RshHello {
+  std::string host;     // as the hostfile names it
+  std::string command;  // a line for a shell
+  int protocol = kProtocolVersion;
+};
+
+}  // namespace ringmaster::control

@@ -1,0 +1,53 @@
+#pragma once
+
+// The commands of the launcher's mpirun on this host, where there is no sshd: runs each as sshd
+// would a session's, in a shell, and tells what it prints and how it ends. Used by agent.h.
+// Single-threaded.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/control/agent_launcher_messages.h"
+#include "common/process/captured_process.h"
+#include "common/process/child_reaper.h"
+#include "worker/agent/config/config.h"
+
+namespace ringmaster::agent {
+
+class LaunchCommands {
+ public:
+  struct Handlers {
+    std::function<void(const control::CommandOutput&)> on_output;
+    std::function<void(const control::CommandExited&)> on_exited;  // once for each
+  };
+
+  // `reaper` and `config` outlive this.
+  LaunchCommands(ChildReaper& reaper, const Config& config, Handlers handlers)
+      : reaper_(reaper), config_(config), handlers_(std::move(handlers)) {}
+
+  // One that cannot be started is reported from within the call.
+  void Run(const control::RunCommand& run);
+  // SIGTERM, then SIGKILL. A daemon that has detached itself goes on.
+  void End(int64_t id);
+  // Those of a launcher that hears nothing of them any more; no handler runs.
+  void EndAll();
+
+  // Stops or resumes reading what they print.
+  void PauseOutput(bool paused);
+
+ private:
+  ChildReaper& reaper_;
+  const Config& config_;
+  const Handlers handlers_;
+  std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
+};
+
+// Of a command, "NAME=VALUE": what a session of sshd has, and the container's home and user.
+std::vector<std::string> CommandEnvironment(const Config& config);
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,75 @@
+// Who starts the ranks, mpirun or the agents, how mpirun reaches the workers, and which of their
+// faults are none then.
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/control/membership.h"
+#include "common/control/protocol_version.h"
+#include "worker/launcher/coordinator/job.h"
+
+namespace ringmaster::launcher {
+
+Actions Job::OnMpiVersion(Time now, const std::string& version) {
+  openmpi_version_ = version;
+  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+Actions Job::OnNoMpirun(Time now) {
+  LetAgentsStart();
+  Advance(now);
+  return std::exchange(actions_, {});
+}
+
+void Job::LetAgentsStart() {
+  agents_start_ = true;
+  openmpi_version_.clear();
+  for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
+}
+
+// Where a worker has no sshd, mpirun reaches all of them through their agents; where it has no
+// daemon there either, or an agent of an earlier release, the agents start the ranks. These are
+// faults all the same where the job says what mpirun is to do, or mpirun has started a world
+// already: its image has what it needs.
+void Job::ChooseStarter(const Worker& worker) {
+  if (agents_start_ || startup_.cohort() != control::kStartedByAgents) return;
+  const auto lacks = [&worker](std::string_view check) {
+    return std::ranges::any_of(worker.ready->faults, [check](const control::PreflightFault& fault) {
+      return fault.check == check;
+    });
+  };
+  const bool no_sshd = lacks(control::kCheckSshd);
+  if (!no_sshd && !through_agents_) return;
+  const std::string who = NameOf(worker.hello.pod_uid);
+  const bool no_daemon = lacks(control::kCheckMpi) || !RunsCommands(worker);
+  if (no_daemon && !options_.asks_for_mpirun) {
+    LogInfo("The agents start the ranks",
+            {{"reason", who + " has neither sshd nor Open MPI for mpirun to use"}});
+    return LetAgentsStart();
+  }
+  if (through_agents_ || options_.launch_agent == control::LaunchAgent::kSsh) return;
+  LogInfo("mpirun reaches the workers through their agents", {{"reason", who + " has no sshd"}});
+  through_agents_ = true;
+  for (auto& [pod_uid, other] : workers_) TakeFaults(other);
+}
+
+bool Job::RunsCommands(const Worker& worker) const {
+  return worker.hello.protocol >= control::kProtocolOfCommands;
+}
+
+// What is no fault, given who starts the ranks and how, is forgotten.
+void Job::TakeFaults(Worker& worker) {
+  if (!StarterKnown() || !worker.ready) return;
+  ChooseStarter(worker);
+  std::erase_if(worker.ready->faults, [&](const control::PreflightFault& fault) {
+    if (agents_start_) return control::OnlyMpirunNeeds(fault.check);
+    if (fault.check == control::kCheckMpiProgram) return true;
+    return through_agents_ && RunsCommands(worker) && control::OnlySshNeeds(fault.check);
+  });
+}
+
+}  // namespace ringmaster::launcher

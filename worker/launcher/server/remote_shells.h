@@ -1,0 +1,67 @@
+#pragma once
+
+// The unix socket of ringmaster-rsh, mpirun's way to a host without sshd: each connection asks for
+// one command on one host, whose agent runs it. Passes the request on to the agent and what comes
+// of it back. Only processes of our own user are admitted (by the kernel's word), only to the hosts
+// of the mpirun that runs, and to each of them one at a time. Used by Launcher, on its thread.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/base/result.h"
+#include "common/control/line_connection.h"
+#include "common/control/messages.h"
+#include "worker/launcher/model/actions.h"
+
+namespace ringmaster::launcher {
+
+class RemoteShells {
+ public:
+  using Send = std::function<void(ConnectionId agent, const control::Message&)>;
+
+  explicit RemoteShells(Send send) : send_(std::move(send)) {}
+
+  // `io` outlives this object.
+  Result<void> Listen(boost::asio::io_context& io, const std::string& socket_path);
+
+  // mpirun starts: whom it may reach from here on, by the names of its hostfile. What is left of
+  // the one before ends.
+  void Begin(std::map<std::string, ConnectionId> hosts);
+  // It has ended: nobody may be reached, and what still runs ends.
+  void End() { Begin({}); }
+
+  // What an agent says of its commands; false: it says something else.
+  bool OnMessage(ConnectionId agent, const control::Message& message);
+  void OnAgentGone(ConnectionId agent);
+
+  // Takes a connection that Listen() admitted; tests bring their own.
+  void Add(std::shared_ptr<control::LineConnection> connection);
+
+ private:
+  struct Shell {
+    std::shared_ptr<control::LineConnection> connection;
+    std::string host;        // empty: it has not said which
+    ConnectionId agent = 0;  // that runs its command; 0: none does
+  };
+
+  void OnHello(int64_t id, const control::Message& message);
+  void OnClosed(int64_t id);
+  // Tells it why there is nothing more to come.
+  void Refuse(Shell& shell, const std::string& reason);
+  // The one that this agent runs for us, or null.
+  Shell* Find(ConnectionId agent, int64_t id);
+
+  const Send send_;
+  std::unique_ptr<control::LineListener> listener_;
+  std::map<std::string, ConnectionId> hosts_;
+  std::map<int64_t, Shell> shells_;
+  int64_t next_id_ = 1;
+};
+
+}  // namespace ringmaster::launcher
