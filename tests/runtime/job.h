@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/control/launch_spec.h"
@@ -54,6 +55,8 @@ class Job {
 
   Process& launcher() { return *launcher_; }
   Process& agent(int worker) { return *agents_.at(worker); }
+  // It runs on, whatever is started in its place. REQUIRES: the next call for it is StartAgent().
+  std::unique_ptr<Process> TakeAgent(int worker) { return std::move(agents_.at(worker)); }
   // What an operator would write into a worker's Pod for the items in `directory`.
   std::string WorkerItemHashes(const std::string& directory) const;
   std::string Log() const;  // everybody's, for messages of failed assertions

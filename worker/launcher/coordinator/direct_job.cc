@@ -139,7 +139,7 @@ void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
   failures_.Fail(now, one_of_many);
   if (failures_.MustFail()) return FailBy(now, exit);
-  failed_starts_.Ended(now, {}, 0);
+  PauseBeforeNextStart(now);
   const char* killed = exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled;
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
@@ -155,8 +155,16 @@ void DirectJob::JudgeStall(Time now) {
   if (failures_.CrashLimitReached()) {
     return Fail(now, {control::kReasonCrashLoop, failures_.CrashText()});
   }
-  failed_starts_.Ended(now, {}, 0);
+  PauseBeforeNextStart(now);
   Stop(now, text, control::kCauseStalled, nullptr);
+}
+
+// The more often it ended of late, the longer; but of a program that ran for a while pauses take a
+// fifth of the time at the most.
+void DirectJob::PauseBeforeNextStart(Time now) {
+  const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - gate_opened_at_);
+  failed_starts_.Ended(now, {}, 0,
+                       std::max<std::chrono::milliseconds>(Cooldown::kShortest, ran / 4));
 }
 
 // The running world ends when a member is no longer wanted, or when joiners are ready that a larger

@@ -28,6 +28,7 @@ class DirectJob final : public Job {
   void JudgeExits(Time now);
   void FailOrStartAgain(Time now, const control::RankExit& exit);
   void JudgeStall(Time now);
+  void PauseBeforeNextStart(Time now);
   void ReformIfNeeded(Time now);
   void Welcome(Worker& worker) override;
   void NoteOpenGate(Time now) override;

@@ -11,13 +11,14 @@ std::chrono::milliseconds Cooldown::Delay(int ends) {
   return BackoffDelay({.initial = kShortest, .limit = kLongest}, ends - 1, 0);
 }
 
-void Cooldown::Ended(Time now, const std::string& pod_uid, int slot) {
+void Cooldown::Ended(Time now, const std::string& pod_uid, int slot,
+                     std::chrono::milliseconds longest) {
   Slot& state = pods_[pod_uid][slot];
   if (state.ends == 0) state.halved_at = now;
   for (; now - state.halved_at >= kHalving; state.halved_at += kHalving) state.ends /= 2;
   if (state.ends == 0) state.halved_at = now;
   ++state.ends;
-  state.until = now + Delay(state.ends);
+  state.until = now + std::min(Delay(state.ends), longest);
 }
 
 Cooldown::Time Cooldown::Until(Time now, const std::string& pod_uid, int slot) const {

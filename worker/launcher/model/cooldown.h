@@ -24,7 +24,9 @@ class Cooldown {
   // For a count of recent ends.
   static std::chrono::milliseconds Delay(int ends);
 
-  void Ended(Time now, const std::string& pod_uid, int slot);
+  // It waits for `longest` at the most.
+  void Ended(Time now, const std::string& pod_uid, int slot,
+             std::chrono::milliseconds longest = kLongest);
 
   // From when on this slot may join a world; not after `now`: at once.
   Time Until(Time now, const std::string& pod_uid, int slot) const;

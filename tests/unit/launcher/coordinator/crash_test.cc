@@ -443,6 +443,27 @@ TEST_F(EndsOfAnotherProgram, FromTheSecondOnPauseBeforeTheStart) {
   EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
 }
 
+// Who ran for twenty seconds each time is not kept waiting for a minute.
+TEST_F(EndsOfAnotherProgram, PauseForNoMoreThanAQuarterOfTheTimeThatTheProgramRan) {
+  auto options = World::Options(1, /*elastic=*/false);
+  options.restart_limit = options.crash_limit = 100;
+  world = std::make_unique<World>(options);
+  Run(2);
+  for (int time = 1; time <= 9; ++time) {
+    RunFor(20s);
+    FailOne();
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+
+  RunFor(20s);
+  FailOne();
+  world->Pass(3s, everyone);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
+  world->Pass(3s, everyone);
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
+}
+
 TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
   RunWith(0, {.fail = {}, .ignored = {77}});
   for (int time = 1; time <= 5; ++time) {

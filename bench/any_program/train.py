@@ -1,0 +1,66 @@
+"""Trains a tiny network with DistributedDataParallel over Gloo, as torchrun starts it: a script as users have them.
+
+Every start begins with the newest checkpoint. Rank 0 adds a line to --steps for each step: when this start began, the step, the
+number of ranks, and when the step was done, in seconds of the monotonic clock.
+"""
+
+import argparse
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+SAMPLES, BATCH = 4096, 16
+
+
+def save(path, state):
+    """The file is there as a whole or not at all, whenever this process ends."""
+    with open(path + ".new", "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkpoint", required=True, help="a file that all ranks see")
+    parser.add_argument("--every", type=int, default=20, help="steps from one checkpoint to the next")
+    parser.add_argument("--steps", required=True, help="a file")
+    options = parser.parse_args()
+
+    began = time.monotonic()
+    dist.init_process_group("gloo")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+
+    torch.manual_seed(1)  # the same data and the same first weights everywhere
+    images = torch.randn(SAMPLES, 64)
+    labels = (images @ torch.randn(64, 10)).argmax(1)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    step = 0
+    if os.path.exists(options.checkpoint):
+        state = torch.load(options.checkpoint)
+        model.module.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        step = state["step"]
+
+    log = open(options.steps, "a", buffering=1) if rank == 0 else None
+    while True:
+        batch = torch.randint(SAMPLES, (BATCH,), generator=torch.Generator().manual_seed(step * ranks + rank))
+        loss = nn.functional.cross_entropy(model(images[batch]), labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        step += 1
+        if rank == 0:
+            log.write(f"{began:.3f} {step} {ranks} {time.monotonic():.3f}\n")
+            if step % options.every == 0:
+                save(options.checkpoint, {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "step": step})
+
+
+if __name__ == "__main__":
+    main()
