@@ -56,9 +56,9 @@ inline constexpr char kStalled[] = "Stalled";
 //
 // `status.state`, one word for people. There may be further ones: programs read the conditions.
 
-// Pods are made, or wait for a node or an image.
+// Pods are made, or the launcher's waits for a node or an image.
 inline constexpr char kStatePending[] = "Pending";
-// The launcher runs, and ranks do not yet.
+// The launcher runs, and ranks do not yet. The reason says what workers wait for.
 inline constexpr char kStateStarting[] = "Starting";
 // Ranks train.
 inline constexpr char kStateRunning[] = "Running";
