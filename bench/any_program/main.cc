@@ -264,7 +264,7 @@ int Measure(const Options& options, const std::vector<FaultKind>& kinds) {
   const auto our_recoveries = PlayOn(options, ours, UnderRingmaster(ours), schedule);
   std::vector<Recovery> their_recoveries;
   if (options.reference > 0) {
-    std::printf("torchrun's own agents:\n");
+    std::cout << "torchrun's own agents:" << std::endl;
     const SiteOptions theirs = WithLogs(site, "torchrun");
     schedule.resize(std::min(schedule.size(), static_cast<std::size_t>(options.reference)));
     their_recoveries = PlayOn(options, theirs, UnderTorchrun(theirs), schedule);

@@ -24,7 +24,6 @@ control::LaunchSpec Torchrun(const SiteOptions& options) {
   spec.command = {"python", "-m", "torch.distributed.run"};
   spec.command.insert(spec.command.end(), options.script.begin(), options.script.end());
   spec.ranks_per_process = options.ranks;
-  spec.interfaces.include = {"eth0"};  // a host's name leads to no address here
   return spec;
 }
 

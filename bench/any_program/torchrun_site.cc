@@ -96,7 +96,6 @@ class TorchrunSite final : public Site {
     Variables variables = options_.variables;
     variables["HOME"] = "/root";
     variables["OMP_NUM_THREADS"] = "1";
-    variables["GLOO_SOCKET_IFNAME"] = "eth0";
     // Else a restarted rank may read a killed one's addresses (pytorch issue 135712).
     variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1";
     containers_[worker] =

@@ -18,7 +18,7 @@ unpinned() {
 }
 found=$(unpinned .)
 [ -z "$found" ] || fail "fetched without a checksum: $found"
-for file in images/worker/*.requirements; do
+for file in images/worker/*.requirements tests/runtime/programs/*.requirements; do
   awk '/^[a-z]/ {if (open) bad = bad " " open; open = $1} /--hash=sha256:[0-9a-f]/ {open = ""} END {if (bad open != "") {print bad, open; exit 1}}' "$file" ||
     fail "$file has a package without a hash"
 done

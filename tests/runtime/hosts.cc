@@ -21,9 +21,11 @@ namespace {
 
 constexpr char kMark[] = "rmt";
 
-// $1 is the host's name, the rest a command with its environment in front, as env takes it.
-constexpr char kEnter[] = R"(hostname "$1" && shift && mount -t tmpfs tmpfs /dev/shm &&
-mount -t tmpfs tmpfs /run && exec env -i "$@")";
+// $1 is the host's name and $2 its address, the rest a command with its environment in front, as
+// env takes it. The name leads to the address, as in a Pod.
+constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
+mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
+mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
 
 // Where the build keeps what the programs are linked with.
 std::string CacheFolder() {
@@ -227,9 +229,9 @@ std::unique_ptr<Process> Hosts::Start(int host, const std::string& host_name,
     command.insert(command.end(), {"sh", "-c", kJoinGroup, cpu_group->second});
   }
   const std::vector<std::string> start = {
-      "ip",    "netns", "exec",   Namespace(host), "unshare",      "--pid", "--mount",
-      "--uts", "--ipc", "--fork", "--kill-child",  "--mount-proc", "sh",    "-c",
-      enter,   "sh",    host_name};
+      "ip",    "netns", "exec",    Namespace(host), "unshare",      "--pid", "--mount",
+      "--uts", "--ipc", "--fork",  "--kill-child",  "--mount-proc", "sh",    "-c",
+      enter,   "sh",    host_name, Address(host)};
   command.insert(command.end(), start.begin(), start.end());
   if (!working_dir.empty()) command.push_back("--chdir=" + working_dir);
   for (const auto& [name, value] : variables) command.push_back(name + "=" + value);

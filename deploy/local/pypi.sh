@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs a package of PyPI that tests run as its users do, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
+#   pypi.sh accelerate|jax
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. The wheels are those of tests/runtime/programs/NAME.requirements, each by
+# its SHA-256, and no others.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+requirements=$root/tests/runtime/programs/${1:?which package}.requirements
+python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+folder=$cache/$1-$(sed -n "s/^$1==\([0-9.]*\).*/\1/p" "$requirements")-python$python
+mkdir -p "$cache"
+exec 9>"$folder.lock"
+flock 9
+if [ ! -e "$folder" ]; then
+  aside=$folder.installing
+  rm -rf "$aside"
+  python3 -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore --target "$aside" \
+    --no-deps --require-hashes --only-binary=:all: -r "$requirements" >&2 || {
+    echo "pypi.sh: pip could not install $1 for Python $python into $cache; its own message is above" >&2
+    exit 1
+  }
+  mv "$aside" "$folder"
+fi
+echo "$folder"
