@@ -24,10 +24,14 @@ ninja -C /build -j "$(nproc)" ringmaster-tools
 
 program=/build/worker/tools/ringmaster-tools
 "$tools-strip" "$program"
-mkdir -p "$root/ringmaster/bin"
-install -m 0755 "$program" "$root/ringmaster/bin/"
-for name in agent attach audit launcher; do ln -s ringmaster-tools "$root/ringmaster/bin/ringmaster-$name"; done
+if [ "$target" = "$native" ]; then
+  "$program" install "$root/ringmaster"
+  # As shipped: nothing but this root.
+  chroot "$root" /ringmaster/bin/ringmaster-agent --version
+else
+  # It does not run here: the names that it would make, of worker/tools/main.cc.
+  mkdir -p "$root/ringmaster/bin"
+  install -m 0755 "$program" "$root/ringmaster/bin/"
+  for name in agent attach audit launcher rsh; do ln -s ringmaster-tools "$root/ringmaster/bin/ringmaster-$name"; done
+fi
 rm -rf /build # objects are in the compiler cache, not in a layer
-
-# As shipped: nothing but this root.
-[ "$target" != "$native" ] || chroot "$root" /ringmaster/bin/ringmaster-agent --version
