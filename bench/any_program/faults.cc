@@ -1,54 +1,32 @@
 #include "bench/any_program/faults.h"
 
-#include <array>
 #include <cstddef>
 #include <random>
-#include <sstream>
-#include <utility>
+
+#include "bench/fault_names.h"
 
 namespace ringmaster::any_program {
 namespace {
 
-constexpr std::array<std::pair<FaultKind, const char*>, 5> kNames{{
+constexpr bench::FaultNames<FaultKind, 5> kNames{{{
     {FaultKind::kKillRank, "kill-rank"},
     {FaultKind::kKillProgram, "kill-program"},
     {FaultKind::kKillAgent, "kill-agent"},
     {FaultKind::kCut, "cut"},
     {FaultKind::kKillLauncher, "kill-launcher"},
-}};
+}}};
 
 constexpr uint64_t kShortestCalm = 2000;  // milliseconds
 constexpr uint64_t kLongestCalm = 10'000;
 
 }  // namespace
 
-const char* ToString(FaultKind kind) {
-  for (const auto& [known, name] : kNames) {
-    if (known == kind) return name;
-  }
-  return "";
-}
+const char* ToString(FaultKind kind) { return kNames.Of(kind); }
 
-std::string AllFaults() {
-  std::string all;
-  for (const auto& [kind, name] : kNames) all += (all.empty() ? "" : ",") + std::string(name);
-  return all;
-}
+std::string AllFaults() { return kNames.All(); }
 
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
-  std::vector<FaultKind> kinds;
-  std::istringstream words(comma_separated);
-  for (std::string word; std::getline(words, word, ',');) {
-    const std::size_t before = kinds.size();
-    for (const auto& [kind, name] : kNames) {
-      if (word == name) kinds.push_back(kind);
-    }
-    if (kinds.size() == before) {
-      return Error{ErrorKind::kInvalid, "'" + word + "' is no fault; there are " + AllFaults()};
-    }
-  }
-  if (kinds.empty()) return Error{ErrorKind::kInvalid, "no fault is named"};
-  return kinds;
+  return kNames.Parse(comma_separated);
 }
 
 // The engine's own numbers are the same everywhere; the standard's distributions are not.

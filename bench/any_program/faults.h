@@ -23,14 +23,14 @@ enum class FaultKind {
 const char* ToString(FaultKind kind);
 // Every kind there is, separated by commas.
 std::string AllFaults();
-// kInvalid names the word that is no fault.
+// kInvalid names the word that is not a fault.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 
 struct Fault {
   FaultKind kind = FaultKind::kKillRank;
   int worker = 0;  // without meaning for kKillLauncher
   int rank = 0;    // of the worker's; for kKillRank
-  // The training goes on so long before it.
+  // How long training runs before it.
   std::chrono::milliseconds after{};
 };
 

@@ -41,7 +41,7 @@ struct Options {
 
 struct Recovery {
   FaultKind kind = FaultKind::kKillRank;
-  bool recovered = false;         // within the limit, and nobody had to help
+  bool recovered = false;         // within the limit, without help
   double seconds = 0;             // until a step that had not been made before
   int64_t repeated = 0;           // steps that were made again
   int starts = 0;                 // of all ranks
@@ -82,7 +82,7 @@ class Run {
   Run(const Options& options, std::unique_ptr<Site> site, const std::string& log)
       : options_(options), site_(std::move(site)), log_(log) {}
 
-  // Of each fault that the site knows. What does not recover is started anew.
+  // One result for each fault that the site supports. A job that does not recover is restarted.
   std::vector<Recovery> Play(const std::vector<Fault>& schedule) {
     Start();
     std::vector<Recovery> all;

@@ -39,7 +39,7 @@ class RingmasterSite final : public Site {
     }
     job_.worker_extra = job_.launcher_extra = options_.variables;
     job_.launcher_extra[control::kEnvLostAfterMillis] = kLostAfterMillis;
-    // spec.runPolicy.restart: whoever expects a hundred faults says so.
+    // As spec.runPolicy.restart sets them in a job that expects a hundred faults.
     job_.launcher_extra[control::kEnvRestartLimit] = "1000000";
     job_.launcher_extra[control::kEnvCrashLimit] = "1000000";
   }
@@ -118,7 +118,7 @@ class RingmasterSite final : public Site {
 
   void Order(const std::vector<std::string>& dead = {}) { (void)job_.SendOrder(workers_, 0, dead); }
 
-  // Nobody knows that its Pod has ended, and it has not.
+  // Its Pod still runs, and nothing reports that it has ended.
   std::optional<double> Cut(int worker) {
     const double cut = Now();
     int& host = job_.host_network.at(worker);

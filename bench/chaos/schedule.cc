@@ -1,15 +1,14 @@
 #include "bench/chaos/schedule.h"
 
-#include <array>
 #include <cstddef>
 #include <random>
-#include <sstream>
-#include <utility>
+
+#include "bench/fault_names.h"
 
 namespace ringmaster::chaos {
 namespace {
 
-constexpr std::array<std::pair<FaultKind, const char*>, 7> kNames{{
+constexpr bench::FaultNames<FaultKind, 7> kNames{{{
     {FaultKind::kKillRank, "kill-rank"},
     {FaultKind::kHangRank, "hang-rank"},
     {FaultKind::kKillAgent, "kill-agent"},
@@ -17,39 +16,16 @@ constexpr std::array<std::pair<FaultKind, const char*>, 7> kNames{{
     {FaultKind::kCut, "cut"},
     {FaultKind::kCutIn, "cut-in"},
     {FaultKind::kLauncher, "launcher"},
-}};
+}}};
 
 }  // namespace
 
-const char* ToString(FaultKind kind) {
-  for (const auto& [known, name] : kNames) {
-    if (known == kind) return name;
-  }
-  return "";
-}
+const char* ToString(FaultKind kind) { return kNames.Of(kind); }
 
-std::string AllFaults() {
-  std::string all;
-  for (const auto& [kind, name] : kNames) all += (all.empty() ? "" : ",") + std::string(name);
-  return all;
-}
+std::string AllFaults() { return kNames.All(); }
 
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
-  std::vector<FaultKind> kinds;
-  std::istringstream words(comma_separated);
-  for (std::string word; std::getline(words, word, ',');) {
-    bool found = false;
-    for (const auto& [kind, name] : kNames) {
-      if (word != name) continue;
-      kinds.push_back(kind);
-      found = true;
-    }
-    if (!found) {
-      return Error{ErrorKind::kInvalid, "'" + word + "' is no fault; there are " + AllFaults()};
-    }
-  }
-  if (kinds.empty()) return Error{ErrorKind::kInvalid, "no fault is named"};
-  return kinds;
+  return kNames.Parse(comma_separated);
 }
 
 bool IsSilent(FaultKind kind) {

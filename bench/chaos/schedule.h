@@ -25,7 +25,7 @@ enum class FaultKind {
 const char* ToString(FaultKind kind);
 // Every kind there is, separated by commas.
 std::string AllFaults();
-// kInvalid names the word that is no fault.
+// kInvalid names the word that is not a fault.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 
 // True where nobody is told: only silence, or a rule on it, can end the wait.

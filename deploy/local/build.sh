@@ -13,7 +13,7 @@ tools=$here/tools
 kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
 prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
-# These are no part of a cluster as it is by default: another version of them leaves Kubernetes as it is.
+# The default cluster uses none of these, so another version of them does not change its cache folder.
 hash=$(cd "$tools" && find . \( -path ./helm -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 

@@ -89,7 +89,9 @@ std::optional<Finding> CheckProgram(const Config& config) {
     return Fault("\"" + file + "\" is built for " + machine + " and this node is " + ThisMachine() +
                  "; use an image for it, or name other nodes in worker.nodeSelector");
   }
-  if (const std::string missing = Missing(found.Interpreter(), path); !missing.empty()) {
+  for (const std::string& interpreter : found.Interpreters()) {
+    const std::string missing = Missing(interpreter, path);
+    if (missing.empty()) continue;
     return Fault("\"" + file + "\" needs " + missing +
                  ", which its first line names and the image lacks; install it, or correct the "
                  "script");

@@ -75,15 +75,16 @@ std::string ProgramFile::OtherMachine() const {
   return !header || header->e_machine == kMachine ? "" : NameOfMachine(header->e_machine);
 }
 
-std::string ProgramFile::Interpreter() const {
+std::vector<std::string> ProgramFile::Interpreters() const {
   if (!beginning_.starts_with("#!")) return {};
   std::istringstream words(beginning_.substr(2, beginning_.find('\n') - 2));
   std::string interpreter;
   std::string argument;
   words >> interpreter >> argument;
+  if (interpreter.empty()) return {};
   const bool by_name = std::filesystem::path(interpreter).filename() == "env" &&
                        !argument.empty() && argument.front() != '-';
-  return by_name ? argument : interpreter;
+  return by_name ? std::vector{interpreter, argument} : std::vector{interpreter};
 }
 
 // Program headers follow the file's header, and the loader's name follows them.

@@ -17,9 +17,9 @@ class ProgramFile {
 
   // For another machine than this one, which; empty for any other file.
   std::string OtherMachine() const;
-  // What a script's first line names: a path, or a name to look up in PATH where that line asks
-  // env for it. Empty for any other file.
-  std::string Interpreter() const;
+  // The programs that a script's first line needs, the interpreter last: its path, or env's path
+  // and a name to look up in PATH. Empty for any other file.
+  std::vector<std::string> Interpreters() const;
   // The dynamic loader (PT_INTERP). Empty for a static program and for what is no ELF file.
   std::string Loader() const;
   // The library of MPI among those that it needs.

@@ -19,8 +19,8 @@ constexpr std::size_t kMostNamed = 5;  // missing libraries
 ProgramFile Executable(const Config& config) {
   const std::string path = config.Path();
   ProgramFile file(FindProgram(config.spec.command.front(), path));
-  const std::string interpreter = file.Interpreter();
-  return interpreter.empty() ? file : ProgramFile(FindProgram(interpreter, path));
+  const std::vector<std::string> interpreters = file.Interpreters();
+  return interpreters.empty() ? file : ProgramFile(FindProgram(interpreters.back(), path));
 }
 
 std::vector<std::string> ContainersEnvironment(const Config& config) {

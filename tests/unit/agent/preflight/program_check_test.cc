@@ -1,7 +1,6 @@
 // What is wrong with a job's program, before it runs.
 
 #include <elf.h>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -9,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/trainer/temporary_folder.h"
+#include "tests/unit/agent/preflight/program_folder.h"
 #include "worker/agent/preflight/preflight.h"
 
 namespace ringmaster::agent {
@@ -17,20 +16,14 @@ namespace {
 
 using testing::HasSubstr;
 
-class ProgramCheck : public testing::Test {
+class ProgramCheck : public ProgramFolder {
  protected:
-  std::string Write(const std::string& name, const std::string& content) {
-    const std::string path = folder_.path() + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
   Config With(std::vector<std::string> command, bool in_place, int own_ranks) const {
     Config config;
     config.spec.ranks_per_process = own_ranks;
     config.spec.command = std::move(command);
     config.spec.in_place = in_place;
-    config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}};
+    config.container = {{"PATH", Path()}};
     return config;
   }
   // Nothing: it may run.
@@ -40,9 +33,6 @@ class ProgramCheck : public testing::Test {
     EXPECT_TRUE(!found || found->fatal);
     return found ? found->message : "";
   }
-
- private:
-  const trainer::TemporaryFolder folder_;
 };
 
 TEST_F(ProgramCheck, FindsNothingWrongWithWhatCanRun) {
@@ -111,6 +101,7 @@ TEST_F(ProgramCheck, AScriptsInterpreterIsLookedFor) {
               HasSubstr("needs /opt/conda/bin/python,"));
   EXPECT_THAT(Said({Write("b", "#!/usr/bin/env no-such-python\nprint()\n")}),
               HasSubstr("needs no-such-python,"));
+  EXPECT_THAT(Said({Write("c", "#!/opt/bin/env sh\n")}), HasSubstr("needs /opt/bin/env,"));
 }
 
 // The kernel would say "no such file" of a program that is there.

@@ -2,7 +2,6 @@
 
 #include "worker/agent/preflight/program_needs.h"
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -12,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/trainer/temporary_folder.h"
+#include "tests/unit/agent/preflight/program_folder.h"
 #include "worker/agent/preflight/program_file.h"
 
 namespace ringmaster::agent {
@@ -25,20 +24,14 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-class ProgramNeeds : public testing::Test {
+class ProgramNeeds : public ProgramFolder {
  protected:
-  std::string Write(const std::string& name, const std::string& content) {
-    const std::string path = folder_.path() + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
   Config With(std::vector<std::string> command, int gpus = 0) const {
     Config config;
     config.spec.command = std::move(command);
     config.spec.in_place = false;
     config.gpus = gpus;
-    config.container = {{"PATH", folder_.path() + ":/usr/bin:/bin"}, {"LD_LIBRARY_PATH", "/lib"}};
+    config.container = {{"PATH", Path()}, {"LD_LIBRARY_PATH", "/lib"}};
     return config;
   }
   // A question of Python to "python3", a file that is one for the kernel.
@@ -48,8 +41,6 @@ class ProgramNeeds : public testing::Test {
     EXPECT_THAT(questions, SizeIs(1));
     return questions.at(0).judge(answer);
   }
-
-  const trainer::TemporaryFolder folder_;
 };
 
 TEST_F(ProgramNeeds, TheLoaderOfAProgramIsAskedWithTheWorkersEnvironment) {

@@ -1,0 +1,53 @@
+#pragma once
+
+// The kinds of faults that a program can play, by the names that its --faults takes. One table a
+// program; used by chaos/schedule.cc and any_program/faults.cc.
+
+#include <array>
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ringmaster::bench {
+
+template <typename Kind, std::size_t N>
+struct FaultNames {
+  std::array<std::pair<Kind, const char*>, N> names;
+
+  const char* Of(Kind kind) const {
+    for (const auto& [known, name] : names) {
+      if (known == kind) return name;
+    }
+    return "";
+  }
+
+  // All of them, separated by commas.
+  std::string All() const {
+    std::string all;
+    for (const auto& [kind, name] : names) all += (all.empty() ? "" : ",") + std::string(name);
+    return all;
+  }
+
+  // kInvalid names the word that is not a fault.
+  Result<std::vector<Kind>> Parse(const std::string& comma_separated) const {
+    std::vector<Kind> kinds;
+    std::istringstream words(comma_separated);
+    for (std::string word; std::getline(words, word, ',');) {
+      const std::size_t before = kinds.size();
+      for (const auto& [kind, name] : names) {
+        if (word == name) kinds.push_back(kind);
+      }
+      if (kinds.size() == before) {
+        return Error{ErrorKind::kInvalid, "unknown fault '" + word + "'; known faults: " + All()};
+      }
+    }
+    if (kinds.empty()) return Error{ErrorKind::kInvalid, "no fault is named"};
+    return kinds;
+  }
+};
+
+}  // namespace ringmaster::bench
