@@ -1,6 +1,6 @@
-"""Worlds and where they come from: the values, and what the rest of the package asks of whoever decides on worlds.
+"""Worlds and where they come from: the values, and what the package asks of whoever decides on worlds.
 
-`Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without an agent.
+`Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
 
 import os
@@ -94,7 +94,7 @@ class KeptCheckpoint(NamedTuple):
 
 
 class Store(ABC):
-    """Where the ranks of one world find each other: a key is written once and read by everybody. Thread-safe."""
+    """Where the ranks of one world find each other: a key is written once and read by all. Thread-safe."""
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
@@ -102,17 +102,18 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
-        """Blocks until every key exists; the values are in the order of `keys`. `deadline`: of time.monotonic().
+        """Blocks until every key exists; the values are in the order of `keys`.
 
-        TimeoutError: a key is missing at the deadline. WorldOver: the world has ended. PeerLost: the agent is gone.
+        TimeoutError: a key is missing at `deadline`, a time of time.monotonic(). WorldOver: the world has ended.
+        PeerLost: the agent is gone.
         """
 
 
 class Membership(ABC):
     """Where a rank learns which world it is in, and whom it tells how it fares.
 
-    One caller, but for await_grant() and checkpoint_complete(), which come from any one thread, and unprotected(),
-    which may come from both. Only the process that made it may use it; calls of a forked child are errors.
+    Called from one thread, but for the calls about checkpoints, which come from any one thread, why_over() and
+    unprotected(), which come from any. In a forked child every wait ends with PeerLost and nothing is sent.
     """
 
     @abstractmethod
@@ -163,13 +164,13 @@ class Membership(ABC):
 
     @abstractmethod
     def finish(self, world: World, progress: Progress) -> bool:
-        """Past the last step: blocks until all ranks may end (True), or the world is over and another comes (False).
+        """Past the last step: blocks until all ranks may end (True), or the world is over (False).
 
-        Says at_boundary() where that is wanted meanwhile. PeerLost: the agent is gone.
+        Says at_boundary() where that is wanted meanwhile. False: another world comes. PeerLost: the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
-        """Blocks until the checkpoint's part that this rank has written may count. Goes on over changes of the world.
+        """Blocks until the part of a checkpoint that this rank has written may count, whatever the world is then.
 
         `checksum`: of its data, in hex. Unavailable: `stop` was set first. PeerLost: the agent is gone.
         """
@@ -178,7 +179,7 @@ class Membership(ABC):
         """The checkpoint that was granted last is complete; `nbytes` are held by all that are kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """What training starts from, from rank 0 of the first world: the state's step, and a sentence or ""."""
+        """What training starts from, said by rank 0 of the first world: the state's step, a sentence or ""."""
 
     def nothing_trained(self) -> None:
         """Before finish(): no step of the state is of this job."""
@@ -197,7 +198,7 @@ class Membership(ABC):
 def join_membership() -> Membership:
     """The worlds that the agent tells of, or without an agent one world of this process alone.
 
-    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead to the agent are wrong.
+    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
     """
     from .agent import AgentMembership
     from .alone import LoneMembership
