@@ -112,8 +112,9 @@ class Store(ABC):
 class Membership(ABC):
     """Where a rank learns which world it is in, and whom it tells how it fares.
 
-    Called from one thread, but for the calls about checkpoints, which come from any one thread, and why_over()
-    and unprotected(), which come from any. In a forked child every wait ends with PeerLost; nothing is sent.
+    Called from one thread, but for the calls about checkpoints, which come from any one thread, and for
+    why_over() and unprotected(), which come from any. In a forked child every wait ends with PeerLost, and
+    nothing is sent.
     """
 
     @abstractmethod
