@@ -204,7 +204,7 @@ def _wire_name(name: str) -> str:
 
 
 def decode(line: bytes) -> Any:
-    """The message in a line without its newline; None: its type is not one of those that agents send to ranks."""
+    """The message in a line without its newline; None: its type is not one that agents send to ranks."""
     try:
         text = line.decode()
         json_object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number)
