@@ -91,12 +91,14 @@ class FakeJob:
     def _serve(self, rank, listener):
         rank.connection, _ = listener.accept()
         listener.close()
-        for line in rank.connection.makefile("rb"):
-            message = json.loads(line)
-            with self._changed:
-                rank.said.append(message)
-                self._answer(rank, message)
-                self._changed.notify_all()
+        try:
+            for line in rank.connection.makefile("rb"):
+                with self._changed:
+                    rank.said.append(json.loads(line))
+                    self._answer(rank, rank.said[-1])
+                    self._changed.notify_all()
+        except ConnectionResetError:
+            pass  # it was killed
         with self._changed:
             rank.alive = False
             self._changed.notify_all()
@@ -118,9 +120,10 @@ class FakeJob:
                 self.say(asker, type="StoreValues", epoch=asked["epoch"], id=asked["id"], rank=asked["rank"],
                          values=[self._store[key] for key in asked["keys"]])
 
-    def say(self, rank, **message):
+    @staticmethod
+    def say(to, **message):
         try:
-            rank.connection.sendall(json.dumps(message).encode() + b"\n")
+            to.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             pass  # it has ended
 
