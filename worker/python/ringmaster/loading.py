@@ -158,7 +158,7 @@ class WorkerLoader:
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """The batch of `request`, or a Failure. `follow` gives what comes from a request on, itself first, endlessly."""
+        """The batch of `request`, or a Failure. `follow` gives a request and all that come after it."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1

@@ -11,25 +11,20 @@ import hashlib
 import random
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 
 def seed_for(*parts: int | str) -> int:
     """A 64-bit seed made of `parts`: the same in every process and release of Python, and another for other parts."""
-    text = "".join(f"{type(part).__name__} {len(str(part))} {part} " for part in parts)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
 
 
 def seed_all(seed: int) -> None:
     """Seeds what a data set draws from: torch on the CPU, `random`, and NumPy if the program has imported it.
 
-    About 5 us (NumPy: 5 us more). torch.manual_seed would seed the GPUs, too, and take 20 times as long.
+    About 6 us, and 6 us more with NumPy. torch.manual_seed() would seed GPUs, too, and take 20 times as long.
     """
-    import torch
-
     torch.default_generator.manual_seed(seed)
     random.seed(seed)
     if "numpy" in sys.modules:
@@ -39,8 +34,6 @@ def seed_all(seed: int) -> None:
 @contextlib.contextmanager
 def kept_random_state() -> Iterator[None]:
     """Puts the states that seed_all() changes back to what they were before the block. About 20 us."""
-    import torch
-
     numpy = sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state()
     of_python = random.getstate()
@@ -60,8 +53,6 @@ def torch_seeded(seed: int, device: torch.device | None = None) -> Iterator[None
 
     For a forward pass, whose dropout must repeat when the step does. Does not wait for the GPU.
     """
-    import torch
-
     generators = [torch.default_generator]
     if device is not None and device.type == "cuda":
         torch.cuda.init()

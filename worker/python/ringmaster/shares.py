@@ -8,7 +8,6 @@ the same samples in the same steps, and a step that is repeated sees the same sa
 from __future__ import annotations
 
 from .errors import UserError
-from .random_state import seed_for
 
 
 def share(global_batch: int, rank: int, size: int) -> tuple[int, int]:
@@ -52,7 +51,9 @@ class SampleOrder:
 
     def _permutation(self, epoch):
         if epoch not in self._permutations:
-            import torch
+            import torch  # here, as all else in the module does without
+
+            from .random_state import seed_for
 
             if len(self._permutations) == 2:
                 del self._permutations[next(iter(self._permutations))]  # the older one
