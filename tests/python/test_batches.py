@@ -247,7 +247,7 @@ class Batches(unittest.TestCase):
 
     def test_of_tensors_are_as_default_collate_has_them(self):
         plain = TensorDataset(torch.arange(20.0).reshape(10, 2), torch.arange(10))
-        for dataset in (plain, Subset(plain, [3, 1, 4, 9, 5, 2, 6]), Subset(Subset(plain, range(1, 9)), [3, 1, 4])):
+        for dataset in (plain, Subset(plain, [3, 1, -1, 9, 5, 2, 6]), Subset(Subset(plain, range(1, 9)), [3, 1, 4])):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 batch = next(source(dataset).load(1, 0, 8))
