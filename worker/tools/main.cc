@@ -75,7 +75,9 @@ int RunTools(int argc, char** argv) {
       "of\n"
       "its name.");
   std::string folder;
-  app.add_subcommand("install", "copy this file into FOLDER/bin, link the programs to it, and add the Python package")
+  app.add_subcommand(
+         "install",
+         "copy this file into FOLDER/bin, link the programs to it, and add the Python package")
       ->add_option("FOLDER", folder)
       ->required();
   try {

@@ -100,8 +100,7 @@ void SetHomeAndUser(Config& config) {
 void OfferPackage(Config& config) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  const std::filesystem::path folder =
-      program.parent_path().parent_path() / control::kPythonFolder;
+  const std::filesystem::path folder = program.parent_path().parent_path() / control::kPythonFolder;
   if (!std::filesystem::is_directory(folder, unknown)) return;
   PutFirstInPythonPath(folder, config.container);
 }
