@@ -1,44 +1,37 @@
-"""The membership of a rank in a job: over the unix socket of the agent that started it, in JSON lines (messages.py).
+"""The membership of a rank in a job, from the agent that started it.
 
 A thread reads. It calls the watch's callback itself, so that a rank that waits for a silent peer is woken the
-moment its world is given up. A rank ends with its agent: once the connection is lost, every wait ends with PeerLost.
-
-A forked child, such as a worker of a DataLoader, has lost its copy of the connection from the start, and cannot
-disturb the rank's own.
+moment its world is given up. A rank ends with its agent: once the connection is lost, every wait ends with
+PeerLost. In a forked child, such as a DataLoader's worker, it counts as lost; the rank's own is untouched.
 """
 
 import logging
 import os
-import select
-import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import messages
-from .errors import PeerLost, RingmasterError, Unavailable, UserError, WorldOver
+from .connection import AgentConnection
+from .errors import PeerLost, RingmasterError, Unavailable, WorldOver
 from .world import Epoch, KeptCheckpoint, Membership, Progress, Store, World
 
-_SEND_LIMIT = 10.0  # seconds until an agent that takes nothing is lost
 _REPORT_INTERVAL = 0.5  # seconds
-_STOP_INTERVAL = 0.1  # seconds between looks at an Event that nobody wakes us for
-_CHUNK_BYTES = 1 << 16
+_STOP_INTERVAL = 0.1  # seconds between looks at an Event, which wakes nobody here
+_CLOSE_LIMIT = 10.0  # seconds for the reader to end
 
 _log = logging.getLogger("ringmaster")
 
 
 class AgentMembership(Membership):
-    """As Membership says. The stores may be used from any thread.
-
-    Unavailable: nobody listens on `path`; UserError: it is too long for a socket. `clock` gives seconds.
-    """
+    """Connects, and says nothing yet. Errors as of AgentConnection. `clock` gives seconds."""
 
     def __init__(self, path: str, slot: int, clock: Callable[[], float] = time.monotonic):
         self._slot = slot
         self._clock = clock
-        self._connection = _Connection(path)
+        self._connection = AgentConnection(path)
         # Of the calling thread.
         self._greeted = False
         self._trained = True
@@ -60,11 +53,23 @@ class AgentMembership(Membership):
         self._lost: str | None = None  # why the connection ended
         self._questions: dict[int, list[bytes] | None] = {}  # of stores, under way, with their answers
         self._next_question = 1
-        _open_memberships.add(self)
-        threading.Thread(target=self._read, name="ringmaster-agent", daemon=True).start()
+        forked = weakref.WeakMethod(self._forked)
+        os.register_at_fork(after_in_child=lambda: (method := forked()) and method())
+        self._reader = threading.Thread(target=self._read, name="ringmaster-agent", daemon=True)
+        self._reader.start()
 
     def close(self) -> None:
         self._connection.shut_down()
+        self._reader.join(_CLOSE_LIMIT)
+        self._connection.close()
+
+    def _forked(self) -> None:
+        # Other threads, which may have held the locks, are not in the child.
+        self._changed = threading.Condition()
+        self._watch_lock = threading.Lock()
+        self._watched = None
+        self._lost = "this process was forked from a rank, which alone may use its connection to the agent"
+        self._connection.close()
 
     # --- worlds
 
@@ -135,8 +140,8 @@ class AgentMembership(Membership):
             return wanted == epoch
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: threading.Event) -> None:
-        # A world that ends before the launcher has answered is followed by another question: what was written is
-        # a committed state of every world that this rank is still a member of.
+        # A world that ends before the launcher has answered is followed by another question: what was written
+        # is a committed state of every world that this rank is still a member of.
         asked = Epoch()
         while True:
             world = self._await_epoch(asked, stop)
@@ -184,9 +189,9 @@ class AgentMembership(Membership):
             self._check_connection("waiting for the other ranks' addresses")
             if over is not None:
                 raise WorldOver(over, told=True)
-            raise TimeoutError(f"not all ranks have published their addresses in time (asked for {len(keys)} keys)")
+            raise TimeoutError(f"not all ranks have published their addresses in time ({len(keys)} keys)")
         if len(values) != len(keys):
-            raise RingmasterError(f"the rendezvous store answered with {len(values)} values for {len(keys)} keys")
+            raise RingmasterError(f"the store answered with {len(values)} values for {len(keys)} keys")
         return values
 
     # --- what the agent says
@@ -256,7 +261,11 @@ class AgentMembership(Membership):
         return None
 
     def _wait(
-        self, ready: Callable[[], bool], *, stop: threading.Event | None = None, deadline: float | None = None
+        self,
+        ready: Callable[[], bool],
+        *,
+        stop: threading.Event | None = None,
+        deadline: float | None = None,
     ) -> None:
         """With _changed held, until `ready`, `stop` or the deadline."""
         while not ready() and not (stop is not None and stop.is_set()):
@@ -266,53 +275,80 @@ class AgentMembership(Membership):
             self._changed.wait(left if stop is None else _STOP_INTERVAL)
 
     def _await_epoch(self, after: Epoch, stop: threading.Event | None = None) -> messages.RankEpoch:
-        with self._changed:
-            self._wait(lambda: self._lost is not None or self._next_epoch(after) is not None, stop=stop)
-            newest = self._next_epoch(after)
-        self._check_stop(stop)
-        self._check_connection("waiting for a world")
-        assert newest is not None
-        return newest
+        def next_epoch() -> messages.RankEpoch | None:
+            newest = self._newest
+            return newest if newest is not None and after < newest.epoch >= self._below else None
 
-    def _next_epoch(self, after: Epoch) -> messages.RankEpoch | None:
-        newest = self._newest
-        return newest if newest is not None and after < newest.epoch >= self._below else None
+        with self._changed:
+            self._wait(lambda: self._lost is not None or next_epoch() is not None, stop=stop)
+            newest = next_epoch()
+            _check_stop(stop)
+            if self._lost is not None or newest is None:
+                raise PeerLost(f"waiting for a world: {self._lost}")
+            return newest
 
     def _await_end(self, epoch: Epoch, *, or_switch: bool) -> bool:
-        """Until the epoch's release or end; whether neither came, but the wish to leave it at a boundary."""
+        """Blocks until the epoch is released or over (False), or to be left at a boundary (True)."""
 
         def ended() -> bool:
             return self._released >= epoch or self._why_over(epoch) is not None
 
         with self._changed:
             self._wait(lambda: ended() or (or_switch and self._switch == epoch))
-            if self._released >= epoch:
-                return False
-            switch = not ended()
-        self._check_connection("waiting for the release of the finished ranks")
-        return switch
+            if self._released < epoch:
+                self._check_connection("waiting for the release of the finished ranks")
+            return not ended()
 
     def _await_answer(self, written: messages.CheckpointWritten, stop: threading.Event) -> bool:
-        """Whether it is granted; False: its epoch is over."""
+        """Blocks until it is granted (True), or its epoch is over (False)."""
 
         def granted() -> bool:
             wanted = (written.epoch, written.step, written.shard)
-            return self._grant is not None and (self._grant.epoch, self._grant.step, self._grant.shard) == wanted
+            grant = self._grant
+            return grant is not None and (grant.epoch, grant.step, grant.shard) == wanted
 
         with self._changed:
             self._wait(lambda: granted() or self._why_over(written.epoch) is not None, stop=stop)
             if granted():
                 return True
-        self._check_stop(stop)
-        self._check_connection("waiting for a checkpoint's grant")
-        return False
+            _check_stop(stop)
+            self._check_connection("waiting for a checkpoint's grant")
+            return False
 
     def _check_connection(self, doing: str) -> None:
         with self._changed:
             if self._lost is not None:
                 raise PeerLost(f"{doing}: {self._lost}")
 
-    @staticmethod
-    def _check_stop(stop: threading.Event | None) -> None:
-        if stop is not None and stop.is_set():
-            raise Unavailable("asked to stop")
+    # --- saying
+
+    def _send(self, message: Any) -> None:
+        with self._changed:
+            lost = self._lost
+        if lost is not None:
+            raise PeerLost(f"sending to the agent: {lost}")
+        self._connection.send(message)
+
+    def _say(self, message: Any) -> None:
+        """A message that cannot be sent means a lost agent, which every wait reports."""
+        try:
+            self._send(message)
+        except RingmasterError as error:
+            _log.warning("Could not tell the agent: %s", error)
+
+
+def _check_stop(stop: threading.Event | None) -> None:
+    if stop is not None and stop.is_set():
+        raise Unavailable("asked to stop")
+
+
+class _WorldStore(Store):
+    def __init__(self, membership: AgentMembership, world: World):
+        self._membership = membership
+        self._world = world
+
+    def set(self, key: str, value: bytes) -> None:
+        self._membership.set_key(self._world.epoch, key, value)
+
+    def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
+        return self._membership.get_keys(self._world, keys, deadline)

@@ -15,15 +15,16 @@ from typing import Any, Callable, Iterator
 import torch
 
 from .audit_log import AuditLog
-from .batches import Batch, BatchSource, random_state
+from .batches import Batch, BatchSource
 from .buckets import Buckets
 from .checkpoint import Keeper
 from .errors import RingmasterError, Unavailable, UserError, WorldOver
 from .position import Phase, Position
+from .random_state import seed_for, torch_seeded
 from .shares import share
 from .state import LocalState, StateVersion, TrainingState
 from .step_log import StepLog
-from .sync import StateSync
+from .sync import StateSync, compare_texts
 from .transport import Communicator, device_of
 from .world import Epoch, Membership, Progress, World
 
@@ -63,6 +64,8 @@ class Job:
         self._world: World | None = None
         self._communicator: Communicator | None = None
         self._source: BatchSource | None = None
+        self._data = ""  # of batches(): what all ranks must have alike, compared with each step's votes
+        self._evaluation: tuple[Callable, int, str] | None = None
         self._total_steps = 0
         self._unreported: Progress | None = None  # of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
@@ -70,6 +73,7 @@ class Job:
         self._trained = False  # a step of the state is of this job
         self._in_step = False
         self._finished = False
+        self._accuracy = -1.0  # not measured yet
         self._join()
 
     # --- where it stands
@@ -104,7 +108,7 @@ class Job:
         """
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
                                    shuffle=shuffle, collate_fn=collate_fn, num_workers=num_workers, device=self._device)
-        self._agree(self._source.fingerprint_text() + f"\nsteps={steps}")
+        self._data = self._source.fingerprint_text() + f"\nsteps={steps}"
         self._total_steps = steps
         try:
             while True:
@@ -127,11 +131,11 @@ class Job:
             self._batch_size = len(batch)
             self._last = left == 0
             self._position.enter(Phase.COMPUTE)
-            with random_state(self.seed, number, end - left - len(batch), device=self._device):
+            with torch_seeded(seed_for(self.seed, number, end - left - len(batch)), self._device):
                 yield batch
             if not self._in_step:  # the script called step()
                 return
-            if self._broken is not None:
+            if self._communicator.over:
                 break
             self._position.enter(Phase.DATA)
         self.step()
@@ -141,9 +145,9 @@ class Job:
         are to leave it."""
         if self._leave:
             self._leave_at_boundary()
+        self._evaluate()
         self._training.remember()
         self._buckets.zero()
-        self._broken: WorldOver | None = None
         self._weight = 0.0
         self._batch_size = 0
         self._last = False
@@ -169,7 +173,7 @@ class Job:
             raise UserError(f"backward() takes one number, the mean loss of the micro-batch; it was given {tuple(loss.shape)}")
         self._weight += weight
         self._loss += loss.detach().double().reshape(()) * weight
-        if self._broken is not None:
+        if self._communicator.over:
             return  # the step will not happen
         if self._last:
             self._buckets.arm(self._communicator)
@@ -179,7 +183,7 @@ class Job:
         """Reduces and applies the step. False: it did not happen; the state is as before, or another rank's newer one."""
         if not self._in_step:
             raise UserError("step() was called outside of a step: call begin() first")
-        if self._weight == 0 and self._broken is None:
+        if self._weight == 0 and not self._communicator.over:
             raise UserError(f"step {self.steps + 1} was made without job.backward()")
         try:
             loss = self._reduce()
@@ -196,20 +200,19 @@ class Job:
 
     def _reduce(self) -> float:
         """The mean loss of the step; the parameters' gradients are means then."""
-        if self._broken is not None:
-            raise self._broken
         self._position.enter(Phase.REDUCE)
         waiting = time.monotonic()
         communicator, size = self._communicator, self._world.size
         epoch = self._world.epoch
         unused = self._buckets.unused()
-        votes = torch.zeros(5 + size, dtype=torch.float64, device=self._device)
+        votes = torch.zeros(5 + 2 * size, dtype=torch.float64, device=self._device)
         votes[0] = self._loss
         votes[1] = self._weight
         votes[2] = self._membership.switch_wanted(epoch)
         votes[3] = self.rank == 0 and self._membership.checkpoint_wanted(epoch)
         votes[4] = len(unused)
         votes[5 + self.rank] = ~torch.isfinite(self._loss)
+        votes[5 + size + self.rank] = seed_for(self._data) % 2**52  # exact in a double
         self._buckets.flush(communicator)
         voted = communicator.all_reduce(votes)
         statistics = self._statistics_sum(communicator)
@@ -217,11 +220,12 @@ class Job:
         voted.wait()
         if statistics is not None:
             statistics[1].wait()
-        total, weights, leave, checkpoint, missing, *bad = votes.tolist()
+        total, weights, leave, checkpoint, missing, *of_ranks = votes.tolist()
+        compare_texts(communicator, self._data, of_ranks[size:])
         if missing:
             self._drop_unused(unused)
         self._waited = time.monotonic() - waiting
-        culprits = [rank for rank, one in enumerate(bad) if one]
+        culprits = [rank for rank, bad in enumerate(of_ranks[:size]) if bad]
         if culprits:
             raise UserError(f"step {self.steps + 1}: the loss of rank {culprits[0]} is not a finite number: training "
                             "diverged; try a smaller learning rate, or look at the data")
@@ -258,7 +262,7 @@ class Job:
         self._position.applied(self.steps, took, took - self._waited)
         if self._audit.on:
             self._audit.applied(self._world, self.steps, begin, end, self._training.checksum())
-        progress = Progress(self.steps, self._total_steps, self.global_batch / took, loss)
+        progress = Progress(self.steps, self._total_steps, self.global_batch / took, loss, self._accuracy)
         self._unreported = progress
         if self.rank == 0:
             self._log.applied(progress, self._world)
@@ -287,11 +291,24 @@ class Job:
         """`callback(step, metrics)` is called on rank 0 after each step that is logged (step_log.py has some)."""
         self._log.add_callback(callback)
 
-    def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]]) -> float:
-        """`function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; returns the
-        mean over all ranks. It runs without gradients and with the model in evaluation mode, again in the next world if
-        this one ends."""
-        while True:
+    def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
+                 name: str = "accuracy") -> None:
+        """Has `function` called on every rank after each `every` steps, before the next step begins, and after the last.
+
+        `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over all
+        ranks is logged as `name`, and as the job's accuracy if that is its name. It runs without gradients, with the
+        model in evaluation mode, and again in the next world if this one ends. A world may change at any step, so when it
+        runs must follow from the number of the step alone.
+        """
+        if every < 1:
+            raise UserError(f"evaluate() was given every={every}; it is a number of steps, at least 1")
+        self._evaluation = (function, every, name)
+
+    def _evaluate(self, last: bool = False) -> None:
+        if self._evaluation is None or self.steps == 0:
+            return
+        function, every, name = self._evaluation
+        while last or self.steps % every == 0:
             self._position.enter(Phase.EVALUATE)
             training = self.model.training
             self.model.eval()
@@ -304,9 +321,14 @@ class Job:
             try:
                 self._communicator.all_reduce(sums).wait()
             except WorldOver as over:
+                if last:
+                    raise
                 self._change(over)
                 continue
-            return (sums[0] / sums[1]).item()
+            mean = (sums[0] / sums[1]).item()
+            self._accuracy = mean if name == "accuracy" else self._accuracy
+            self.log(**{name: mean})
+            return
 
     def finish(self) -> bool:
         """After the last step, for a loop of one's own; batches() calls it. True: all ranks are done, and the script may
@@ -316,6 +338,7 @@ class Job:
         try:
             if self._leave:
                 self._leave_at_boundary()
+            self._evaluate(last=True)
             self._communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
             progress = self._unreported or Progress(self.steps, self._total_steps)
             if self.rank == 0 and self._keeper is not None and self._trained:
@@ -351,17 +374,6 @@ class Job:
             self._training.load(restored.state)
             self._held = restored.held
         return self._held
-
-    def _agree(self, text: str) -> None:
-        """Settings that are known only after joining are compared before the first step."""
-        self._settings += "\n" + text
-        while True:
-            try:
-                StateSync(self._communicator, self._training, self._held, self._settings, self._position, None,
-                          self._pause).run()
-                return
-            except WorldOver as over:
-                self._change(over)
 
     def _enter_next(self, after: Epoch) -> None:
         while True:

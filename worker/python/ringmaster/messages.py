@@ -20,6 +20,7 @@ MAX_RANKS = 16384  # of a job
 MAX_NAME_CHARACTERS = 1024  # of each text that says who a member is
 
 T = TypeVar("T")
+JsonObject = dict[str, Any]
 
 
 class MessageError(ValueError):
@@ -204,7 +205,7 @@ def _wire_name(name: str) -> str:
 
 
 def decode(line: bytes) -> Any:
-    """The message in a line without its newline; None: its type is not one of those that agents send to ranks."""
+    """The message in a line without its newline; None: its type is not one that agents send to ranks."""
     try:
         text = line.decode()
         json_object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number)
@@ -243,7 +244,7 @@ def _field(json_object: Any, name: str, read: Callable[[Any], T]) -> T:
         raise MessageError(f"field '{name}': {error}") from None
 
 
-def _optional(json_object: dict, name: str, read: Callable[[Any], T], otherwise: T) -> T:
+def _optional(json_object: JsonObject, name: str, read: Callable[[Any], T], otherwise: T) -> T:
     return otherwise if json_object.get(name) is None else _field(json_object, name, read)
 
 
@@ -304,9 +305,10 @@ def _epoch(value: Any) -> Epoch:
 
 
 def _slot(value: Any) -> int:
-    if not 0 <= _integer(value) <= MAX_RANKS:
+    slot = _integer(value)
+    if not 0 <= slot <= MAX_RANKS:
         raise MessageError("is no slot")
-    return value
+    return slot
 
 
 def _host(value: Any) -> list[Member]:
@@ -345,28 +347,28 @@ def _members(value: Any) -> tuple[Member, ...]:
     return tuple(members)
 
 
-def _read_rank_epoch(fields: dict) -> RankEpoch:
+def _read_rank_epoch(fields: JsonObject) -> RankEpoch:
     return RankEpoch(
         _field(fields, "epoch", _epoch), _field(fields, "rank", _integer), _field(fields, "members", _members)
     )
 
 
-def _read_rank_switch(fields: dict) -> RankSwitch:
+def _read_rank_switch(fields: JsonObject) -> RankSwitch:
     return RankSwitch(_field(fields, "epoch", _epoch), _optional(fields, "leaving", _bool, False))
 
 
-def _read_grant(fields: dict) -> CheckpointGrant:
+def _read_grant(fields: JsonObject) -> CheckpointGrant:
     epoch = _field(fields, "epoch", _epoch)
     return CheckpointGrant(epoch, *(_field(fields, name, _integer) for name in ("rank", "step", "shard")))
 
 
-def _read_values(fields: dict) -> StoreValues:
+def _read_values(fields: JsonObject) -> StoreValues:
     epoch = _field(fields, "epoch", _epoch)
     number, rank = _field(fields, "id", _integer), _field(fields, "rank", _integer)
     return StoreValues(epoch, number, rank, _field(fields, "values", _list(_bytes)))
 
 
-_READERS: dict[str, Callable[[dict], Any]] = {
+_READERS: dict[str, Callable[[JsonObject], Any]] = {
     "RankEpoch": _read_rank_epoch,
     "RankLeave": lambda fields: RankLeave(_field(fields, "below", _epoch)),
     "RankSwitch": _read_rank_switch,

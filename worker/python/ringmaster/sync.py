@@ -8,8 +8,9 @@ attempt that breaks half-way changes nothing. The protocol is that of worker/tra
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Sequence
 
 import torch
 
@@ -58,7 +59,7 @@ class StateSync:
         statements = self._gather(readable=True)
         if all(held.origin != "training" for held, _, _, _ in statements) and self._look_again is not None:
             statements = self._all_look_again()
-        self._compare(statements)
+        compare_texts(self._communicator, self._text, [fingerprint for _, _, fingerprint, _ in statements])
         winner = max(range(len(statements)), key=lambda rank: (statements[rank][0].sort_key(), -rank))
         best, checksum, _, _ = statements[winner]
         behind = [rank for rank, (held, other, _, _) in enumerate(statements)
@@ -102,24 +103,11 @@ class StateSync:
             self._pause(attempt)
             attempt += 1
 
-    def _compare(self, statements: list[tuple[LocalState, int, int, bool]]) -> None:
-        """All ranks find the same differing rank; its text tells them in what it differs."""
-        first = statements[0][2]
-        other = next((rank for rank, statement in enumerate(statements) if statement[2] != first), None)
-        if other is None:
-            return
-        of_first = self._send_bytes(self._text.encode(), 0).decode()
-        of_other = self._send_bytes(self._text.encode(), other).decode()
-        lines = zip((of_first + "\n").split("\n"), (of_other + "\n").split("\n"))
-        ours, theirs = next(((a, b) for a, b in lines if a != b), ("more", "less"))
-        raise UserError(f"ranks differ in model, settings or data: rank 0 has '{ours}' where rank {other} has "
-                        f"'{theirs}'; run the same script with the same arguments and data on every rank")
-
     def _move(self, source: int, checksum: int, take: bool) -> None:
         """Also on ranks that have the state already, since a broadcast is everybody's; they drop it."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
-        data = self._send_bytes(packed.to_bytes() if sending else b"", source)
+        data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
             packed = Packed.from_bytes(data, self._communicator.device)
         self._send_tensors(packed.tensors, source)
@@ -129,20 +117,6 @@ class StateSync:
         if pack([state["model"], state["optimizer"]]).checksum() != checksum:
             raise WorldOver(f"the state that rank {source} sent arrived damaged")
         self._state.load(state)
-
-    def _send_bytes(self, data: bytes, source: int) -> bytes:
-        device = self._communicator.device
-        length = torch.tensor([len(data)], dtype=torch.int64, device=device)
-        self._communicator.broadcast(length, source)
-        if self._communicator.rank == source:
-            buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else torch.empty(0, dtype=torch.uint8)
-        else:
-            if not 0 <= int(length) < 1 << 32:
-                raise WorldOver(f"rank {source} announced a text of {int(length)} bytes")
-            buffer = torch.empty(int(length), dtype=torch.uint8, device=device)
-        for piece in buffer.split(_PIECE_BYTES) if len(buffer) else ():
-            self._communicator.broadcast(piece, source)
-        return buffer_of(buffer.cpu()).tobytes()
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
         """One after the other in pieces: small ones share a piece, large ones are cut."""
@@ -181,3 +155,34 @@ class StateSync:
 
 def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
+
+
+def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
+    """On every rank, with the fingerprints of all ranks' texts. UserError, on all ranks: who differs first, and in what."""
+    other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
+    if other is None:
+        return
+    of_first = _send_bytes(communicator, text.encode(), 0).decode("utf-8", "replace")
+    of_other = _send_bytes(communicator, text.encode(), other).decode("utf-8", "replace")
+    lines = itertools.zip_longest(of_first.split("\n"), of_other.split("\n"), fillvalue="nothing")
+    ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "another text"))
+    raise UserError(f"ranks differ: rank 0 has '{ours}' where rank {other} has '{theirs}'; run the same script with the "
+                    "same arguments and data on every rank")
+
+
+def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
+    """What rank `source` has as `data`, on every rank."""
+    device = communicator.device
+    length = torch.tensor([len(data)], dtype=torch.int64, device=device)
+    communicator.broadcast(length, source)
+    if communicator.rank == source:
+        buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else None
+    elif not 0 <= int(length) < 1 << 32:
+        raise WorldOver(f"rank {source} announced a text of {int(length)} bytes")
+    else:
+        buffer = torch.empty(int(length), dtype=torch.uint8, device=device)
+    if buffer is None or buffer.numel() == 0:
+        return b""
+    for piece in buffer.split(_PIECE_BYTES):
+        communicator.broadcast(piece, source)
+    return buffer_of(buffer.cpu()).tobytes()

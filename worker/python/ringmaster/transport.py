@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import socket
 import threading
 import time
@@ -184,6 +185,11 @@ class Communicator:
             except OSError:
                 continue  # not connected, or closed meanwhile
 
+    @property
+    def over(self) -> bool:
+        """Whether it was aborted."""
+        return self._reason is not None
+
     def check(self) -> None:
         """Raises WorldOver after abort()."""
         if self._reason is not None:
@@ -193,7 +199,7 @@ class Communicator:
         """What a failed operation means."""
         if self._reason is not None:
             return WorldOver(self._reason, told=True)
-        return WorldOver(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return WorldOver(_sentence(error))
 
     def close(self) -> None:
         """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
@@ -253,6 +259,12 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
         for name, value in _NCCL_SETTINGS.items():
             os.environ[name] = value
     return device
+
+
+def _sentence(error: Exception) -> str:
+    """What Gloo says, without the place in its source and its advice."""
+    text = (str(error).splitlines() or [""])[0]
+    return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 
 
 def _abort_nccl(group) -> None:

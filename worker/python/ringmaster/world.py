@@ -104,16 +104,17 @@ class Store(ABC):
     def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
         """Blocks until every key exists; the values are in the order of `keys`.
 
-        TimeoutError: a key is missing at `deadline`, a time of time.monotonic(). WorldOver: the world has ended.
-        PeerLost: the agent is gone.
+        `deadline`: a time of time.monotonic(). TimeoutError: a key is missing then. WorldOver: the world has
+        ended. PeerLost: the agent is gone.
         """
 
 
 class Membership(ABC):
     """Where a rank learns which world it is in, and whom it tells how it fares.
 
-    Called from one thread, but for the calls about checkpoints, which come from any one thread, why_over() and
-    unprotected(), which come from any. In a forked child every wait ends with PeerLost and nothing is sent.
+    Called from one thread, but for the calls about checkpoints, which come from any one thread, and for
+    why_over() and unprotected(), which come from any. In a forked child every wait ends with PeerLost, and
+    nothing is sent.
     """
 
     @abstractmethod
@@ -166,11 +167,11 @@ class Membership(ABC):
     def finish(self, world: World, progress: Progress) -> bool:
         """Past the last step: blocks until all ranks may end (True), or the world is over (False).
 
-        Says at_boundary() where that is wanted meanwhile. False: another world comes. PeerLost: the agent is gone.
+        Says at_boundary() where that is wanted meanwhile. PeerLost: the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
-        """Blocks until the part of a checkpoint that this rank has written may count, whatever the world is then.
+        """Blocks until the part of a checkpoint that this rank has written may count, also in a later world.
 
         `checksum`: of its data, in hex. Unavailable: `stop` was set first. PeerLost: the agent is gone.
         """
@@ -179,7 +180,7 @@ class Membership(ABC):
         """The checkpoint that was granted last is complete; `nbytes` are held by all that are kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """What training starts from, said by rank 0 of the first world: the state's step, a sentence or ""."""
+        """What training starts from, by rank 0 of the first world: the state's step, and a sentence or ""."""
 
     def nothing_trained(self) -> None:
         """Before finish(): no step of the state is of this job."""
