@@ -54,6 +54,9 @@ class FakeJob:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         for rank in self.ranks:
             if rank.process.poll() is None:
                 rank.process.kill()
@@ -62,15 +65,17 @@ class FakeJob:
 
     # --- ranks
 
-    def start(self, number):
-        """Starts a rank as worker `number`; it waits for a world once it has said hello."""
+    def start(self, number, agent=True):
+        """Starts a rank as worker `number`; it waits for a world once it has said hello. Without an agent it is alone."""
         rank = Rank(number, f"start-{len(self.ranks)}")
         path = os.path.join(self.folder, f"agent-{len(self.ranks)}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(1)
-        environment = dict(os.environ, RINGMASTER_AGENT_SOCKET=path, RINGMASTER_SLOT="0", OMP_NUM_THREADS="1",
+        environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore",
                            PYTHONPATH=PACKAGE + os.pathsep + os.environ.get("PYTHONPATH", ""), **self.environment)
+        if agent:
+            environment.update(RINGMASTER_AGENT_SOCKET=path, RINGMASTER_SLOT="0")
         rank.log = os.path.join(self.folder, f"rank-{len(self.ranks)}.log")
         log = open(rank.log, "wb")
         rank.process = subprocess.Popen([sys.executable, self.script, *self.arguments], env=environment,
@@ -79,7 +84,10 @@ class FakeJob:
         self.ranks.append(rank)
         rank.lines = []
         threading.Thread(target=self._read_output, args=(rank,), daemon=True).start()
-        threading.Thread(target=self._serve, args=(rank, listener), daemon=True).start()
+        if agent:
+            threading.Thread(target=self._serve, args=(rank, listener), daemon=True).start()
+        else:
+            listener.close()
         return rank
 
     def _read_output(self, rank):

@@ -6,7 +6,7 @@ import socket
 import sys
 import unittest
 import warnings
-from collections import namedtuple
+from collections import UserDict, namedtuple
 from unittest import mock
 
 import torch
@@ -65,6 +65,20 @@ class Sockets(Augmented):
     def __getitem__(self, index):
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
         return torch.tensor(sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link)))
+
+
+class Dying(Augmented):
+    """Its first worker process ends without a word."""
+
+    def __init__(self):
+        super().__init__()
+        self.lives = torch.zeros(1, dtype=torch.int64).share_memory_()
+
+    def __getitem__(self, index):
+        self.lives += 1
+        if self.lives == 1:
+            os._exit(3)
+        return super().__getitem__(index)
 
 
 class Stream(IterableDataset):
@@ -222,14 +236,18 @@ class Batches(unittest.TestCase):
             def to(self, device):
                 return f"on {device}"
 
-        moved = Batch({"a": [torch.arange(2)], "b": Pair(torch.ones(1), "text"), "c": Own()}, [0]).to("meta", True)
+        data = UserDict(a=[torch.arange(2)], b=Pair(torch.ones(1), "text"), c=Own())
 
+        moved = Batch(data, [0]).to("meta", non_blocking=True)
+
+        self.assertIs(type(moved.data), UserDict)
         self.assertEqual((moved["a"][0].device.type, moved["b"].a.device.type), ("meta", "meta"))
+        self.assertEqual(data["a"][0].device.type, "cpu")
         self.assertEqual((type(moved["b"]).__name__, moved["b"].b, moved["c"]), ("Pair", "text", "on meta"))
 
     def test_of_tensors_are_as_default_collate_has_them(self):
         plain = TensorDataset(torch.arange(20.0).reshape(10, 2), torch.arange(10))
-        for dataset in (plain, Subset(plain, [3, 1, 4, 9, 5, 2, 6]), Subset(Subset(plain, range(1, 9)), [3, 1, 4])):
+        for dataset in (plain, Subset(plain, [3, 1, -1, 9, 5, 2, 6]), Subset(Subset(plain, range(1, 9)), [3, 1, 4])):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 batch = next(source(dataset).load(1, 0, 8))
@@ -345,6 +363,14 @@ class WorkerProcesses(unittest.TestCase):
         batch = reader.read(Samples(0, [1, 2, 3, 5, 4]), lambda: next(wanted), in_worker=True)
 
         self.assertIsNone(batch)
+
+    def test_that_died_are_told_and_started_again(self):
+        loading = source(Dying(), num_workers=1)
+
+        with self.assertRaisesRegex(RuntimeError, "worker .* exited unexpectedly"):
+            next(loading.load(1, 0, 8))
+        self.assertEqual(seen(loading.load(1, 0, 8)), run(Augmented(), 1, 1)[0])
+        loading.close()
 
     def test_hold_no_connection_of_a_process_that_forked_them(self):
         ours, peers = socket.socketpair()

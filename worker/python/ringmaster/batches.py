@@ -8,9 +8,10 @@ sample, is not covered.
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import torch
@@ -75,8 +76,10 @@ class Batch:
 def _each(data, method, *arguments, **options):
     if isinstance(data, torch.Tensor):
         return getattr(data, method)(*arguments, **options)
-    if isinstance(data, Mapping) and not hasattr(data, method):
-        return {key: _each(value, method, *arguments, **options) for key, value in data.items()}
+    if isinstance(data, MutableMapping) and not hasattr(data, method):
+        copied = copy.copy(data)  # of the same type, whatever else it holds
+        copied.update({key: _each(value, method, *arguments, **options) for key, value in data.items()})
+        return copied
     if isinstance(data, (list, tuple)):
         values = [_each(value, method, *arguments, **options) for value in data]
         return type(data)(*values) if hasattr(data, "_fields") else type(data)(values)
@@ -148,8 +151,8 @@ class BatchSource:
         Worker processes load the same share of the steps that follow meanwhile. An exception of the data set is raised
         as it is, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
         """
+        self._check_length()
         for request in self._requests(step, begin, end):
-            self._check_length()
             samples = self._samples_of(request)
             if self._workers:
                 data = self._workers.load(request, self._requests_from)

@@ -56,7 +56,7 @@ class Job:
         self._training = TrainingState(model, optimizer, state)
         self._statistics = _statistics_of(model)
         self._buckets = Buckets(self._parameters)
-        self._position = Position()
+        self._position = Position.open()
         self._audit = AuditLog.open()
         self._log = StepLog()
         self._keeper = Keeper.open(membership, settings)
@@ -65,6 +65,7 @@ class Job:
         self._communicator: Communicator | None = None
         self._source: BatchSource | None = None
         self._data = ""  # of batches(): what all ranks must have alike, compared with each step's votes
+        self._after_step: list[Callable[[], Any]] = []
         self._evaluation: tuple[Callable, int, str] | None = None
         self._total_steps = 0
         self._unreported: Progress | None = None  # of the applied step, until it is committed
@@ -195,6 +196,8 @@ class Job:
         self._committed()
         self._position.enter(Phase.UPDATE)
         self.optimizer.step()
+        for function in self._after_step:
+            function()
         self._applied(loss)
         return True
 
@@ -290,6 +293,11 @@ class Job:
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
         """`callback(step, metrics)` is called on rank 0 after each step that is logged (step_log.py has some)."""
         self._log.add_callback(callback)
+
+    def after_step(self, function: Callable[[], Any]) -> None:
+        """Has `function` called after each step that was applied, such as a scheduler's step. What it changes belongs into
+        `state`."""
+        self._after_step.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:

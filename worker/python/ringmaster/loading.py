@@ -58,7 +58,7 @@ class Failure:
         if self.error is None:
             raise RingmasterError(message)
         if not hasattr(self.error, "add_note"):  # before Python 3.11
-            raise RingmasterError(message) from self.error
+            raise RingmasterError(f"{message}: {self.error!r}" if self.trace is None else message) from self.error
         self.error.add_note(f"ringmaster: {message}")
         raise self.error
 
@@ -127,7 +127,7 @@ class _Rows:
         rows = torch.tensor(indices, dtype=torch.int64)
         if self._subset is not None:
             rows = self._subset[rows]
-        return [tensor.index_select(0, rows.to(tensor.device)) for tensor in self._tensors]
+        return [tensor[rows.to(tensor.device)] for tensor in self._tensors]
 
 
 class WorkerOptions(NamedTuple):

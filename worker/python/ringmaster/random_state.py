@@ -23,7 +23,7 @@ def seed_for(*parts: int | str) -> int:
 def seed_all(seed: int) -> None:
     """Seeds what a data set draws from: torch on the CPU, `random`, and NumPy if the program has imported it.
 
-    About 6 us, and 6 us more with NumPy. torch.manual_seed() would seed GPUs, too, and take 20 times as long.
+    About 5 us, and 2 us more with NumPy. torch.manual_seed() would seed GPUs, too, and take 20 times as long.
     """
     torch.default_generator.manual_seed(seed)
     random.seed(seed)
@@ -33,7 +33,7 @@ def seed_all(seed: int) -> None:
 
 @contextlib.contextmanager
 def kept_random_state() -> Iterator[None]:
-    """Puts the states that seed_all() changes back to what they were before the block. About 20 us."""
+    """Puts back the states that seed_all() changes, after the block. About 15 us, and 85 us with NumPy."""
     numpy = sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state()
     of_python = random.getstate()
