@@ -142,10 +142,12 @@ class Worlds(AgentTest):
         watch = Watch(self.membership, NEXT)
         self.send_world(NEXT)
         self.send_leave(last)
+        self.send_leave(NEXT)
         self.send_world(EPOCH)
         watch.wait()
         self.send_world(last)
         self.assertEqual(self.membership.await_world(EPOCH).epoch, last)
+        self.assertIn("gave this world up", self.membership.why_over(Epoch(2, 9)))
 
     def test_what_is_not_known_is_passed_over(self):
         self.agent.send(type="FromTheFuture")
@@ -168,10 +170,15 @@ class Watches(AgentTest):
     def test_a_leave_calls_the_watch_and_wakes_the_store(self):
         world = self.enter()
         watch = Watch(self.membership, EPOCH)
-        values = Call(self.membership.store(world).get, ["never"], time.monotonic() + LIMIT)
-        self.receive("StoreGet")
-        self.assertIsNone(self.membership.why_over(EPOCH))
+        store = self.membership.store(world)
+        values = Call(store.get, ["key"], time.monotonic() + LIMIT)
+        asked = self.receive("StoreGet")
         self.send_leave(EPOCH)  # not below this one
+        self.agent.send(type="StoreValues", epoch=wire(EPOCH), id=asked["id"], rank=0, values=[""])
+        self.assertEqual(values.result(), [b""])
+        self.assertIsNone(self.membership.why_over(EPOCH))
+        values = Call(store.get, ["never"], time.monotonic() + LIMIT)
+        self.receive("StoreGet")
         self.send_leave(NEXT)
 
         self.assertIn("gave this world up", watch.wait())
@@ -229,7 +236,7 @@ class Reports(AgentTest):
     def test_progress_at_most_twice_a_second_and_once_for_each_world_at_once(self):
         world = self.enter()
         for epoch, step, seconds in (
-            (EPOCH, 1, 0), (EPOCH, 2, 0.1), (EPOCH, 3, 0.375), (EPOCH, 4, 0.125),
+            (EPOCH, 1, 0), (EPOCH, 2, 0.125), (EPOCH, 3, 0.25), (EPOCH, 4, 0.125),
             (NEXT, 5, 0.125), (NEXT, 6, 0.125), (NEXT, 7, 0.375),
         ):  # fmt: skip
             self.clock.now += seconds
@@ -486,9 +493,18 @@ class Forks(AgentTest):
 
     def test_a_child_neither_speaks_nor_listens_nor_ends_the_connection(self):
         world = self.enter()
-        # Held by another thread at the fork: the child must not wait for it.
-        with self.membership._changed:
-            self.assertEqual(self.fork(lambda: self.child_uses_it(world)), 0)
+        held, let_go = threading.Event(), threading.Event()
+
+        def hold():
+            with self.membership._changed, self.membership._watch_lock:
+                held.set()
+                let_go.wait(LIMIT)
+
+        holder = Call(hold)  # of what the child must not wait for
+        self.assertTrue(held.wait(LIMIT))
+        self.assertEqual(self.fork(lambda: self.child_uses_it(world)), 0)
+        let_go.set()
+        holder.result()
         self.send_world(NEXT)
         self.assertEqual(self.membership.await_world(EPOCH).epoch, NEXT)
         self.membership.at_boundary(world, 1)
