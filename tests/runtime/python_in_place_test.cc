@@ -1,5 +1,5 @@
-// A PyTorch script that joins its job with the Python package, in containers that have Python and
-// nothing else: no mpirun, no sshd, no package of ours but what the agents bring.
+// examples/pytorch-in-place, a PyTorch script that joins its job with the Python package, in
+// containers that have Python and PyTorch and nothing of ours but what the agents bring.
 
 #include <csignal>
 #include <filesystem>
@@ -45,11 +45,13 @@ class PythonInPlace : public LoggedTest {
     return spec;
   }
 
+  // Without mpirun, unless `path` leads to it.
   void Begin(Job& job, const std::vector<int>& workers, int min_replicas = 0,
-             const Variables& worker_extra = {}) const {
-    job.launcher_extra["PATH"] = logs_ + "/bin";
+             const Variables& worker_extra = {}, const std::string& path = "") const {
     job.worker_extra = worker_extra;
-    job.worker_extra["PATH"] = logs_ + "/bin";
+    for (Variables* extra : {&job.launcher_extra, &job.worker_extra}) {
+      (*extra)["PATH"] = logs_ + "/bin" + path;
+    }
     job.StartLauncher();
     for (const int worker : workers) job.StartAgent(worker);
     job.SendOrder(workers, min_replicas);
@@ -68,7 +70,7 @@ class PythonInPlace : public LoggedTest {
   // Where all hosts see it.
   std::string Script() const {
     const std::string copy = logs_ + "/train.py";
-    std::filesystem::copy_file(RINGMASTER_PROGRAMS_OF_OTHERS "/in_place_program.py", copy);
+    std::filesystem::copy_file(RINGMASTER_EXAMPLE "/train.py", copy);
     return copy;
   }
 
@@ -90,7 +92,7 @@ class PythonInPlace : public LoggedTest {
 };
 
 TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
-  Job job(5, Python({Script(), std::to_string(kSteps)}));
+  Job job(5, Python({Script(), "--steps=" + std::to_string(kSteps)}));
   job.launcher_extra = {{control::kEnvLostAfterMillis, std::to_string(1000 * Patience())}};
   Begin(job, {0, 1, 2}, 2, {{"PYTHONPATH", PyTorch()}, {"RINGMASTER_AUDIT_LOG", logs_ + "/audit"}});
   const Epoch first = TrainsWith(job, 3);
@@ -122,6 +124,22 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   const Ran audit = Audit(kSteps);
   EXPECT_EQ(audit.exit_code, 0) << audit.output;
   EXPECT_THAT(job.Log(), HasSubstr("done after step " + std::to_string(kSteps)));
+}
+
+// The agents start the ranks here too; mpirun shows what they print.
+TEST_F(PythonInPlace, TrainsInAnImageWithMpirun) {
+  Job job(3, Python({Script(), "--steps=50"}));
+  Begin(job, {0, 1}, 0, {{"PYTHONPATH", PyTorch()}, {"RINGMASTER_AUDIT_LOG", logs_ + "/audit"}},
+        ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+
+  const control::Verdict verdict = job.AwaitVerdict(kLimit);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 2);
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("mpirun"));
+  EXPECT_THAT(job.launcher().Log(), HasSubstr("done after step 50"));
+  const Ran audit = Audit(50);
+  EXPECT_EQ(audit.exit_code, 0) << audit.output;
 }
 
 TEST_F(PythonInPlace, AScriptThatNeverJoinsIsToldHow) {
