@@ -91,6 +91,10 @@ class Work:
             self._communicator.wait_for(work)
         self._communicator.check()
 
+    def under_way(self) -> bool:
+        """Whether it may still write to its tensor; also after a failure."""
+        return not all(work.is_completed() for work in self._works)
+
 
 class Communicator:
     """The process group of one world. abort() may be called on any thread, the rest on one.
