@@ -58,7 +58,7 @@ class StepLog:
             return
         metrics = {"loss": progress.loss, "samples_per_second": progress.samples_per_second, **self._metrics}
         self._metrics = {}
-        line = {"step": progress.step}
+        line: dict[str, Any] = {"step": progress.step}
         line |= {name: _number(value, name) for name, value in metrics.items()}
         line |= {"world_size": world.size, "world_epoch": list(world.epoch)}
         print(json.dumps(line, separators=(",", ":")), file=self._out or sys.stdout, flush=True)
