@@ -2,6 +2,7 @@
 // containers that have Python and PyTorch and nothing of ours but what the agents bring.
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -116,6 +117,10 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   job.SendOrder({0, 1, 3}, 2);
   EXPECT_EQ(TrainsWith(job, 3), joined) << "the world was formed again";
 
+  const LauncherStatus status = job.Status();
+  const std::int64_t step = status.progress ? status.progress->step : 0;
+  std::printf("all of it had happened by step %lld of %lld\n", static_cast<long long>(step),
+              static_cast<long long>(kSteps));
   const control::Verdict verdict = job.AwaitVerdict(kTrainingLimit);
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
   ASSERT_TRUE(verdict.progress.has_value());
