@@ -7,6 +7,7 @@ reducing begins early.
 
 from __future__ import annotations
 
+import math
 from typing import Sequence
 
 import torch
@@ -79,18 +80,22 @@ class Buckets:
         self._buckets = [_Bucket(chosen) for chosen in _lay_out(list(reversed(parameters)))]
         self._communicator: Communicator | None = None  # while a backward pass is the step's last one
         self._next = 0
-        self._used: set[torch.nn.Parameter] = set()
-        self._ready: set[torch.nn.Parameter] = set()  # in the last backward pass of the step
+        # Parameters by number, in the buckets' order.
+        self._used: set[int] = set()
+        self._ready: set[int] = set()  # in the last backward pass of the step
         self._broken: WorldOver | None = None
-        self._hooks = [parameter.register_post_accumulate_grad_hook(self._hook(bucket, place, parameter))
-                       for bucket in self._buckets for place, parameter in enumerate(bucket.parameters)]
+        places = [(bucket, place) for bucket in self._buckets for place in range(len(bucket.parameters))]
+        self._hooks = [bucket.parameters[place].register_post_accumulate_grad_hook(self._hook(number, bucket, place))
+                       for number, (bucket, place) in enumerate(places)]
 
     def close(self) -> None:
         """The parameters' gradients are their own again."""
         for hook in self._hooks:
             hook.remove()
 
-    def _hook(self, bucket: _Bucket, place: int, parameter: torch.nn.Parameter):
+    def _hook(self, number: int, bucket: _Bucket, place: int):
+        parameter = bucket.parameters[place]
+
         def ready(_) -> None:
             piece = bucket.pieces[place]
             if parameter.grad is not piece:  # the script dropped it, as zero_grad() does: what it held stays
@@ -99,13 +104,13 @@ class Buckets:
                                     "make the embedding without sparse=True")
                 piece.add_(parameter.grad)
                 parameter.grad = piece
-            self._used.add(parameter)
+            self._used.add(number)
             if self._communicator is None:
                 return
-            if parameter in self._ready:
+            if number in self._ready:
                 raise UserError(f"parameter {self._names[parameter]} had its gradient twice in one backward pass: checkpoint "
                                 "activations with use_reentrant=False")
-            self._ready.add(parameter)
+            self._ready.add(number)
             bucket.missing -= 1
             while self._next < len(self._buckets) and self._buckets[self._next].missing <= 0:
                 self._launch()
@@ -172,14 +177,11 @@ class Buckets:
                 bucket.flat.mul_(factor)
             wide = torch.float64 if bucket.flat.dtype == torch.float64 else torch.float32
             total = total + bucket.flat.sum(dtype=wide)
-        return bool(torch.isfinite(total))
+        return math.isfinite(total)
 
     def unused(self) -> list[int]:
         """By number, in the buckets' order: parameters that have had no gradient in this step, on this rank."""
-        if len(self._used) == self.count:
-            return []
-        parameters = (parameter for bucket in self._buckets for parameter in bucket.parameters)
-        return [number for number, parameter in enumerate(parameters) if parameter not in self._used]
+        return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Parameters without a gradient on any rank: the optimizer must not see zeros for them."""

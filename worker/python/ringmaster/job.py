@@ -55,6 +55,7 @@ class Job:
         self._settings = settings
         self._named = list(model.named_parameters())
         self._device = device_of([parameter for _, parameter in self._named if parameter.requires_grad])
+        self._on_cpu = self._device.type == "cpu"
         _check_optimizer(optimizer, self._named)
         self._training = TrainingState(model, optimizer, self.state)
         self._make_buckets()
@@ -67,6 +68,7 @@ class Job:
         self._world: World | None = None
         self._communicator: Communicator | None = None
         self._source: BatchSource | None = None
+        self._data_word = 0.0  # of `_data`, exact in a double
         self._data = ""  # of batches(): what all ranks must have alike, compared with each step's votes
         self._before_update: list[Callable[[], Any]] = []
         self._after_step: list[Callable[[], Any]] = []
@@ -122,6 +124,7 @@ class Job:
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
                                    shuffle=shuffle, collate_fn=collate_fn, num_workers=num_workers, device=self._device)
         self._data = self._source.fingerprint_text() + f"\nsteps={steps}"
+        self._data_word = float(seed_for(self._data) % 2**52)
         self._total_steps = steps
         self._looping = True
         try:
@@ -169,7 +172,7 @@ class Job:
         self._passes = 0
         self._left = 0  # samples that batches() has not given yet
         self._batch_size = 0  # 0: a loop of the script's own
-        self._loss = torch.zeros((), dtype=torch.float64, device=self._device)
+        self._loss: float | torch.Tensor = 0.0
         self._begun = time.monotonic()
         self._in_step = True
         begin, end = self.share
@@ -204,7 +207,8 @@ class Job:
         if weight == 0 or self._communicator.over:
             return  # it adds nothing, or the step will not happen
         self._weight += weight
-        self._loss += loss.detach().double().reshape(()) * weight
+        value = loss.item() if self._on_cpu else loss.detach().double().reshape(())  # does not wait for a GPU
+        self._loss = self._loss + value * weight
         if self._batch_size and self._left == 0:
             self._buckets.arm(self._communicator)
         loss.backward(torch.full_like(loss, weight / self.global_batch))
@@ -269,12 +273,16 @@ class Job:
         unused = self._buckets.unused()
         changed = self._training.changed_buffers()
         of_ranks = [0.0] * (2 * size)
-        of_ranks[size + self.rank] = seed_for(self._data) % 2**52  # exact in a double
-        votes = torch.tensor([0.0, self._weight, self._membership.switch_wanted(epoch),
+        of_ranks[size + self.rank] = self._data_word
+        on_host = isinstance(self._loss, float)
+        if on_host:
+            of_ranks[self.rank] = not math.isfinite(self._loss)
+        votes = torch.tensor([self._loss if on_host else 0.0, self._weight, self._membership.switch_wanted(epoch),
                               self.rank == 0 and self._membership.checkpoint_wanted(epoch), len(unused), len(changed),
                               *of_ranks], dtype=torch.float64, device=self._device)
-        votes[0] = self._loss
-        votes[_VOTES + self.rank] = ~torch.isfinite(self._loss)
+        if not on_host:
+            votes[0] = self._loss
+            votes[_VOTES + self.rank] = ~torch.isfinite(self._loss)
         self._buckets.flush(communicator)
         voted = communicator.all_reduce(votes)
         statistics = self._training.statistics(self._weight, self.rank == 0) if self.model.training else None
