@@ -14,17 +14,20 @@ the same processes from the same step, and no step is lost or repeated. A script
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import sys
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .errors import RingmasterError, UserError
-from .job import Job
 from .world import join_membership
 
-__all__ = ["Job", "RingmasterError", "UserError", "join"]
+if TYPE_CHECKING:
+    import torch
+
+    from .job import Job
+
+__all__ = ["RingmasterError", "UserError", "join"]
 
 
 def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_batch: int, seed: int = 0,
@@ -41,7 +44,14 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     state: more that has state_dict() and load_state_dict(), by name (Job.state).
     """
     _report_errors()
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+    if multiprocessing.parent_process() is not None:
+        raise UserError("join() was called in a child process, which runs the script again because it has no "
+                        "`if __name__ == \"__main__\":`; put what trains under one")
+    from torch.nn.parallel import DistributedDataParallel
+
+    from .job import Job
+
+    if isinstance(model, DistributedDataParallel):
         raise UserError("join() takes the model itself, not DistributedDataParallel: leave out the wrapper")
     if global_batch < 1:
         raise UserError(f"global_batch is {global_batch}; it is the number of samples of a step, at least 1")

@@ -7,6 +7,7 @@ every rank has applied it (docs/architecture/gradient-to-commit.md: the LibTorch
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -18,11 +19,11 @@ from .audit_log import AuditLog
 from .batches import Batch, BatchSource
 from .buckets import Buckets
 from .checkpoint import Keeper
-from .errors import RingmasterError, Unavailable, UserError, WorldOver
+from .errors import Unavailable, UserError, WorldOver
 from .position import Phase, Position
 from .random_state import seed_for, torch_seeded
 from .shares import share
-from .state import Extras, LocalState, StateVersion, TrainingState
+from .state import Extras, LocalState, TrainingState
 from .step_log import StepLog
 from .sync import StateSync, compare_texts
 from .transport import Communicator, device_of
@@ -135,6 +136,7 @@ class Job:
                     return
         finally:
             self._looping = False
+            self._source.close()
             if self._in_step:
                 _logger.warning("step %d did not happen: the loop was left in it", self.steps + 1)
                 self._training.put_back()
@@ -430,7 +432,7 @@ class Job:
             self._communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
             progress = self._unreported or Progress(self.steps, self._total_steps)
             if self.rank == 0 and self._keeper is not None and self._trained:
-                self._keeper.take(self._held, self._training.as_dict)
+                self._keeper.take(self._held, self._training.as_dict, wait_s=self._timeout)
             self._committed()
             self._position.enter(Phase.DONE)
             if self._keeper is not None:
@@ -439,7 +441,9 @@ class Job:
                 self._membership.nothing_trained()
             if self._membership.finish(self._world, progress):
                 self._finished = True
-                self._close()
+                self._membership.unwatch()
+                self._communicator.close()
+                self._buckets.close()
                 return True
             raise WorldOver("another world comes", told=True)
         except WorldOver as over:
@@ -457,7 +461,7 @@ class Job:
         self._enter_next(Epoch())
 
     def _restore(self) -> LocalState:
-        restored = self._keeper.restore(self._held)
+        restored = self._keeper.restore(self._held, self.model.state_dict())
         if restored is not None:
             self._training.load(restored.state)
             self._held = restored.held
@@ -490,6 +494,8 @@ class Job:
         self._membership.unprotected("restore", "")
         began = self._held.origin != "training"
         self._held = adopted.held
+        if self._held.origin == "other" and self._keeper is not None:
+            self._keep_other()
         self._leave = False
         self._unreported = None
         self._position.set_step(self.steps)
@@ -502,6 +508,17 @@ class Job:
                             "checkpoint" if origin == "other" else origin, adopted.checksum)
         _logger.info("entered world %d.%d as rank %d of %d after step %d in %.0f ms", world.epoch.term,
                      world.epoch.number, world.rank, world.size, self.steps, 1e3 * (time.monotonic() - start))
+
+    def _keep_other(self) -> None:
+        """A world that begins with another job's state makes it its own first: whatever becomes of that other job then,
+        this one goes on."""
+        for attempt in itertools.count():
+            complete = self.rank == 0 and self._keeper.keep_other(self._held, self._training.as_dict)
+            done = torch.tensor([float(complete)], device=self._device)
+            self._communicator.all_reduce(done).wait()
+            if done.item():
+                return
+            self._pause(attempt)
 
     def _look_again(self, held: LocalState) -> LocalState:
         try:
@@ -538,11 +555,6 @@ class Job:
             self._communicator.close()
         if self._keeper is not None:
             self._keeper.world_ended()
-
-    def _close(self) -> None:
-        self._membership.unwatch()
-        self._communicator.close()
-        self._buckets.close()
 
 
 def _check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:

@@ -232,13 +232,14 @@ class Communicator:
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
+        """The world is left. Frees the group on a thread of its own, since that waits for its operations; the process
+        does not end before: torch calls terminate() if it does."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:
             groups.append(self._group)
             self._group = None
-        threading.Thread(target=groups.clear, name="ringmaster-free", daemon=True).start()
+        threading.Thread(target=groups.clear, name="ringmaster-free").start()
 
     def wait_for(self, work) -> None:
         """Blocks until torch's `work` is done. WorldOver: it failed, or the world ended.
