@@ -41,10 +41,13 @@ class Job:
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
                  global_batch: int, seed: int, micro_batch: int | None, settings: str, timeout: float,
-                 state: dict[str, Any]):
+                 state: dict[str, Any], scaler: torch.amp.GradScaler | None = None):
         self.model = model
         self.optimizer = optimizer
         self.state = state
+        self._scaler = scaler
+        if scaler is not None:
+            self.state["scaler"] = scaler
         self.global_batch = global_batch
         self.micro_batch = micro_batch
         self.seed = seed
@@ -75,6 +78,8 @@ class Job:
         self._in_step = False
         self._finished = False
         self._accuracy = -1.0  # not measured yet
+        self._mean_loss = float("nan")
+        self._last = False
         self._join()
 
     # --- where it stands
@@ -97,6 +102,16 @@ class Job:
     def share(self) -> tuple[int, int]:
         """Samples [begin, end) of a step's global batch that this rank computes in the present world."""
         return share(self.global_batch, self.rank, self.world_size)
+
+    @property
+    def loss(self) -> float:
+        """Of the last step that this rank has applied: the mean over the global batch. Not a number before the first."""
+        return self._mean_loss
+
+    @property
+    def last_batch(self) -> bool:
+        """In a loop over batches(): whether the micro-batch is this rank's last one of the step."""
+        return self._last
 
     # --- a step
 
@@ -178,7 +193,8 @@ class Job:
             return  # the step will not happen
         if self._last:
             self._buckets.arm(self._communicator)
-        (loss * (weight / self.global_batch)).backward()
+        share = loss * (weight / self.global_batch)
+        (share if self._scaler is None else self._scaler.scale(share)).backward()
 
     def step(self) -> bool:
         """Reduces and applies the step. False: it did not happen; the state is as before, or another rank's newer one."""
@@ -195,11 +211,21 @@ class Job:
             return False
         self._committed()
         self._position.enter(Phase.UPDATE)
-        self.optimizer.step()
-        for function in self._after_step:
-            function()
+        self._update()
         self._applied(loss)
         return True
+
+    def _update(self) -> None:
+        if self._scaler is None:
+            self.optimizer.step()
+        else:
+            before = self._scaler.get_scale()
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+            if self._scaler.get_scale() < before:  # an overflow: the optimizer has made no step
+                return
+        for function in self._after_step:
+            function()
 
     def _reduce(self) -> float:
         """The mean loss of the step; the parameters' gradients are means then."""
@@ -234,7 +260,7 @@ class Job:
                             "diverged; try a smaller learning rate, or look at the data")
         if not weights > 0:
             raise UserError(f"step {self.steps + 1}: the sum of all weights is {weights:g}; weights are positive numbers")
-        if not self._buckets.scale(self.global_batch / weights):
+        if not self._buckets.scale(self.global_batch / weights) and self._scaler is None:
             raise UserError(f"step {self.steps + 1}: a gradient is not a finite number: training diverged; try a smaller "
                             "learning rate, or look at the data")
         if statistics is not None:
@@ -267,6 +293,7 @@ class Job:
             self._audit.applied(self._world, self.steps, begin, end, self._training.checksum())
         progress = Progress(self.steps, self._total_steps, self.global_batch / took, loss, self._accuracy)
         self._unreported = progress
+        self._mean_loss = loss
         if self.rank == 0:
             self._log.applied(progress, self._world)
         self._position.enter(Phase.EVALUATE)  # the script's own time may be long
