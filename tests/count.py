@@ -1,7 +1,7 @@
 """Counts the test cases in ctest's JUnit reports: count.py REPORT... prints "PASSED FAILED SKIPPED".
 
-A GoogleTest program counts by its cases, as its last lines (with GTEST_BRIEF=1) say; anything else as one. What a failed
-fixture kept from running is skipped, and the fixture's failure counts.
+A GoogleTest program counts by its cases, as its last lines (with GTEST_BRIEF=1) say, and so does Python's unittest; anything
+else counts as one. What a failed fixture kept from running is skipped, and the fixture's failure counts.
 """
 
 import os
@@ -12,6 +12,8 @@ import xml.etree.ElementTree
 RAN = re.compile(r"^\[={10}\] (\d+) tests? from \d+ test suites? ran\.", re.MULTILINE)
 PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) tests?[.,]", re.MULTILINE)
+PYTHON_RAN = re.compile(r"^Ran (\d+) tests? in [\d.]+s\n\n((?:OK|FAILED|NO TESTS RAN).*)", re.MULTILINE)
+PYTHON_COUNT = re.compile(r"\b(failures|errors|skipped|unexpected successes)=(\d+)")
 
 
 def last(pattern, text):
@@ -25,10 +27,17 @@ def count(case):
     if status in ("notrun", "disabled"):
         return 0, 0, 1
     said = case.findtext("system-out") or ""
-    if not RAN.search(said):
+    if RAN.search(said):
+        passed, skipped = last(PASSED, said), last(SKIPPED, said)
+        failed = last(RAN, said) - passed - skipped
+    elif ran := PYTHON_RAN.findall(said):
+        cases, closing = ran[-1]
+        counts = {what: int(number) for what, number in PYTHON_COUNT.findall(closing)}
+        skipped = counts.pop("skipped", 0)
+        failed = min(sum(counts.values()), int(cases) - skipped)  # a case may have several failures
+        passed = int(cases) - skipped - failed
+    else:
         return (1, 0, 0) if status == "run" else (0, 1, 0)
-    passed, skipped = last(PASSED, said), last(SKIPPED, said)
-    failed = last(RAN, said) - passed - skipped
     if status == "fail":
         failed = max(failed, 1)  # all passed, and the program failed nevertheless
     return passed, failed, skipped

@@ -20,9 +20,24 @@ echo "[  PASSED  ] $1 tests."
 exit $4
 P
 chmod +x program
+cat >test_some.py <<'P'
+import unittest
+class Some(unittest.TestCase):
+    def test_fine(self): pass
+    def test_also_fine(self): pass
+    @unittest.skip("here")
+    def test_skipped(self): pass
+class Broken(unittest.TestCase):
+    def test_fine(self): pass
+    def test_failure(self): self.fail()
+    def test_error(self): raise KeyError
+P
 cat >build/dev/CTestTestfile.cmake <<C
 add_test(unit "$work/program" 12 0 2 0)
 add_test(script true)
+add_test(python python3 -m unittest test_some.Some)
+add_test(broken_python python3 -m unittest test_some)
+set_tests_properties(python broken_python PROPERTIES WORKING_DIRECTORY "$work" ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 add_test(without_root sh -c "exit 77")
 set_tests_properties(without_root PROPERTIES SKIP_RETURN_CODE 77)
 add_test(broken_unit "$work/program" 8 2 0 1)
@@ -46,13 +61,15 @@ expect() { # line ctest-arguments...
   [ "$line" = "$1" ] || fail "ctest ${*:2}: '$line' instead of '$1'"
 }
 expect '13 passed, 0 failed, 3 skipped' -R '^(unit|script|without_root)$'
+expect '2 passed, 0 failed, 1 skipped' -R '^python$'
+expect '3 passed, 2 failed, 1 skipped' -R '^broken_python$'
 expect '0 passed, 1 failed, 0 skipped' -R '^broken_script$'
 expect '8 passed, 2 failed, 0 skipped' -R '^broken_unit$'
 expect '3 passed, 1 failed, 0 skipped' -R '^leak$'
 expect '0 passed, 1 failed, 1 skipped' -R '^(fixture_up|needs_fixture)$'
 expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
 expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
-expect '24 passed, 5 failed, 5 skipped'
+expect '29 passed, 7 failed, 7 skipped'
 
 # A step without tests counts, too.
 . tests/steps.sh

@@ -1,0 +1,164 @@
+"""The position page holds what the agent's reader expects, and SIGUSR2 brings all Python stacks into it."""
+
+import fcntl
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+from unittest import mock
+
+from ringmaster.position import Phase, Position
+from ringmaster.world import Epoch
+
+LIMIT = 30.0
+STACK_TEXT_AT = 4096
+FILE_BYTES = STACK_TEXT_AT + (64 << 10)
+
+# A rank whose main thread is stuck in C with the interpreter's lock held: PyDLL does not let go of it.
+STUCK = """
+import ctypes, sys, threading
+from ringmaster.position import Position
+
+def helper_waits():
+    threading.Event().wait()
+
+def stuck_in_c():
+    ctypes.PyDLL(None).sleep(1000)
+
+position = Position.open()
+threading.Thread(target=helper_waits, daemon=True).start()
+print("ready", flush=True)
+stuck_in_c()
+"""
+
+
+def checksum(words):
+    total = 0x9E3779B97F4A7C15
+    for word in words:
+        total = ((total ^ word) * 0xFF51AFD7ED558CCD) % (1 << 64)
+        total ^= total >> 32
+    return total
+
+
+class PositionTest(unittest.TestCase):
+    def setUp(self):
+        self.file = os.memfd_create("page", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, self.file)
+        os.ftruncate(self.file, FILE_BYTES)
+        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+        self.path = f"/proc/{os.getpid()}/fd/{self.file}"
+
+    def open(self):
+        with mock.patch.dict(os.environ, RINGMASTER_POSITION_PAGE=self.path):
+            return Position.open()
+
+    def words(self):
+        return struct.unpack("21q", os.pread(self.file, 21 * 8, 0))
+
+    def position(self):
+        words = struct.unpack("11Q", os.pread(self.file, 11 * 8, 0))
+        self.assertEqual(words[0], 0x524D504F53000001)
+        self.assertEqual(words[10], checksum(words[:10]))
+        return words[1:10]
+
+    def stacks(self):
+        return os.pread(self.file, FILE_BYTES, STACK_TEXT_AT).split(b"\0", 1)[0].decode()
+
+    def await_stacks(self, of, ask=lambda: None):
+        limit = time.monotonic() + LIMIT
+        while of not in self.stacks():
+            self.assertLess(time.monotonic(), limit, self.stacks())
+            ask()
+            time.sleep(0.01)
+
+    def test_the_page_says_where_the_rank_stands(self):
+        position = self.open()
+        before = time.monotonic_ns()
+        position.enter_world(Epoch(2, 5))
+        position.waits_for(3)
+        position.applied(7, 0.052, 0.031)
+        position.enter(Phase.REDUCE, 2)
+        after = time.monotonic_ns()
+
+        term, number, step, bucket, phase, moved, applied, took, own = self.position()
+        self.assertEqual((term, number, step, bucket, phase), (2, 5, 7, 2, 5))
+        self.assertEqual((took, own), (52_000, 31_000))
+        self.assertTrue(before <= applied <= moved <= after)
+        self.assertEqual(self.words()[16:], (4, -1, 0, 0, 0))
+
+    def test_a_new_world_has_applied_nothing_and_waits_for_nobody(self):
+        position = self.open()
+        position.enter_world(Epoch(2, 5))
+        position.waits_for(3)
+        position.applied(7, 0.052, 0.0)
+        position.enter_world(Epoch(2, 6))
+
+        _, number, step, bucket, phase, _, applied, took, own = self.position()
+        self.assertEqual((number, step, bucket, phase, applied), (6, 7, 0, Phase.CONNECT, 0))
+        self.assertEqual((took, own), (52_000, 1), "its newest step, of any world")
+        self.assertEqual(self.words()[16], 0)
+
+    def test_says_nothing_without_a_page(self):
+        with mock.patch.dict(os.environ):
+            os.environ.pop("RINGMASTER_POSITION_PAGE", None)
+            position = Position.open()
+        position.enter_world(Epoch(1, 1))
+        position.set_step(3)
+        position.applied(4, 0.1, 0.1)
+        position.waits_for(1)
+
+    def test_a_page_that_cannot_be_mapped_costs_a_warning(self):
+        self.path = "/nowhere/page"
+        with self.assertLogs("ringmaster", "WARNING"):
+            position = self.open()
+        position.enter(Phase.DATA)
+
+    def test_the_signal_writes_this_threads_stack_and_a_new_world_makes_room(self):
+        position = self.open()
+        for number in range(2):
+            os.kill(os.getpid(), signal.SIGUSR2)
+            self.await_stacks("test_the_signal_writes")
+            position.enter_world(Epoch(1, number + 1))
+            self.assertEqual(self.stacks(), "")
+
+    def test_signals_beyond_the_room_for_stacks_hurt_nothing(self):
+        self.open()
+        for _ in range(400):
+            os.kill(os.getpid(), signal.SIGUSR2)
+        self.assertEqual(os.fstat(self.file).st_size, FILE_BYTES)
+        self.assertGreater(len(self.stacks()), FILE_BYTES // 2)
+
+    def test_a_rank_that_is_stuck_in_c_with_the_interpreters_lock_held_still_writes_all_stacks(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "worker" / "python"
+        with subprocess.Popen(
+            [sys.executable, "-c", STUCK],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "RINGMASTER_POSITION_PAGE": self.path, "PYTHONPATH": str(source)},
+        ) as rank:
+            try:
+                self.assertEqual(rank.stdout.readline(), b"ready\n")
+                self.assertEqual(self.words()[17], -1)
+                self.await_stacks("stuck_in_c", lambda: rank.send_signal(signal.SIGUSR2))
+                self.assertIn("helper_waits", self.stacks())
+            finally:
+                rank.kill()
+
+    def test_its_calls_cost_microseconds(self):
+        position = self.open()
+
+        def each(count=2000):
+            begin = time.perf_counter()
+            for step in range(count):
+                position.applied(step, 0.1, 0.1)
+                position.enter(Phase.REDUCE, step)
+            return (time.perf_counter() - begin) / (2 * count)
+
+        self.assertLess(min(each() for _ in range(5)), 100e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

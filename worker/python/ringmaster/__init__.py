@@ -1,0 +1,76 @@
+"""Elastic training of any PyTorch model: the script that calls join() is a rank of a Ringmaster job.
+
+    import ringmaster as rm
+
+    job = rm.join(model, optimizer, global_batch=256, seed=0)
+    for batch in job.batches(dataset, steps=1000):
+        loss = loss_fn(job.model(batch.x), batch.y)
+        job.backward(loss)
+
+The job is a TrainingJob with spec.elasticity.mode: InPlace. Ranks may die, leave and join at any time; the others go on in
+the same processes from the same step, and no step is lost or repeated. A script that no agent started trains alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any
+
+import torch
+
+from .errors import RingmasterError, UserError
+from .job import Job
+from .world import join_membership
+
+__all__ = ["Job", "RingmasterError", "UserError", "join"]
+
+
+def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_batch: int, seed: int = 0,
+         micro_batch: int | None = None, settings: str = "", timeout: float | None = None,
+         state: dict[str, Any] | None = None) -> Job:
+    """Blocks, without a limit, until this rank is in a world whose ranks have the same state.
+
+    model: the plain module, on the device that it trains on; its parameters may not be replaced afterwards.
+    optimizer: of its parameters; the job calls its step().
+    global_batch: samples of a step over all ranks, at least as many as the ranks that the job may grow to.
+    micro_batch: the most samples that are computed at once; None: a rank's whole share of a step.
+    settings: what else shapes training, "name=value" a line; ranks that differ in it do not train together.
+    timeout: seconds for connecting a world; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
+    state: more that has state_dict() and load_state_dict(), by name (Job.state).
+    """
+    _report_errors()
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise UserError("join() takes the model itself, not DistributedDataParallel: leave out the wrapper")
+    if global_batch < 1:
+        raise UserError(f"global_batch is {global_batch}; it is the number of samples of a step, at least 1")
+    if micro_batch is not None and micro_batch < 1:
+        raise UserError(f"micro_batch is {micro_batch}; it is a number of samples, at least 1")
+    if timeout is None:
+        timeout = float(os.environ.get("RINGMASTER_CONNECT_TIMEOUT_SECONDS") or 30)
+    text = f"global_batch={global_batch}\nseed={seed}\n{settings}"
+    return Job(join_membership(), model, optimizer, global_batch=global_batch, seed=seed, micro_batch=micro_batch,
+               settings=text, timeout=timeout, state=dict(state or {}))
+
+
+def _report_errors() -> None:
+    """An error of this package ends the script with one sentence and the exit code that the launcher reads."""
+    logger = logging.getLogger("ringmaster")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("ringmaster: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    before = sys.excepthook
+
+    def report(kind, error, traceback):
+        if not isinstance(error, RingmasterError):
+            return before(kind, error, traceback)
+        print(f"ringmaster: {error}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(error.exit_code)
+
+    if getattr(before, "__module__", "") != __name__:
+        sys.excepthook = report

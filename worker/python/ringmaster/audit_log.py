@@ -1,0 +1,116 @@
+"""What a rank leaves behind so that ringmaster-audit can prove that no step was lost or repeated.
+
+The lines are those of worker/trainer/telemetry/audit_log.h: one JSON object a line, one write a line.
+"""
+
+import json
+import logging
+import os
+
+from .errors import UserError
+from .world import Epoch, World
+
+_log = logging.getLogger("ringmaster")
+
+_ENDING = ".jsonl"
+_ORIGINS = {"checkpoint": "checkpoint", "other": "checkpoint", "snapshot": "snapshot"}
+
+
+class AuditLog:
+    """One thread. A log that can no longer be written says so once and ends; training goes on."""
+
+    def __init__(self, path: str = "") -> None:
+        """`path`: a folder, in which the file is named after the rank's member; or a file *.jsonl; or "": no log."""
+        self._path = path
+        self._file = -1
+
+    @classmethod
+    def open(cls) -> "AuditLog":
+        """Where RINGMASTER_AUDIT_LOG says; the folder is made. UserError: it cannot be written into."""
+        path = os.environ.get("RINGMASTER_AUDIT_LOG", "")
+        if path and not path.endswith(_ENDING):
+            why = "cannot write into it"
+            try:
+                os.makedirs(path, exist_ok=True)
+            except OSError as error:
+                why = os.strerror(error.errno or 0)
+            if not (os.path.isdir(path) and os.access(path, os.W_OK)):
+                raise UserError(
+                    f"cannot open the folder of the audit log, {path}: {why}; name a folder in "
+                    "RINGMASTER_AUDIT_LOG that this user may write to"
+                )
+        return cls(path)
+
+    @property
+    def on(self) -> bool:
+        return self._path != ""
+
+    def entered(
+        self, world: World, global_batch: int, adopted_epoch: Epoch, adopted_step: int, origin: str, checksum: int
+    ) -> None:
+        """Entered `world` with a state of `adopted_step`.
+
+        `adopted_epoch`: of this run, of term 0 where another run computed the state. `origin`: a
+        `LocalState.origin`. `checksum`: of the state, 64 bits.
+        """
+        if not self.on:
+            return
+        if self._file < 0:
+            self._open_file(world)
+        adopted = {"epoch": list(adopted_epoch), "step": adopted_step}
+        if origin in _ORIGINS:
+            adopted["from"] = _ORIGINS[origin]
+        line = {
+            "term": world.epoch.term,
+            "number": world.epoch.number,
+            "rank": world.rank,
+            "size": world.size,
+            "global_batch": global_batch,
+            "members": [member.name for member in world.members],
+            "adopted": adopted,
+            "checksum": f"{checksum:016x}",
+        }
+        self._write(json.dumps({"world": line}, separators=(",", ":"), ensure_ascii=False))
+
+    def begun(self, world: World, step: int, begin: int, end: int) -> None:
+        """Before any gradient of samples [begin, end) leaves this rank."""
+        if self.on:
+            self._write(f'{{"begun":{{{_step_fields(world, step, begin, end)}}}}}')
+
+    def applied(self, world: World, step: int, begin: int, end: int, checksum: int) -> None:
+        """After the update. `checksum`: of the state, 64 bits."""
+        if self.on:
+            self._write(f'{{{_step_fields(world, step, begin, end)},"checksum":"{checksum:016x}"}}')
+
+    def _open_file(self, world: World) -> None:
+        path = self._path
+        if not path.endswith(_ENDING):
+            path = os.path.join(path, world.me.name.replace("/", "-") + _ENDING)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        try:
+            self._file = os.open(path, flags, 0o644)
+        except OSError as error:
+            self._end("opening", str(error))
+
+    def _write(self, line: str) -> None:
+        if self._file < 0:
+            return
+        data = line.encode() + b"\n"
+        try:
+            if os.write(self._file, data) != len(data):
+                self._end("writing", "a line was cut off")
+        except OSError as error:
+            self._end("writing", str(error))
+
+    def _end(self, doing: str, reason: str) -> None:
+        _log.warning(
+            "The audit log ended while %s %s: %s. Steps from here on cannot be audited", doing, self._path, reason
+        )
+        if self._file >= 0:
+            os.close(self._file)
+        self._path, self._file = "", -1
+
+
+def _step_fields(world: World, step: int, begin: int, end: int) -> str:
+    term, number = world.epoch
+    return f'"step":{step},"epoch":[{term},{number}],"rank":{world.rank},"samples":[{begin},{end}]'

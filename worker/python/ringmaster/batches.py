@@ -1,0 +1,269 @@
+"""A rank's micro-batches: what a data set's samples become on the way to a training loop.
+
+Which samples are in a batch, and the random numbers that a data set draws for each (from torch on the CPU, `random` and
+NumPy's global generator), depend on the seed and the step. They are the same in worlds of any size, with any number of
+worker processes, and when a step is repeated. A generator of the data set's own, or state that it keeps from sample to
+sample, is not covered.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+)
+
+from .errors import UserError
+from .loading import Failure, Request, SampleReader, Samples, WorkerLoader, WorkerOptions
+from .shares import SampleOrder, micro_batches
+
+_MAX_RANKS = "RINGMASTER_MAX_RANKS"  # common/control/pod_contract.h; absent: no limit
+
+
+class Batch:
+    """A micro-batch, `data`, as it was collated, and the `indices` of its samples in the data set.
+
+    Of pairs, `x` and `y` are the two parts. A batch can be unpacked and indexed as its data can; but its length is the
+    number of samples.
+    """
+
+    def __init__(self, data: Any, indices: list[int]):
+        self.data = data
+        self.indices = indices
+
+    @property
+    def x(self) -> Any:
+        return self._pair()[0]
+
+    @property
+    def y(self) -> Any:
+        return self._pair()[1]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator:
+        return iter(self.data)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[key]
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The batch with its tensors on `device`, in lists, tuples and dictionaries too, and what else has to()."""
+        return Batch(_each(self.data, "to", device, non_blocking=non_blocking), self.indices)
+
+    def pin_memory(self) -> Batch:
+        """The batch in memory from which a GPU copies while the program goes on."""
+        return Batch(_each(self.data, "pin_memory"), self.indices)
+
+    def _pair(self):
+        if isinstance(self.data, (list, tuple)) and len(self.data) == 2:
+            return self.data
+        raise UserError("a batch has .x and .y where a sample is a pair; this one's samples are not: use .data")
+
+
+def _each(data, method, *arguments, **options):
+    if isinstance(data, torch.Tensor):
+        return getattr(data, method)(*arguments, **options)
+    if isinstance(data, MutableMapping) and not hasattr(data, method):
+        copied = copy.copy(data)  # of the same type, whatever else it holds
+        copied.update({key: _each(value, method, *arguments, **options) for key, value in data.items()})
+        return copied
+    if isinstance(data, (list, tuple)):
+        values = [_each(value, method, *arguments, **options) for value in data]
+        return type(data)(*values) if hasattr(data, "_fields") else type(data)(values)
+    try:
+        return getattr(data, method)(*arguments, **options) if hasattr(data, method) else data
+    except TypeError:  # a to() that knows no non_blocking
+        return getattr(data, method)(*arguments)
+
+
+class BatchSource:
+    """Loads any share of any step's batch of a map-style data set. One thread uses it; close() ends its processes.
+
+    `dataset` may be a DataLoader: its data set, collate_fn and settings of worker processes are taken, and whether it
+    shuffles. What it says of batches is not, as the world's size decides that.
+
+    global_batch   samples in a step of the whole job
+    micro_batch    samples in a batch that load() gives; None: a rank's whole share
+    shuffle        a new order in each epoch (None: yes, or as the DataLoader does)
+    collate_fn     makes a batch of a list of samples; draws random numbers that depend on the share
+    num_workers    processes that load ahead (None: as the DataLoader has them, or 0: the loop loads by itself)
+    device         where batches go; None: they stay where the data set and collate_fn put them
+
+    Raises UserError for what cannot be trained on so.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        global_batch: int,
+        seed: int,
+        micro_batch: int | None = None,
+        shuffle: bool | None = None,
+        collate_fn: Callable | None = None,
+        num_workers: int | None = None,
+        device: torch.device | str | None = None,
+    ):
+        _check_sizes(global_batch, micro_batch)
+        options = WorkerOptions(0)
+        if _is_loader(dataset):
+            loader = dataset
+            shuffles = _check_loader(loader, global_batch, micro_batch)
+            shuffle = shuffles if shuffle is None else shuffle
+            collate_fn = loader.collate_fn if collate_fn is None else collate_fn
+            options = _worker_options(loader)
+            dataset = loader.dataset
+        self._length = _length_of(dataset)
+        self._dataset = dataset
+        self._global_batch = global_batch
+        self._micro_batch = micro_batch
+        self._device = None if device is None else torch.device(device)
+        self._pins = self._device is not None and self._device.type == "cuda"
+        self._order = SampleOrder(self._length, seed, shuffle is not False)
+        self._reader = SampleReader(dataset, None if collate_fn is default_collate else collate_fn, seed)
+        options = options._replace(
+            num_workers=options.num_workers if num_workers is None else num_workers, pin_memory=self._pins
+        )
+        self._workers = WorkerLoader(self._reader, self._samples_of, options) if options.num_workers else None
+        if global_batch > self._length:
+            warnings.warn(
+                f"global_batch is {global_batch} and the data set has {self._length} samples: a step takes some of them"
+                " more than once",
+                stacklevel=2,
+            )
+
+    def load(self, step: int, begin: int, end: int) -> Iterator[Batch]:
+        """The micro-batches of samples `begin` to `end` of the batch of `step`, which counts from 1.
+
+        Worker processes load the same share of the steps that follow meanwhile. An exception of the data set is raised
+        as it is, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
+        """
+        self._check_length()
+        for request in self._requests(step, begin, end):
+            samples = self._samples_of(request)
+            if self._workers:
+                data = self._workers.load(request, self._requests_from)
+            else:
+                data = self._reader.read_here(samples)
+            if isinstance(data, Failure):
+                data.raise_it()
+            batch = Batch(data, samples.indices)
+            if self._pins and not self._workers:
+                batch = batch.pin_memory()
+            yield batch if self._device is None else batch.to(self._device, non_blocking=self._pins)
+
+    def fingerprint_text(self) -> str:
+        """What must be equal on all ranks, and when a checkpoint is restored, for people to compare."""
+        order = self._order
+        return (
+            f"data set of {self._length} samples, global_batch {self._global_batch}, seed {order.seed},"
+            f" {'shuffled' if order.shuffle else 'in its own order'}"
+        )
+
+    def close(self) -> None:
+        """Ends the worker processes; load() starts them again."""
+        if self._workers:
+            self._workers.close()
+
+    def _requests(self, step, begin, end):
+        parts = micro_batches(begin, end, self._micro_batch)
+        return [Request(step, begin, end, first, last) for first, last in parts]
+
+    def _requests_from(self, request):
+        step, begin, end, first, _ = request
+        yield from (following for following in self._requests(step, begin, end) if following.first >= first)
+        while True:
+            step += 1
+            yield from self._requests(step, begin, end)
+
+    def _samples_of(self, request):
+        position = (request.step - 1) * self._global_batch + request.first
+        return Samples(position, self._order.indices(request.step, request.first, request.last, self._global_batch))
+
+    def _check_length(self):
+        length = len(self._dataset)
+        if length != self._length:
+            raise UserError(
+                f"the data set had {self._length} samples when training began, and has {length} now: which samples a"
+                " step takes depends on the number, so it must stay the same"
+            )
+
+
+def _check_sizes(global_batch, micro_batch):
+    for name, value in (("global_batch", global_batch), ("micro_batch", micro_batch)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise UserError(f"{name} is {value!r}; it must be a whole number of samples, 1 at least")
+    ranks = int(os.environ.get(_MAX_RANKS) or 0)
+    if global_batch < ranks:
+        raise UserError(
+            f"global_batch is {global_batch} and the job may grow to {ranks} ranks, each of which needs a sample: raise"
+            " global_batch, or lower spec.worker.maxReplicas"
+        )
+
+
+def _length_of(dataset):
+    name = type(dataset).__name__
+    if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise UserError(
+            f"{name} is not a map-style data set (with len() and dataset[i]), so no world could say which samples"
+            " another one has seen. Make it one, or write a loop of your own with job.share() and job.step()"
+        )
+    length = len(dataset)
+    if length < 1:
+        raise UserError(f"the data set, a {name}, has no samples")
+    return length
+
+
+def _is_loader(dataset):
+    """A DataLoader, or what has its attributes, such as torchdata's StatefulDataLoader."""
+    attributes = ("dataset", "batch_sampler", "sampler", "collate_fn", "num_workers")
+    return isinstance(dataset, DataLoader) or all(hasattr(dataset, name) for name in attributes)
+
+
+def _worker_options(loader):
+    return WorkerOptions(
+        num_workers=loader.num_workers,
+        prefetch_factor=getattr(loader, "prefetch_factor", None),
+        worker_init_fn=getattr(loader, "worker_init_fn", None),
+        multiprocessing_context=getattr(loader, "multiprocessing_context", None),
+        timeout=getattr(loader, "timeout", 0),
+    )
+
+
+def _check_loader(loader, global_batch, micro_batch):
+    """Whether the DataLoader shuffles. UserError if it has an order of its own; warns of what is not used."""
+    _length_of(loader.dataset)  # an IterableDataset has samplers that say nothing
+    instead = "give the data set itself; each step's samples are shared out among the ranks of the present world"
+    if loader.batch_sampler is None:
+        raise UserError(f"a DataLoader with batch_size=None has batches for samples: {instead}")
+    if type(loader.batch_sampler) is not BatchSampler:
+        name = type(loader.batch_sampler).__name__
+        raise UserError(f"the DataLoader's batch_sampler, a {name}, is not followed: {instead}")
+    sampler = loader.sampler
+    random = type(sampler) is RandomSampler
+    if not random and type(sampler) is not SequentialSampler:
+        raise UserError(f"the DataLoader's sampler, a {type(sampler).__name__}, is not followed: {instead}")
+    if random and (sampler.replacement or sampler.num_samples != len(loader.dataset)):
+        raise UserError(f"the DataLoader's RandomSampler draws with replacement or only a part: {instead}")
+    if loader.batch_size not in (1, global_batch, micro_batch):
+        warnings.warn(
+            f"the DataLoader's batch_size {loader.batch_size} is not used: a step of the job takes global_batch"
+            f" {global_batch}, and micro_batch says how much of a rank's share comes at once",
+            stacklevel=3,
+        )
+    if getattr(loader, "drop_last", False):
+        warnings.warn("the DataLoader's drop_last is not used: a step may go over the end of an epoch", stacklevel=3)
+    return random

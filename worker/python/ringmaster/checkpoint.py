@@ -1,0 +1,3 @@
+class Keeper:
+    @staticmethod
+    def open(*a): return None

@@ -1,0 +1,100 @@
+"""A rank's connection to its agent: messages as lines over a unix socket.
+
+As common/control/blocking_line_client.h.
+"""
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .errors import PeerLost, Unavailable, UserError
+from .messages import MAX_LINE_BYTES, MessageError, decode, encode
+
+_CHUNK_BYTES = 1 << 16
+
+
+class AgentConnection:
+    """One thread may receive while others send; shut_down() wakes both.
+
+    Unavailable: nobody listens on `path`. UserError: it is too long for a socket. `send_limit`: seconds until
+    an agent that takes nothing counts as lost.
+    """
+
+    def __init__(self, path: str, send_limit: float = 10.0):
+        self._send_limit = send_limit
+        self._pid = os.getpid()
+        self._send_lock = threading.Lock()  # lines of two threads must not mix
+        self._socket = socket.socket(socket.AF_UNIX)  # programs that this process starts do not have it
+        try:
+            self._socket.connect(path)
+        except OSError as error:
+            self._socket.close()
+            text = f"connecting to the agent at {path}: {error.strerror or error}"
+            raise (Unavailable if error.errno else UserError)(text) from None
+
+    def send(self, message: Any) -> None:
+        """The whole message. PeerLost: the agent is gone or takes nothing. UserError: it exceeds a line."""
+        line = encode(message)
+        if len(line) > MAX_LINE_BYTES:
+            raise UserError(f"a {type(message).__name__} of {len(line)} bytes is longer than a line may be")
+        if os.getpid() != self._pid:
+            raise PeerLost("sending to the agent: this process was forked from a rank")
+        with self._send_lock:
+            try:
+                self._write(line)
+            except OSError as error:
+                self.shut_down()
+                raise PeerLost(f"sending to the agent: {error.strerror or error}") from None
+            except BaseException:  # a signal's handler raised: half a line may be out
+                self.shut_down()
+                raise
+
+    def _write(self, line: bytes) -> None:
+        deadline = time.monotonic() + self._send_limit
+        left = memoryview(line)
+        while left:
+            try:
+                left = left[self._socket.send(left, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                poller = select.poll()
+                poller.register(self._socket, select.POLLOUT)
+                if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
+                    raise TimeoutError(f"it took nothing for {self._send_limit:g} s") from None
+
+    def receive(self) -> Iterator[Any]:
+        """Messages until the agent closes or shut_down() is called. MessageError: what came is no message."""
+        buffer = bytearray()
+        scanned = 0  # no newline before this offset
+        while True:
+            newline = buffer.find(b"\n", scanned)
+            if newline >= 0:
+                message = decode(bytes(buffer[:newline]))
+                del buffer[: newline + 1]
+                scanned = 0
+                if message is not None:
+                    yield message
+                continue
+            scanned = len(buffer)
+            if scanned >= MAX_LINE_BYTES:
+                raise MessageError("the agent sent a line that is too long")
+            chunk = self._socket.recv(_CHUNK_BYTES)
+            if not chunk:
+                return
+            buffer += chunk
+
+    def shut_down(self) -> None:
+        """Ends both directions for good. Nothing in a forked child: the connection is the rank's."""
+        if os.getpid() != self._pid:
+            return
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended already
+
+    def close(self) -> None:
+        """After shut_down(), when nobody receives any more; or in a forked child, of its copy."""
+        self._socket.close()

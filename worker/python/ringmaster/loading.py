@@ -1,0 +1,264 @@
+"""Loads micro-batches of a map-style data set: here, or in worker processes that load ahead.
+
+Both give the same batches. A sample is seeded by its position in the run before the data set is asked for it, and a
+`collate_fn` of the user's by the first position of its micro-batch.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import stat
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
+
+from .errors import RingmasterError
+from .random_state import kept_random_state, seed_all, seed_for
+
+
+class Request(NamedTuple):
+    """One micro-batch: what is asked of a loader."""
+
+    step: int
+    begin: int  # the rank's share of the step's batch
+    end: int
+    first: int  # the micro-batch's part of the share
+    last: int
+
+
+class Samples(NamedTuple):
+    """The samples of a request, as a data set is asked for them."""
+
+    position: int  # of the first one, in the run
+    indices: list[int]
+
+
+class Failure:
+    """What went wrong while samples were loaded. Can be pickled, whatever the exception is."""
+
+    def __init__(self, doing: str, error: Exception, in_worker: bool):
+        self.doing = doing
+        self.error: Exception | None = error
+        self.trace = "".join(traceback.format_exception(error)) if in_worker else None
+        if in_worker:
+            try:
+                pickle.loads(pickle.dumps(error))
+            except Exception:  # one of the user's own, which pickle cannot rebuild
+                self.error = None
+
+    def raise_it(self):
+        """Raises the exception with a note of what was being done, or a RingmasterError where that cannot be."""
+        message = self.doing + (f", in a worker process:\n{self.trace}" if self.trace else "")
+        if self.error is None:
+            raise RingmasterError(message)
+        if not hasattr(self.error, "add_note"):  # before Python 3.11
+            raise RingmasterError(f"{message}: {self.error!r}" if self.trace is None else message) from self.error
+        self.error.add_note(f"ringmaster: {message}")
+        raise self.error
+
+
+class SampleReader:
+    """Makes a batch of samples of the data set: seeds, reads, collates. Goes to worker processes."""
+
+    def __init__(self, dataset, collate_fn: Callable | None, seed: int):
+        self._dataset = dataset
+        self._collate_fn = collate_fn
+        self._seed = seed
+        # Tensors that are only looked up draw no random numbers: rows are taken at once, 20 times as fast.
+        self._rows = None if collate_fn else _rows_of(dataset)
+
+    def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
+        """The collated batch, or a Failure. None as soon as it is no longer `wanted`. Changes the random state."""
+        if self._rows is not None:
+            return self._rows(samples.indices)
+        read = []
+        for position, index in enumerate(samples.indices, samples.position):
+            if wanted and not wanted():
+                return None
+            seed_all(seed_for(self._seed, "sample", position))
+            try:
+                read.append(self._dataset[index])
+            except Exception as error:
+                return Failure(f"sample {index} of the data set could not be loaded", error, in_worker)
+        try:
+            if self._collate_fn is None:
+                return default_collate(read)
+            seed_all(seed_for(self._seed, "collate", samples.position))
+            return self._collate_fn(read)
+        except Exception as error:
+            some = ", ".join(map(str, samples.indices[:4])) + (", …" if len(read) > 4 else "")
+            return Failure(f"the samples {some} could not be collated into a batch", error, in_worker)
+
+    def read_here(self, samples: Samples) -> Any:
+        """As read(), and leaves this process's random state as it was."""
+        if self._rows is not None:
+            return self._rows(samples.indices)
+        with kept_random_state():
+            return self.read(samples)
+
+
+def _rows_of(dataset):
+    if type(dataset) is TensorDataset:
+        return _Rows(dataset.tensors)
+    if type(dataset) is Subset:
+        rows = _rows_of(dataset.dataset)
+        return rows and rows.of(dataset.indices)
+    return None
+
+
+class _Rows:
+    """Rows of tensors, as default_collate puts the samples of a TensorDataset together."""
+
+    def __init__(self, tensors, subset=None):
+        self._tensors = tensors
+        self._subset = subset
+
+    def of(self, indices):
+        indices = torch.as_tensor(indices, dtype=torch.int64)
+        return _Rows(self._tensors, indices if self._subset is None else self._subset[indices])
+
+    def __call__(self, indices):
+        rows = torch.tensor(indices, dtype=torch.int64)
+        if self._subset is not None:
+            rows = self._subset[rows]
+        return [tensor[rows.to(tensor.device)] for tensor in self._tensors]
+
+
+class WorkerOptions(NamedTuple):
+    """How worker processes are started: as torch's DataLoader names it."""
+
+    num_workers: int
+    pin_memory: bool = False
+    prefetch_factor: int | None = None
+    worker_init_fn: Callable[[int], None] | None = None
+    multiprocessing_context: Any = None
+    timeout: float = 0
+
+
+class WorkerLoader:
+    """Worker processes that load the requests that follow the last one, until another one is made.
+
+    Then they drop what they have in hand: at the latest once the sample that they are reading is there. They start with
+    the first request. torch's DataLoader runs them. One thread uses it; close() ends the workers.
+    """
+
+    def __init__(self, reader: SampleReader, samples_of: Callable[[Request], Samples], options: WorkerOptions):
+        self._reader = reader
+        self._samples_of = samples_of
+        self._options = options
+        self._generation = torch.zeros(1, dtype=torch.int64)  # what workers still want; they see it change
+        self._upcoming: Iterator[Request] = iter(())
+        self._sent: deque[Request] = deque()  # of this generation, in the order in which they come back
+        self._results = None
+
+    def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
+        """The batch of `request`, or a Failure. `follow` gives a request and all that come after it."""
+        if not self._sent or self._sent[0] != request:
+            self._sent.clear()
+            self._generation += 1
+            self._upcoming = follow(request)
+        if self._results is None:
+            self._results = iter(self._start())
+        try:
+            generation = None
+            while generation != self._generation.item():
+                generation, batch = next(self._results)
+        except BaseException:
+            self.close()  # a worker that died, or the wait was interrupted: which batch comes next is unknown
+            raise
+        self._sent.popleft()
+        return batch
+
+    def close(self) -> None:
+        self._results = None  # DataLoader's iterator ends its processes when it goes
+        self._sent.clear()
+
+    def _start(self):
+        self._generation.share_memory_()
+        context = self._options.multiprocessing_context
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        return DataLoader(
+            _WorkerSide(self._reader, self._generation),
+            batch_size=None,
+            sampler=_Requests(self._next),
+            collate_fn=_as_it_is,
+            num_workers=self._options.num_workers,
+            pin_memory=self._options.pin_memory,
+            prefetch_factor=self._options.prefetch_factor,
+            worker_init_fn=_WorkerInit(context.get_start_method() == "fork", self._options.worker_init_fn),
+            multiprocessing_context=context,
+            timeout=self._options.timeout,
+            generator=torch.Generator(),  # so that it draws nothing from the user's
+        )
+
+    def _next(self):
+        request = next(self._upcoming)
+        self._sent.append(request)
+        return self._generation.item(), self._samples_of(request)
+
+
+class _Requests:
+    """What DataLoader takes for a sampler: each thing it gives goes to the next worker."""
+
+    def __init__(self, take):
+        self._take = take
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._take()
+
+
+class _WorkerSide:
+    """What DataLoader takes for a data set, in a worker process: an index is a request, an item its batch."""
+
+    def __init__(self, reader, generation):
+        self._reader = reader
+        self._generation = generation
+
+    def __getitem__(self, request):
+        generation, samples = request
+
+        def wanted():
+            return self._generation.item() == generation
+
+        return generation, self._reader.read(samples, wanted, in_worker=True) if wanted() else None
+
+
+def _as_it_is(batch):
+    return batch
+
+
+class _WorkerInit:
+    def __init__(self, forked, worker_init_fn):
+        self._forked = forked
+        self._worker_init_fn = worker_init_fn
+
+    def __call__(self, worker):
+        if self._forked:
+            _let_go_of_sockets()
+        if self._worker_init_fn:
+            self._worker_init_fn(worker)
+
+
+def _let_go_of_sockets():
+    """A forked process holds its parent's connections, and peers would not see the parent's end while it lives.
+
+    The numbers stay taken, by /dev/null, so that an inherited socket object closes nothing of another's.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if number > 2 and stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.dup2(null, number, inheritable=False)
+        except OSError:
+            pass  # the one that listed the folder
+    os.close(null)

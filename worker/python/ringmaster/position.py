@@ -1,0 +1,142 @@
+"""Where this rank stands, in a page of memory that its agent reads now and then (common/control/position_page.h).
+
+The agent finds out from it which rank holds up a step. It also asks a rank that stands still for its stacks, by
+a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter's lock held.
+"""
+
+import contextlib
+import faulthandler
+import logging
+import mmap
+import os
+import signal
+import struct
+import time
+from enum import IntEnum
+
+from .world import Epoch
+
+_log = logging.getLogger("ringmaster")
+
+_MAGIC = 0x524D504F53000001  # "RMPOS", version 1
+_MASK = (1 << 64) - 1
+_POSITION = struct.Struct("11Q")  # ten words and their checksum
+_WORD = struct.Struct("q")
+_PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT = 128, 136, 144, 152
+_STACK_TEXT_AT = 4096
+_STACK_TEXT_BYTES = 64 << 10
+_ALL_STACKS = -1  # in the word that names the thread of the newest stack: one signal is answered for all of them
+_STACK_SIGNAL = signal.SIGUSR2
+
+
+class Phase(IntEnum):
+    """What a rank is doing, in the order in which a world and a step go by (RankPhase)."""
+
+    WAIT = 0  # for a world
+    CONNECT = 1  # with the other ranks of a new one
+    ADOPT = 2  # takes the state over, or sends it
+    DATA = 3  # of the step
+    COMPUTE = 4  # forward and backward
+    REDUCE = 5  # waits for the other ranks' gradients
+    UPDATE = 6  # of the parameters
+    EVALUATE = 7  # after the last step, and whatever else may take long by itself
+    DONE = 8  # waits for the release of all
+
+
+class Position:
+    """Position() says nothing anywhere. Its calls cost microseconds. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._page: mmap.mmap | None = None
+        self._file = -1
+        self._epoch = Epoch()
+        self._step = self._bucket = 0
+        self._phase = Phase.WAIT
+        self._moved = self._applied = 0  # nanoseconds
+        self._took = self._own = 0  # microseconds
+
+    @classmethod
+    def open(cls) -> "Position":
+        """On the page that RINGMASTER_POSITION_PAGE names, for as long as the process lives.
+
+        Once a process: SIGUSR2 is handled from here on. Without the variable, or where the page cannot be
+        mapped, which the log says, nothing is written.
+        """
+        position = cls()
+        path = os.environ.get("RINGMASTER_POSITION_PAGE", "")
+        if not path:
+            return position
+        try:
+            position._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            position._page = mmap.mmap(position._file, _STACK_TEXT_AT + _STACK_TEXT_BYTES)
+        except (OSError, ValueError) as error:
+            _log.warning("The agent cannot see where this rank stands: cannot map %s: %s", path, error)
+            return position
+        os.lseek(position._file, _STACK_TEXT_AT, os.SEEK_SET)
+        faulthandler.register(_STACK_SIGNAL, file=position._file, all_threads=True, chain=False)
+        _WORD.pack_into(position._page, _STACK_OF_AT, _ALL_STACKS)
+        position._write()
+        return position
+
+    def enter(self, phase: Phase, bucket: int = 0) -> None:
+        if self._page is None:
+            return
+        self._phase, self._bucket = phase, bucket
+        self._moved = time.monotonic_ns()
+        self._write()
+
+    def enter_world(self, epoch: Epoch) -> None:
+        """Begins to connect in this world."""
+        if self._page is None:
+            return
+        self._epoch, self._applied = epoch, 0
+        self.waits_for(-1)
+        _WORD.pack_into(self._page, _CONNECT_AT, 0)
+        self._page[_COLLECTIVES_AT : _COLLECTIVES_AT + 16] = bytes(16)
+        self._rewind_stacks()
+        self.enter(Phase.CONNECT)
+
+    def set_step(self, step: int) -> None:
+        """Steps that the state has; said with whatever comes next."""
+        self._step = step
+
+    def applied(self, step: int, took_s: float, own_s: float) -> None:
+        """Applied this step. `own_s`: of the seconds that it took, those without waiting for other ranks."""
+        if self._page is None:
+            return
+        self._step = step
+        self._took, self._own = max(1, int(took_s * 1e6)), max(1, int(own_s * 1e6))
+        self._applied = time.monotonic_ns()
+        self._write()
+
+    def waits_for(self, peer: int) -> None:
+        """The rank that this one waits for; -1: not known."""
+        if self._page is not None:
+            _WORD.pack_into(self._page, _PEER_AT, peer + 1)
+
+    def _write(self) -> None:
+        words = (
+            _MAGIC,
+            self._epoch.term,
+            self._epoch.number,
+            self._step,
+            self._bucket,
+            int(self._phase),
+            self._moved,
+            self._applied,
+            self._took,
+            self._own,
+        )
+        total = 0x9E3779B97F4A7C15
+        for word in words:
+            total = (total ^ word) * 0xFF51AFD7ED558CCD & _MASK
+            total ^= total >> 32
+        _POSITION.pack_into(self._page, 0, *words, total)
+
+    def _rewind_stacks(self) -> None:
+        """Makes room for new stacks: those of an earlier world have been read."""
+        with contextlib.suppress(OSError):
+            written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT
+            if written > 0:
+                os.lseek(self._file, _STACK_TEXT_AT, os.SEEK_SET)
+                self._page[_STACK_TEXT_AT : _STACK_TEXT_AT + written] = bytes(written)

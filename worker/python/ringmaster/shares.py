@@ -1,0 +1,62 @@
+"""Which samples a rank takes in a step: a pure function of the settings, the step and the world's size.
+
+A run is one endless stream of samples: one permutation of the data set after the other, one an epoch. A step takes the
+next `global_batch` samples of it, and each rank a contiguous share of those. So every world, large or small, trains on
+the same samples in the same steps, and a step that is repeated sees the same samples.
+"""
+
+from __future__ import annotations
+
+from .errors import UserError
+
+
+def share(global_batch: int, rank: int, size: int) -> tuple[int, int]:
+    """Begin and end of what `rank` of `size` takes of a step's batch. Shares differ by at most one sample."""
+    return rank * global_batch // size, (rank + 1) * global_batch // size
+
+
+def micro_batches(begin: int, end: int, micro_batch: int | None) -> list[tuple[int, int]]:
+    """The share cut into ranges of `micro_batch` samples, of which the last may be smaller. None: one range."""
+    if begin == end:
+        return []
+    size = end - begin if micro_batch is None else micro_batch
+    return [(first, min(first + size, end)) for first in range(begin, end, size)]
+
+
+class SampleOrder:
+    """The order in which a run goes through a data set of `length` samples. Not for use by several threads at once.
+
+    The permutations of two epochs are kept, 8 bytes a sample each, since a step may go over the end of an epoch.
+    """
+
+    def __init__(self, length: int, seed: int, shuffle: bool = True):
+        if length < 1:
+            raise UserError("the data set has no samples")
+        self.length = length
+        self.seed = seed
+        self.shuffle = shuffle
+        self._permutations = {}  # by epoch, from 0
+
+    def indices(self, step: int, begin: int, end: int, global_batch: int) -> list[int]:
+        """The data set's indices of samples `begin` to `end` of the batch of `step`, which counts from 1."""
+        position = (step - 1) * global_batch + begin
+        last = (step - 1) * global_batch + end
+        found = []
+        while position < last:
+            epoch, first = divmod(position, self.length)
+            until = min(self.length, first + last - position)
+            found += self._permutation(epoch)[first:until].tolist() if self.shuffle else range(first, until)
+            position += until - first
+        return found
+
+    def _permutation(self, epoch):
+        if epoch not in self._permutations:
+            import torch  # here, as all else in the module does without
+
+            from .random_state import seed_for
+
+            if len(self._permutations) == 2:
+                del self._permutations[next(iter(self._permutations))]  # the older one
+            generator = torch.Generator().manual_seed(seed_for(self.seed, "order", epoch))
+            self._permutations[epoch] = torch.randperm(self.length, generator=generator)
+        return self._permutations[epoch]

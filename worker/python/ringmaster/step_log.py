@@ -1,0 +1,2 @@
+class StepLog:
+    def __getattr__(self,n): return lambda *a: None

@@ -1,0 +1,188 @@
+"""How the ranks of a new world come to one state.
+
+Each states what it has; the highest version wins, and the lowest rank that has it sends it to those behind, in bounded
+pieces. They receive into memory of their own and take it over only when all of it has come and its checksum is right: an
+attempt that breaks half-way changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from typing import Callable, Sequence
+
+import torch
+
+from .errors import RingmasterError, Unavailable, UserError, WorldOver
+from .position import Phase, Position
+from .state import ORIGINS, LocalState, Packed, StateVersion, TrainingState, pack, unpack
+from .transport import Communicator, buffer_of
+from .world import Epoch
+
+_PIECE_BYTES = 8 << 20
+_WORDS = 10
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What all ranks have after a sync."""
+
+    held: LocalState
+    checksum: int
+    changed: bool  # this rank was behind
+
+
+class StateSync:
+    """One attempt of one world. `settings`: what must be the same on all ranks, beside the shapes of the state.
+
+    `look_again` is asked on every rank where nobody has trained: what it holds after looking for a checkpoint, which it
+    has loaded into the state; a rank that loaded long ago must not win with an old one. It raises Unavailable if what is
+    kept cannot be read here now: what another rank reads is as good, and while none can, all of them `pause` and look
+    again.
+    """
+
+    def __init__(self, communicator: Communicator, state: TrainingState, held: LocalState, settings: str,
+                 position: Position, look_again: Callable[[LocalState], LocalState] | None,
+                 pause: Callable[[int], None]):
+        self._communicator = communicator
+        self._state = state
+        self._held = held
+        self._text = state.describe() + "\n" + settings
+        self._position = position
+        self._look_again = look_again
+        self._pause = pause
+        self._pieces = 0
+
+    def run(self) -> Adopted:
+        """WorldOver: it broke, and the state is untouched. UserError, on all ranks: they cannot train together."""
+        statements = self._gather(readable=True)
+        if all(held.origin != "training" for held, _, _, _ in statements) and self._look_again is not None:
+            statements = self._all_look_again()
+        compare_texts(self._communicator, self._text, [fingerprint for _, _, fingerprint, _ in statements])
+        winner = max(range(len(statements)), key=lambda rank: (statements[rank][0].sort_key(), -rank))
+        best, checksum, _, _ = statements[winner]
+        behind = [rank for rank, (held, other, _, _) in enumerate(statements)
+                  if held.version != best.version or other != checksum]
+        differs = [rank for rank in behind if statements[rank][0].version == best.version]
+        if differs and best.version.step > 0:
+            raise UserError(f"rank {differs[0]} has other parameters than rank {winner} after the same "
+                            f"{best.version.step} steps: change parameters and optimizer through the step alone, in the "
+                            "same way on every rank")
+        changed = self._communicator.rank in behind
+        if behind:
+            self._move(winner, checksum, take=changed)
+        return Adopted(best, checksum, changed)
+
+    def _gather(self, readable: bool) -> list[tuple[LocalState, int, int, bool]]:
+        version = self._held.version
+        fingerprint = int.from_bytes(hashlib.blake2b(self._text.encode(), digest_size=8).digest(), "little")
+        words = [_signed(fingerprint), _signed(self._state.checksum()), version.epoch.term, version.epoch.number,
+                 version.step, self._held.term_base, ORIGINS.index(self._held.origin), int(readable), 0, 0]
+        mine = torch.tensor(words, dtype=torch.int64, device=self._communicator.device)
+        gathered = []
+        for row in self._communicator.all_gather(mine):
+            theirs = row.tolist()
+            held = LocalState(StateVersion(Epoch(theirs[2], theirs[3]), theirs[4]), theirs[5],
+                              ORIGINS[theirs[6] % len(ORIGINS)])
+            gathered.append((held, theirs[1] % 2**64, theirs[0] % 2**64, bool(theirs[7])))
+        return gathered
+
+    def _all_look_again(self) -> list[tuple[LocalState, int, int, bool]]:
+        attempt = 0
+        while True:
+            self._position.enter(Phase.EVALUATE)  # reading much state takes long
+            try:
+                self._held = self._look_again(self._held)
+                readable = True
+            except Unavailable:
+                readable = False
+            statements = self._gather(readable)
+            if any(read for _, _, _, read in statements):
+                return statements
+            self._pause(attempt)
+            attempt += 1
+
+    def _move(self, source: int, checksum: int, take: bool) -> None:
+        """Also on ranks that have the state already, since a broadcast is everybody's; they drop it."""
+        sending = self._communicator.rank == source
+        packed = pack(self._state.as_dict()) if sending else None
+        data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
+        if packed is None:
+            packed = Packed.from_bytes(data, self._communicator.device)
+        self._send_tensors(packed.tensors, source)
+        if sending or not take:
+            return
+        state = unpack(packed)
+        if pack([state["model"], state["optimizer"]]).checksum() != checksum:
+            raise WorldOver(f"the state that rank {source} sent arrived damaged")
+        self._state.load(state)
+
+    def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
+        """One after the other in pieces: small ones share a piece, large ones are cut."""
+        sending = self._communicator.rank == source
+        batch: list[torch.Tensor] = []
+        size = 0
+        for tensor in tensors:
+            flat = (tensor if tensor.is_contiguous() else tensor.contiguous()).reshape(-1).view(torch.uint8)
+            if not tensor.is_contiguous() and not sending:
+                raise RingmasterError("a tensor to receive into is not contiguous")
+            for piece in flat.split(_PIECE_BYTES) if flat.numel() else ():
+                if size + piece.numel() > _PIECE_BYTES:
+                    self._send_batch(batch, source, sending)
+                    batch, size = [], 0
+                batch.append(piece)
+                size += piece.numel()
+        self._send_batch(batch, source, sending)
+
+    def _send_batch(self, batch: list[torch.Tensor], source: int, sending: bool) -> None:
+        if not batch:
+            return
+        self._position.enter(Phase.ADOPT, self._pieces)
+        self._pieces += 1
+        device = self._communicator.device
+        if sending:
+            joined = torch.cat([piece.to(device) for piece in batch])
+            self._communicator.broadcast(joined, source)
+            return
+        joined = torch.empty(sum(piece.numel() for piece in batch), dtype=torch.uint8, device=device)
+        self._communicator.broadcast(joined, source)
+        at = 0
+        for piece in batch:
+            piece.copy_(joined[at:at + piece.numel()])
+            at += piece.numel()
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word
+
+
+def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
+    """On every rank, with the fingerprints of all ranks' texts. UserError, on all ranks: who differs first, and in what."""
+    other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
+    if other is None:
+        return
+    of_first = _send_bytes(communicator, text.encode(), 0).decode("utf-8", "replace")
+    of_other = _send_bytes(communicator, text.encode(), other).decode("utf-8", "replace")
+    lines = itertools.zip_longest(of_first.split("\n"), of_other.split("\n"), fillvalue="nothing")
+    ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "another text"))
+    raise UserError(f"ranks differ: rank 0 has '{ours}' where rank {other} has '{theirs}'; run the same script with the "
+                    "same arguments and data on every rank")
+
+
+def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
+    """What rank `source` has as `data`, on every rank."""
+    device = communicator.device
+    length = torch.tensor([len(data)], dtype=torch.int64, device=device)
+    communicator.broadcast(length, source)
+    if communicator.rank == source:
+        buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else None
+    elif not 0 <= int(length) < 1 << 32:
+        raise WorldOver(f"rank {source} announced a text of {int(length)} bytes")
+    else:
+        buffer = torch.empty(int(length), dtype=torch.uint8, device=device)
+    if buffer is None or buffer.numel() == 0:
+        return b""
+    for piece in buffer.split(_PIECE_BYTES):
+        communicator.broadcast(piece, source)
+    return buffer_of(buffer.cpu()).tobytes()

@@ -1,0 +1,282 @@
+"""The ranks of one world, connected: collectives that end when the world does.
+
+A world has a process group of its own, made from public calls of torch 2.2 and later; the script's default group is not
+touched. Gloo connects CPUs, NCCL GPUs. Connecting runs on a thread of its own, since nothing wakes it before its time
+limit when a rank that it waits for has gone; such a thread is abandoned, and frees what it made when it comes to an end.
+
+Gloo tells only the neighbours of a lost rank, and its abort() wakes nobody. What wakes every operation is to shut down
+the world's connected sockets. They are the sockets that appeared while it connected and lead to one of its members. Its
+listening socket stays: Gloo ends the process when that fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import socket
+import threading
+import time
+from datetime import timedelta
+from typing import Sequence
+
+import torch
+import torch.distributed as dist
+
+from .errors import RingmasterError, UserError, WorldOver
+from .world import Store, World
+
+# torch's NCCL watchdog must not end a process whose peers are gone: what to do then is decided here.
+_NCCL_SETTINGS = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_PROPAGATE_ERROR": "0",
+}
+
+
+class _TorchStore(dist.Store):
+    """A world's rendezvous store as torch asks for it. Used while connecting, by the connecting thread."""
+
+    def __init__(self, store: Store, timeout: float):
+        super().__init__()
+        self._store = store
+        self._timeout = timeout
+
+    def set(self, key, value):
+        self._store.set(key, value.encode() if isinstance(value, str) else bytes(value))
+
+    def get(self, key):
+        return self._store.get([key], time.monotonic() + self._timeout)[0]
+
+    def wait(self, keys, timeout=None):
+        limit = self._timeout if timeout is None else timeout.total_seconds()
+        self._store.get(list(keys), time.monotonic() + limit)
+
+    def multi_get(self, keys):
+        return self._store.get(list(keys), time.monotonic() + self._timeout)
+
+    def multi_set(self, keys, values):
+        for key, value in zip(keys, values):
+            self.set(key, value)
+
+    def has_extended_api(self):
+        return True
+
+
+def _sockets() -> dict[int, str]:
+    """This process's open sockets: descriptor to inode."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            link = os.readlink("/proc/self/fd/" + name)
+        except OSError:
+            continue  # closed meanwhile
+        if link.startswith("socket:"):
+            found[int(name)] = link
+    return found
+
+
+class Work:
+    """One collective under way. wait() raises WorldOver if it does not complete."""
+
+    def __init__(self, communicator: "Communicator", works: Sequence):
+        self._communicator = communicator
+        self._works = works
+
+    def wait(self) -> None:
+        for work in self._works:
+            try:
+                work.wait()
+            except RuntimeError as error:
+                raise self._communicator.broken(error) from None
+        self._communicator.check()
+
+
+class Communicator:
+    """The process group of one world. abort() may be called on any thread, the rest on one.
+
+    A world of one rank has no group, and its collectives do nothing.
+    """
+
+    def __init__(self, world: World, device: torch.device, timeout: float):
+        self.world = world
+        self.device = device
+        self._timeout = timeout
+        self._group = None
+        self._before = _sockets()
+        self._peers = {member.address for member in world.members}
+        self._lock = threading.Lock()
+        self._reason: str | None = None  # why it was aborted
+        self._connected = threading.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.world.rank
+
+    @property
+    def size(self) -> int:
+        return self.world.size
+
+    def connect(self, store: Store) -> None:
+        """Blocks until all ranks are connected. WorldOver: they were not in time, or abort() was called."""
+        if self.size == 1:
+            self.check()
+            return
+        thread = threading.Thread(target=self._connect, args=(store,), name="ringmaster-connect", daemon=True)
+        thread.start()
+        in_time = self._connected.wait(self._timeout)
+        self.check()
+        if not in_time:
+            self.abort("the other ranks did not connect in time")
+            raise WorldOver(f"connecting {self.size} ranks took longer than {self._timeout:g} s")
+        if isinstance(self._failure, RingmasterError):
+            raise self._failure
+        if self._failure is not None:
+            raise self.broken(self._failure)
+
+    def _connect(self, store: Store) -> None:
+        group = None
+        try:
+            group = self._make(store)
+        except Exception as error:  # of any kind: it is raised by connect(), on the thread that waits
+            self._failure = error
+        with self._lock:
+            if self._reason is None:
+                self._group = group
+        self._connected.set()
+
+    def _make(self, store: Store):
+        adapter = _TorchStore(store, self._timeout)
+        limit = timedelta(seconds=self._timeout)
+        if self.device.type == "cuda":
+            options = dist.ProcessGroupNCCL.Options()
+            options._timeout = limit
+            with torch.cuda.device(self.device):
+                group = dist.ProcessGroupNCCL(adapter, self.rank, self.size, options)
+                group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects with the first one
+            return group
+        options = dist.ProcessGroupGloo._Options()
+        options._timeout = limit
+        options._devices = [dist.ProcessGroupGloo.create_device(hostname=self.world.address)]
+        return dist.ProcessGroupGloo(adapter, self.rank, self.size, options)
+
+    def abort(self, reason: str) -> None:
+        """Ends all operations, those that wait included, as soon as it can."""
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            group = self._group
+        self._connected.set()
+        if self.device.type == "cuda" and group is not None:
+            threading.Thread(target=_abort_nccl, args=(group,), name="ringmaster-abort", daemon=True).start()
+        self._cut()
+
+    def _cut(self) -> None:
+        for descriptor, inode in _sockets().items():
+            if self._before.get(descriptor) == inode:
+                continue
+            try:
+                with socket.socket(fileno=os.dup(descriptor)) as copy:
+                    if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.getpeername()[0] in self._peers:
+                        copy.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # not connected, or closed meanwhile
+
+    @property
+    def over(self) -> bool:
+        """Whether it was aborted."""
+        return self._reason is not None
+
+    def check(self) -> None:
+        """Raises WorldOver after abort()."""
+        if self._reason is not None:
+            raise WorldOver(self._reason, told=True)
+
+    def broken(self, error: Exception) -> WorldOver:
+        """What a failed operation means."""
+        if self._reason is not None:
+            return WorldOver(self._reason, told=True)
+        return WorldOver(_sentence(error))
+
+    def close(self) -> None:
+        """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
+        self.abort("the rank left this world")
+        with self._lock:
+            group, self._group = self._group, None
+        if group is not None:
+            threading.Thread(target=_free, args=([group],), name="ringmaster-free", daemon=True).start()
+
+    # --- collectives; tensors are contiguous and on `device`
+
+    def all_reduce(self, tensor: torch.Tensor) -> Work:
+        """Sums `tensor` over the ranks, in place. All ranks get the same bits."""
+        if self._group is None:
+            self.check()
+            return Work(self, ())
+        return self._begin(lambda: self._group.allreduce([tensor]))
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        if self._group is None:
+            self.check()
+            return
+        options = dist.BroadcastOptions()
+        options.rootRank = source
+        options.rootTensor = 0
+        self._begin(lambda: self._group.broadcast([tensor], options)).wait()
+
+    def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors of all ranks, by rank."""
+        if self._group is None:
+            self.check()
+            return [tensor.clone()]
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        self._begin(lambda: self._group.allgather([gathered], [tensor])).wait()
+        return gathered
+
+    def _begin(self, collective) -> Work:
+        self.check()
+        try:
+            return Work(self, (collective(),))
+        except RuntimeError as error:
+            raise self.broken(error) from None
+
+
+def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
+    """The device that all parameters are on. UserError: there is none, or worlds cannot be made of it."""
+    devices = {parameter.device for parameter in parameters}
+    if not devices:
+        raise UserError("the model has no parameters that require gradients")
+    if len(devices) > 1:
+        names = ", ".join(sorted(map(str, devices)))
+        raise UserError(f"the model's parameters are on several devices ({names}): move them to one")
+    device = devices.pop()
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"the model is on {device}: only CPUs and CUDA devices can be connected")
+    if device.type == "cuda":
+        for name, value in _NCCL_SETTINGS.items():
+            os.environ[name] = value
+    return device
+
+
+def _sentence(error: Exception) -> str:
+    """What Gloo says, without the place in its source and its advice."""
+    text = (str(error).splitlines() or [""])[0]
+    return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
+
+
+def _abort_nccl(group) -> None:
+    abort = getattr(group, "abort", None) or group._abort
+    abort()
+
+
+def _free(groups: list) -> None:
+    groups.clear()
+
+
+def buffer_of(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor in host memory, which must outlive what is returned."""
+    size = tensor.numel() * tensor.element_size()
+    return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B") if size else memoryview(b"")
