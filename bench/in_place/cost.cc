@@ -28,9 +28,10 @@ control::LaunchSpec Script(const CostOptions& options, const std::string& result
 
 void RunScript(const CostOptions& options, const std::string& result) {
   runtime_test::Job job(1 + options.workers, Script(options, result));
-  job.worker_extra = {{"PATH", options.folder + "/bin"},
+  job.worker_extra = {{"PATH", options.folder + "/bin:/usr/bin:/bin:/usr/sbin"},
                       {"PYTHONPATH", options.pythonpath},
                       {"PYTHONDONTWRITEBYTECODE", "1"},
+                      {"PYTHONWARNINGS", "ignore"},
                       {"CUDA_VISIBLE_DEVICES", ""}};
   if (options.audit) {
     job.worker_extra["RINGMASTER_AUDIT_LOG"] = options.folder + "/audit-of-cost";
@@ -56,16 +57,20 @@ void MeasureCost(const CostOptions& options) {
   RunScript(options, result);
 
   std::vector<double> percent;
+  std::vector<double> cpu_percent;
   std::vector<double> plain_ms;
   std::ifstream lines(result);
-  for (double through = 0, plain = 0; lines >> through >> plain;) {
+  double through = 0, plain = 0, through_cpu = 0, plain_cpu = 0;
+  while (lines >> through >> plain >> through_cpu >> plain_cpu) {
     percent.push_back(100 * (through / plain - 1));
+    cpu_percent.push_back(100 * (through_cpu / plain_cpu - 1));
     plain_ms.push_back(1000 * plain / options.block);
   }
   if (percent.empty()) throw std::runtime_error("the script compared nothing");
   const nlohmann::ordered_json line{{"percent", bench::Median(percent)},
                                     {"lower_quartile", bench::Percentile(percent, 0.25)},
                                     {"upper_quartile", bench::Percentile(percent, 0.75)},
+                                    {"cpu_percent", bench::Median(cpu_percent)},
                                     {"plain_ms", bench::Median(plain_ms)},
                                     {"workers", options.workers},
                                     {"rounds", percent.size()},

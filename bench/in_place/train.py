@@ -1,7 +1,7 @@
 """A user's PyTorch script that trains in place: B17 strikes it. As a script of theirs, but for --compare.
 
 --compare measures, in the same processes, what a step costs beside plain DistributedDataParallel: after every block of steps it
-trains a copy of the model for as many steps, and rank 0 writes both times, in seconds, as a line of the file.
+trains a copy of the model for as many steps, and rank 0 writes a line to the file: the seconds of both, then the CPU seconds of both.
 """
 
 import argparse
@@ -53,13 +53,18 @@ class Comparison:
     def on_batch(self):
         if self._job.steps % self._block:
             return
-        middle = time.monotonic()
+        middle = _clocks()
         self._plain.train(self._block)
-        end = time.monotonic()
+        end = _clocks()
         if self._begin is not None and self._job.rank == 0:
+            times = [middle[0] - self._begin[0], end[0] - middle[0], middle[1] - self._begin[1], end[1] - middle[1]]
             with open(self._path, "a") as file:
-                file.write(f"{middle - self._begin:.6f} {end - middle:.6f}\n")
-        self._begin = time.monotonic()
+                file.write(" ".join(f"{seconds:.6f}" for seconds in times) + "\n")
+        self._begin = _clocks()
+
+
+def _clocks():
+    return time.monotonic(), time.process_time()
 
 
 def main():
