@@ -6,7 +6,7 @@ NAME ?= ringmaster
 NODES ?= 3
 F ?=
 
-.PHONY: demo test unit lint lint-all transcripts figure soak images cluster-up cluster-down clean help
+.PHONY: demo test unit lint lint-all transcripts figure soak images wheel cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -39,6 +39,9 @@ soak: ## 200 random schedules of faults against real processes, 200 of the opera
 images: ## build the operator's, the tools' and the worker's images as OCI archives
 	@deploy/local/prerequisites.sh build images
 	@images/build.sh
+
+wheel: ## build the wheel of the Python package: build/dist/ringmaster-VERSION-py3-none-any.whl
+	@worker/python/build_wheel.py build/dist
 
 cluster-up: ## start the local cluster: NAME=ringmaster NODES=3
 	@deploy/local/prerequisites.sh cluster

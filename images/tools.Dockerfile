@@ -1,5 +1,5 @@
-# The image of what comes into a worker's or launcher's Pod whose own image has nothing of Ringmaster: one static program and its
-# names. Its init container runs `ringmaster-tools install FOLDER`; as an image volume it is mounted as it is.
+# The image of what comes into a worker's or launcher's Pod whose own image has nothing of Ringmaster: one static program, its names
+# and the Python package. Its init container runs `ringmaster-tools install FOLDER`; as an image volume it is mounted as it is.
 #
 #   docker build -f images/tools.Dockerfile -t registry.example.com/ringmaster-tools:0.1.0 .
 #   docker buildx build --platform linux/amd64,linux/arm64 --push -f images/tools.Dockerfile -t … .     # for nodes of both kinds
@@ -24,5 +24,6 @@ RUN --mount=type=cache,target=/var/cache/ccache /opt/ringmaster/images/build.sh 
 
 FROM scratch
 COPY --from=build /root-of-image/ /
+COPY worker/python/ringmaster /ringmaster/lib/ringmaster/python/ringmaster
 USER 65532:65532
 ENTRYPOINT ["/ringmaster/bin/ringmaster-tools"]

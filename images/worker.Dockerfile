@@ -34,6 +34,9 @@ COPY --from=build /opt/torch/lib/ /opt/torch/lib/
 COPY --from=build /opt/torch/licences/ /usr/share/doc/libtorch/
 COPY third_party/gloo/LICENSE /usr/share/doc/gloo/
 COPY --from=build /out/ /usr/local/bin/
+# For the ranks of agents, whatever Python an image made from this one has; and for the distribution's.
+COPY worker/python/ringmaster /usr/local/lib/ringmaster/python/ringmaster
+COPY worker/python/ringmaster /usr/lib/python3/dist-packages/ringmaster
 # For NVIDIA's container runtime. The agent asks NVML, which is the capability `utility`. GPUs come from what the Pod asks for, or
 # from `docker run --gpus`, each of which overrides `void`. The path is where GKE mounts the driver; elsewhere it does not exist.
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility NVIDIA_VISIBLE_DEVICES=void LD_LIBRARY_PATH=/usr/local/nvidia/lib64

@@ -12,6 +12,10 @@
 namespace ringmaster::control {
 namespace {
 
+// Of each text that says who a member is. A host's are repeated for every rank of it, so that without
+// a limit one line could ask for more memory than there is.
+constexpr std::size_t kMaxNameBytes = 1024;
+
 struct Host {
   std::string pod_uid;
   std::string pod;
@@ -97,6 +101,14 @@ std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
   std::size_t count = 0;
   for (const Host& host : world->hosts) {
     const auto fits = [](int slot) { return slot >= 0 && slot <= kMaxRanks; };
+    const auto too_long = [&](const std::string& start) {
+      return host.start.size() + start.size() > kMaxNameBytes;
+    };
+    if (std::max({host.pod_uid.size(), host.pod.size(), host.node.size(), host.address.size()}) >
+            kMaxNameBytes ||
+        std::ranges::any_of(host.starts, too_long)) {
+      return "has a host whose names are too long";
+    }
     if (host.slots.size() != host.starts.size() || !std::ranges::all_of(host.slots, fits)) {
       return "has a host whose slots are wrong";
     }

@@ -63,6 +63,9 @@ static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
 // A rank with a handler for it writes the stack of the thread that gets this signal.
 inline constexpr int kStackSignal = SIGUSR2;
+// In kStackOfWord from the start, of a rank whose handler writes the stacks of all its threads at
+// each signal, as plain text and without saying when it has done so: Python's.
+inline constexpr int64_t kAllStacks = -1;
 
 std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position);
 

@@ -31,6 +31,13 @@ check_program() { # name
   [ $result -lt 126 ] || complain "$program does not start (exit code $result)"
 }
 
+check_package() {
+  local folder
+  for folder in /usr/local/lib/ringmaster/python /usr/lib/python3/dist-packages; do
+    [ -s $folder/ringmaster/__init__.py ] || complain "$folder has no package ringmaster"
+  done
+}
+
 # A second copy of what PyTorch's wheel brings is what a process may load instead of it; a libcuda hides the node's driver.
 check_one_cuda() {
   local file found others=() single=(libcudart.so)
@@ -88,6 +95,7 @@ check_environment() {
 
 check_licences
 for program in ringmaster-{agent,attach,launcher,train,audit,bench}; do check_program "$program"; done
+check_package
 check_one_cuda
 check_loader
 check_gpu_side

@@ -17,10 +17,13 @@ for link in "$work/root/bin"/*; do [ ! -L "$link" ] || ln -sf busybox "$link"; d
 IMAGE=localhost/foreign-busybox:1
 
 # Each process is a rank.
-job per-slot 2 '[sh, -c, "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK, uid $(id -u), at home in $HOME"]' '  slotsPerWorker: 2' | as_user apply -f -
+command='[sh, -c, "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK, uid $(id -u), at home in $HOME; ls $PYTHONPATH/ringmaster/py.typed"]'
+job per-slot 2 "$command" '  slotsPerWorker: 2' | as_user apply -f -
 wait_condition per-slot Succeeded True 60
 assert_equal 'who started the ranks' Agents "$(status_field per-slot startedBy)"
-assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$(as_user logs "$(launcher_pod per-slot)" -c launcher)"
+log=$(as_user logs "$(launcher_pod per-slot)" -c launcher)
+assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$log"
+assert_contains 'where ranks find the Python package' '/ringmaster/tools/lib/ringmaster/python/ringmaster/py.typed' "$log"
 
 # One process a worker, which starts its ranks by itself. A worker that is deleted has all begin again.
 command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE, meets at $PET_MASTER_ADDR:$PET_MASTER_PORT; exec sleep 600"]'

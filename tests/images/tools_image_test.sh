@@ -16,6 +16,8 @@ mkdir "$image" "$volume"
 
 if [ $# -gt 1 ]; then
   "$2" install "$image/ringmaster"
+  mkdir -p "$image/ringmaster/lib/ringmaster/python"
+  cp -r worker/python/ringmaster "$image/ringmaster/lib/ringmaster/python/"
 else
   mkdir "$work/layout"
   tar -xf "$(images/build.sh --archives tools)" -C "$work/layout"
@@ -55,10 +57,13 @@ seal() { # root: it becomes read-only but for the volume
 seal "$image"
 
 # The init container.
+package=$image/ringmaster/lib/ringmaster/python
+[ -s "$package/ringmaster/__init__.py" ] || fail "the image has no Python package"
 install_tools() { as_user "$image" /ringmaster/bin/ringmaster-tools install /volume; }
 names='ringmaster-agent ringmaster-attach ringmaster-audit ringmaster-launcher ringmaster-rsh ringmaster-tools'
 installed() { # when
   [ "$(cd "$volume/bin" && echo *)" = "$names" ] || fail "$1 there is $(ls "$volume/bin")"
+  diff -r "$package" "$volume/lib/ringmaster/python" || fail "$1 the Python package is another one"
   cmp "$file" "$volume/bin/ringmaster-tools" || fail "$1 the program is another one"
 }
 [ "$(cd "$image/ringmaster/bin" && echo *)" = "$names" ] || fail "the image has $(ls "$image/ringmaster/bin")"

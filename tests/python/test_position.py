@@ -133,11 +133,12 @@ class PositionTest(unittest.TestCase):
         self.assertGreater(len(self.stacks()), FILE_BYTES // 2)
 
     def test_a_rank_that_is_stuck_in_c_with_the_interpreters_lock_held_still_writes_all_stacks(self):
-        source = pathlib.Path(__file__).resolve().parents[2] / "worker" / "python"
+        source = str(pathlib.Path(__file__).resolve().parents[2] / "worker" / "python")
+        path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
         with subprocess.Popen(
             [sys.executable, "-c", STUCK],
             stdout=subprocess.PIPE,
-            env={**os.environ, "RINGMASTER_POSITION_PAGE": self.path, "PYTHONPATH": str(source)},
+            env={**os.environ, "RINGMASTER_POSITION_PAGE": self.path, "PYTHONPATH": path},
         ) as rank:
             try:
                 self.assertEqual(rank.stdout.readline(), b"ready\n")

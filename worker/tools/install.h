@@ -1,7 +1,7 @@
 #pragma once
 
 // How our programs come into a Pod of an image that has none of them: one file under several names,
-// in a folder that its containers share.
+// and the Python package, in a folder that its containers share.
 
 #include <filesystem>
 #include <string>
@@ -11,11 +11,17 @@
 
 namespace ringmaster::tools {
 
-// Copies the file `program` into <folder>/bin under its name in `names.front()`, mode 0755, and
-// makes the other names links to it. Each is written under another name first and then renamed, so
-// it may be ended at any moment and run again, also where the programs run. Fails with a sentence
-// that says which file could not be written and why.
-Result<void> Install(const std::filesystem::path& program, const std::filesystem::path& folder,
-                     const std::vector<std::string>& names);
+struct Tools {
+  std::filesystem::path program;
+  std::vector<std::string> names;  // of the program
+  std::filesystem::path python;  // the folder with the package; where it is missing none is copied
+};
+
+// Copies the program into <folder>/bin under its first name, mode 0755, makes the other names links
+// to it, and copies what is in `python` to where agents offer it (control::kPythonFolder). Each
+// file is written under another name first and then renamed, so it may be ended at any moment and
+// run again, also where the programs run. Fails with a sentence that says which file could not be
+// written and why.
+Result<void> Install(const Tools& tools, const std::filesystem::path& folder);
 
 }  // namespace ringmaster::tools

@@ -3,14 +3,17 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <openssl/crypto.h>
 
 #include "common/command_line/parse_arguments.h"
+#include "common/control/pod_contract.h"
 #include "worker/agent/app/agent_main.h"
 #include "worker/agent/attach/attach_main.h"
 #include "worker/audit/audit_main.h"
@@ -55,6 +58,13 @@ std::vector<std::string> Names() {
   return names;
 }
 
+// As the image has it, beside this program's folder.
+std::filesystem::path OwnPackage() {
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return program.parent_path().parent_path() / control::kPythonFolder;
+}
+
 int RunTools(int argc, char** argv) {
   CLI::App app("Ringmaster's programs for the Pods of a job, in one file that needs no other.",
                "ringmaster-tools");
@@ -65,7 +75,9 @@ int RunTools(int argc, char** argv) {
       "of\n"
       "its name.");
   std::string folder;
-  app.add_subcommand("install", "copy this file into FOLDER/bin, and link the programs to it")
+  app.add_subcommand(
+         "install",
+         "copy this file into FOLDER/bin, link the programs to it, and add the Python package")
       ->add_option("FOLDER", folder)
       ->required();
   try {
@@ -73,7 +85,7 @@ int RunTools(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
-  const Result<void> installed = Install("/proc/self/exe", folder, Names());
+  const Result<void> installed = Install({"/proc/self/exe", Names(), OwnPackage()}, folder);
   if (installed.ok()) return 0;
   std::fprintf(stderr, "ringmaster-tools: %s\n", installed.error().message.c_str());
   return 1;

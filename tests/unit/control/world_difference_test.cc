@@ -62,6 +62,9 @@ TEST(Members, ThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(refused("\"slots\":[0,1]", "\"slots\":[0,99999999999]"));
   EXPECT_TRUE(refused("\"hosts\":", "\"guests\":"));
   EXPECT_FALSE(refused("\"slots\":[0,1]", "\"slots\":[0,2]"));
+  // A shared start is repeated for each of the host's ranks.
+  EXPECT_TRUE(refused("\"start\":\"", "\"start\":\"" + std::string(1024, 'n')));
+  EXPECT_TRUE(refused("\"podUid\":\"", "\"podUid\":\"" + std::string(1024, 'n')));
 
   std::string hosts;
   for (int i = 0; i <= kMaxRanks; ++i) {

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/pod_contract.h"
+
 namespace ringmaster::tools {
 namespace {
 
@@ -27,7 +29,7 @@ class Installing : public testing::Test {
 
   static void Write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
   Result<void> InstallHere() const {
-    return Install(folder / "program", folder / "to", {"all", "one", "two"});
+    return Install({folder / "program", {"all", "one", "two"}, folder / "python"}, folder / "to");
   }
   // What is in <folder>/to/bin: a file's content, a link's target.
   std::map<std::string, std::string> Installed() const {
@@ -53,6 +55,22 @@ TEST_F(Installing, OneFileUnderAllNames) {
 
   EXPECT_THAT(Installed(), WholeSet());
   EXPECT_EQ(fs::status(folder / "to/bin/all").permissions(), fs::perms(0755));
+}
+
+TEST_F(Installing, ThePackageToWhereAgentsLookForIt) {
+  fs::create_directories(folder / "python/package/within");
+  Write(folder / "python/package/one.py", "1");
+  Write(folder / "python/package/within/two.py", "2");
+
+  ASSERT_TRUE(InstallHere().ok());
+  ASSERT_TRUE(InstallHere().ok());
+
+  const fs::path package = folder / "to" / control::kPythonFolder / "package";
+  std::ifstream one(package / "one.py");
+  EXPECT_EQ(one.get(), '1');
+  EXPECT_EQ(fs::status(package / "one.py").permissions(), fs::perms(0644));
+  EXPECT_EQ(fs::file_size(package / "within/two.py"), 1U);
+  EXPECT_THAT(Installed(), WholeSet());
 }
 
 TEST_F(Installing, AgainWhereItWasEndedHalfWay) {

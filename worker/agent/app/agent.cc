@@ -43,6 +43,7 @@ SlotsOptions OptionsOfSlots(const Config& config, const std::string& nonce) {
           .slots = config.spec.slots_per_worker,
           .elastic = config.spec.InPlace(),
           .program = config.spec.command.front(),
+          .own_program = control::SpeaksRankProtocol(config.spec.command),
           .nonce = nonce};
 }
 

@@ -96,12 +96,22 @@ void SetHomeAndUser(Config& config) {
   }
 }
 
+// `import ringmaster` is then the package of this agent's release, in any image.
+void OfferPackage(Config& config) {
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  const std::filesystem::path folder = program.parent_path().parent_path() / control::kPythonFolder;
+  if (!std::filesystem::is_directory(folder, unknown)) return;
+  PutFirstInPythonPath(folder, config.container);
+}
+
 int Run() {
   const mode_t inherited = umask(077);
   Result<Config> config = ReadConfig(ProcessEnvironment(environ));
   if (!config.ok()) return Fail(config.error());
   config->mask = inherited;
   SetHomeAndUser(*config);
+  OfferPackage(*config);
   PrepareSnapshots(*config);
   const std::filesystem::path snapshots = config->snapshot_dir;
   const std::chrono::milliseconds grace = config->stop_grace.value_or(kStopGrace);

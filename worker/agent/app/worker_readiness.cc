@@ -182,6 +182,8 @@ void WorkerReadiness::Note(const Finding& finding,
     LogInfo("mpirun lacks something here", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {
     LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
+  } else if (!finding.fault) {
+    LogInfo("Looked at the program", {{"check", finding.check}, {"what", finding.message}});
   } else {
     LogWarn("Preflight found a fault",
             {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});

@@ -67,6 +67,11 @@ std::string Config::Path() const {
   return variable == container.end() ? "" : variable->second;
 }
 
+void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container) {
+  std::string& path = container["PYTHONPATH"];
+  path = path.empty() ? folder.string() : folder.string() + ':' + path;
+}
+
 Result<Config> ReadConfig(const Environment& environment) {
   Reader reader(environment);
   Config config;

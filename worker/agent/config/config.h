@@ -74,6 +74,10 @@ struct Config {
   std::string Path() const;  // the container's PATH, or empty
 };
 
+// Has the Python of this container's processes find the packages in `folder` first, and those of
+// the container's own PYTHONPATH after them.
+void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container);
+
 // kInvalid names the variable that is missing or wrong.
 Result<Config> ReadConfig(const Environment& environment);
 

@@ -23,6 +23,7 @@ struct Finding {
   std::string check;
   std::string message;
   bool fatal = true;  // false: worth a line in the log, the worker is ready all the same
+  bool fault = true;  // false: nothing is wrong; worth knowing
 };
 
 // Looks at one thing and says, in one line, what is wrong and what to do. It only looks; it may

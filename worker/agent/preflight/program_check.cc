@@ -101,14 +101,18 @@ std::optional<Finding> CheckProgram(const Config& config) {
                  ", which the image lacks: it is built for another C library; use a program built "
                  "for this image, or an image that it is built for");
   }
-  const bool one_of_many = !config.spec.InPlace() && !config.spec.PerWorker();
-  const std::string starter = one_of_many ? StartsRanksOfItsOwn(command) : std::string();
-  if (!starter.empty()) {
+  if (config.spec.PerWorker()) return std::nullopt;
+  const std::string starter = StartsRanksOfItsOwn(command);
+  if (starter.empty()) return std::nullopt;
+  if (config.spec.InPlace()) {
     return Fault(starter +
-                 " starts ranks by itself, and each of the job's ranks would start one that meets "
-                 "no other; set spec.launchMode: PerWorker, which starts it once per worker");
+                 " starts ranks by itself, and in mode InPlace each process that Ringmaster starts "
+                 "is a rank: write the script's own command (python train.py), which Ringmaster "
+                 "starts once per slot");
   }
-  return std::nullopt;
+  return Fault(starter +
+               " starts ranks by itself, and each of the job's ranks would start one that meets "
+               "no other; set spec.launchMode: PerWorker, which starts it once per worker");
 }
 
 // A program of MPI that is not started by mpirun is a world of one rank, and nothing tells it so.

@@ -99,7 +99,31 @@ spec = importlib.util.find_spec("torch")
 if spec and spec.submodule_search_locations:
     said = runpy.run_path(os.path.join(spec.submodule_search_locations[0], "version.py"))
     print("torch", said["__version__"], said.get("cuda"), said.get("hip"))
+else:
+    print("torch none")
 )";
+
+struct Torch {
+  std::string version;  // empty: that Python has none
+  bool computes_on_gpus = false;
+};
+
+// Nothing: the answer does not say.
+std::optional<Torch> TorchIn(const std::string& answer) {
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::string version;
+    std::string cuda;
+    std::string hip;
+    words >> name >> version >> cuda >> hip;
+    if (name != "torch") continue;
+    if (version == "none") return Torch{};
+    return Torch{version, cuda != "None" || hip != "None"};
+  }
+  return std::nullopt;
+}
 
 // A rank needs PyTorch for its GPU: not where the script computes with something else.
 bool ComputesWithTorch(const std::vector<std::string>& command) {
@@ -111,35 +135,65 @@ bool ComputesWithTorch(const std::vector<std::string>& command) {
   });
 }
 
-std::optional<Finding> JudgeTorch(int gpus, bool fatal, const std::string& answer) {
-  std::istringstream lines(answer);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string torch;
-    std::string version;
-    std::string cuda;
-    std::string hip;
-    words >> torch >> version >> cuda >> hip;
-    if (torch != "torch" || cuda != "None" || hip != "None") continue;
-    return Finding{"torch",
-                   "the image's PyTorch (" + version +
-                       ") is built without CUDA, and this worker was given " +
-                       CountText(gpus, "GPU") + "; install a build of PyTorch with CUDA",
-                   fatal};
+// What `import ringmaster` (worker/python) takes.
+constexpr std::pair kOldestTorch{2, 2};
+constexpr char kOldestTorchText[] = "2.2";
+
+bool TooOld(const std::string& version) {
+  std::istringstream text(version);
+  std::pair<int, int> number;
+  char point = 0;
+  return text >> number.first >> point >> number.second && number < kOldestTorch;
+}
+
+std::optional<Finding> JudgeTorchInPlace(const std::string& version, const std::string& python,
+                                         int gpus) {
+  const auto finding = [](const std::string& text, bool fatal, bool fault) {
+    return Finding{"torch", text, fatal, fault};
+  };
+  if (version.empty()) {
+    return finding("the program's Python (" + python + ") has no PyTorch, and import ringmaster " +
+                       "needs " + kOldestTorchText +
+                       " or newer; install it in the image, or name its folder in PYTHONPATH "
+                       "(worker.env)",
+                   false, true);
   }
-  return std::nullopt;
+  if (TooOld(version)) {
+    return finding("the image's PyTorch is " + version + ", and mode InPlace needs " +
+                       kOldestTorchText +
+                       " or newer; use an image with one, or set spec.elasticity.mode to Restart",
+                   true, true);
+  }
+  return finding("the program's PyTorch is " + version + ", which mode InPlace works with" +
+                     (gpus > 0 ? "; over NCCL it is experimental" : ""),
+                 false, false);
+}
+
+std::optional<Finding> JudgeTorch(const Config& config, const std::string& python,
+                                  const std::string& answer) {
+  const std::optional<Torch> torch = TorchIn(answer);
+  if (!torch) return std::nullopt;
+  if (config.gpus > 0 && !torch->version.empty() && !torch->computes_on_gpus) {
+    return Finding{"torch",
+                   "the image's PyTorch (" + torch->version +
+                       ") is built without CUDA, and this worker was given " +
+                       CountText(config.gpus, "GPU") + "; install a build of PyTorch with CUDA",
+                   ComputesWithTorch(config.spec.command)};
+  }
+  if (!config.spec.InPlace()) return std::nullopt;
+  return JudgeTorchInPlace(torch->version, python, config.gpus);
 }
 
 std::optional<Question> AskTorch(const Config& config) {
-  if (config.gpus == 0 || config.spec.InPlace()) return std::nullopt;
+  if (config.gpus == 0 && !config.spec.InPlace()) return std::nullopt;
   const std::string python = Executable(config).path();
   if (!std::filesystem::path(python).filename().string().starts_with("python")) {
     return std::nullopt;
   }
-  return Question{{python, "-c", kAskTorch},
-                  ContainersEnvironment(config),
-                  [gpus = config.gpus, fatal = ComputesWithTorch(config.spec.command)](
-                      const std::string& answer) { return JudgeTorch(gpus, fatal, answer); }};
+  return Question{
+      {python, "-c", kAskTorch},
+      ContainersEnvironment(config),
+      [config, python](const std::string& answer) { return JudgeTorch(config, python, answer); }};
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Result<void> RankProcesses::Launch(int slot, std::vector<std::string> environmen
   ProcessSpec spec;
   spec.argv = config_.spec.command;
   spec.environment = std::move(environment);
-  if (!config_.spec.InPlace()) spec.mask = config_.mask;
+  spec.mask = config_.mask;
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       reaper_, std::move(spec),
       {.on_output = [this, slot](

@@ -20,6 +20,7 @@ void StackCapture::Start(boost::asio::io_context& io, pid_t process,
       std::make_shared<StackCapture>(io, process, std::move(page), limits, std::move(done));
   const bool answers = capture->page_ != nullptr && Handles(process, control::kStackSignal);
   if (!answers) capture->next_ = capture->threads_.size();
+  if (answers) capture->written_ = capture->page_->ReadStacks().size();
   capture->After(std::chrono::milliseconds(0), &StackCapture::Ask);
 }
 
@@ -46,9 +47,11 @@ void StackCapture::Ask() {
 }
 
 void StackCapture::Look() {
-  const bool answered = page_->NewestStack() == threads_[next_].id;
+  const std::int64_t newest = page_->NewestStack();
+  const bool answered = newest == threads_[next_].id;
   if (!answered && Clock::now() < thread_deadline_) return After(kLook, &StackCapture::Look);
-  ++next_;
+  const bool all = newest == control::kAllStacks && !NewText().empty();
+  next_ = all ? threads_.size() : next_ + 1;
   Ask();
 }
 
@@ -60,7 +63,15 @@ void StackCapture::After(std::chrono::milliseconds delay, void (StackCapture::*n
 }
 
 void StackCapture::Finish() {
-  done_(StackText(threads_, count_, page_ == nullptr ? "" : page_->ReadStacks()));
+  if (page_ == nullptr || page_->NewestStack() != control::kAllStacks) {
+    return done_(StackText(threads_, count_, page_ == nullptr ? "" : page_->ReadStacks()));
+  }
+  done_(NewText() + StackText(threads_, count_, ""));
+}
+
+std::string StackCapture::NewText() const {
+  const std::string text = page_->ReadStacks();
+  return text.substr(std::min(written_, text.size()));
 }
 
 }  // namespace ringmaster::agent

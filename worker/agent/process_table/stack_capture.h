@@ -1,7 +1,8 @@
 #pragma once
 
 // Where all threads of a process are, without a debugger: the kernel's list of them, and for a rank
-// that answers the stack signal (position_page.h) each thread's own word, one after the other. A
+// that answers the stack signal (position_page.h) each thread's own word, one after the other, or
+// all that Python wrote for the first thread that answered. A
 // thread that does not answer, or a process that is stopped or in an uninterruptible wait, costs a
 // bounded time and leaves what the kernel says. Single-threaded, on its io_context.
 
@@ -44,6 +45,7 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   void Look();
   void After(std::chrono::milliseconds delay, void (StackCapture::*next)());
   void Finish();
+  std::string NewText() const;
 
   boost::asio::steady_timer timer_;
   const pid_t process_;
@@ -52,7 +54,8 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   const Done done_;
   std::size_t count_ = 0;  // of all threads; filled with threads_, so before it
   std::vector<ThreadInfo> threads_;
-  std::size_t next_ = 0;  // of threads_, to be asked
+  std::size_t next_ = 0;     // of threads_, to be asked
+  std::size_t written_ = 0;  // bytes of stacks that were there before
   Clock::time_point deadline_;
   Clock::time_point thread_deadline_;
 };

@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
 
+// For the author of a program that never said hello.
+std::string HowToJoin(const SlotsOptions& options) {
+  if (options.own_program) return "";
+  return ": in mode InPlace a program calls ringmaster.join() (Python) or "
+         "ringmaster::Elastic::Start() (C++); for one that calls neither set "
+         "spec.elasticity.mode to Restart";
+}
+
 // What an attach ends with whose rank ended as it was told to: with another code mpirun would end
 // the others' attaches too.
 control::RankExit AsAsked() {
@@ -136,6 +144,9 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (asked) delay.emplace(0);
   const bool again = delay.has_value() && !ending_ && leaving_.empty();
 
+  const bool left_out = exit.Clean() && !had_world && !meant;
+  if (left_out) exit.last_lines.push_back("it ended without joining the job" + HowToJoin(options_));
+
   slot.running = slot.connected = slot.stopping = false;
   slot.given_up = !again;
   slot.output.EndLines();
@@ -175,7 +186,8 @@ void ElasticSlots::EndEndlessLoading(const std::function<std::chrono::millisecon
     if (age(index) < limit) continue;
     actions_->EndHangingRank(
         index, slot.start,
-        "it did not finish loading within " + std::to_string(limit.count() / 1000) + " s");
+        "it did not join the job within " + std::to_string(limit.count() / 1000) +
+            " s (spec.faultTolerance.loadTimeoutSeconds)" + HowToJoin(options_));
   }
 }
 

@@ -85,9 +85,10 @@ struct SlotsOptions {
   std::string pod;
   std::string node;
   int slots = 1;
-  bool elastic = true;  // LaunchSpec::InPlace
-  std::string program;  // for messages
-  std::string nonce;    // of this start of the agent: Member::start begins with it
+  bool elastic = true;       // LaunchSpec::InPlace
+  std::string program;       // for messages
+  bool own_program = false;  // Ringmaster's own, which speaks the rank protocol
+  std::string nonce;         // of this start of the agent: Member::start begins with it
 };
 
 }  // namespace ringmaster::agent

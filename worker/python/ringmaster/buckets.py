@@ -22,15 +22,26 @@ _ALIGNMENT = 64  # elements: whatever reads or reduces a piece finds it aligned
 class _Bucket:
     def __init__(self, parameters: list[torch.nn.Parameter]):
         self.parameters = parameters
-        first = parameters[0]
+        self.missing = 0  # gradients that are still to come in this step
+        self.work: Work | None = None
+        self._take_memory()
+
+    def _take_memory(self) -> None:
+        first = self.parameters[0]
         offsets, size = [], 0
-        for parameter in parameters:
+        for parameter in self.parameters:
             offsets.append(size)
             size += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
         self.flat = torch.zeros(size, dtype=first.dtype, device=first.device)
-        self.pieces = [_piece(self.flat, offset, parameter) for offset, parameter in zip(offsets, parameters)]
-        self.missing = 0  # gradients that are still to come in this step
-        self.work: Work | None = None
+        self.pieces = [_piece(self.flat, offset, parameter) for offset, parameter in zip(offsets, self.parameters)]
+
+    def zero(self) -> None:
+        if self.work is not None and self.work.under_way():
+            self._take_memory()  # an operation of a world that is over may still write to the old one
+        else:
+            self.flat.zero_()
+        self.work = None
+        self.missing = len(self.parameters)
 
 
 def _piece(flat: torch.Tensor, offset: int, parameter: torch.nn.Parameter) -> torch.Tensor:
@@ -50,11 +61,12 @@ class Buckets:
         self._used: set[torch.nn.Parameter] = set()
         self._broken: WorldOver | None = None
         for bucket in self._buckets:
-            for parameter, piece in zip(bucket.parameters, bucket.pieces):
-                parameter.register_post_accumulate_grad_hook(self._hook(bucket, parameter, piece))
+            for place, parameter in enumerate(bucket.parameters):
+                parameter.register_post_accumulate_grad_hook(self._hook(bucket, place, parameter))
 
-    def _hook(self, bucket: _Bucket, parameter: torch.nn.Parameter, piece: torch.Tensor):
+    def _hook(self, bucket: _Bucket, place: int, parameter: torch.nn.Parameter):
         def ready(_) -> None:
+            piece = bucket.pieces[place]
             if parameter.grad is not piece:  # somebody replaced it, as zero_grad() does
                 piece.copy_(parameter.grad)
                 parameter.grad = piece
@@ -73,9 +85,7 @@ class Buckets:
         self._broken = None
         self._used.clear()
         for bucket in self._buckets:
-            bucket.work = None
-            bucket.missing = len(bucket.parameters)
-            bucket.flat.zero_()
+            bucket.zero()
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
                 parameter.grad = piece
 

@@ -115,6 +115,7 @@ class Position:
             _WORD.pack_into(self._page, _PEER_AT, peer + 1)
 
     def _write(self) -> None:
+        assert self._page is not None
         words = (
             _MAGIC,
             self._epoch.term,
@@ -135,6 +136,7 @@ class Position:
 
     def _rewind_stacks(self) -> None:
         """Makes room for new stacks: those of an earlier world have been read."""
+        assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT
             if written > 0:

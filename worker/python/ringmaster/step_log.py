@@ -1,2 +1,101 @@
+"""What rank 0 says about steps, one JSON object a line on standard output, and to the script's callbacks.
+
+The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that a rank in Python knows,
+and the script's own metrics. When rank 0 is lost, the next one goes on with its own log.
+"""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from .errors import UserError
+from .world import Epoch, Progress, World
+
+Callback = Callable[[int, dict[str, float]], None]
+_OWN = ("step", "loss", "samples_per_second", "world_size", "world_epoch")
+
+
 class StepLog:
-    def __getattr__(self,n): return lambda *a: None
+    """Writes one step in `every_steps`, or where that is 0 one in `every_s` seconds; the first of each world, too."""
+
+    def __init__(
+        self,
+        every_steps: int = 0,
+        every_s: float = 1.0,
+        *,
+        out: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """`out`: None is standard output as it is at the time."""
+        self._every_steps, self._every_s = every_steps, every_s
+        self._out, self._clock = out, clock
+        self._callbacks: list[Callback] = []
+        self._metrics: dict[str, float] = {}
+        self._world: Epoch | None = None
+        self._written = -math.inf
+
+    def add(self, metrics: Mapping[str, Any]) -> None:
+        """Metrics of the step under way: of one name the newest. UserError: one is no number, or the log's own."""
+        for name, value in metrics.items():
+            if name in _OWN:
+                raise UserError(f"log() was given {name!r}, which the step log says itself: choose another name")
+            try:
+                self._metrics[name] = float(value)
+            except (TypeError, ValueError) as error:
+                raise UserError(f"log() was given {name}={value!r}, which is not a number") from error
+
+    def add_callback(self, callback: Callback) -> None:
+        """`callback(step, metrics)` is called for each step that is written; what it raises ends training."""
+        self._callbacks.append(callback)
+
+    def applied(self, progress: Progress, world: World) -> None:
+        """The step is applied. Metrics of steps that are not written go into the next line."""
+        now = self._clock()
+        if not self._due(progress.step, world.epoch, now):
+            return
+        metrics = {"loss": progress.loss, "samples_per_second": progress.samples_per_second, **self._metrics}
+        self._metrics = {}
+        line: dict[str, Any] = {"step": progress.step}
+        line |= {name: _number(value, name) for name, value in metrics.items()}
+        line |= {"world_size": world.size, "world_epoch": list(world.epoch)}
+        print(json.dumps(line, separators=(",", ":")), file=self._out or sys.stdout, flush=True)
+        for callback in self._callbacks:
+            callback(progress.step, {**metrics, "world_size": float(world.size)})
+
+    def _due(self, step: int, world: Epoch, now: float) -> bool:
+        first = self._world != world
+        self._world = world
+        due = step % self._every_steps == 0 if self._every_steps > 0 else now - self._written >= self._every_s
+        if first or due:
+            self._written = now
+        return first or due
+
+
+def _number(value: float, name: str) -> float | None:
+    """As JSON, which has no number that is not finite."""
+    if not math.isfinite(value):
+        return None
+    return round(value, 1) if name == "samples_per_second" else float(f"{value:.9g}")
+
+
+def tensorboard(writer: Any) -> Callback:
+    """For a SummaryWriter."""
+
+    def write(step: int, metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            writer.add_scalar(name, value, step)
+
+    return write
+
+
+def mlflow(client: Any) -> Callback:
+    """For the module mlflow with a run that has begun, or what else has its log_metrics()."""
+    return lambda step, metrics: client.log_metrics(metrics, step=step)
+
+
+def wandb(run: Any) -> Callback:
+    """For a run of wandb."""
+    return lambda step, metrics: run.log(metrics, step=step)

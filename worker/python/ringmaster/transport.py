@@ -34,6 +34,8 @@ _NCCL_SETTINGS = {
     "TORCH_NCCL_PROPAGATE_ERROR": "0",
 }
 
+_LOOK_INTERVAL = timedelta(seconds=0.1)  # at whether the world has ended
+
 
 class _TorchStore(dist.Store):
     """A world's rendezvous store as torch asks for it. Used while connecting, by the connecting thread."""
@@ -86,11 +88,12 @@ class Work:
 
     def wait(self) -> None:
         for work in self._works:
-            try:
-                work.wait()
-            except RuntimeError as error:
-                raise self._communicator.broken(error) from None
+            self._communicator.wait_for(work)
         self._communicator.check()
+
+    def under_way(self) -> bool:
+        """Whether it may still write to its tensor; also after a failure."""
+        return not all(work.is_completed() for work in self._works)
 
 
 class Communicator:
@@ -168,10 +171,10 @@ class Communicator:
             if self._reason is not None:
                 return
             self._reason = reason
-            group = self._group
+            groups = [self._group] if self.device.type == "cuda" and self._group is not None else []
         self._connected.set()
-        if self.device.type == "cuda" and group is not None:
-            threading.Thread(target=_abort_nccl, args=(group,), name="ringmaster-abort", daemon=True).start()
+        if groups:
+            threading.Thread(target=_abort_nccl, args=(groups,), name="ringmaster-abort", daemon=True).start()
         self._cut()
 
     def _cut(self) -> None:
@@ -204,10 +207,25 @@ class Communicator:
     def close(self) -> None:
         """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
         self.abort("the rank left this world")
+        groups: list = []
         with self._lock:
-            group, self._group = self._group, None
-        if group is not None:
-            threading.Thread(target=_free, args=([group],), name="ringmaster-free", daemon=True).start()
+            groups.append(self._group)
+            self._group = None
+        threading.Thread(target=groups.clear, name="ringmaster-free", daemon=True).start()
+
+    def wait_for(self, work) -> None:
+        """Blocks until torch's `work` is done. WorldOver: it failed, or the world ended.
+
+        Gloo does not wake an operation that it begins on connections that have failed already, so abort() is looked for
+        now and then.
+        """
+        while True:
+            try:
+                work.wait(_LOOK_INTERVAL) if self.device.type == "cpu" else work.wait()
+                return
+            except RuntimeError as error:
+                if self.over or work.is_completed():
+                    raise self.broken(error) from None
 
     # --- collectives; tensors are contiguous and on `device`
 
@@ -267,13 +285,10 @@ def _sentence(error: Exception) -> str:
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 
 
-def _abort_nccl(group) -> None:
+def _abort_nccl(groups: list) -> None:
+    group = groups.pop()
     abort = getattr(group, "abort", None) or group._abort
     abort()
-
-
-def _free(groups: list) -> None:
-    groups.clear()
 
 
 def buffer_of(tensor: torch.Tensor) -> memoryview:

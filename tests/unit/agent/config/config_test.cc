@@ -35,6 +35,16 @@ TEST(AgentConfig, ReadsWhatTheOperatorWrites) {
   EXPECT_EQ(config->AgentSocket(), std::string(control::kRuntimeDir) + "/agent.sock");
 }
 
+TEST(AgentConfig, ThePackageGoesBeforeTheUsersOwn) {
+  Environment container;
+  PutFirstInPythonPath("/ours", container);
+  EXPECT_EQ(container["PYTHONPATH"], "/ours");
+
+  container["PYTHONPATH"] = "/a:/b";
+  PutFirstInPythonPath("/ours", container);
+  EXPECT_EQ(container["PYTHONPATH"], "/ours:/a:/b");
+}
+
 TEST(AgentConfig, KnowsNothingOfANewerOperatorsVariablesAndDoesWithoutAnOlderOnes) {
   Environment environment = Valid();
   environment.erase(control::kEnvWorkerIndex);

@@ -136,7 +136,9 @@ TEST_F(ProgramCheck, WhatStartsRanksByItselfMeetsNoOther) {
   EXPECT_EQ(Said({"torchrun", "--nnodes=2", "--rdzv-endpoint=a:1", "train.py"}), "");
   EXPECT_EQ(Said({"python3", "-m", "train"}), "");
   EXPECT_EQ(Said({"python3", "-m"}), "");
-  EXPECT_EQ(Said({"torchrun", "train.py"}, /*in_place=*/true), "");
+  EXPECT_THAT(Said({"torchrun", "train.py"}, /*in_place=*/true),
+              HasSubstr("in mode InPlace each process that Ringmaster starts is a rank"));
+  EXPECT_EQ(Said({"python3", "train.py"}, /*in_place=*/true), "");
   EXPECT_EQ(Said({"torchrun", "train.py"}, /*in_place=*/false, /*own_ranks=*/8), "");
 
   EXPECT_THAT(Said({"sh", "-c", "cd /w && torchrun train.py"}),

@@ -111,8 +111,38 @@ TEST_F(ProgramNeeds, APyTorchThatIsNotSeenToComputeOnlyWarns) {
   EXPECT_FALSE(TorchFinding("import numpy\n", "torch 2 None None")->fatal);
 }
 
-TEST_F(ProgramNeeds, PythonIsNotAskedWithoutGpus) {
+TEST_F(ProgramNeeds, PythonIsNotAskedWithoutGpusInModeRestart) {
   EXPECT_THAT(QuestionsAboutProgram(With({Write("python3", ""), "train.py"})), IsEmpty());
+}
+
+TEST_F(ProgramNeeds, InPlaceThePyTorchThatIsFoundIsNamedWithWhatItMeans) {
+  Config config = With({Write("python3", ""), "train.py"});
+  config.spec.in_place = true;
+  const auto said = [&config](const std::string& answer) {
+    const std::vector<Question> questions = QuestionsAboutProgram(config);
+    EXPECT_THAT(questions, SizeIs(1));
+    return questions.at(0).judge(answer).value_or(Finding{"", "", false, false});
+  };
+
+  const Finding old = said("torch 2.1.2+cu121 12.1 None\n");
+  EXPECT_TRUE(old.fatal);
+  EXPECT_THAT(old.message, AllOf(HasSubstr("2.1.2+cu121"), HasSubstr("mode to Restart")));
+  EXPECT_TRUE(said("torch 1.13.1 None None\n").fatal);
+
+  const Finding none = said("torch none\n");
+  EXPECT_FALSE(none.fatal) << "the script may look for it itself";
+  EXPECT_TRUE(none.fault);
+  EXPECT_THAT(none.message, HasSubstr("python3) has no PyTorch"));
+
+  for (const char* fine : {"2.2.0", "2.10.0", "2.15.0+cpu", "3.0.0"}) {
+    const Finding found = said(std::string("torch ") + fine + " None None\n");
+    EXPECT_FALSE(found.fault) << found.message;
+    EXPECT_THAT(found.message, AllOf(HasSubstr(fine), HasSubstr("works with")));
+  }
+  EXPECT_EQ(said("").message, "") << "of a Python that did not answer";
+  config.gpus = 1;
+  EXPECT_THAT(said("torch 2.6.0 12.4 None\n").message, HasSubstr("over NCCL it is experimental"));
+  EXPECT_THAT(said("torch 2.6.0 None None\n").message, HasSubstr("built without CUDA"));
 }
 
 }  // namespace

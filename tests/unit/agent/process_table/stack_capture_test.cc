@@ -12,6 +12,7 @@
 #include <latch>
 #include <memory>
 #include <pthread.h>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -29,6 +30,7 @@ using namespace std::chrono_literals;
 using control::RankPhase;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 // Runs `body` in a child of ours until it writes a byte; it is killed at the end.
 class Child {
@@ -293,6 +295,50 @@ TEST(StackCapture, WaitsNotLongForAThreadThatDoesNotAnswer) {
   EXPECT_GE(Frames(captured.text.substr(second)), 1) << captured.text;
   EXPECT_GE(captured.took, limits.thread);
   EXPECT_LT(captured.took, limits.all);
+}
+
+// As a rank in Python does: plain text, of all threads, by whichever of them gets the signal.
+int g_page_of_all = -1;
+
+std::unique_ptr<const Child> RankThatWritesAllStacks(const RankPage& page, bool first_answers) {
+  auto rank = std::make_unique<const Child>([&](const std::function<void()>& ready) {
+    g_page_of_all = open(page.Path().c_str(), O_RDWR);
+    const std::int64_t all = control::kAllStacks;
+    if (pwrite(g_page_of_all, &all, sizeof all, control::kStackOfWord * sizeof all) < 0) _exit(1);
+    if (lseek(g_page_of_all, control::kStackTextAt, SEEK_SET) < 0) _exit(1);
+    signal(control::kStackSignal, [](int) {
+      constexpr std::string_view kText = "Thread 0x7f (most recent call first):\n  in stuck\n";
+      if (write(g_page_of_all, kText.data(), kText.size()) < 0) _exit(1);
+    });
+    std::thread other(SleepForEver);
+    if (!first_answers) {
+      sigset_t stack;
+      sigemptyset(&stack);
+      sigaddset(&stack, control::kStackSignal);
+      pthread_sigmask(SIG_BLOCK, &stack, nullptr);
+    }
+    ready();
+    SleepForEver();
+  });
+  WaitUntilAsleep(rank->pid());
+  return rank;
+}
+
+TEST(StackCapture, AsksARankOnceThatWritesTheStacksOfAllThreads) {
+  constexpr StackCapture::Limits kShort{.all = 30s, .thread = 300ms, .threads = 64};
+  for (const bool first_answers : {true, false}) {
+    const auto page = MakePage();
+    const auto rank = RankThatWritesAllStacks(*page, first_answers);
+
+    for (int i = 0; i < 2; ++i) {
+      const std::string text = Capture(rank->pid(), page, kShort).text;
+
+      EXPECT_THAT(text, StartsWith("Thread 0x7f (most recent call first):\n  in stuck\nthread "));
+      EXPECT_THAT(text, HasSubstr("thread " + std::to_string(rank->pid()) + " "));
+      EXPECT_EQ(text.find("in stuck"), text.rfind("in stuck")) << "that of before is left out";
+    }
+    EXPECT_TRUE(rank->Lives());
+  }
 }
 
 TEST(StackCapture, LeavesAProcessAloneThatHasNoHandler) {

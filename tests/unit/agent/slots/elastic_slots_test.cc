@@ -20,8 +20,12 @@ using control::RankOutput;
 using control::RankReady;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 class ElasticSlotsTest : public testing::Test {
  protected:
@@ -484,13 +488,24 @@ TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   slots.EndEndlessLoading(aged(milliseconds(59'999)), seconds(60));
   EXPECT_THAT(actions.ended, IsEmpty());
   slots.EndEndlessLoading(aged(milliseconds(60'000)), seconds(60));
-  EXPECT_THAT(actions.ended,
-              ElementsAre(std::pair(0, std::string("it did not finish loading within 60 s"))));
+  ASSERT_THAT(actions.ended, SizeIs(1));
+  EXPECT_EQ(actions.ended[0].first, 0);
+  EXPECT_THAT(actions.ended[0].second,
+              AllOf(HasSubstr("it did not join the job within 60 s"),
+                    HasSubstr("ringmaster.join() (Python)"), HasSubstr("mode to Restart")));
 
   actions.ended.clear();
   slots.OnRankHello(0);
   slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
   EXPECT_THAT(actions.ended, IsEmpty()) << "it has loaded";
+}
+
+TEST_F(ElasticSlotsTest, AProgramThatEndsWellWithoutAWorldIsToldHowToJoin) {
+  Exit({0, 0});
+
+  EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines,
+              Contains(HasSubstr("it ended without joining the job: in mode InPlace")));
+  EXPECT_THAT(actions.started, ElementsAre(0)) << "it was started again";
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+"""A writer of checkpoints that is killed at any moment leaves nothing half written that counts."""
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import torch
+
+from ringmaster.alone import LoneMembership
+from ringmaster.checkpoint import Keeper
+from ringmaster.checkpoint_folder import _Sink
+from ringmaster.state import LocalState, StateVersion
+from ringmaster.world import Epoch
+
+LIMIT = 60.0
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "worker" / "python"
+
+# Writes checkpoints of growing steps, as fast as it can, until it is killed; each is full of its step's number.
+WRITER = """
+import os, torch
+from ringmaster.alone import LoneMembership
+from ringmaster.checkpoint import Keeper
+from ringmaster.state import LocalState, StateVersion
+from ringmaster.world import Epoch
+
+keeper = Keeper.open(LoneMembership(), "")
+restored = keeper.restore(LocalState())
+step = 0 if restored is None else restored.held.version.step
+while True:
+    step += 1
+    state = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
+    keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: state, wait_s=60)
+    print(step, flush=True)
+"""
+
+
+def setUpModule():
+    torch.set_num_threads(1)  # a forked child has no threads to share work with
+
+
+class KilledWriterTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.volume = pathlib.Path(folder.name)
+
+    def open(self, keep=3):
+        variables = {"RINGMASTER_CHECKPOINT_DIR": str(self.volume), "RINGMASTER_CHECKPOINT_KEEP": str(keep)}
+        with mock.patch.dict(os.environ, variables):
+            keeper = Keeper.open(LoneMembership(), "")
+        self.addCleanup(keeper.close)
+        return keeper
+
+    def test_a_writer_killed_at_any_moment_leaves_only_whole_ones(self):
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        newest = 0
+        with self.subTest(seed=seed):
+            for _ in range(4):
+                self.kill_after(chance.randint(2, 8), chance.uniform(0, 0.05))
+                newest = self.check_newest(at_least=max(1, newest))
+
+    def test_a_writer_killed_at_any_of_its_calls_leaves_only_whole_ones(self):
+        newest = 0
+        for call in range(1, 100):
+            if not self.killed_at(call, newest + 1):
+                break
+            newest = self.check_newest(at_least=newest)
+        self.assertEqual(self.check_newest(at_least=newest + 1), newest + 1)
+        self.assertGreater(call, 10)
+
+    def check_newest(self, at_least):
+        """The step of the newest checkpoint, which must be whole."""
+        restored = self.open().restore(LocalState())
+        if restored is None:
+            self.assertEqual(at_least, 0)
+            return 0
+        step = restored.held.version.step
+        self.assertGreaterEqual(step, at_least)
+        self.assertTrue(torch.equal(restored.state["model"]["w"], torch.full((10_000,), float(step))))
+        return step
+
+    def killed_at(self, call, step):
+        """Whether a process that writes this step, ends at so many calls to the file system."""
+        child = os.fork()
+        if child == 0:
+            try:
+                self.write_until_killed(call, step)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        self.assertIn(status, (0, signal.SIGKILL))
+        return status != 0
+
+    def write_until_killed(self, call, step):
+        left = [call]
+
+        def counted(function):
+            def run(*args, **named):
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*args, **named)
+
+            return run
+
+        for owner, name in (
+            (os, "fsync"),
+            (pathlib.Path, "mkdir"),
+            (pathlib.Path, "rename"),
+            (pathlib.Path, "open"),
+            (_Sink, "write"),
+            (shutil, "rmtree"),
+        ):
+            setattr(owner, name, counted(getattr(owner, name)))
+        keeper = self.open(keep=1)
+        content = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
+        keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: content)
+        os._exit(0 if keeper.wait(LIMIT) else 1)
+
+    def kill_after(self, checkpoints, seconds):
+        """After so many checkpoints, and a while."""
+        env = {**os.environ, "RINGMASTER_CHECKPOINT_DIR": str(self.volume)}
+        env["PYTHONPATH"] = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+        with subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE, env=env) as writer:
+            try:
+                for _ in range(checkpoints):
+                    self.assertTrue(writer.stdout.readline(), "the writer ended")
+                time.sleep(seconds)
+                self.assertIsNone(writer.poll())
+            finally:
+                writer.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+"""What a checkpoint holds: copies of plain values and tensors, and how two of them differ."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .errors import UserError
+from .state import StateVersion
+from .world import Epoch
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def copied(value: Any, where: str = "the state") -> Any:
+    """A copy in the CPU's memory, of what torch.load(weights_only=True) takes. UserError: names any other value."""
+    return _copied(value, where, {})
+
+
+def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        tensor = value.detach()
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        if key not in tensors or tensor.numel() == 0:
+            tensors[key] = tensor.to("cpu", copy=True)
+        return tensors[key]
+    if isinstance(value, Mapping):
+        items = {_copied(key, where, tensors): _copied(item, f"{where}: {key}", tensors) for key, item in value.items()}
+        if not hasattr(value, "_metadata"):
+            return items
+        ordered = OrderedDict(items)  # of a module: the versions of its parts
+        ordered._metadata = value._metadata
+        return ordered
+    if isinstance(value, (list, tuple)):
+        made = [_copied(item, f"{where}: {number}", tensors) for number, item in enumerate(value)]
+        return made if isinstance(value, list) else tuple(made)
+    for kind in _PLAIN:
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    if isinstance(value, (torch.dtype, torch.device)):
+        return value
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    raise UserError(
+        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: keep tensors, "
+        "numbers, texts, and lists and dicts of those"
+    )
+
+
+def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]) -> str:
+    """Of two models, in the order of ours: what differs first; "" where nothing does."""
+    for name, tensor in ours.items():
+        if name not in theirs:
+            return f"it has no {name}"
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if not isinstance(theirs[name], torch.Tensor) or theirs[name].shape != tensor.shape:
+            shape = list(getattr(theirs[name], "shape", []))
+            return f"its {name} has the shape {shape} instead of {list(tensor.shape)}"
+    extra = next((name for name in theirs if name not in ours), None)
+    return "" if extra is None else f"it has {extra}, which this model lacks"
+
+
+def version_of(content: dict[str, Any]) -> StateVersion | None:
+    """Of a whole file; None where it says none."""
+    version = content.get("version")
+    keys = ("term", "number", "step", "term_base")
+    if not isinstance(version, dict) or not all(isinstance(version.get(key), int) for key in keys):
+        return None
+    return StateVersion(Epoch(version["term"], version["number"]), version["step"])
+
+
+def what_differs(theirs: str, ours: str) -> str:
+    """Of two texts with lines "name=value"; "" where nothing does."""
+
+    def values(text: str) -> dict[str, str]:
+        return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
+
+    before, now = values(theirs), values(ours)
+    names = [name for name in sorted({**before, **now}) if before.get(name) != now.get(name)]
+    told = [f"{name}={before.get(name, 'nothing')} instead of {now.get(name, 'nothing')}" for name in names[:12]]
+    return ", ".join(told) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

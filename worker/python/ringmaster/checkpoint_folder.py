@@ -1,0 +1,309 @@
+"""The folder of a job's checkpoints, on a volume that all its workers share. Functions on files, without threads.
+
+    <term>.<epoch>-<step>/state.pt    a dict of plain values and tensors, as torch.load(weights_only=True) reads it
+    <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>": it is complete
+    .writing-…, .removing-…           under way, or left behind by a process that died
+
+The layout and its rules are those of worker/trainer/checkpoint/checkpoint_folder.h: one is written aside and gets its
+name last, and everybody removes only what is older than a complete one of its own.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import Unavailable, UserError
+from .state import StateVersion
+from .world import Epoch
+
+_log = logging.getLogger("ringmaster")
+
+STATE_FILE = "state.pt"
+DONE_FILE = "DONE"
+_WRITING, _REMOVING = ".writing-", ".removing-"
+_FOLDER_MODE = 0o775  # whoever shares the volume's group may write there
+_NUMBER = r"(0|[1-9][0-9]{0,18})"
+_NAME = re.compile(rf"{_NUMBER}\.{_NUMBER}-{_NUMBER}")
+_DONE = re.compile(rf"0 {_NUMBER} ([0-9a-f]{{16}})\n")
+_NEVER = (NotADirectoryError, FileExistsError)
+
+
+class Damaged(Exception):
+    """What was read is not what was written."""
+
+
+class Complete(Exception):
+    """There is a complete checkpoint of this version."""
+
+
+def name_of(version: StateVersion) -> str:
+    return f"{version.epoch.term}.{version.epoch.number}-{version.step}"
+
+
+def version_in(name: str) -> StateVersion | None:
+    """The version that a checkpoint's folder is named after; None for any other name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    term, number, step = (int(text) for text in match.groups())
+    return StateVersion(Epoch(term, number), step)
+
+
+def _version_of_leftover(name: str) -> StateVersion | None:
+    for prefix in (_WRITING, _REMOVING):
+        if name.startswith(prefix):
+            return version_in(name[len(prefix) :].split("~")[0])
+    return None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A checkpoint on its way."""
+
+    version: StateVersion
+    aside: Path
+    nbytes: int
+    checksum: str  # of the file's bytes, 16 hexadecimal digits
+
+    def done(self) -> str:
+        return f"0 {self.nbytes} {self.checksum}\n"
+
+
+class Folder:
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def make(self) -> None:
+        """UserError: that can never be. Unavailable: it cannot be now, or may not be read and written."""
+        try:
+            for folder in [*reversed(self.path.parents), self.path]:
+                if not folder.is_dir():
+                    with contextlib.suppress(FileExistsError):
+                        folder.mkdir()
+                        folder.chmod(_FOLDER_MODE)
+            if not self.path.is_dir():
+                raise NotADirectoryError(20, os.strerror(20))
+            if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(13, os.strerror(13))
+        except OSError as error:
+            kind = UserError if isinstance(error, _NEVER) else Unavailable
+            raise kind(
+                f"cannot use the checkpoint folder {self.path}: {error.strerror}; mount a volume there that this user "
+                "may write to, shared by all workers"
+            ) from error
+
+    def path_of(self, version: StateVersion) -> Path:
+        return self.path / name_of(version)
+
+    def is_complete(self, version: StateVersion) -> bool:
+        return self.completed_at(version) is not None
+
+    def completed_at(self, version: StateVersion) -> float | None:
+        """By the volume's clock, in seconds; None where it is not complete. Unavailable: that cannot be told."""
+        done = self.path_of(version) / DONE_FILE
+        with _reading(done):
+            try:
+                return done.stat().st_mtime
+            except FileNotFoundError:
+                return None
+
+    def complete(self) -> list[StateVersion]:
+        """The complete ones, newest first. Unavailable: that cannot be told."""
+        with _reading(self.path):
+            names = os.listdir(self.path)
+        versions = [version for name in names if (version := version_in(name)) and not (self.path / name).is_symlink()]
+        return sorted((version for version in versions if self.is_complete(version)), reverse=True)
+
+    def bytes_of_newest(self, keep: int) -> int:
+        return sum(self._read_done(version)[0] for version in self.complete()[:keep])
+
+    def _read_done(self, version: StateVersion) -> tuple[int, str]:
+        done = self.path_of(version) / DONE_FILE
+        with _reading(done):
+            try:
+                text = done.read_bytes().decode(errors="replace")
+            except FileNotFoundError:
+                raise Damaged(f"{done} is missing") from None
+        match = _DONE.fullmatch(text)
+        if match is None:
+            raise Damaged(f"{done} does not say what belongs to a checkpoint of a Python program")
+        return int(match[1]), match[2]
+
+    def load(self, version: StateVersion) -> dict[str, Any]:
+        """What save() was given. Damaged: how. Unavailable: it cannot be read now."""
+        nbytes, checksum = self._read_done(version)
+        path = self.path_of(version) / STATE_FILE
+        with _reading(path):
+            try:
+                file = path.open("rb")
+            except FileNotFoundError:
+                raise Damaged(f"{path} is missing") from None
+            with file:
+                digest, size = _digest(), 0
+                while block := file.read(1 << 20):
+                    digest.update(block)
+                    size += len(block)
+                if (size, digest.hexdigest()) != (nbytes, checksum):
+                    raise Damaged(f"{path} does not have the {nbytes} bytes that were written")
+                file.seek(0)
+                try:
+                    return torch.load(file, map_location="cpu", weights_only=True)
+                except OSError:
+                    raise
+                except Exception as error:
+                    raise Damaged(f"{path} cannot be read by torch {torch.__version__}: {error}") from error
+
+    def save(self, version: StateVersion, content: dict[str, Any], stop: threading.Event) -> Draft:
+        """Writes it aside. Complete: there is one already. Unavailable: it cannot be written, or `stop` was set."""
+        if self.is_complete(version):
+            raise Complete
+        self.make()
+        aside = self.path / f"{_WRITING}{name_of(version)}~{secrets.token_hex(8)}"
+        path = aside / STATE_FILE
+        try:
+            with _writing(path):
+                aside.mkdir()
+                aside.chmod(_FOLDER_MODE)
+                with path.open("xb") as file:
+                    sink = _Sink(file.write, stop)
+                    try:
+                        torch.save(content, sink)
+                    except RuntimeError as error:  # torch's own, where a write failed
+                        raise sink.error or error from error
+                    file.flush()
+                    os.fsync(file.fileno())
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        return Draft(version, aside, sink.size, sink.digest.hexdigest())
+
+    def publish(self, draft: Draft) -> None:
+        """Gives it its name; the caller has the launcher's grant. Complete: one has it, and stays as it is."""
+        home = self.path_of(draft.version)
+        with _writing(home):
+            with (draft.aside / DONE_FILE).open("x") as file:
+                file.write(draft.done())
+                file.flush()
+                os.fsync(file.fileno())
+            _sync(draft.aside)
+            try:
+                draft.aside.rename(home)
+            except OSError:
+                if self.is_complete(draft.version):
+                    raise Complete from None
+                self._remove(home.name)  # of a program that died: it lacks DONE
+                draft.aside.rename(home)
+            _sync(self.path)
+
+    def discard(self, draft: Draft) -> None:
+        self._remove(draft.aside.name)
+
+    def retain(self, own: StateVersion, keep: int) -> None:
+        """Removes what is older than `own`, which is complete and ours: complete ones beyond `keep`, and leftovers."""
+        complete = self.complete()
+        kept = set(complete[: max(1, keep)])
+        for name in os.listdir(self.path):
+            version = version_in(name) or _version_of_leftover(name)
+            if version is not None and version < own and (name.startswith(".") or version not in kept):
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        target = self.path / name
+        try:
+            if not name.startswith("."):  # what is half removed must not look like a checkpoint
+                aside = self.path / f"{_REMOVING}{name}~{secrets.token_hex(8)}"
+                target.rename(aside)
+                target = aside
+            shutil.rmtree(target)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.warning("Could not remove an old checkpoint: %s", error)
+
+
+def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
+    """The folder at `path` below the volume, reached without a link. Unavailable: that cannot be told."""
+    found = Path(volume)
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part == ".." or path.startswith("/"):
+            raise refuse("name a folder below the volume, such as digits/1.1-500")
+        found /= part
+        with _reading(found):
+            try:
+                mode = found.lstat().st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                raise refuse(f"there is no {found}") from None
+        if stat.S_ISLNK(mode):
+            raise refuse(f"{found} is a link; name the folder that it leads to")
+        if not stat.S_ISDIR(mode):
+            raise refuse(f"{found} is no folder")
+    return found
+
+
+class _Sink:
+    """What torch.save writes into: counts and checks what goes by, and can be stopped."""
+
+    def __init__(self, write: Callable[[Any], int], stop: threading.Event):
+        self._write = write
+        self._stop = stop
+        self.digest = _digest()
+        self.size = 0
+        self.error: Exception | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            if self._stop.is_set():
+                raise Unavailable("the checkpoint is given up")
+            self._write(data)
+        except Exception as error:
+            self.error = error
+            raise
+        self.digest.update(data)
+        size = memoryview(data).nbytes
+        self.size += size
+        return size
+
+    def flush(self) -> None:
+        pass
+
+
+def _digest() -> "hashlib._Hash":
+    return hashlib.blake2b(digest_size=8)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _doing(what: str, path: Path):
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"cannot {what} {path}: {error.strerror or error}") from error
+
+
+def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
+    return _doing("read", path)
+
+
+def _writing(path: Path) -> contextlib.AbstractContextManager[None]:
+    return _doing("write", path)
