@@ -25,7 +25,8 @@ struct StageOptions {
   double cpus =
       0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: unlimited
   std::vector<std::string> trainer_flags{};  // after the usual ones
-  // A Python script that uses the package, in the place of ringmaster-train: it gets the flags alone.
+  // A Python script that uses the package, in the place of ringmaster-train: it gets the flags
+  // alone.
   std::string script{};
   runtime_test::Variables variables{};  // of each worker
   std::chrono::milliseconds lost_after{2000};

@@ -51,8 +51,7 @@ void RunScript(const CostOptions& options, const std::string& result) {
 }  // namespace
 
 void MeasureCost(const CostOptions& options) {
-  const std::string result =
-      options.folder + (options.audit ? "/cost-with-audit-log" : "/cost");
+  const std::string result = options.folder + (options.audit ? "/cost-with-audit-log" : "/cost");
   std::filesystem::remove(result);
   RunScript(options, result);
 

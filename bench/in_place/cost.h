@@ -1,6 +1,7 @@
 #pragma once
 
-// What a step through the package costs when nothing fails, beside plain DistributedDataParallel: train.py
+// What a step through the package costs when nothing fails, beside plain DistributedDataParallel:
+// train.py
 // --compare as a job.
 
 #include <string>

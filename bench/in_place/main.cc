@@ -1,5 +1,5 @@
-// What B17 measures beside ringmaster-chaos (bench/in_place/figure.sh): the cost of a step, and what others make of the
-// same faults. Built with the tests.
+// What B17 measures beside ringmaster-chaos (bench/in_place/figure.sh): the cost of a step, and
+// what others make of the same faults. Built with the tests.
 
 #include <cstdlib>
 #include <exception>
@@ -40,7 +40,8 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App& cost_command = *app.add_subcommand("cost", "of a step, beside plain PyTorch");
   AddCommon(cost_command, cost);
-  cost_command.add_option("--rounds", cost.rounds, "blocks of each kind")->check(CLI::Range(1, 10000));
+  cost_command.add_option("--rounds", cost.rounds, "blocks of each kind")
+      ->check(CLI::Range(1, 10000));
   cost_command.add_option("--block", cost.block, "steps")->check(CLI::Range(1, 10000));
   cost_command.add_flag("--audit", cost.audit, "with the audit log");
   CLI::App& peer_command = *app.add_subcommand("peer", "strikes another way to train");

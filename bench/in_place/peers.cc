@@ -23,10 +23,10 @@ using any_program::Step;
 
 // What one fault cost. The steps' `ranks` are 0 where a batch was dropped.
 struct Cost {
-  double seconds = 0;        // until a step that had not been made before
-  int64_t repeated = 0;      // steps that were made again
-  int dropped = 0;           // batches of survivors whose samples are lost
-  int survivors_ended = 0;   // of torchft
+  double seconds = 0;       // until a step that had not been made before
+  int64_t repeated = 0;     // steps that were made again
+  int dropped = 0;          // batches of survivors whose samples are lost
+  int survivors_ended = 0;  // of torchft
 };
 
 struct Before {
@@ -57,10 +57,11 @@ class Run {
       std::this_thread::sleep_for(std::chrono::duration<double>(options_.every));
       costs.push_back(Strike(worker));
       const Cost& cost = costs.back();
-      std::printf("%-9s worker %d: next new step after %6.2f s, %d repeated, %d batches dropped, "
-                  "%d survivors ended\n",
-                  ToString(options_.fault), worker, cost.seconds, static_cast<int>(cost.repeated),
-                  cost.dropped, cost.survivors_ended);
+      std::printf(
+          "%-9s worker %d: next new step after %6.2f s, %d repeated, %d batches dropped, "
+          "%d survivors ended\n",
+          ToString(options_.fault), worker, cost.seconds, static_cast<int>(cost.repeated),
+          cost.dropped, cost.survivors_ended);
       std::fflush(stdout);
     }
     return costs;

@@ -20,9 +20,7 @@ constexpr char kPort[] = "29510";
 
 TorchftSite::TorchftSite(const any_program::SiteOptions& options,
                          std::vector<std::string> lighthouse)
-    : options_(options),
-      lighthouse_flags_(std::move(lighthouse)),
-      hosts_(2 + options.workers) {}
+    : options_(options), lighthouse_flags_(std::move(lighthouse)), hosts_(2 + options.workers) {}
 
 void TorchftSite::Start() {
   (void)Heal();
@@ -97,9 +95,8 @@ void TorchftSite::StartReplica(int worker) {
   Variables variables = options_.variables;
   variables["HOME"] = "/root";
   variables["OMP_NUM_THREADS"] = "1";
-  replicas_[worker] =
-      hosts_.Start(host_of_.at(worker), address, variables, command,
-                   options_.folder + "/torchft-" + std::to_string(worker) + ".log");
+  replicas_[worker] = hosts_.Start(host_of_.at(worker), address, variables, command,
+                                   options_.folder + "/torchft-" + std::to_string(worker) + ".log");
 }
 
 }  // namespace ringmaster::in_place

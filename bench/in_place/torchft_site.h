@@ -1,7 +1,7 @@
 #pragma once
 
-// torchft's replica groups of one rank, one a host, and its lighthouse on host 0. A replica that ended is
-// started again, as a cluster would do it.
+// torchft's replica groups of one rank, one a host, and its lighthouse on host 0. A replica that
+// ended is started again, as a cluster would do it.
 
 #include <map>
 #include <memory>
