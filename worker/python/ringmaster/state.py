@@ -299,3 +299,14 @@ def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) 
                 group[key].copy_(value)
             else:
                 group[key] = value
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
+    """UserError: a step of the job cannot be made with it."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise UserError("LBFGS computes the loss several times a step: use an optimizer that needs gradients once")
+    known = {parameter for _, parameter in named}
+    for number, group in enumerate(optimizer.param_groups):
+        if any(parameter not in known for parameter in group["params"]):
+            raise UserError(f"group {number} of the optimizer has parameters that are not the model's: give join() one module "
+                            "that has all of them")

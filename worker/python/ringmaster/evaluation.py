@@ -1,0 +1,32 @@
+"""What a script has measured of its model now and then, over all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+
+from .transport import Communicator
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`function(model, rank, world_size)` returns a sum and a count over this rank's part of the data."""
+
+    function: Callable[[torch.nn.Module, int, int], tuple[float, float]]
+    every: int  # steps
+    name: str
+
+    def run(self, model: torch.nn.Module, communicator: Communicator) -> float:
+        """The mean over all ranks, on every rank. WorldOver: the world ended."""
+        training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                total, count = self.function(model, communicator.rank, communicator.size)
+        finally:
+            model.train(training)
+        sums = torch.tensor([float(total), float(count)], dtype=torch.float64, device=communicator.device)
+        communicator.all_reduce(sums).wait()
+        return (sums[0] / sums[1]).item()

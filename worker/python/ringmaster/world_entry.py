@@ -1,0 +1,161 @@
+"""A rank's way from one world into the next: it waits, connects, brings the ranks to one state, and leaves again."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+
+import torch
+
+from .audit_log import AuditLog
+from .checkpoint import Keeper
+from .errors import Unavailable, UserError, WorldOver
+from .position import Phase, Position
+from .state import LocalState, TrainingState
+from .sync import StateSync
+from .transport import Communicator
+from .world import Epoch, Membership, World
+
+_logger = logging.getLogger("ringmaster")
+
+
+class WorldEntry:
+    """`world` and `communicator` are those of the present world, `held` is the state that the rank has; valid after join().
+
+    Thread-safety: one thread.
+    """
+
+    world: World
+    communicator: Communicator
+
+    def __init__(self, membership: Membership, training: TrainingState, device: torch.device, *, position: Position,
+                 audit: AuditLog, keeper: Keeper | None, settings: str, timeout: float, global_batch: int):
+        self.held = LocalState()
+        self._membership = membership
+        self._training = training
+        self._device = device
+        self._position = position
+        self._audit = audit
+        self._keeper = keeper
+        self._settings = settings
+        self._timeout = timeout
+        self._global_batch = global_batch
+        self._connected: Communicator | None = None  # the present one, from before it connects until it is closed
+
+    def join(self) -> None:
+        """Blocks, without a limit, until this rank is in a world whose ranks have the same state."""
+        if self._keeper is not None:
+            try:
+                self._restore()  # now, while no rank waits
+            except Unavailable as error:
+                _logger.warning("loaded no checkpoint: %s", error)
+        self._enter_next(Epoch())
+
+    def change(self, over: WorldOver) -> None:
+        """The present world is over: leaves it, and blocks for the next one."""
+        self._leave(over)
+        self._enter_next(self.world.epoch)
+
+    def leave_at_boundary(self) -> None:
+        """Leaves the world together with all its ranks, after the step that is applied, and blocks for the next one."""
+        self._close("all ranks leave it")
+        self._membership.at_boundary(self.world, self.held.version.step)
+        self._enter_next(self.world.epoch)
+
+    def end(self) -> None:
+        """All ranks are released."""
+        self._membership.unwatch()
+        self.communicator.close()
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _enter_next(self, after: Epoch) -> None:
+        while True:
+            self._position.enter(Phase.WAIT)
+            self.world = self._membership.await_world(after)
+            after = self.world.epoch
+            try:
+                self._enter()
+                return
+            except WorldOver as over:
+                self._leave(over)
+
+    def _enter(self) -> None:
+        world = self.world
+        if world.size > self._global_batch:
+            raise UserError(f"global_batch is {self._global_batch}, less than the {world.size} ranks of the world: raise it, "
+                            "or lower spec.worker.maxReplicas")
+        start = time.monotonic()
+        self._position.enter_world(world.epoch)
+        self.communicator = self._connected = Communicator(world, self._device, self._timeout)
+        self._membership.watch(world.epoch, self.communicator.abort)
+        self.communicator.connect(self._membership.store(world))
+        began = self.held.origin != "training"
+        look_again = None if self._keeper is None else self._look_again
+        adopted = StateSync(self.communicator, self._training, self.held, self._settings, self._position, look_again,
+                            self._pause).run()
+        self._membership.unprotected("restore", "")
+        self.held = adopted.held
+        origin, step = self.held.origin, self.held.version.step
+        self._position.set_step(step)
+        if self._keeper is not None:
+            if origin == "other":
+                self._keep_other(self._keeper)
+            if began and world.rank == 0:
+                self._report_beginning(self._keeper)
+        self._audit.entered(world, self._global_batch, self.held.epoch_of_run(), step,
+                            "checkpoint" if origin == "other" else origin, adopted.checksum)
+        _logger.info("entered world %d.%d as rank %d of %d after step %d in %.0f ms", *world.epoch, world.rank, world.size,
+                     step, 1e3 * (time.monotonic() - start))
+
+    def _report_beginning(self, keeper: Keeper) -> None:
+        text, kept = keeper.beginning(self.held)
+        if text or kept:
+            self._membership.began(self.world, self.held.version.step, text, kept)
+
+    def _keep_other(self, keeper: Keeper) -> None:
+        """A world that begins with another job's state makes it its own first: whatever becomes of that other job then,
+        this one goes on."""
+        for attempt in itertools.count():
+            complete = self.world.rank == 0 and keeper.keep_other(self.held, self._training.as_dict)
+            done = torch.tensor([float(complete)], device=self._device)
+            self.communicator.all_reduce(done).wait()
+            if done.item():
+                return
+            self._pause(attempt)
+
+    def _restore(self) -> LocalState:
+        restored = self._keeper.restore(self.held, self._training.model.state_dict())
+        if restored is not None:
+            self._training.load(restored.state)
+            self.held = restored.held
+        return self.held
+
+    def _look_again(self, held: LocalState) -> LocalState:
+        try:
+            return self._restore()
+        except Unavailable as error:
+            self._membership.unprotected("restore", str(error))
+            raise
+
+    def _pause(self, attempt: int) -> None:
+        """Before this rank looks again for what may be there soon; not past the end of the world."""
+        limit = time.monotonic() + min(0.1 * 2**attempt, 5.0, self._timeout / 4)
+        while time.monotonic() < limit and self._membership.why_over(self.world.epoch) is None:
+            time.sleep(0.02)
+
+    def _leave(self, over: WorldOver) -> None:
+        self._close(str(over))
+        _logger.warning("left world %d.%d after step %d: %s", *self.world.epoch, self.held.version.step, over)
+        if not over.told:
+            self._membership.broken(self.world, over.peer, str(over))
+
+    def _close(self, reason: str) -> None:
+        self._membership.unwatch()
+        if self._connected is not None:
+            self._connected.abort(reason)
+            self._connected.close()
+            self._connected = None
+        if self._keeper is not None:
+            self._keeper.world_ended()
