@@ -32,7 +32,7 @@ __all__ = ["RingmasterError", "UserError", "join"]
 
 def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_batch: int, seed: int = 0,
          micro_batch: int | None = None, settings: str = "", timeout: float | None = None,
-         state: dict[str, Any] | None = None) -> Job:
+         state: dict[str, Any] | None = None, scaler: torch.amp.GradScaler | None = None) -> Job:
     """Blocks, without a limit, until this rank is in a world whose ranks have the same state.
 
     model: the plain module, on the device that it trains on; its parameters may not be replaced afterwards.
@@ -42,6 +42,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     settings: what else shapes training, "name=value" a line; ranks that differ in it do not train together.
     timeout: seconds for connecting a world; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
     state: more that has state_dict() and load_state_dict(), by name (Job.state).
+    scaler: of fp16 autocast. backward() scales; a step whose gradients overflow changes nothing but the scale, on all
+        ranks alike, and counts: its batch is not repeated.
     """
     _report_errors()
     if multiprocessing.parent_process() is not None:
@@ -61,7 +63,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
         timeout = float(os.environ.get("RINGMASTER_CONNECT_TIMEOUT_SECONDS") or 30)
     text = f"global_batch={global_batch}\nseed={seed}\n{settings}"
     return Job(join_membership(), model, optimizer, global_batch=global_batch, seed=seed, micro_batch=micro_batch,
-               settings=text, timeout=timeout, state=dict(state or {}))
+               settings=text, timeout=timeout, state=dict(state or {}), scaler=scaler)
 
 
 def _report_errors() -> None:

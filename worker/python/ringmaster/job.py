@@ -44,10 +44,13 @@ class Job:
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
                  global_batch: int, seed: int, micro_batch: int | None, settings: str, timeout: float,
-                 state: dict[str, Any]):
+                 state: dict[str, Any], scaler: torch.amp.GradScaler | None = None):
         self.model = model
         self.optimizer = optimizer
         self.state = Extras(state)
+        self._scaler = scaler
+        if scaler is not None:
+            self.state["scaler"] = scaler
         self.global_batch = global_batch
         self.micro_batch = micro_batch
         self.seed = seed
@@ -84,6 +87,8 @@ class Job:
         self._looping = False  # over batches()
         self._finished = False
         self._accuracy = -1.0  # not measured yet
+        self._mean_loss = float("nan")
+        self._last = False
         self._join()
 
     # --- where it stands
@@ -106,6 +111,16 @@ class Job:
     def share(self) -> tuple[int, int]:
         """Samples [begin, end) of a step's global batch that this rank computes in the present world."""
         return share(self.global_batch, self.rank, self.world_size)
+
+    @property
+    def loss(self) -> float:
+        """Of the last step that this rank has applied: the mean over the global batch. Not a number before the first."""
+        return self._mean_loss
+
+    @property
+    def last_batch(self) -> bool:
+        """In a loop over batches(): whether the micro-batch is this rank's last one of the step."""
+        return self._last
 
     # --- a step
 
@@ -214,7 +229,8 @@ class Job:
         self._loss = self._loss + value * weight
         if self._batch_size and self._left == 0:
             self._buckets.arm(self._communicator)
-        loss.backward(torch.full_like(loss, weight / self.global_batch))
+        scaled = loss if self._scaler is None else self._scaler.scale(loss)
+        scaled.backward(torch.full_like(loss, weight / self.global_batch))
         self._buckets.seal()
 
     def step(self) -> bool:
@@ -238,15 +254,32 @@ class Job:
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
+        self._update()
+        self._applied(loss)
+        return True
+
+    def _update(self) -> None:
+        if self._scaler is not None and self._before_update:
+            self._scaler.unscale_(self.optimizer)
         for function in self._before_update:
             function()
         self._updating = True
-        self.optimizer.step()
-        self._updating = False
+        try:
+            if self._scaler is None:
+                self.optimizer.step()
+            elif not self._scaled_step():
+                return
+        finally:
+            self._updating = False
         for function in self._after_step:
             function()
-        self._applied(loss)
-        return True
+
+    def _scaled_step(self) -> bool:
+        """False: gradients overflowed on some rank, so that on all of them the optimizer has made no step."""
+        before = self._scaler.get_scale()
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        return self._scaler.get_scale() >= before
 
     def _check_update(self, *_) -> None:
         if not self._updating and not self._finished:
@@ -307,7 +340,7 @@ class Job:
                             "diverged; try a smaller learning rate, or look at the data")
         if not weights > 0:
             raise UserError(f"step {self.steps + 1}: the sum of all weights is {weights:g}; weights are positive numbers")
-        if not self._buckets.scale(self.global_batch / weights):
+        if not self._buckets.scale(self.global_batch / weights) and self._scaler is None:
             raise UserError(f"step {self.steps + 1}: a gradient is not a finite number: training diverged; try a smaller "
                             "learning rate, or look at the data")
         if statistics is not None:
@@ -345,6 +378,7 @@ class Job:
             self._audit.applied(self._world, self.steps, begin, end, self._training.checksum())
         progress = Progress(self.steps, self._total_steps, self.global_batch / took, loss, self._accuracy)
         self._unreported = progress
+        self._mean_loss = loss
         if self.rank == 0:
             self._log.applied(progress, self._world)
         self._position.enter(Phase.EVALUATE)  # the script's own time may be long
