@@ -106,6 +106,23 @@ class Training(ScriptTest):
         sizes = {int(line.split()[2]) for _, line in ranks[0].lines if line[0].isdigit()}
         self.assertLessEqual(max(sizes), 5)
 
+    def test_ranks_with_unequal_micro_batches_agree_on_buffers(self):
+        script = TRAIN.replace("job = rm.join(", "model.register_buffer('seen', torch.zeros(1))\njob = rm.join(").replace(
+            "    job.backward(loss)", "    model.seen += batch.x.sum()\n    job.backward(loss)").replace("=24", "=26")
+        job, ranks = self.job(3, 60, "norm", "micro", "slow", script=script)
+        job.world(ranks)
+        job.wait_for_line(ranks[0], "20 ")
+        job.world(list(reversed(ranks)))
+        self.assertIn("done 60 ", self.finish(job, ranks))
+
+    def test_a_rank_that_computes_for_longer_than_connecting_may_take(self):
+        script = TRAIN.replace("global_batch=24", "global_batch=24, timeout=2").replace(
+            "    job.backward(loss)", "    if job.rank == 0 and job.steps == 3:\n        time.sleep(3)\n    job.backward(loss)")
+        job, ranks = self.job(2, 6, script=script)
+        job.world(ranks)
+        self.assertIn("done 6 ", self.finish(job, ranks))
+        self.assertFalse([one for rank in ranks for one in rank.said if one["type"] == "RankBroken"])
+
     def test_a_script_alone_trains_without_an_agent(self):
         job = FakeJob(self.folder.name, TRAIN, None, ["10"])
         self.addCleanup(job.close)

@@ -141,7 +141,8 @@ class Job:
             self._looping = False
             self._source.close()
             if self._in_step:
-                _logger.warning("step %d did not happen: the loop was left in it", self.steps + 1)
+                _logger.warning("step %d did not happen: the loop was left in it. To end training early, call job.finish() on "
+                                "every rank after the same step", self.steps + 1)
                 self._training.put_back()
                 self._in_step = False
 

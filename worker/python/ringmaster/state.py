@@ -73,7 +73,8 @@ class Packed:
         """With new tensors to receive into; without memory if `device` is "meta". It reads plain values alone: what a
         peer sends cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
-        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="cpu" if where == "cpu" and device.type != "meta" else device)
+        on_host = torch.device("cpu") if device.type != "meta" else device
+        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device=on_host if where == "cpu" else device)
                    for dtype, shape, where in shapes]
         return Packed(skeleton, tensors)
 

@@ -35,6 +35,9 @@ _NCCL_SETTINGS = {
     "TORCH_NCCL_PROPAGATE_ERROR": "0",
 }
 
+# For one collective. A rank may compute or evaluate for long while the others wait; who is lost, the launcher tells.
+_OPERATION_LIMIT = timedelta(minutes=30)
+
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # at whether the world has ended
 
 
@@ -91,9 +94,12 @@ def _address(text: str) -> str:
 
 
 def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
-    if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return False
-    return _address(connection.getpeername()[0]) in addresses
+    try:
+        return _address(connection.getpeername()[0]) in addresses
+    except OSError:
+        return False  # it listens, or has ended
 
 
 class Work:
@@ -205,15 +211,12 @@ class Communicator:
                 copy = os.dup(descriptor)
             except OSError:
                 continue  # closed meanwhile
-            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # and opened again as something else
-                os.close(copy)
-                continue
             with socket.socket(fileno=copy) as connection:
-                try:
-                    if _leads_to(connection, self._peers):
+                if os.readlink(f"/proc/self/fd/{copy}") == inode and _leads_to(connection, self._peers):
+                    try:
                         connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    continue  # not connected
+                    except OSError:
+                        continue  # the other end was quicker
 
     @property
     def over(self) -> bool:
@@ -262,7 +265,9 @@ class Communicator:
         if self._group is None:
             self.check()
             return Work(self, ())
-        return self._begin(lambda: self._group.allreduce([tensor]))
+        options = dist.AllreduceOptions()
+        options.timeout = _OPERATION_LIMIT
+        return self._begin(lambda: self._group.allreduce([tensor], options))
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         if self._group is None:
@@ -271,6 +276,7 @@ class Communicator:
         options = dist.BroadcastOptions()
         options.rootRank = source
         options.rootTensor = 0
+        options.timeout = _OPERATION_LIMIT
         self._begin(lambda: self._group.broadcast([tensor], options)).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
