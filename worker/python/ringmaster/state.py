@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
+import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, NamedTuple
 
@@ -79,10 +80,10 @@ class Packed:
         return Packed(skeleton, tensors)
 
     def checksum(self) -> int:
-        """64 bits over the bytes of all tensors."""
+        """64 bits over the bytes of all tensors: of each its CRC-32, several times as fast as a hash of all bytes."""
         digest = hashlib.blake2b(digest_size=8)
         for tensor in self.tensors:
-            digest.update(buffer_of(tensor.contiguous().cpu()))
+            digest.update(zlib.crc32(buffer_of(tensor.contiguous().cpu())).to_bytes(4, "little"))
         return int.from_bytes(digest.digest(), "little")
 
 
