@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# Runs a command with PyTorch from PyPI in PYTHONPATH.
+# Runs a command with PyTorch from PyPI in PYTHONPATH, and with the packages of PyPI that RINGMASTER_TEST_PACKAGES names
+# (deploy/local/pypi.sh).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-pytorch=$("$here/../../deploy/local/pytorch.sh")
-export PYTHONPATH=$pytorch:$PYTHONPATH
+local=$here/../../deploy/local
+pytorch=$("$local/pytorch.sh")
+PYTHONPATH=$pytorch:$PYTHONPATH
+for package in ${RINGMASTER_TEST_PACKAGES:-}; do
+  folder=$("$local/pypi.sh" "$package")
+  PYTHONPATH=$PYTHONPATH:$folder
+done
+export PYTHONPATH
 exec "$@"

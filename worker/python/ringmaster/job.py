@@ -62,12 +62,11 @@ class Job:
         self._worlds = WorldEntry(membership, self._training, self._device, position=self._position, audit=self._audit,
                                   keeper=self._keeper, settings=settings, timeout=timeout, global_batch=global_batch)
         self._source: BatchSource | None = None
-        self._data_word = 0.0  # of `_data`, exact in a double
-        self._data = ""  # of batches(): what all ranks must have alike, compared with each step's votes
+        self._data, self._data_word = "", 0.0  # of batches(), and a number made of it: compared with each step's votes
         self._before_update: list[Callable[[], Any]] = []
         self._after_step: list[Callable[[], Any]] = []
         self._evaluation: Evaluation | None = None
-        self._total_steps = 0
+        self._total_steps = 0  # 0: not known
         self._unreported: Progress | None = None  # of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
         self._checkpoint_wanted = False

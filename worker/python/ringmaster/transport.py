@@ -11,6 +11,7 @@ listening socket stays: Gloo ends the process when that fails.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import ipaddress
 import os
@@ -39,6 +40,7 @@ _NCCL_SETTINGS = {
 _OPERATION_LIMIT = timedelta(minutes=30)
 
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # at whether the world has ended
+_FREE_LIMIT = 2.0  # seconds, for groups at the end of the process
 
 
 class _TorchStore(dist.Store):
@@ -235,14 +237,16 @@ class Communicator:
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """The world is left. Frees the group on a thread of its own, since that waits for its operations; the process
-        does not end before: torch calls terminate() if it does."""
+        """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:
             groups.append(self._group)
             self._group = None
-        threading.Thread(target=groups.clear, name="ringmaster-free").start()
+        thread = threading.Thread(target=groups.clear, name="ringmaster-free", daemon=True)
+        thread.start()
+        _freeing.append(thread)
+        _freeing[:] = [one for one in _freeing if one.is_alive()]
 
     def wait_for(self, work) -> None:
         """Blocks until torch's `work` is done. WorldOver: it failed, or the world ended.
@@ -311,6 +315,19 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
         for name, value in _NCCL_SETTINGS.items():
             os.environ[name] = value
     return device
+
+
+# Threads that free a group.
+_freeing: list[threading.Thread] = []
+
+
+@atexit.register
+def _await_freed() -> None:
+    """Python ends threads in the middle of what they do, and a group that is half freed then ends the process with a
+    signal. One that waits for an operation that nobody wakes does no harm."""
+    limit = time.monotonic() + _FREE_LIMIT
+    for thread in _freeing:
+        thread.join(max(0.0, limit - time.monotonic()))
 
 
 def _sentence(error: Exception) -> str:

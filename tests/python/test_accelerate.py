@@ -1,0 +1,91 @@
+"""A script with Accelerate, its real package, in worlds that change."""
+
+import unittest
+
+from fake_job import FakeJob
+from test_job import ScriptTest
+
+# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" with what all ranks must have alike. The data
+# set is one step's global batch, so that the plain Accelerator ("plain") computes the same.
+SCRIPT = """
+import hashlib, sys, time
+variants = set(sys.argv[2:])
+if "plain" in variants:
+    from accelerate import Accelerator
+else:
+    from ringmaster.integrations.accelerate import Accelerator
+import torch
+from ringmaster.transport import buffer_of
+
+steps = int(sys.argv[1])
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.9)
+x = torch.randn(24, 16, generator=torch.Generator().manual_seed(1))
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, (x[:, :4] * 2).argmax(1)), batch_size=24)
+accelerator = Accelerator(cpu=True)
+model, optimizer, scheduler, loader = accelerator.prepare(model, optimizer, scheduler, loader)
+if "plain" in variants:
+    batches = (batch for _ in range(steps) for batch in loader)
+else:
+    job = accelerator.join(global_batch=24, micro_batch=5)
+    batches = job.batches(loader, steps=steps)
+step = 0
+for inputs, targets in batches:
+    loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+    accelerator.backward(loss)
+    accelerator.clip_grad_norm_(model.parameters(), 0.1)
+    optimizer.step()
+    scheduler.step()
+    optimizer.zero_grad()
+    print(step if "plain" in variants else job.steps, loss.item(), len(inputs), flush=True)
+    step += 1
+    if "slow" in variants:
+        time.sleep(0.01)
+digest = hashlib.sha256()
+for values in model.state_dict().values():
+    digest.update(buffer_of(values.contiguous()))
+print("main", accelerator.is_main_process, flush=True)
+print("done", steps, digest.hexdigest(), scheduler.scheduler.last_epoch, flush=True)
+"""
+
+
+class AcceleratorTest(ScriptTest):
+    def test_the_curve_is_that_of_the_plain_accelerator_through_a_kill_and_a_join(self):
+        plain = FakeJob(self.folder.name, SCRIPT, None, ["100", "plain"])
+        self.addCleanup(plain.close)
+        rank = plain.start(0, agent=False)
+        plain.wait_for_line(rank, "done 100")
+        self.assertEqual(rank.process.wait(30), 0)
+        curve = self.losses(plain)
+        self.folder.cleanup()
+        self.setUp()
+
+        job, ranks = self.job(3, 100, "slow", script=SCRIPT)
+        job.world(ranks[:2])
+        job.wait_for_line(ranks[0], "8 ")
+        job.kill(ranks[0])
+        job.wait_until_lost(ranks[0])
+        job.world(ranks[1:2])
+        job.wait_for_line(ranks[1], "12 ")
+        job.switch()
+        job.wait_for(ranks[1:2], "RankAtBoundary")
+        job.world(ranks[1:])
+        end = self.finish(job, ranks[1:])
+
+        self.assertTrue(end.endswith(" 100"), end)
+        self.assertIn("main True", [line for _, line in ranks[1].lines])
+        self.assertIn("main False", [line for _, line in ranks[2].lines])
+        done = [int(line.split()[0]) for _, line in ranks[1].lines if line[0].isdigit()]
+        self.assertEqual(done, sorted(done))
+        self.assertEqual(set(done), set(range(100)))
+        last = min(int(line.split()[0]) for _, line in ranks[2].lines if line[0].isdigit())
+        for step, loss in self.losses(job).items():
+            if step > last:  # no rank is dead or repeats: the parts of all ranks are the step
+                self.assertAlmostEqual(loss, curve[step], delta=1e-4)
+        self.assertLess(curve[99], 0.5 * curve[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,105 @@
+"""Hugging Face's Trainer, its real package, in worlds that change: a small GPT-2 made here, on tokens made here."""
+
+import os
+import tempfile
+import unittest
+
+from fake_job import LIMIT, FakeJob
+from test_job import ScriptTest
+
+# Prints "STEP LOSS 1" after each step, as the mean over its global batch, which is the whole data set, and at the end "done STEPS" with what all ranks must have alike.
+SCRIPT = """
+import hashlib, os, sys, time
+from ringmaster.integrations.transformers import Trainer
+import torch
+import transformers
+from ringmaster.transport import buffer_of
+
+steps, folder, variants = int(sys.argv[1]), sys.argv[2], set(sys.argv[3:])
+torch.manual_seed(0)
+config = transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=2, n_head=2, bos_token_id=0,
+                                 eos_token_id=0, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+model = transformers.GPT2LMHeadModel(config)
+generator = torch.Generator().manual_seed(1)
+starts = torch.randint(0, 32, (24,), generator=generator)
+dataset = []
+for index, start in enumerate(starts.tolist()):
+    ids = (start + 3 * torch.arange(12)) % 32
+    labels = ids.clone()
+    labels[:index % 7] = -100  # shares of a step have more or less to learn
+    dataset.append({"input_ids": ids, "labels": labels})
+
+class Print(transformers.TrainerCallback):
+    def on_log(self, args, state, control, logs, **_):
+        if "plain" in variants and "loss" in logs:
+            print(state.global_step, logs["loss"], 1, flush=True)
+
+    def on_step_end(self, args, state, control, **_):
+        if "plain" not in variants:
+            print(state.global_step, trainer.job.loss, 1, flush=True)
+        if "slow" in variants:
+            time.sleep(0.01)
+
+arguments = transformers.TrainingArguments(
+    output_dir=folder, per_device_train_batch_size=4, gradient_accumulation_steps=6, max_steps=steps, learning_rate=1e-2,
+    warmup_steps=5, logging_steps=1, eval_strategy="steps", eval_steps=20, save_strategy="steps", save_steps=20,
+    report_to=[], use_cpu=True, seed=7,
+    **({"auto_find_batch_size": True} if "auto_find_batch_size" in variants else {}))
+Trainer = transformers.Trainer if "plain" in variants else Trainer
+trainer = Trainer(model, arguments, train_dataset=dataset, eval_dataset=dataset[:8], callbacks=[Print()])
+trainer.train()
+digest = hashlib.sha256()
+for values in model.state_dict().values():
+    digest.update(buffer_of(values.contiguous()))
+print("saved", trainer.is_world_process_zero(), sorted(os.listdir(folder)), flush=True)
+print("done", trainer.state.global_step, digest.hexdigest(), trainer.lr_scheduler.last_epoch, flush=True)
+"""
+
+
+class HuggingFaceTrainer(ScriptTest):
+    def start(self, size, steps, *variants, members=None):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        job, ranks = self.job(size, steps, folder.name, *variants, script=SCRIPT)
+        job.world(ranks[:members])
+        return job, ranks
+
+    def test_the_curve_is_that_of_the_plain_trainer_through_a_kill_and_a_join(self):
+        plain = FakeJob(self.folder.name, SCRIPT, None, ["60", os.path.join(self.folder.name, "plain"), "plain"])
+        self.addCleanup(plain.close)
+        rank = plain.start(0, agent=False)
+        plain.wait_for_line(rank, "done 60")
+        curve = self.losses(plain)
+
+        job, ranks = self.start(3, 60, "slow", members=2)
+        job.wait_for_line(ranks[0], "8 ")
+        job.kill(ranks[0])
+        job.wait_until_lost(ranks[0])
+        job.world(ranks[1:2])
+        job.wait_for_line(ranks[1], "12 ")
+        job.switch()
+        job.wait_for(ranks[1:2], "RankAtBoundary")
+        job.world(ranks[1:])
+        end = self.finish(job, ranks[1:])
+
+        self.assertTrue(end.startswith("done 60 ") and end.endswith(" 60"), end)
+        steps = [int(line.split()[0]) for _, line in ranks[1].lines if line[0].isdigit()]
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertIn("saved True ['checkpoint-20', 'checkpoint-40', 'checkpoint-60']",
+                      [line for _, line in ranks[1].lines])
+        for step, loss in self.losses(job).items():
+            self.assertAlmostEqual(loss, curve[step], delta=1e-4)
+        self.assertLess(curve[60], 0.5 * curve[1])
+
+    def test_what_cannot_be_done_is_refused(self):
+        job = FakeJob(self.folder.name, SCRIPT, None, ["60", self.folder.name, "auto_find_batch_size"])
+        self.addCleanup(job.close)
+        rank = job.start(0, agent=False)
+        self.assertEqual(rank.process.wait(LIMIT), 2, job.logs())
+        self.assertIn("ringmaster: TrainingArguments have auto_find_batch_size=True", job.logs())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,201 @@
+"""Hugging Face's Trainer in a world that changes: its own loop, arguments and callbacks, with a job's steps.
+
+    from ringmaster.integrations.transformers import Trainer
+
+A step of the Trainer is a step of the job: this rank's share of it in micro-batches of per_device_train_batch_size, summed
+over all ranks, and computed again in the next world if it did not happen. So the Trainer's data loader only counts steps,
+and its optimizer's step does nothing: the job has made it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import transformers
+from transformers.trainer_utils import IntervalStrategy
+
+import ringmaster
+
+from ..batches import Batch
+from ..errors import UserError
+from ..job import Job
+from .accelerate import OptimizerOfJob, follow_rank
+
+_REFUSED = (
+    # an argument, whether it is asked for, and what to do
+    ("fsdp", lambda value: bool(value), "each rank holds the whole model: leave it out"),
+    ("deepspeed", lambda value: bool(value), "each rank holds the whole model: leave it out"),
+    ("auto_find_batch_size", lambda value: bool(value), "all ranks must take the same: set per_device_train_batch_size"),
+    ("torch_empty_cache_steps", lambda value: value is not None, "leave it out"),
+    ("include_num_input_tokens_seen", lambda value: value not in (False, "no"), "no rank sees all tokens: leave it out"),
+    ("group_by_length", lambda value: bool(value), "the seed and the step decide on samples: leave it out"),
+    ("train_sampling_strategy", lambda value: value not in (None, "random", "sequential"),
+     "the seed and the step decide on samples: take 'random' or 'sequential'"),
+    ("eval_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps go over the end of an epoch: take 'steps'"),
+    ("save_strategy", lambda value: value == "epoch", "steps go over the end of an epoch: take 'steps'"),
+    ("logging_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps go over the end of an epoch: take 'steps'"),
+)
+
+
+class Trainer(transformers.Trainer):
+    """transformers.Trainer, whose train() joins the job and returns when all ranks are done.
+
+    global_batch: samples of a step over all ranks. None: per_device_train_batch_size times gradient_accumulation_steps
+    times the most ranks that the job may grow to.
+    `job` is there once training has begun. Evaluation runs on every rank, over all of the evaluation data; rank 0 saves.
+    """
+
+    job: Job | None = None
+
+    def __init__(self, model: Any = None, args: Any = None, *positional: Any, global_batch: int | None = None, **named: Any):
+        args = transformers.TrainingArguments() if args is None else copy.copy(args)
+        for name, asked, advice in _REFUSED:
+            if asked(getattr(args, name, None)):
+                raise UserError(f"TrainingArguments have {name}={getattr(args, name)!r}, which a job with "
+                                f"spec.elasticity.mode: InPlace cannot do: {advice}")
+        accumulated = args.per_device_train_batch_size * args.gradient_accumulation_steps
+        self.global_batch = global_batch or accumulated * int(os.environ.get("RINGMASTER_MAX_RANKS") or 1)
+        args.gradient_accumulation_steps = 1  # an item of the counter below is a whole step
+        args.disable_tqdm = True  # rank 0 may be another process tomorrow
+        args._n_gpu = min(args.n_gpu, 1)
+        super().__init__(model, args, *positional, **named)
+        self.callback_handler.callbacks.insert(0, _Follow(self))
+        self._batches: Iterator[Batch] | None = None
+        self._norm = torch.tensor(math.nan)  # of the last step's gradients
+
+    def train(self, resume_from_checkpoint: Any = None, *positional: Any, **named: Any) -> Any:
+        if resume_from_checkpoint:
+            raise UserError("train() was given resume_from_checkpoint; the job goes on from its own checkpoint by itself. "
+                            "To start from saved weights, load the model with from_pretrained()")
+        if self.job is not None:
+            raise UserError("train() was called twice; a process is a rank of one job")
+        self._sample_count = _length_of(self.train_dataset)
+        if self.args.max_steps <= 0:
+            self.args.max_steps = math.ceil(self.args.num_train_epochs * self._sample_count / self.global_batch)
+        result = super().train(None, *positional, **named)
+        self._batches.close()
+        while not self.job.finish():
+            pass
+        return result
+
+    # --- what the job does in the Trainer's place
+
+    def get_train_dataloader(self) -> Any:
+        return _Counter(self.args.max_steps)
+
+    def create_optimizer(self, *positional: Any, **named: Any) -> torch.optim.Optimizer:
+        super().create_optimizer(*positional, **named)
+        if not isinstance(self.optimizer, OptimizerOfJob):
+            self.optimizer = OptimizerOfJob(self.optimizer)
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        return super().create_scheduler(num_training_steps, optimizer or self.optimizer.optimizer)
+
+    def join(self) -> None:
+        """Before the first step."""
+        args = self.args
+        optimizer = self.optimizer.optimizer
+        optimizer.register_step_pre_hook(self._clip)
+        self.job = ringmaster.join(self.model, optimizer, global_batch=self.global_batch, seed=args.seed,
+                                   micro_batch=args.per_device_train_batch_size, scaler=self.accelerator.scaler,
+                                   state={"scheduler": self.lr_scheduler})
+        if not isinstance(self.lr_scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            self.job.after_step(self.lr_scheduler.step)
+        dataset, collator = self.train_dataset, self.data_collator
+        if hasattr(dataset, "remove_columns"):  # of the datasets library
+            dataset = self._remove_unused_columns(dataset, description="training")
+        else:
+            collator = self._get_collator_with_removed_columns(collator, description="training")
+        self._batches = self.job.batches(dataset, steps=self.state.max_steps, collate_fn=collator,
+                                         shuffle=getattr(args, "train_sampling_strategy", None) != "sequential",
+                                         num_workers=args.dataloader_num_workers)
+        self.follow()
+        self.state.global_step = self._initial_global_step = self._globalstep_last_logged = self.job.steps
+
+    def follow(self) -> None:
+        """Rank 0 of the present world is the Trainer's main process."""
+        follow_rank(self.accelerator, self.job)
+        self.state.is_world_process_zero = self.is_world_process_zero()
+        self.state.is_local_process_zero = self.is_local_process_zero()
+        self.state.epoch = self.state.global_step * self.global_batch / self._sample_count
+
+    def is_local_process_zero(self) -> bool:
+        return self.is_world_process_zero()  # one rank logs
+
+    def training_step(self, model: torch.nn.Module, *_: Any, **__: Any) -> torch.Tensor:
+        """Until a step has happened: the mean loss over the global batch."""
+        model.train()
+        if callable(getattr(self.optimizer, "train", None)):
+            self.optimizer.train()
+        for batch in self._batches:
+            inputs = self._prepare_inputs(batch.data)
+            items = self._get_num_items_in_batch([inputs], self.args.device)
+            weight: float = len(batch)
+            if items is not None:  # the loss is a mean over tokens
+                weight = max(float(items), 1e-9)  # none to learn: no weight, but a part of the step
+                items = items.clamp(min=1)
+            with self.compute_loss_context_manager():
+                loss = self.compute_loss(model, inputs, num_items_in_batch=items)
+            self.job.backward(loss, weight)
+            if self.job.last_batch and self.job.step():
+                break
+        self.state.global_step = self.job.steps - 1  # the Trainer adds one
+        return torch.tensor(self.job.loss, device=self.args.device)
+
+    def _clip(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._norm = torch.nn.utils.clip_grad_norm_(parameters, self.args.max_grad_norm or math.inf)
+
+    def _clip_grad_norm(self, model: torch.nn.Module) -> torch.Tensor:
+        return self._norm
+
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> float:
+        return float(self._norm)
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        return 0  # a rank computes a share that changes
+
+    def _save_checkpoint(self, *positional: Any, **named: Any) -> None:
+        if self.is_world_process_zero():
+            super()._save_checkpoint(*positional, **named)
+
+
+class _Follow(transformers.TrainerCallback):
+    """Joins when the Trainer begins, and tells it after each step what the job says."""
+
+    def __init__(self, trainer: Trainer):
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._trainer.join()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._trainer.follow()
+
+
+class _Counter:
+    """The Trainer's data loader: an item a step, in one epoch."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.dataset = range(steps)
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[dict]:
+        return iter({} for _ in range(self.steps))
+
+
+def _length_of(dataset: Any) -> int:
+    try:
+        return len(dataset)
+    except TypeError as error:
+        raise UserError(f"train_dataset, a {type(dataset).__name__}, has no length, so no world could say which samples "
+                        "another one has seen: make it one with len() and dataset[i]") from error
