@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|B16|B18|B21|accuracy|backlog|partial-fc|mpi-operator [options of that figure]
+# Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|B16|B17|B18|B21|accuracy|backlog|partial-fc|mpi-operator [options of that figure]
 # Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running. The object becomes a line of results.jsonl,
 # with the options, and the pages are rendered from it; RINGMASTER_RESULTS=FILE keeps the line elsewhere and no page changes.
@@ -51,6 +51,7 @@ measure() { # options of the figure...
       worker_programs figure-b15 ringmaster-launcher
       "$worker_build/tests/large_world/figure-b15" --launcher="$worker_build/worker/launcher/app/ringmaster-launcher" "$@" ;; # --ranks=100,1000,10000 --losses=5 --strangers=2000
     B16) "$here/ci_time.sh" "$@" ;;
+    B17) "$here/in_place/figure.sh" "$@" ;;
     B18)
       "$root/deploy/local/prerequisites.sh" build images >&2
       (cd "$root" && cmake --preset tools >/dev/null && cmake --build --preset tools) >&2

@@ -34,7 +34,19 @@ void AddStage(CLI::App& app, Options& options) {
   app.add_option("--global-batch", options.stage.global_batch, "samples of a step")
       ->check(CLI::Range(1, 65536));
   app.add_option("flags", options.stage.trainer_flags,
-                 "more flags of ringmaster-train, after a lone --");
+                 "more flags of ringmaster-train, or those of the script, after a lone --");
+  app.add_option("--script", options.stage.script,
+                 "a Python script that uses the package, in the place of ringmaster-train");
+  app.add_option_function<std::vector<std::string>>(
+      "--env",
+      [&options](const std::vector<std::string>& assignments) {
+        for (const std::string& assignment : assignments) {
+          const std::size_t name = assignment.find('=');
+          if (name == std::string::npos) throw CLI::ValidationError("--env", assignment);
+          options.stage.variables[assignment.substr(0, name)] = assignment.substr(name + 1);
+        }
+      },
+      "NAME=VALUE, a variable of every worker");
   app.add_option("--lost-after", options.lost_after, "milliseconds of silence that lose a worker")
       ->check(CLI::Range(100, 60000));
   app.add_option("--keep", options.keep, "a folder for the audit logs, kept");

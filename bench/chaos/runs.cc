@@ -61,6 +61,7 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
 
   std::vector<double> first_steps;
   std::vector<double> wholes;
+  std::vector<int> struck_workers;
   int silent = 0;
   for (const Fault& fault :
        MakeSchedule(options.kinds, options.stage.workers, options.count, options.seed)) {
@@ -69,6 +70,7 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
     const Result<Outcome> outcome = stage.Strike(fault);
     if (!outcome.ok()) return Fail(seed, stage, outcome.error().message);
     if (outcome->first_step >= 0) first_steps.push_back(outcome->first_step);
+    struck_workers.push_back(fault.worker);
     silent += IsSilent(fault.kind) ? 1 : 0;
     std::printf(
         "%-10s worker %d: detected %6.0f ms, re-formed %6.0f ms, first step %6.0f ms, whole again "
@@ -90,6 +92,7 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
       seed, stage, folder,
       {{"seed", options.seed},
        {"faults", options.count},
+       {"struck", struck_workers},
        {"steps", steps.back().step},
        {"seconds", seconds},
        {"median_step_ms", MedianStepMillis(steps)},

@@ -14,10 +14,19 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char kTrainer[] = "ringmaster-train";
+constexpr char kPython[] = "python";
+constexpr char kAuditVariable[] = "RINGMASTER_AUDIT_LOG";
 constexpr milliseconds kLookAtAgents{100};
 
 control::LaunchSpec Trainer(const StageOptions& options, const std::string& folder) {
   control::LaunchSpec spec;
+  if (!options.script.empty()) {
+    spec.in_place = true;
+    spec.command = {kPython, options.script};
+    spec.command.insert(spec.command.end(), options.trainer_flags.begin(),
+                        options.trainer_flags.end());
+    return spec;
+  }
   spec.command = TrainerArguments(options);
   spec.command.insert(spec.command.begin(), runtime_test::TrainProgram());
   spec.command.push_back("--audit-log=" + folder);
@@ -58,6 +67,8 @@ Stage::Stage(const StageOptions& options, std::string folder)
   job_.launcher_extra[control::kEnvLostAfterMillis] = std::to_string(options_.lost_after.count());
   job_.launcher_extra[control::kEnvStallMillis] =
       std::to_string(std::max<int64_t>(options_.lost_after.count(), 1000));
+  job_.worker_extra = options_.variables;
+  if (!options_.script.empty()) job_.worker_extra[kAuditVariable] = folder;
 }
 
 Result<void> Stage::Begin() {
@@ -137,10 +148,10 @@ void Stage::StartWorkers(int from, int to) {
 void Stage::Act(const Fault& fault) {
   switch (fault.kind) {
     case FaultKind::kKillRank:
-      for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), kTrainer)) kill(rank, SIGKILL);
+      for (const pid_t rank : RanksOf(fault.worker)) kill(rank, SIGKILL);
       return;
     case FaultKind::kHangRank:
-      for (const pid_t rank : Hosts::Find(job_.agent(fault.worker), kTrainer)) kill(rank, SIGSTOP);
+      for (const pid_t rank : RanksOf(fault.worker)) kill(rank, SIGSTOP);
       return;
     case FaultKind::kKillAgent:
       Hosts::Signal(job_.agent(fault.worker), SIGKILL);
@@ -160,8 +171,12 @@ void Stage::Act(const Fault& fault) {
   }
 }
 
+std::vector<pid_t> Stage::RanksOf(int worker) {
+  return Hosts::Find(job_.agent(worker), options_.script.empty() ? kTrainer : kPython);
+}
+
 void Stage::SignalWorker(int worker, int signal) {
-  for (const pid_t rank : Hosts::Find(job_.agent(worker), kTrainer)) kill(rank, signal);
+  for (const pid_t rank : RanksOf(worker)) kill(rank, signal);
   Hosts::Signal(job_.agent(worker), signal);
 }
 

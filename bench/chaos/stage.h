@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "bench/chaos/schedule.h"
@@ -24,6 +25,10 @@ struct StageOptions {
   double cpus =
       0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: unlimited
   std::vector<std::string> trainer_flags{};  // after the usual ones
+  // A Python script that uses the package, in the place of ringmaster-train: it gets the flags
+  // alone.
+  std::string script{};
+  runtime_test::Variables variables{};  // of each worker
   std::chrono::milliseconds lost_after{2000};
   std::chrono::seconds limit{60};  // for whatever has to happen next
 };
@@ -64,6 +69,7 @@ class Stage {
   void Order(int workers);
   void StartWorkers(int from, int to);
   void Act(const Fault& fault);
+  std::vector<pid_t> RanksOf(int worker);
   void SignalWorker(int worker, int signal);
   // Both return when the training goes on without what was struck, and its successor was started.
   Result<Outcome> ReplaceLauncher(const Applied& before);

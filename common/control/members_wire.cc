@@ -12,8 +12,8 @@
 namespace ringmaster::control {
 namespace {
 
-// Of each text that says who a member is. A host's are repeated for every rank of it, so that without
-// a limit one line could ask for more memory than there is.
+// Of each text that says who a member is. A host's are repeated for every rank of it, so that
+// without a limit one line could ask for more memory than there is.
 constexpr std::size_t kMaxNameBytes = 1024;
 
 struct Host {

@@ -146,8 +146,8 @@ inline constexpr char kLauncherContainer[] = "launcher";
 // Where an init container brings these programs, in a Pod whose image lacks them.
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
-// Where the Python package is, below the folder whose bin has these programs: what its ranks' Python
-// looks through first.
+// Where the Python package is, below the folder whose bin has these programs: what its ranks'
+// Python looks through first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.

@@ -1,5 +1,6 @@
 """A writer of checkpoints that is killed at any moment leaves nothing half written that counts."""
 
+import faulthandler
 import os
 import pathlib
 import random
@@ -20,7 +21,7 @@ from ringmaster.checkpoint_folder import _Sink
 from ringmaster.state import LocalState, StateVersion
 from ringmaster.world import Epoch
 
-LIMIT = 60.0
+LIMIT = 30.0
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "worker" / "python"
 
 # Writes checkpoints of growing steps, as fast as it can, until it is killed; each is full of its step's number.
@@ -37,7 +38,7 @@ step = 0 if restored is None else restored.held.version.step
 while True:
     step += 1
     state = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
-    keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: state, wait_s=60)
+    keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: state, wait_s=30)
     print(step, flush=True)
 """
 
@@ -48,7 +49,8 @@ def setUpModule():
 
 class KilledWriterTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
+        memory = "/dev/shm"  # what a killed process wrote is there without a disk, too
+        folder = tempfile.TemporaryDirectory(dir=memory if os.path.isdir(memory) else None)
         self.addCleanup(folder.cleanup)
         self.volume = pathlib.Path(folder.name)
 
@@ -92,6 +94,7 @@ class KilledWriterTest(unittest.TestCase):
         """Whether a process that writes this step, ends at so many calls to the file system."""
         child = os.fork()
         if child == 0:
+            faulthandler.dump_traceback_later(LIMIT, exit=True)
             try:
                 self.write_until_killed(call, step)
             finally:

@@ -143,6 +143,7 @@ TEST_F(PythonInPlace, TrainsInAnImageWithMpirun) {
   EXPECT_EQ(verdict.clean_exits, 2);
   EXPECT_THAT(job.launcher().Log(), HasSubstr("mpirun"));
   EXPECT_THAT(job.launcher().Log(), HasSubstr("done after step 50"));
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr(", which mode InPlace works with")) << "of preflight";
   const Ran audit = Audit(50);
   EXPECT_EQ(audit.exit_code, 0) << audit.output;
 }

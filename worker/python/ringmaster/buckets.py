@@ -7,11 +7,12 @@ reducing begins early.
 
 from __future__ import annotations
 
+import math
 from typing import Sequence
 
 import torch
 
-from .errors import WorldOver
+from .errors import UserError, WorldOver
 from .transport import Communicator, Work
 
 _FIRST_BYTES = 1 << 20
@@ -24,6 +25,7 @@ class _Bucket:
         self.parameters = parameters
         self.missing = 0  # gradients that are still to come in this step
         self.work: Work | None = None
+        self.version = 0  # of `flat`, as torch counts its changes, after the last backward pass
         self._take_memory()
 
     def _take_memory(self) -> None:
@@ -42,37 +44,73 @@ class _Bucket:
             self.flat.zero_()
         self.work = None
         self.missing = len(self.parameters)
+        self.version = self.flat._version
 
 
 def _piece(flat: torch.Tensor, offset: int, parameter: torch.nn.Parameter) -> torch.Tensor:
-    dense = parameter.is_contiguous() or parameter.is_contiguous(memory_format=torch.channels_last)
-    if parameter.dim() == 4 and dense:
+    """Laid out as the parameter is, which fused optimizers rely on."""
+    if _fills_its_memory(parameter):
         return flat.as_strided(parameter.shape, parameter.stride(), offset)
     return flat[offset:offset + parameter.numel()].view(parameter.shape)
 
 
-class Buckets:
-    """The gradients of `parameters`. Thread-safety: one thread, but for the hooks, which backward calls on its own."""
+def _fills_its_memory(tensor: torch.Tensor) -> bool:
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter]):
+
+class Buckets:
+    """The gradients of `parameters`, (name, parameter) each. Thread-safety: one thread, but for the hooks, which backward
+    calls on its own.
+
+    UserError: a parameter is of a kind that cannot be reduced.
+    """
+
+    def __init__(self, named: Sequence[tuple[str, torch.nn.Parameter]]):
+        for name, parameter in named:
+            if not parameter.is_floating_point():
+                kind = str(parameter.dtype).removeprefix("torch.")
+                raise UserError(f"parameter {name} is {kind}: only gradients of real floating-point numbers can be reduced")
+        self._names = {parameter: name for name, parameter in named}
+        parameters = list(self._names)
         self._buckets = [_Bucket(chosen) for chosen in _lay_out(list(reversed(parameters)))]
         self._communicator: Communicator | None = None  # while a backward pass is the step's last one
         self._next = 0
-        self._used: set[torch.nn.Parameter] = set()
+        # Parameters by number, in the buckets' order.
+        self._used: set[int] = set()
+        self._ready: set[int] = set()  # in the last backward pass of the step
         self._broken: WorldOver | None = None
-        for bucket in self._buckets:
-            for place, parameter in enumerate(bucket.parameters):
-                parameter.register_post_accumulate_grad_hook(self._hook(bucket, place, parameter))
+        places = [(bucket, place) for bucket in self._buckets for place in range(len(bucket.parameters))]
+        self._hooks = [bucket.parameters[place].register_post_accumulate_grad_hook(self._hook(number, bucket, place))
+                       for number, (bucket, place) in enumerate(places)]
 
-    def _hook(self, bucket: _Bucket, place: int, parameter: torch.nn.Parameter):
+    def close(self) -> None:
+        """The parameters' gradients are their own again."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _hook(self, number: int, bucket: _Bucket, place: int):
+        parameter = bucket.parameters[place]
+
         def ready(_) -> None:
             piece = bucket.pieces[place]
-            if parameter.grad is not piece:  # somebody replaced it, as zero_grad() does
-                piece.copy_(parameter.grad)
+            if parameter.grad is not piece:  # the script dropped it, as zero_grad() does: what it held stays
+                if parameter.grad.is_sparse:
+                    raise UserError(f"the gradient of parameter {self._names[parameter]} is sparse, which cannot be reduced: "
+                                    "make the embedding without sparse=True")
+                piece.add_(parameter.grad)
                 parameter.grad = piece
-            self._used.add(parameter)
+            self._used.add(number)
             if self._communicator is None:
                 return
+            if number in self._ready:
+                raise UserError(f"parameter {self._names[parameter]} had its gradient twice in one backward pass: checkpoint "
+                                "activations with use_reentrant=False")
+            self._ready.add(number)
             bucket.missing -= 1
             while self._next < len(self._buckets) and self._buckets[self._next].missing <= 0:
                 self._launch()
@@ -84,10 +122,23 @@ class Buckets:
         self._communicator = None
         self._broken = None
         self._used.clear()
+        self._ready.clear()
         for bucket in self._buckets:
             bucket.zero()
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
                 parameter.grad = piece
+
+    def seal(self) -> None:
+        """After a backward pass: from here on nobody else may change the gradients, which check() notices."""
+        for bucket in self._buckets:
+            bucket.version = bucket.flat._version
+
+    def check(self) -> None:
+        """UserError: somebody has changed gradients since seal()."""
+        if any(bucket.version != bucket.flat._version for bucket in self._buckets):
+            raise UserError("the script changed gradients between job.backward() and the step, as clip_grad_norm_() and "
+                            "zero_grad() do; they are of a part of the batch then. Give job.before_update() a function that "
+                            "clips them, and leave zero_grad() out")
 
     def arm(self, communicator: Communicator) -> None:
         """The backward pass that follows is the step's last: each bucket is reduced as soon as it is complete."""
@@ -96,6 +147,9 @@ class Buckets:
     def flush(self, communicator: Communicator) -> None:
         """Begins to reduce what is left. WorldOver: the world broke, here or in a hook."""
         self._communicator = communicator
+        for bucket in self._buckets:
+            for parameter, piece in zip(bucket.parameters, bucket.pieces):
+                parameter.grad = piece
         while self._next < len(self._buckets):
             self._launch()
         if self._broken is not None:
@@ -121,13 +175,13 @@ class Buckets:
         for bucket in self._buckets:
             if factor != 1.0:
                 bucket.flat.mul_(factor)
-            total = total + bucket.flat.sum(dtype=torch.float32)
-        return bool(torch.isfinite(total))
+            wide = torch.float64 if bucket.flat.dtype == torch.float64 else torch.float32
+            total = total + bucket.flat.sum(dtype=wide)
+        return math.isfinite(total)
 
     def unused(self) -> list[int]:
         """By number, in the buckets' order: parameters that have had no gradient in this step, on this rank."""
-        parameters = (parameter for bucket in self._buckets for parameter in bucket.parameters)
-        return [number for number, parameter in enumerate(parameters) if parameter not in self._used]
+        return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Parameters without a gradient on any rank: the optimizer must not see zeros for them."""
@@ -138,7 +192,7 @@ class Buckets:
     @property
     def count(self) -> int:
         """Of parameters."""
-        return sum(len(bucket.parameters) for bucket in self._buckets)
+        return len(self._names)
 
 
 def _lay_out(parameters: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:

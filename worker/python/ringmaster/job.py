@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from typing import Any, Callable, Iterator
 
@@ -22,13 +23,15 @@ from .errors import Unavailable, UserError, WorldOver
 from .position import Phase, Position
 from .random_state import seed_for, torch_seeded
 from .shares import share
-from .state import LocalState, TrainingState
+from .state import Extras, LocalState, TrainingState
 from .step_log import StepLog
 from .sync import StateSync, compare_texts
 from .transport import Communicator, device_of
 from .world import Epoch, Membership, Progress, World
 
 _logger = logging.getLogger("ringmaster")
+
+_VOTES = 6  # of a step, before those of each rank
 
 
 class Job:
@@ -44,7 +47,7 @@ class Job:
                  state: dict[str, Any], scaler: torch.amp.GradScaler | None = None):
         self.model = model
         self.optimizer = optimizer
-        self.state = state
+        self.state = Extras(state)
         self._scaler = scaler
         if scaler is not None:
             self.state["scaler"] = scaler
@@ -54,11 +57,13 @@ class Job:
         self._membership = membership
         self._timeout = timeout
         self._settings = settings
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._device = device_of(self._parameters)
-        self._training = TrainingState(model, optimizer, state)
-        self._statistics = _statistics_of(model)
-        self._buckets = Buckets(self._parameters)
+        self._named = list(model.named_parameters())
+        self._device = device_of([parameter for _, parameter in self._named if parameter.requires_grad])
+        self._on_cpu = self._device.type == "cpu"
+        _check_optimizer(optimizer, self._named)
+        self._training = TrainingState(model, optimizer, self.state)
+        self._make_buckets()
+        optimizer.register_step_pre_hook(self._check_update)
         self._position = Position.open()
         self._audit = AuditLog.open()
         self._log = StepLog()
@@ -67,7 +72,9 @@ class Job:
         self._world: World | None = None
         self._communicator: Communicator | None = None
         self._source: BatchSource | None = None
+        self._data_word = 0.0  # of `_data`, exact in a double
         self._data = ""  # of batches(): what all ranks must have alike, compared with each step's votes
+        self._before_update: list[Callable[[], Any]] = []
         self._after_step: list[Callable[[], Any]] = []
         self._evaluation: tuple[Callable, int, str] | None = None
         self._total_steps = 0
@@ -76,6 +83,8 @@ class Job:
         self._checkpoint_wanted = False
         self._trained = False  # a step of the state is of this job
         self._in_step = False
+        self._updating = False
+        self._looping = False  # over batches()
         self._finished = False
         self._accuracy = -1.0  # not measured yet
         self._mean_loss = float("nan")
@@ -116,23 +125,33 @@ class Job:
     # --- a step
 
     def batches(self, dataset, *, steps: int, shuffle: bool = True, collate_fn: Callable | None = None,
-                num_workers: int = 0) -> Iterator[Batch]:
+                num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
         """This rank's micro-batches of every step until `steps` are applied; then waits until all ranks may end.
 
         Going on to the first micro-batch of the next step makes the step (as step() does, if the script has not called
-        it). A step that did not happen comes again. Leaving the loop early leaves the step undone.
+        it). A step that did not happen comes again. Leaving the loop early leaves the step undone. `finish`: False where
+        another loop follows, which has a higher number of steps.
         """
+        if self._finished:
+            raise UserError(f"batches() was called after training had ended with step {self.steps}: give the loops before "
+                            "the last one finish=False")
+        if self._looping:
+            raise UserError("batches() was called within another loop over batches()")
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
                                    shuffle=shuffle, collate_fn=collate_fn, num_workers=num_workers, device=self._device)
         self._data = self._source.fingerprint_text() + f"\nsteps={steps}"
+        self._data_word = float(seed_for(self._data) % 2**52)
         self._total_steps = steps
+        self._looping = True
         try:
             while True:
                 while self.steps < steps:
                     yield from self._step_of(self._source)
-                if self.finish():
+                if not finish or self.finish():
                     return
         finally:
+            self._looping = False
+            self._source.close()
             if self._in_step:
                 _logger.warning("step %d did not happen: the loop was left in it", self.steps + 1)
                 self._training.put_back()
@@ -141,17 +160,19 @@ class Job:
     def _step_of(self, source: BatchSource) -> Iterator[Batch]:
         begin, end = self.begin()
         number = self.steps + 1
-        left = end - begin
+        self._left = end - begin
         for batch in source.load(number, begin, end):
-            left -= len(batch)
+            first = end - self._left
+            self._left -= len(batch)
             self._batch_size = len(batch)
-            self._last = left == 0
+            self._batch_computed = False
             self._position.enter(Phase.COMPUTE)
-            with torch_seeded(seed_for(self.seed, number, end - left - len(batch)), self._device):
+            with torch_seeded(seed_for(self.seed, number, first), self._device):
                 yield batch
             if not self._in_step:  # the script called step()
                 return
             if self._communicator.over:
+                self._left = 0  # the step will not happen
                 break
             self._position.enter(Phase.DATA)
         self.step()
@@ -165,9 +186,10 @@ class Job:
         self._training.remember()
         self._buckets.zero()
         self._weight = 0.0
-        self._batch_size = 0
-        self._last = False
-        self._loss = torch.zeros((), dtype=torch.float64, device=self._device)
+        self._passes = 0
+        self._left = 0  # samples that batches() has not given yet
+        self._batch_size = 0  # 0: a loop of the script's own
+        self._loss: float | torch.Tensor = 0.0
         self._begun = time.monotonic()
         self._in_step = True
         begin, end = self.share
@@ -183,25 +205,44 @@ class Job:
         if not self._in_step:
             raise UserError("backward() was called outside of a step: call it in a loop over job.batches(), or after "
                             "job.begin()")
-        if weight is None:
-            weight = self._batch_size or 1
-        if loss.dim() > 0 and loss.numel() != 1:
+        if self._batch_size and self._batch_computed:
+            raise UserError("backward() was called twice for one micro-batch: add the losses up and call it once")
+        weight = float(self._batch_size or 1) if weight is None else float(weight)
+        if not 0 <= weight < math.inf:
+            raise UserError(f"backward() was given the weight {weight:g}; weights are positive numbers, or 0")
+        if loss.numel() != 1:
             raise UserError(f"backward() takes one number, the mean loss of the micro-batch; it was given {tuple(loss.shape)}")
+        if not loss.requires_grad:
+            raise UserError("backward() was given a loss that requires no gradient: compute it from the model's output, "
+                            "without no_grad(), detach() or item()")
+        if self._passes == 0:
+            self._follow_frozen()
+        else:
+            self._buckets.check()
+        self._passes += 1
+        self._batch_computed = True
+        if weight == 0 or self._communicator.over:
+            return  # it adds nothing, or the step will not happen
         self._weight += weight
-        self._loss += loss.detach().double().reshape(()) * weight
-        if self._communicator.over:
-            return  # the step will not happen
-        if self._last:
+        value = loss.item() if self._on_cpu else loss.detach().double().reshape(())  # does not wait for a GPU
+        self._loss = self._loss + value * weight
+        if self._batch_size and self._left == 0:
             self._buckets.arm(self._communicator)
-        share = loss * (weight / self.global_batch)
-        (share if self._scaler is None else self._scaler.scale(share)).backward()
+        scaled = loss if self._scaler is None else self._scaler.scale(loss)
+        scaled.backward(torch.full_like(loss, weight / self.global_batch))
+        self._buckets.seal()
 
     def step(self) -> bool:
         """Reduces and applies the step. False: it did not happen; the state is as before, or another rank's newer one."""
         if not self._in_step:
             raise UserError("step() was called outside of a step: call begin() first")
-        if self._weight == 0 and not self._communicator.over:
-            raise UserError(f"step {self.steps + 1} was made without job.backward()")
+        if self._left > 0:
+            raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
+                            "several micro-batches; leave step() out of the loop over batches(), which makes the step")
+        if not self._communicator.over:
+            if self._passes == 0:
+                raise UserError(f"step {self.steps + 1} was made without job.backward()")
+            self._buckets.check()
         try:
             loss = self._reduce()
         except WorldOver as over:
@@ -210,22 +251,53 @@ class Job:
             self._change(over)
             return False
         self._committed()
+        self._training.certain()
         self._position.enter(Phase.UPDATE)
         self._update()
         self._applied(loss)
         return True
 
     def _update(self) -> None:
-        if self._scaler is None:
-            self.optimizer.step()
-        else:
-            before = self._scaler.get_scale()
-            self._scaler.step(self.optimizer)
-            self._scaler.update()
-            if self._scaler.get_scale() < before:  # an overflow: the optimizer has made no step
+        if self._scaler is not None and self._before_update:
+            self._scaler.unscale_(self.optimizer)
+        for function in self._before_update:
+            function()
+        self._updating = True
+        try:
+            if self._scaler is None:
+                self.optimizer.step()
+            elif not self._scaled_step():
                 return
+        finally:
+            self._updating = False
         for function in self._after_step:
             function()
+
+    def _scaled_step(self) -> bool:
+        """False: gradients overflowed on some rank, so that on all of them the optimizer has made no step."""
+        before = self._scaler.get_scale()
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        return self._scaler.get_scale() >= before
+
+    def _check_update(self, *_) -> None:
+        if not self._updating and not self._finished:
+            raise UserError("the script called optimizer.step(): the job makes the update, once the step is certain; leave "
+                            "it out")
+
+    def _make_buckets(self) -> None:
+        self._trainable = [parameter.requires_grad for _, parameter in self._named]
+        self._buckets = Buckets([(name, parameter) for name, parameter in self._named if parameter.requires_grad])
+
+    def _follow_frozen(self) -> None:
+        """The script may freeze parameters and let them go, by the number of the step."""
+        if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
+            return
+        self._buckets.close()
+        for _, parameter in self._named:
+            parameter.grad = None
+        self._make_buckets()
+        self._buckets.zero()
 
     def _reduce(self) -> float:
         """The mean loss of the step; the parameters' gradients are means then."""
@@ -234,25 +306,32 @@ class Job:
         communicator, size = self._communicator, self._world.size
         epoch = self._world.epoch
         unused = self._buckets.unused()
-        votes = torch.zeros(5 + 2 * size, dtype=torch.float64, device=self._device)
-        votes[0] = self._loss
-        votes[1] = self._weight
-        votes[2] = self._membership.switch_wanted(epoch)
-        votes[3] = self.rank == 0 and self._membership.checkpoint_wanted(epoch)
-        votes[4] = len(unused)
-        votes[5 + self.rank] = ~torch.isfinite(self._loss)
-        votes[5 + size + self.rank] = seed_for(self._data) % 2**52  # exact in a double
+        changed = self._training.changed_buffers()
+        of_ranks = [0.0] * (2 * size)
+        of_ranks[size + self.rank] = self._data_word
+        on_host = isinstance(self._loss, float)
+        if on_host:
+            of_ranks[self.rank] = not math.isfinite(self._loss)
+        votes = torch.tensor([self._loss if on_host else 0.0, self._weight, self._membership.switch_wanted(epoch),
+                              self.rank == 0 and self._membership.checkpoint_wanted(epoch), len(unused), len(changed),
+                              *of_ranks], dtype=torch.float64, device=self._device)
+        if not on_host:
+            votes[0] = self._loss
+            votes[_VOTES + self.rank] = ~torch.isfinite(self._loss)
         self._buckets.flush(communicator)
         voted = communicator.all_reduce(votes)
-        statistics = self._statistics_sum(communicator)
+        statistics = self._training.statistics(self._weight, self.rank == 0) if self.model.training else None
+        averaged = None if statistics is None else communicator.all_reduce(statistics)
         self._buckets.wait()
         voted.wait()
-        if statistics is not None:
-            statistics[1].wait()
-        total, weights, leave, checkpoint, missing, *of_ranks = votes.tolist()
+        if averaged is not None:
+            averaged.wait()
+        total, weights, leave, checkpoint, missing, others, *of_ranks = votes.tolist()
         compare_texts(communicator, self._data, of_ranks[size:])
         if missing:
             self._drop_unused(unused)
+        if others:
+            self._share_buffers(changed)
         self._waited = time.monotonic() - waiting
         culprits = [rank for rank, bad in enumerate(of_ranks[:size]) if bad]
         if culprits:
@@ -264,23 +343,28 @@ class Job:
             raise UserError(f"step {self.steps + 1}: a gradient is not a finite number: training diverged; try a smaller "
                             "learning rate, or look at the data")
         if statistics is not None:
-            _put_means(self._statistics, statistics[0], weights)
+            self._training.put_statistics(statistics, weights)
         self._leave = leave > 0
         self._checkpoint_wanted = self._checkpoint_wanted or checkpoint > 0
         return total / weights
-
-    def _statistics_sum(self, communicator: Communicator):
-        """The running averages of normalisation, summed by weight: each rank has seen samples of its own."""
-        if not self._statistics or not self.model.training:
-            return None
-        flat = torch.cat([values.detach().reshape(-1).float() for values in self._statistics]) * self._weight
-        return flat, communicator.all_reduce(flat)
 
     def _drop_unused(self, unused: list[int]) -> None:
         counts = torch.zeros(self._buckets.count, device=self._device)
         counts[unused] = 1
         self._communicator.all_reduce(counts).wait()
         self._buckets.drop([number for number, count in enumerate(counts.tolist()) if count == self._world.size])
+
+    def _share_buffers(self, changed: list[int]) -> None:
+        """Buffers that the script's forward passes change, but for running averages, are those of rank 0."""
+        buffers = self._training.other_buffers()
+        counts = torch.zeros(len(buffers), device=self._device)
+        counts[changed] = 1
+        self._communicator.all_reduce(counts).wait()
+        for buffer, count in zip(buffers, counts.tolist()):
+            if count > 0:
+                values = buffer.detach().to(self._device, copy=True, memory_format=torch.contiguous_format)
+                self._communicator.broadcast(values, 0)
+                buffer.copy_(values)
 
     def _applied(self, loss: float) -> None:
         begin, end = self.share
@@ -320,6 +404,11 @@ class Job:
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
         """`callback(step, metrics)` is called on rank 0 after each step that is logged (step_log.py has some)."""
         self._log.add_callback(callback)
+
+    def before_update(self, function: Callable[[], Any]) -> None:
+        """Has `function` called before each update, once all gradients are means over the whole batch. To clip them:
+        `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
+        self._before_update.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
         """Has `function` called after each step that was applied, such as a scheduler's step. What it changes belongs into
@@ -388,8 +477,7 @@ class Job:
                 self._finished = True
                 self._membership.unwatch()
                 self._communicator.close()
-                if self._source is not None:
-                    self._source.close()
+                self._buckets.close()
                 return True
             raise WorldOver("another world comes", told=True)
         except WorldOver as over:
@@ -426,6 +514,9 @@ class Job:
 
     def _enter(self) -> None:
         world = self._world
+        if world.size > self.global_batch:
+            raise UserError(f"global_batch is {self.global_batch}, less than the {world.size} ranks of the world: raise it, or "
+                            "lower spec.worker.maxReplicas")
         start = time.monotonic()
         self._position.enter_world(world.epoch)
         self._communicator = Communicator(world, self._device, self._timeout)
@@ -500,15 +591,11 @@ class Job:
             self._keeper.world_ended()
 
 
-def _statistics_of(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Running averages that a forward pass changes."""
-    norms = (module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._NormBase))
-    return [values for norm in norms if norm.track_running_stats
-            for values in (norm.running_mean, norm.running_var) if values is not None]
-
-
-def _put_means(statistics: list[torch.Tensor], sums: torch.Tensor, weights: float) -> None:
-    at = 0
-    for values in statistics:
-        values.copy_((sums[at:at + values.numel()] / weights).view(values.shape))
-        at += values.numel()
+def _check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise UserError("LBFGS computes the loss several times a step: use an optimizer that needs gradients once")
+    known = {parameter for _, parameter in named}
+    for number, group in enumerate(optimizer.param_groups):
+        if any(parameter not in known for parameter in group["params"]):
+            raise UserError(f"group {number} of the optimizer has parameters that are not the model's: give join() one module "
+                            "that has all of them")

@@ -70,9 +70,10 @@ class Packed:
 
     @staticmethod
     def from_bytes(data: bytes, device: torch.device) -> "Packed":
-        """With new tensors to receive into. It reads plain values alone: what a peer sends cannot run code."""
+        """With new tensors to receive into; without memory if `device` is "meta". It reads plain values alone: what a
+        peer sends cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
-        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="cpu" if where == "cpu" else device)
+        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="cpu" if where == "cpu" and device.type != "meta" else device)
                    for dtype, shape, where in shapes]
         return Packed(skeleton, tensors)
 
@@ -124,11 +125,16 @@ def _put(value: Any, tensors: list[torch.Tensor]) -> Any:
 class TrainingState:
     """Model, optimizer and extras of this rank. Thread-safety: one thread."""
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, extras: dict[str, Any]):
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, extras: "Extras"):
         self.model = model
         self.optimizer = optimizer
-        self.extras = extras  # shared with the job, which adds to it
-        self._undo: tuple[list[tuple[torch.Tensor, torch.Tensor]], dict[str, Any]] | None = None
+        self.extras = extras
+        self._norms: list[_Buffer] = []  # a forward pass changes them, and torch does not count that
+        self._others: list[_Buffer] = []
+        for module in model.modules():
+            kept = self._norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else self._others
+            kept += [_Buffer(module._buffers, name) for name, buffer in module._buffers.items() if buffer is not None]
+        self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
 
     def describe(self) -> str:
         """A line for each tensor of the model and each group of the optimizer: ranks must agree in it."""
@@ -140,9 +146,18 @@ class TrainingState:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as checkpoints keep it."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-                "extras": {name: part.state_dict() for name, part in self.extras.items()}}
+        """Everything, as checkpoints keep it. Within a step that is not certain: as it was at its begin."""
+        extras = {name: part.state_dict() for name, part in self.extras.items()}
+        optimizer = self.optimizer.state_dict()
+        copies: dict[int, torch.Tensor] = {}
+        if self._undo is not None:
+            groups, before = self._undo
+            extras.update(before)
+            optimizer["param_groups"] = [{**group, **values} for group, values in zip(optimizer["param_groups"], groups)]
+            copies = {id(buffer.tensor): buffer.copy for buffer in (*self._norms, *self._others)}
+        model = {name: copies.get(id(values), values) for name, values in self.model.state_dict(keep_vars=True).items()}
+        model = {name: values.detach() if isinstance(values, torch.Tensor) else values for name, values in model.items()}
+        return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
 
     def load(self, state: dict[str, Any]) -> None:
         """Puts back what as_dict() gave, on this rank or another one. Raises UserError for a state that does not fit."""
@@ -152,9 +167,7 @@ class TrainingState:
             self.optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError, KeyError) as error:
             raise UserError(f"the state does not fit this model and optimizer: {error}") from error
-        for name, part in self.extras.items():
-            if name in state["extras"]:
-                part.load_state_dict(state["extras"][name])
+        self.extras.load(state["extras"], self.optimizer)
 
     def checksum(self) -> int:
         """Of model and optimizer: what all ranks must have alike."""
@@ -164,17 +177,125 @@ class TrainingState:
 
     def remember(self) -> None:
         """At the begin of a step: what the script's own code may change before the step is certain."""
-        buffers = [(buffer, buffer.detach().clone()) for buffer in self.model.buffers()]
-        self._undo = (buffers, {name: copy.deepcopy(part.state_dict()) for name, part in self.extras.items()})
+        for buffer in self._norms:
+            buffer.remember()
+        for buffer in self._others:
+            if buffer.changed():
+                buffer.remember()
+        extras = {name: copy.deepcopy(part.state_dict()) for name, part in self.extras.items()}
+        self._undo = (_values_of(self.optimizer), extras)
 
     def put_back(self) -> None:
-        """The step did not happen: buffers and extras are as remember() found them."""
+        """The step did not happen: buffers, the optimizer's settings and extras are as remember() found them."""
         if self._undo is None:
             return
-        buffers, extras = self._undo
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
+        groups, extras = self._undo
+        self._undo = None
+        for buffer in (*self._norms, *self._others):
+            buffer.put_back()
         for name, state in extras.items():
             self.extras[name].load_state_dict(state)
+        _set_values(self.optimizer, groups)
+
+    def certain(self) -> None:
+        """The step happened."""
         self._undo = None
+
+    # --- buffers, of which each rank's forward passes see other samples
+
+    def statistics(self, weight: float, first: bool) -> torch.Tensor | None:
+        """Normalisation's running averages times `weight`, to be summed over all ranks; None: there are none. Counts are
+        those of the `first` rank."""
+        if not self._norms:
+            return None
+        parts = [buffer.now().detach().reshape(-1).double() * (weight if buffer.averaged() else float(first))
+                 for buffer in self._norms]
+        return torch.cat(parts)
+
+    def put_statistics(self, sums: torch.Tensor, weights: float) -> None:
+        at = 0
+        for buffer in self._norms:
+            values = buffer.now()
+            part = sums[at:at + values.numel()].view(values.shape)
+            values.copy_(part / weights if buffer.averaged() else part)
+            at += values.numel()
+
+    def changed_buffers(self) -> list[int]:
+        """Other buffers that were changed since remember(), by number."""
+        return [number for number, buffer in enumerate(self._others) if buffer.changed()]
+
+    def other_buffers(self) -> list[torch.Tensor]:
+        return [buffer.now() for buffer in self._others]
+
+
+class _Buffer:
+    """One of a module's buffers, and a copy of what it was."""
+
+    def __init__(self, of_module: dict[str, Any], name: str):
+        self._of_module = of_module
+        self._name = name
+        self._version = -1
+        self.tensor: torch.Tensor | None = None
+        self.copy: torch.Tensor | None = None
+
+    def now(self) -> torch.Tensor:
+        return self._of_module[self._name]
+
+    def averaged(self) -> bool:
+        return self.now().is_floating_point()
+
+    def changed(self) -> bool:
+        return self.now() is not self.tensor or self.tensor._version != self._version
+
+    def remember(self) -> None:
+        self.tensor = self.now()
+        if self.copy is None or self.copy.shape != self.tensor.shape or self.copy.dtype != self.tensor.dtype:
+            self.copy = torch.empty_like(self.tensor)
+        self.copy.copy_(self.tensor)
+        self._version = self.tensor._version
+
+    def put_back(self) -> None:
+        self._of_module[self._name] = self.tensor
+        with torch.no_grad():
+            self.tensor.copy_(self.copy)
+        self._version = self.tensor._version
+
+
+class Extras(dict):
+    """More that has state_dict() and load_state_dict(), by name (Job.state). What is added after the state came from
+    another rank or a checkpoint takes over its part then."""
+
+    def __init__(self, parts: Mapping[str, Any]):
+        super().__init__(parts)
+        self.unclaimed: dict[str, Any] = {}
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._values: list[dict[str, Any]] = []
+
+    def __setitem__(self, name: str, part: Any) -> None:
+        super().__setitem__(name, part)
+        if name in self.unclaimed:
+            part.load_state_dict(self.unclaimed.pop(name))
+            _set_values(self._optimizer, self._values)  # a scheduler sets them when it is made
+
+    def load(self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        self.unclaimed = {name: part for name, part in state.items() if name not in self}
+        for name, part in self.items():
+            if name in state:
+                part.load_state_dict(state[name])
+        self._optimizer = optimizer
+        self._values = _values_of(optimizer)
+
+
+def _values_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Of each group: its settings, such as the learning rate."""
+    return [{key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in group.items()
+             if key != "params"} for group in optimizer.param_groups]
+
+
+def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) -> None:
+    for group, before in zip(optimizer.param_groups, values):
+        for key, value in before.items():
+            if isinstance(value, torch.Tensor) and isinstance(group.get(key), torch.Tensor):
+                group[key].copy_(value)
+            else:
+                group[key] = value

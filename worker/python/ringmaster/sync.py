@@ -104,12 +104,12 @@ class StateSync:
             attempt += 1
 
     def _move(self, source: int, checksum: int, take: bool) -> None:
-        """Also on ranks that have the state already, since a broadcast is everybody's; they drop it."""
+        """Also on ranks that have the state already, since a broadcast is everybody's; they drop each piece."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
-            packed = Packed.from_bytes(data, self._communicator.device)
+            packed = Packed.from_bytes(data, self._communicator.device if take else torch.device("meta"))
         self._send_tensors(packed.tensors, source)
         if sending or not take:
             return
@@ -147,6 +147,8 @@ class StateSync:
             return
         joined = torch.empty(sum(piece.numel() for piece in batch), dtype=torch.uint8, device=device)
         self._communicator.broadcast(joined, source)
+        if batch[0].is_meta:
+            return
         at = 0
         for piece in batch:
             piece.copy_(joined[at:at + piece.numel()])

@@ -12,6 +12,7 @@ listening socket stays: Gloo ends the process when that fails.
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import os
 import re
 import socket
@@ -79,6 +80,22 @@ def _sockets() -> dict[int, str]:
     return found
 
 
+def _address(text: str) -> str:
+    """One spelling for each address."""
+    try:
+        parsed = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return str(mapped or parsed)
+
+
+def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
+    if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+        return False
+    return _address(connection.getpeername()[0]) in addresses
+
+
 class Work:
     """One collective under way. wait() raises WorldOver if it does not complete."""
 
@@ -108,7 +125,8 @@ class Communicator:
         self._timeout = timeout
         self._group = None
         self._before = _sockets()
-        self._peers = {member.address for member in world.members}
+        self._own: dict[int, str] | None = None  # the world's sockets, once it is connected
+        self._peers = {_address(member.address) for member in world.members}
         self._lock = threading.Lock()
         self._reason: str | None = None  # why it was aborted
         self._connected = threading.Event()
@@ -145,9 +163,11 @@ class Communicator:
             group = self._make(store)
         except Exception as error:  # of any kind: it is raised by connect(), on the thread that waits
             self._failure = error
+        own = {descriptor: inode for descriptor, inode in _sockets().items() if self._before.get(descriptor) != inode}
         with self._lock:
             if self._reason is None:
                 self._group = group
+                self._own = own
         self._connected.set()
 
     def _make(self, store: Store):
@@ -178,15 +198,22 @@ class Communicator:
         self._cut()
 
     def _cut(self) -> None:
-        for descriptor, inode in _sockets().items():
+        for descriptor, inode in (_sockets() if self._own is None else self._own).items():
             if self._before.get(descriptor) == inode:
                 continue
             try:
-                with socket.socket(fileno=os.dup(descriptor)) as copy:
-                    if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.getpeername()[0] in self._peers:
-                        copy.shutdown(socket.SHUT_RDWR)
+                copy = os.dup(descriptor)
             except OSError:
-                continue  # not connected, or closed meanwhile
+                continue  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # and opened again as something else
+                os.close(copy)
+                continue
+            with socket.socket(fileno=copy) as connection:
+                try:
+                    if _leads_to(connection, self._peers):
+                        connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue  # not connected
 
     @property
     def over(self) -> bool:

@@ -1,0 +1,82 @@
+// What B17 measures beside ringmaster-chaos (bench/in_place/figure.sh): the cost of a step, and
+// what others make of the same faults. Built with the tests.
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "bench/in_place/cost.h"
+#include "bench/in_place/peers.h"
+#include "tests/runtime/hosts.h"
+
+namespace ringmaster::in_place {
+namespace {
+
+constexpr int kSkipped = 77;
+
+const std::map<std::string, Peer> kPeers{{"torchft", Peer::kTorchft},
+                                         {"torchft-tuned", Peer::kTorchftTuned},
+                                         {"torchrun", Peer::kTorchrun}};
+const std::map<std::string, any_program::FaultKind> kFaults{
+    {"kill-rank", any_program::FaultKind::kKillRank}, {"cut", any_program::FaultKind::kCut}};
+
+template <typename Options>
+void AddCommon(CLI::App& app, Options& options) {
+  app.add_option("--folder", options.folder, "with the scripts; all hosts see it")->required();
+  app.add_option("--pythonpath", options.pythonpath, "PyTorch's folder, and a peer's")->required();
+  app.add_option("--workers", options.workers, "of one rank each")->check(CLI::Range(2, 16));
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  CostOptions cost;
+  PeerOptions peer;
+  CLI::App app("Parts of figure B17");
+  app.require_subcommand(1);
+  CLI::App& cost_command = *app.add_subcommand("cost", "of a step, beside plain PyTorch");
+  AddCommon(cost_command, cost);
+  cost_command.add_option("--rounds", cost.rounds, "blocks of each kind")
+      ->check(CLI::Range(1, 10000));
+  cost_command.add_option("--block", cost.block, "steps")->check(CLI::Range(1, 10000));
+  cost_command.add_flag("--audit", cost.audit, "with the audit log");
+  CLI::App& peer_command = *app.add_subcommand("peer", "strikes another way to train");
+  AddCommon(peer_command, peer);
+  peer_command.add_option("--peer", peer.peer, "torchft, torchft-tuned or torchrun")
+      ->required()
+      ->transform(CLI::CheckedTransformer(kPeers));
+  peer_command.add_option("--fault", peer.fault, "kill-rank or cut")
+      ->transform(CLI::CheckedTransformer(kFaults));
+  peer_command.add_option("--victims", peer.victims, "workers, one after the other")
+      ->required()
+      ->delimiter(',')
+      ->check(CLI::Range(0, 15));
+  peer_command.add_option("--every", peer.every, "seconds of training before each fault");
+  peer_command.add_option("--limit", peer.limit, "seconds for a recovery");
+  CLI11_PARSE(app, argc, argv);
+  if (!runtime_test::Hosts::Possible()) {
+    std::cout << "skipped: making network namespaces needs root" << std::endl;
+    return kSkipped;
+  }
+  if (cost_command.parsed()) {
+    MeasureCost(cost);
+  } else {
+    StrikePeer(peer);
+  }
+  return EXIT_SUCCESS;
+}
+
+}  // namespace ringmaster::in_place
+
+int main(int argc, char** argv) {
+  try {
+    return ringmaster::in_place::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "in-place-figure: " << error.what() << std::endl;
+    return EXIT_FAILURE;
+  }
+}
