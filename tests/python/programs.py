@@ -29,6 +29,8 @@ if "evaluate" in variants:
         return (model(x[rank::size]).argmax(1) == y[rank::size]).sum(), len(x[rank::size])
     job.evaluate(right, every=10)
 for batch in job.batches(dataset, steps=steps):
+    if job.steps:
+        print("mean", job.steps, job.loss)
     loss = torch.nn.functional.cross_entropy(job.model(batch.x), batch.y)
     job.backward(loss)
     print(job.steps, loss.item(), len(batch), flush=True)

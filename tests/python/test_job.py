@@ -7,7 +7,7 @@ import unittest
 from fake_job import FakeJob
 from programs import TRAIN
 
-STEPS = 40
+STEPS = 100
 
 
 class ScriptTest(unittest.TestCase):
@@ -49,22 +49,48 @@ class ScriptTest(unittest.TestCase):
         return {step: sum(loss * count for loss, count in parts) / sum(count for _, count in parts)
                 for step, parts in sums.items()}
 
+    def mean_losses(self, ranks):
+        """Of each step but the last, the mean over the global batch, as all ranks have it."""
+        found = {}
+        for rank in ranks:
+            for _, line in rank.lines:
+                if line.startswith("mean "):
+                    _, step, loss = line.split()
+                    self.assertEqual(found.setdefault(int(step), loss), loss)
+        return {step: float(loss) for step, loss in found.items()}
+
+    def undisturbed(self, steps, *variants):
+        """The losses of one rank alone in its world."""
+        with tempfile.TemporaryDirectory() as folder:
+            job = FakeJob(folder, TRAIN, None, [str(steps), *variants])
+            self.addCleanup(job.close)
+            rank = job.start(0)
+            job.wait_for([rank], "RankHello")
+            job.world([rank])
+            self.finish(job, [rank])
+            return self.mean_losses([rank])
+
+    def assert_same_curve(self, losses, expected):
+        self.assertEqual(losses.keys(), expected.keys())
+        for step, loss in expected.items():
+            self.assertAlmostEqual(losses[step], loss, delta=1e-4)
+
 
 class Training(ScriptTest):
     def test_worlds_of_one_two_and_three_ranks_have_the_same_curve(self):
-        curves = []
-        for size in (1, 2, 3):
-            with tempfile.TemporaryDirectory() as folder:
-                self.folder.name, name = folder, self.folder.name
-                job, ranks = self.job(size, STEPS, *(["micro"] if size == 2 else []))
-                job.world(ranks)
-                self.finish(job, ranks)
-                curves.append(self.losses(job))
-                self.folder.name = name
-        for curve in curves[1:]:
-            self.assertEqual(len(curve), STEPS)
-            for step, loss in curves[0].items():
-                self.assertAlmostEqual(curve[step], loss, delta=1e-4)
+        expected = self.undisturbed(STEPS)
+        self.assertEqual(len(expected), STEPS - 1)
+        job, ranks = self.job(3, STEPS)
+        job.world(ranks)
+        self.finish(job, ranks)
+        self.assert_same_curve(self.mean_losses(ranks), expected)
+        with tempfile.TemporaryDirectory() as folder:
+            self.folder.name, name = folder, self.folder.name
+            job, ranks = self.job(2, STEPS, "micro")
+            job.world(ranks)
+            self.finish(job, ranks)
+            self.assert_same_curve(self.mean_losses(ranks), expected)
+            self.folder.name = name
 
     def test_a_killed_rank_costs_no_step_and_a_new_one_takes_over_the_state(self):
         job, ranks = self.job(3, 300, "slow", "evaluate")
@@ -86,6 +112,7 @@ class Training(ScriptTest):
             steps = [int(line.split()[0]) for _, line in rank.lines if line[0].isdigit()]
             self.assertEqual(steps, sorted(steps))
             self.assertEqual(set(steps), set(range(300)))
+        self.assert_same_curve(self.mean_losses(left), self.undisturbed(300))
 
     def test_a_stopped_rank_holds_nobody_up_once_the_launcher_says_so(self):
         job, ranks = self.job(3, 200, "slow", "norm", "dropout")

@@ -75,7 +75,6 @@ class Job:
         self._looping = False  # over batches()
         self._finished = False
         self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
-        self._last = False
         self._worlds.join()
 
     # --- where it stands
@@ -107,7 +106,7 @@ class Job:
     @property
     def last_batch(self) -> bool:
         """In a loop over batches(): whether the micro-batch is this rank's last one of the step."""
-        return self._last
+        return self._looping and self._in_step and self._left == 0
 
     # --- a step
 

@@ -21,7 +21,6 @@ from .transport import Communicator, buffer_of
 from .world import Epoch
 
 _PIECE_BYTES = 8 << 20
-_WORDS = 10
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class StateSync:
         version = self._held.version
         fingerprint = int.from_bytes(hashlib.blake2b(self._text.encode(), digest_size=8).digest(), "little")
         words = [_signed(fingerprint), _signed(self._state.checksum()), version.epoch.term, version.epoch.number,
-                 version.step, self._held.term_base, ORIGINS.index(self._held.origin), int(readable), 0, 0]
+                 version.step, self._held.term_base, ORIGINS.index(self._held.origin), int(readable)]
         mine = torch.tensor(words, dtype=torch.int64, device=self._communicator.device)
         gathered = []
         for row in self._communicator.all_gather(mine):

@@ -343,6 +343,10 @@ def _abort_nccl(groups: list) -> None:
 
 
 def buffer_of(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a contiguous tensor in host memory, which must outlive what is returned."""
+    """The bytes of a contiguous tensor in host memory. What is returned keeps the tensor."""
     size = tensor.numel() * tensor.element_size()
-    return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B") if size else memoryview(b"")
+    if size == 0:
+        return memoryview(b"")
+    memory = (ctypes.c_char * size).from_address(tensor.data_ptr())
+    memory.tensor = tensor  # the view keeps `memory`
+    return memoryview(memory).cast("B")
