@@ -1,4 +1,4 @@
-"""Trains a small network in place: it goes on through lost and new workers, in the same processes, from the same step.
+"""Trains a small network in place: when workers are lost or join, the other processes continue from the same step.
 
 Started by hand it trains alone: python train.py --steps=200
 """

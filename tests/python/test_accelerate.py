@@ -64,15 +64,7 @@ class AcceleratorTest(ScriptTest):
 
         job, ranks = self.job(3, 100, "slow", script=SCRIPT)
         job.world(ranks[:2])
-        job.wait_for_line(ranks[0], "8 ")
-        job.kill(ranks[0])
-        job.wait_until_lost(ranks[0])
-        job.world(ranks[1:2])
-        job.wait_for_line(ranks[1], "12 ")
-        job.switch()
-        job.wait_for(ranks[1:2], "RankAtBoundary")
-        job.world(ranks[1:])
-        end = self.finish(job, ranks[1:])
+        end = self.kill_and_join(job, ranks)
 
         self.assertTrue(end.endswith(" 100"), end)
         self.assertIn("main True", [line for _, line in ranks[1].lines])

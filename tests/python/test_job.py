@@ -35,6 +35,18 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(len(ends), 1, f"ranks end with different states: {ends}\n" + job.logs())
         return ends.pop()
 
+    def kill_and_join(self, job, ranks):
+        """Of three ranks, two in the world: the first is killed, the third joins. Returns what finish() does."""
+        job.wait_for_line(ranks[0], "8 ")
+        job.kill(ranks[0])
+        job.wait_until_lost(ranks[0])
+        job.world(ranks[1:2])
+        job.wait_for_line(ranks[1], "12 ")
+        job.switch()
+        job.wait_for(ranks[1:2], "RankAtBoundary")
+        job.world(ranks[1:])
+        return self.finish(job, ranks[1:])
+
     def losses(self, job):
         """Of each step, as rank 0 reported it or computed it."""
         sums = {}

@@ -74,15 +74,7 @@ class HuggingFaceTrainer(ScriptTest):
         curve = self.losses(plain)
 
         job, ranks = self.start(3, 60, "slow", members=2)
-        job.wait_for_line(ranks[0], "8 ")
-        job.kill(ranks[0])
-        job.wait_until_lost(ranks[0])
-        job.world(ranks[1:2])
-        job.wait_for_line(ranks[1], "12 ")
-        job.switch()
-        job.wait_for(ranks[1:2], "RankAtBoundary")
-        job.world(ranks[1:])
-        end = self.finish(job, ranks[1:])
+        end = self.kill_and_join(job, ranks)
 
         self.assertTrue(end.startswith("done 60 ") and end.endswith(" 60"), end)
         steps = [int(line.split()[0]) for _, line in ranks[1].lines if line[0].isdigit()]

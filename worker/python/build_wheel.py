@@ -16,7 +16,7 @@ METADATA = """\
 Metadata-Version: 2.1
 Name: ringmaster
 Version: {version}
-Summary: Elastic training of PyTorch models: a script changes a few lines and goes on through every fault without a restart
+Summary: Elastic training of PyTorch models: with a few changed lines, a script recovers from faults without a restart
 License: Apache-2.0
 License-File: LICENSE
 Requires-Python: >=3.10

@@ -29,7 +29,6 @@ class Adopted:
 
     held: LocalState
     checksum: int
-    changed: bool  # this rank was behind
 
 
 class StateSync:
@@ -68,10 +67,9 @@ class StateSync:
             raise UserError(f"rank {differs[0]} has other parameters than rank {winner} after the same "
                             f"{best.version.step} steps: change parameters and optimizer through the step alone, in the "
                             "same way on every rank")
-        changed = self._communicator.rank in behind
         if behind:
-            self._move(winner, checksum, take=changed)
-        return Adopted(best, checksum, changed)
+            self._move(winner, checksum, take=self._communicator.rank in behind)
+        return Adopted(best, checksum)
 
     def _gather(self, readable: bool) -> list[tuple[LocalState, int, int, bool]]:
         version = self._held.version
