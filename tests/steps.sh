@@ -36,6 +36,7 @@ summary() {
     [ ! -e "${report_of[$title]:-}" ] || read -r _ counted _ <<<"$(python3 tests/count.py "${report_of[$title]}")"
     [ "$counted" -gt 0 ] || failed=$((failed + 1))
   done
+  python3 tests/failures.py "$reports"/*.xml
   echo "everything took $((SECONDS - started)) s"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

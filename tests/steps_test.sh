@@ -13,7 +13,7 @@ cat >program <<'P'
 #!/bin/sh
 # As a GoogleTest program ends: program PASSED FAILED SKIPPED CODE
 head -c 5000 /dev/zero | tr '\0' '.'; echo
-[ "$2" = 0 ] || echo '[  FAILED  ] Suite.Case (0 ms)'
+[ "$2" = 0 ] || printf 'some.cc:7: Failure\nValue of: sum\n[  FAILED  ] Suite.Case (0 ms)\n'
 echo "[==========] $(($1 + $2 + $3)) tests from 2 test suites ran. (4 ms total)"
 echo "[  PASSED  ] $1 tests."
 [ "$3" = 0 ] || echo "[  SKIPPED ] $3 tests."
@@ -70,6 +70,17 @@ expect '0 passed, 1 failed, 1 skipped' -R '^(fixture_up|needs_fixture)$'
 expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
 expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
 expect '29 passed, 7 failed, 7 skipped'
+
+# What failed, and why, stands beside it.
+. tests/steps.sh
+step "some tests" run_tests dev some -R '^(unit|broken_)' >/dev/null 2>&1 || true
+said=$(summary || true)
+for line in 'failed: broken_unit, after 0 s' '  some.cc:7: Failure' '  \[  FAILED  \] Suite.Case (0 ms)' \
+  'failed: broken_python, after 0 s' '  ERROR: test_error (test_some.Broken.*)' '  KeyError' 'failed: broken_script, after 0 s'; do
+  grep -qx -- "$line" <<<"$said" || fail "the summary does not say '$line': $said"
+done
+! grep -q 'failed: unit' <<<"$said" || fail "what passed is said to have failed: $said"
+rm -rf "$reports"
 
 # A step without tests counts, too.
 . tests/steps.sh

@@ -1,0 +1,46 @@
+"""Says why tests failed, from ctest's JUnit reports: failures.py REPORT... prints a few lines for each failed program.
+
+They stand at the end of a run, which is often all that a log keeps: the first failure of each case of GoogleTest or unittest,
+what a sanitizer found, else the program's last lines.
+"""
+
+import os
+import re
+import sys
+import xml.etree.ElementTree
+
+BEGINS = re.compile(r"(: Failure$|^(FAIL|ERROR): |(ERROR|WARNING): \w+Sanitizer|runtime error: )")
+CASE = re.compile(r"^\[  FAILED  \] \S+ \(\d+ ms\)|^(FAIL|ERROR): ")
+LINES_EACH = 5
+LINES_OF_A_PROGRAM = 15
+COLUMNS = 300
+
+
+def excerpt(said):
+    """The lines of a program's output that say what failed."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    kept = set()
+    wanted = True  # only the first failure of a case
+    for at, line in enumerate(lines):
+        if wanted and BEGINS.search(line):
+            kept.update(range(at, min(at + LINES_EACH, len(lines))))
+            if line.startswith(("FAIL: ", "ERROR: ")):  # the end of a traceback has the error
+                end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith(("=====", "Ran "))), len(lines))
+                kept.update(range(max(at, end - 3), end))
+            wanted = False
+        if CASE.match(line):
+            kept.add(at)
+            wanted = True
+    chosen = sorted(kept)[:LINES_OF_A_PROGRAM] or range(max(0, len(lines) - LINES_EACH), len(lines))
+    return [lines[at][:COLUMNS] for at in chosen]
+
+
+def main():
+    for report in filter(os.path.exists, sys.argv[1:]):  # a glob may have matched nothing
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            if case.get("status") == "fail":
+                print(f"failed: {case.get('name')}, after {float(case.get('time') or 0):.0f} s")
+                print(*(f"  {line}" for line in excerpt(case.findtext("system-out") or "")), sep="\n")
+
+
+main()
