@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -260,14 +261,16 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   spec.slots_per_worker = 2;
   Job job(3, spec);
 
+  const mode_t ours = ::umask(026);
   const control::Verdict verdict = Run(&job);
+  ::umask(ours);
 
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
   EXPECT_EQ(verdict.clean_exits, 4);
   const std::string meets = "meets at " + job.hosts().Address(1) + ":2";
   EXPECT_THAT(job.agent(0).Log(), HasSubstr("rank 0 of 4, slot 0 of 2, node 0 of 2, " + meets));
   EXPECT_THAT(job.agent(1).Log(), HasSubstr("rank 3 of 4, slot 1 of 2, node 1 of 2, " + meets));
-  EXPECT_THAT(job.agent(1).Log(), HasSubstr("umask 0022")) << "the agent's own is narrower";
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("umask 0026")) << "the agent's own is narrower";
   EXPECT_THAT(job.launcher().Log(), HasSubstr("rank 0 of 4"));
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
 }
