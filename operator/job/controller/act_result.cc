@@ -13,7 +13,10 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
                 JobMemory& memory) {
   if (result.unpinned) memory.pin.reset();
   if (result.pin_changed) memory.pin_sought = false;
-  if (result.pin) memory.pin = result.pin;
+  if (result.pin) {
+    memory.pin = result.pin;
+    memory.pin_sought = true;
+  }
   if (result.unused_term) memory.unused_term = *result.unused_term;
   memory.taken_names.insert(result.taken_names.begin(), result.taken_names.end());
   if (result.admitted) memory.admitted = *result.admitted;

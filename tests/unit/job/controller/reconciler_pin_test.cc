@@ -47,6 +47,10 @@ TEST(Reconciler, AJobsPodsBearTheRevisionOfTheTextThatIsPinned) {
   EXPECT_EQ(
       RevisionsOfPods(api),
       std::set<std::string>{pin["metadata"]["labels"][api::kLabelRevision].get<std::string>()});
+  for (const http::Request& request : api.http.Sent()) {
+    EXPECT_FALSE(request.method == http::Method::kGet && request.path.starts_with(kPinPath))
+        << "the answer to its creation had all of it";
+  }
 }
 
 // "" of a Pod that has none.
