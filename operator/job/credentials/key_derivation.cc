@@ -57,12 +57,10 @@ Result<Key> LoadKey(std::string_view raw) {
   return key;
 }
 
-Result<std::string> PublicKeyOf(std::string_view raw) {
-  Result<Key> key = LoadKey(raw);
-  if (!key.ok()) return key.error();
+Result<std::string> PublicKeyOf(const Key& key) {
   std::string bytes(kKeyBytes, '\0');
   std::size_t length = bytes.size();
-  if (EVP_PKEY_get_raw_public_key(key->get(), Bytes(bytes), &length) != 1) {
+  if (EVP_PKEY_get_raw_public_key(key.get(), Bytes(bytes), &length) != 1) {
     return OpenSslError("reading the public half of a key");
   }
   return bytes;
@@ -106,11 +104,30 @@ std::string PrivateBlob(std::string_view raw, std::string_view public_key,
   return blob;
 }
 
-std::string Armour(const std::string& bytes) {
+// PEM (RFC 7468), with lines as long as whoever reads it writes them.
+std::string Armour(const std::string& label, const std::string& bytes, std::size_t columns) {
   const std::string text = EncodeBase64(bytes);
-  std::string out = "-----BEGIN OPENSSH PRIVATE KEY-----\n";
-  for (std::size_t at = 0; at < text.size(); at += 70) out += text.substr(at, 70) + "\n";
-  return out + "-----END OPENSSH PRIVATE KEY-----\n";
+  std::string out = "-----BEGIN " + label + "-----\n";
+  for (std::size_t at = 0; at < text.size(); at += columns) out += text.substr(at, columns) + "\n";
+  return out + "-----END " + label + "-----\n";
+}
+
+// PKCS #8 of an Ed25519 key is these bytes and the raw ones (RFC 8410, section 10.3). OpenSSL's
+// encoders take longer than all else that a job's keys need, so neither half of the key goes
+// through them.
+constexpr std::array<char, 16> kPkcs8Prefix{0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
+                                            0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
+
+bool SetPublicKey(X509* certificate, std::string_view public_key) {
+  void* bytes = OPENSSL_memdup(public_key.data(), public_key.size());
+  if (bytes != nullptr &&
+      X509_PUBKEY_set0_param(X509_get_X509_PUBKEY(certificate), OBJ_nid2obj(NID_ED25519),
+                             V_ASN1_UNDEF, nullptr, static_cast<unsigned char*>(bytes),
+                             static_cast<int>(public_key.size())) == 1) {
+    return true;
+  }
+  OPENSSL_free(bytes);
+  return false;
 }
 
 bool AddExtension(X509* certificate, int nid, const std::string& value) {
@@ -136,7 +153,8 @@ bool SetSerial(X509* certificate, const std::string& name) {
 // The subject stays the same for all jobs: a common name holds 64 characters and job names with
 // UIDs do not always fit; clients check the DNS name. Not an authority: whoever trusts it trusts
 // this one certificate.
-bool FillCertificate(X509* certificate, EVP_PKEY* key, const std::string& name) {
+bool FillCertificate(X509* certificate, EVP_PKEY* key, std::string_view public_key,
+                     const std::string& name) {
   X509_NAME* subject = X509_get_subject_name(certificate);
   const std::string common_name = name.size() <= 64 ? name : "launcher.ringmaster.dev";
   return X509_set_version(certificate, X509_VERSION_3) == 1 && SetSerial(certificate, name) &&
@@ -145,8 +163,7 @@ bool FillCertificate(X509* certificate, EVP_PKEY* key, const std::string& name) 
          X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
                                     Bytes(std::string_view(common_name)),
                                     static_cast<int>(common_name.size()), -1, 0) == 1 &&
-         X509_set_issuer_name(certificate, subject) == 1 &&
-         X509_set_pubkey(certificate, key) == 1 &&
+         X509_set_issuer_name(certificate, subject) == 1 && SetPublicKey(certificate, public_key) &&
          AddExtension(certificate, NID_subject_alt_name, "DNS:" + name) &&
          AddExtension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
          AddExtension(certificate, NID_ext_key_usage, "serverAuth") &&
@@ -185,7 +202,9 @@ Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::st
 }
 
 Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::string& comment) {
-  const Result<std::string> public_key = PublicKeyOf(raw_private_key);
+  const Result<Key> key = LoadKey(raw_private_key);
+  if (!key.ok()) return key.error();
+  const Result<std::string> public_key = PublicKeyOf(*key);
   if (!public_key.ok()) return public_key.error();
   const std::string public_blob = PublicBlob(*public_key);
   std::string file(kOpenSshMagic.data(), kOpenSshMagic.size());
@@ -196,25 +215,27 @@ Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::s
   PutString(file, public_blob);
   PutString(file, PrivateBlob(raw_private_key, *public_key, comment));
   return SshKeyPair{
-      .private_key = Armour(file),
+      .private_key = Armour("OPENSSH PRIVATE KEY", file, 70),
       .public_line = "ssh-ed25519 " + EncodeBase64(public_blob) + " " + comment + "\n"};
 }
 
 Result<TlsKeyPair> MakeTlsKeyPair(std::string_view raw_private_key, const std::string& name) {
-  Result<Key> key = LoadKey(raw_private_key);
+  const Result<Key> key = LoadKey(raw_private_key);
   if (!key.ok()) return key.error();
+  const Result<std::string> public_key = PublicKeyOf(*key);
+  if (!public_key.ok()) return public_key.error();
   const Certificate certificate(X509_new());
-  if (certificate == nullptr || !FillCertificate(certificate.get(), key->get(), name)) {
+  if (certificate == nullptr ||
+      !FillCertificate(certificate.get(), key->get(), *public_key, name)) {
     return OpenSslError("making the launcher's certificate");
   }
-  const Bio key_text(BIO_new(BIO_s_mem()));
   const Bio certificate_text(BIO_new(BIO_s_mem()));
-  if (PEM_write_bio_PKCS8PrivateKey(key_text.get(), key->get(), nullptr, nullptr, 0, nullptr,
-                                    nullptr) != 1 ||
-      PEM_write_bio_X509(certificate_text.get(), certificate.get()) != 1) {
-    return OpenSslError("writing the launcher's key");
+  if (PEM_write_bio_X509(certificate_text.get(), certificate.get()) != 1) {
+    return OpenSslError("writing the launcher's certificate");
   }
-  return TlsKeyPair{.key_pem = TextOf(key_text.get()),
+  std::string pkcs8(kPkcs8Prefix.data(), kPkcs8Prefix.size());
+  pkcs8 += raw_private_key;
+  return TlsKeyPair{.key_pem = Armour("PRIVATE KEY", pkcs8, 64),
                     .certificate_pem = TextOf(certificate_text.get())};
 }
 
