@@ -1164,10 +1164,11 @@ TEST_F(ElasticWorld, AJoinerOfAnotherBuildIsNotTakenIn) {
   EXPECT_THAT(ReportOf(1).faults[0].message, HasSubstr("5.0.7"));
 }
 
-// The first member says nothing of its Ringmaster, so that it is of another build than the second.
+// The first member says nothing of its versions, so that it is of another build than the second.
 TEST_F(ElasticWorld, AJoinerIsOfOneBuildWithEachMember) {
   using Versions = std::map<std::string, std::string>;
   Run(1);
+  world->Say(0, control::AgentReady{"10.0.0.1", 2200, {}, {}});
   world->Order({0, 1, 2}, 3, 1);
   const auto join = [&](int worker, const std::string& ringmaster) {
     const Versions versions{{"openmpi", "4.1.4"}, {"ringmaster", ringmaster}};
