@@ -58,8 +58,8 @@ class LivePlanner {
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
-  // Workers that finished under the present launcher: it told them to end, and its verdict is on
-  // the way.
+  // REQUIRES: launcher_ok_. Workers that finished under the present launcher: it told them to end,
+  // and its verdict is on the way.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
   // Its agent was asked to end by somebody else, and the job goes on without it.
   bool LeftEarly(const PodView& worker) const;
@@ -86,7 +86,6 @@ class LivePlanner {
 };
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
-  if (!launcher_ok_) return false;
   const control::WorkerReport* report = reports_.Find(worker.uid);
   // The kubelet's clock against the API server's: what the launcher itself says comes first.
   return (report != nullptr && report->member) ||

@@ -107,8 +107,6 @@ void Job::JudgeFaults(Time now) {
   Fail(now, {control::kReasonPreflightFailed, text});
 }
 
-// Workers that cannot form a world together, in a sentence; empty where they can. Different builds
-// of Open MPI fail with words that lead nobody to the cause.
 std::vector<std::string> Job::ProgramsToMatch() const {
   std::vector<std::string> programs;
   if (!agents_start_) programs.emplace_back("openmpi");
@@ -116,24 +114,29 @@ std::vector<std::string> Job::ProgramsToMatch() const {
   return programs;
 }
 
+// What a worker that has reported says of a program; empty where it says nothing.
+std::string Job::VersionOf(const std::string& pod_uid, const std::string& program) const {
+  const auto& versions = workers_.At(pod_uid).ready->versions;
+  const auto version = versions.find(program);
+  return version == versions.end() ? "" : version->second;
+}
+
+// Workers that cannot form a world together, in a sentence; empty where they can. Different builds
+// of Open MPI fail with words that lead nobody to the cause.
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
-  const Worker& first = workers_.At(pod_uids.front());
+  const std::string& first = pod_uids.front();
   for (const std::string& pod_uid : pod_uids) {
-    const control::AgentReady& ready = *workers_.At(pod_uid).ready;
     for (const std::string& program : ProgramsToMatch()) {
-      const auto mine = ready.versions.find(program);
-      const auto theirs = first.ready->versions.find(program);
-      if (mine == ready.versions.end() || theirs == first.ready->versions.end()) continue;
-      if (mine->second != theirs->second) {
-        return NameOf(pod_uid) + " has " + program + " " + mine->second + ", " +
-               NameOf(first.hello.pod_uid) + " has " + theirs->second + ": use one image";
-      }
+      const std::string mine = VersionOf(pod_uid, program);
+      const std::string theirs = VersionOf(first, program);
+      if (mine.empty() || theirs.empty() || mine == theirs) continue;
+      return NameOf(pod_uid) + " has " + program + " " + mine + ", " + NameOf(first) + " has " +
+             theirs + ": use one image";
     }
     if (agents_start_) continue;
-    const auto openmpi = ready.versions.find("openmpi");
-    if (openmpi != ready.versions.end() && !openmpi->second.empty() &&
-        openmpi->second.find(openmpi_version_) == std::string::npos) {
-      return NameOf(pod_uid) + " has Open MPI " + openmpi->second + ", the launcher has " +
+    const std::string openmpi = VersionOf(pod_uid, "openmpi");
+    if (!openmpi.empty() && openmpi.find(openmpi_version_) == std::string::npos) {
+      return NameOf(pod_uid) + " has Open MPI " + openmpi + ", the launcher has " +
              openmpi_version_ + ": use one image";
     }
   }
@@ -150,13 +153,8 @@ void Job::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds)
 
 // As far as MixedText() looks.
 bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const {
-  const auto& mine = workers_.At(pod_uid).ready->versions;
-  const auto& theirs = workers_.At(other).ready->versions;
   return std::ranges::all_of(ProgramsToMatch(), [&](const std::string& program) {
-    const auto one = mine.find(program);
-    const auto two = theirs.find(program);
-    return one == mine.end() || two == theirs.end() ? (one == mine.end()) == (two == theirs.end())
-                                                    : one->second == two->second;
+    return VersionOf(pod_uid, program) == VersionOf(other, program);
   });
 }
 
@@ -199,10 +197,8 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   std::vector<control::Member> members;
   for (const std::string& pod_uid : pod_uids) {
     const Worker& worker = workers_.At(pod_uid);
-    const auto user = worker.ready->versions.find("user");
     start.hosts.push_back({pod_uid, worker.hello.pod, worker.ready->address, worker.ready->ssh_port,
-                           options_.slots, user == worker.ready->versions.end() ? "" : user->second,
-                           *worker.connection});
+                           options_.slots, VersionOf(pod_uid, "user"), *worker.connection});
     for (int slot = 0; slot < options_.slots; ++slot) {
       members.push_back({pod_uid, worker.hello.pod, worker.hello.node, worker.ready->address, slot,
                          "", static_cast<int>(members.size())});

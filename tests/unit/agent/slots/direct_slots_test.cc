@@ -375,6 +375,7 @@ TEST_F(AgentsProgram, EndsWithTheAgentAndNothingStartsAfterThat) {
   EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
   for (const int slot : {0, 1}) slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
   EXPECT_FALSE(slots.AnyRankRunning());
+  EXPECT_THAT(ReportedCodes(), IsEmpty()) << "none began in the world of 1.2";
   Start({1, 3});
 
   EXPECT_EQ(actions.programs.size(), 2U);

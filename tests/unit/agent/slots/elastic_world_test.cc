@@ -170,6 +170,22 @@ TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
   EXPECT_THAT(Epochs(), IsEmpty());
 }
 
+TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
+  Kill();  // n-2 loads
+  slots.OnAttach(7, TestAttach(1, 0));
+  Run({1, 1}, "n-2");
+  Run({1, 1}, "n-2");
+  EXPECT_EQ(FakeSlotActions::Of<control::AttachGo>(actions.to_attach[7]).size(), 1U);
+
+  slots.OnRankHello(0);
+  Kill();
+  Run({1, 1}, "n-2");
+  actions.to_launcher.clear();
+  ASSERT_TRUE(slots.OnWelcome(1));
+
+  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+}
+
 TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
   Run({1, 2});
   slots.OnPrepareEpoch({{1, 2}});  // said again, after an answer that was lost

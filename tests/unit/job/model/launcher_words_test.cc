@@ -167,6 +167,23 @@ TEST(LauncherWords, NumbersTextsAndListsHaveALimit) {
   EXPECT_EQ(status.stragglers.front().for_seconds, 1'000'000'000);
 }
 
+TEST(LauncherWords, CountsAreNotNegative) {
+  control::LauncherStatus status;
+  status.ordered = status.world_size = status.crashes = -1;
+  status.stragglers.push_back({.rank = -1});
+  control::Verdict verdict;
+  verdict.world_size = verdict.clean_exits = -1;
+
+  Bound(status);
+  Bound(verdict);
+
+  for (const int count :
+       {status.ordered, status.world_size, status.crashes, status.stragglers.front().rank,
+        verdict.world_size, verdict.clean_exits}) {
+    EXPECT_EQ(count, 0);
+  }
+}
+
 TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {
   control::LauncherStatus honest = ringmaster::testing::RunningWorld(3);
   honest.message = "waits for digits-worker-2";

@@ -327,6 +327,14 @@ TEST(LeavePolicy, NobodyIsChosenWithoutTheLaunchersWord) {
   }
 }
 
+TEST(LeavePolicy, NobodyIsAskedForLeaversWhereAllStay) {
+  Scene scene = Shrinking(3, 3);
+  scene.job.status.epoch = 1;
+  scene.launcher.reset();
+
+  EXPECT_FALSE(scene.Make().requeue_after.has_value());
+}
+
 TEST(LeavePolicy, GrowingAgainMakesANewOneBesideTheMarkedOne) {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job,

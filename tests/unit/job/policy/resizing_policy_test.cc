@@ -161,6 +161,16 @@ TEST(ResizingPolicy, TheReasonLastsUntilTheWorldIsComplete) {
   EXPECT_EQ(Resizing(scene.Make().status), "False Stable");
 }
 
+TEST(ResizingPolicy, AJobOfOneWorkerGrows) {
+  const api::TrainingJob job = RunningJob(1);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
+  scene.Answers(RunningWorld(1));
+  scene.job.status = scene.Make().status;
+  scene.job.spec.worker.replicas = 2;
+
+  EXPECT_EQ(Resizing(scene.Make().status), "True ScalingUp");
+}
+
 TEST(ResizingPolicy, AResumedJobGrowsFromNoWorkers) {
   Scene scene = Stable();
   for (api::Condition& condition : scene.job.status.conditions) {

@@ -123,6 +123,26 @@ TEST(StatusWritePolicy, ConditionsThatFollowTheLauncherAreOfReports) {
   }
 }
 
+TEST(StatusWritePolicy, FailuresOfRanksAreOfReportsAndThoseOfPodsAreNot) {
+  struct Row {
+    api::Failure failure;
+    bool of_reports;
+  };
+  const Row table[] = {
+      {{.pod_uid = "a", .reason = "RankFailed"}, true},
+      {{.pod_uid = "a", .start = "n-1", .reason = "OOMKilled"}, true},
+      {{.pod_uid = "a", .reason = "OOMKilled"}, false},
+  };
+  for (const Row& row : table) {
+    Plan plan;
+    plan.status.failures = {row.failure};
+
+    DecideStatusWrite({}, {}, seconds(1), Clock::Time(seconds(1)), plan);
+
+    EXPECT_EQ(plan.of_reports, row.of_reports) << row.failure.reason << row.failure.start;
+  }
+}
+
 TEST(StatusWritePolicy, AnEndDoesNotWait) {
   Scene scene = Written();
   for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);

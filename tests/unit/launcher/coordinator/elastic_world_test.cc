@@ -62,10 +62,11 @@ class ElasticWorld : public testing::Test {
     world->Pass(2600ms, everyone);
   }
   void BreakUntilGivenUp(const std::vector<int>& ranks) {
+    const std::vector<int> all = world->Members();
     for (int i = 0; i < 3; ++i) {
       Break(ranks);
       world->Accept(everyone);
-      ASSERT_EQ(world->Members(), everyone) << i;
+      ASSERT_EQ(world->Members(), all) << i;
     }
     Break(ranks);
   }
@@ -1030,6 +1031,28 @@ TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
   EXPECT_TRUE(ReportOf(1).fenced);
 }
 
+TEST_F(ElasticWorld, AWorkerOfWhichNoRankSaysAnythingIsLostOnce) {
+  Run(3, 1, 2);
+  BreakUntilGivenUp({0, 1, 4, 5});
+  world->Accept({0, 2});
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 0, 2, 2));
+  EXPECT_EQ(Status().failures.size(), 1U);
+}
+
+TEST_F(ElasticWorld, NobodyIsGivenUpWithoutAnotherWorkerToGoOn) {
+  Run(2);
+  BreakUntilGivenUp({0, 1});
+  world->Accept({0});
+  ASSERT_THAT(world->Members(), ElementsAre(0));
+  Break({0});
+  world->Accept({0});
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world->Members(), ElementsAre(0));
+  EXPECT_FALSE(ReportOf(0).fenced);
+}
+
 TEST_F(ElasticWorld, LosesTheYoungestWhenEverybodySaysTheSame) {
   Run(3);
   BreakUntilGivenUp({0, 1, 2});
@@ -1139,6 +1162,31 @@ TEST_F(ElasticWorld, AJoinerOfAnotherBuildIsNotTakenIn) {
   EXPECT_FALSE(world->Decided());
   ASSERT_FALSE(ReportOf(1).faults.empty());
   EXPECT_THAT(ReportOf(1).faults[0].message, HasSubstr("5.0.7"));
+}
+
+// The first member says nothing of its versions, so that it is of another build than the second.
+TEST_F(ElasticWorld, AJoinerIsOfOneBuildWithEachMember) {
+  using Versions = std::map<std::string, std::string>;
+  Run(1);
+  world->Say(0, control::AgentReady{"10.0.0.1", 2200, {}, {}});
+  world->Order({0, 1, 2}, 3, 1);
+  const auto join = [&](int worker, const std::string& ringmaster) {
+    const Versions versions{{"openmpi", "4.1.4"}, {"ringmaster", ringmaster}};
+    world->Dial(worker);
+    world->Say(worker, control::AgentReady{"10.0.0.9", 2200, {}, versions});
+    world->Reload(worker, "a");
+    everyone.push_back(worker);
+    world->Pass(3s, everyone);
+    world->AllAtBoundary(20);
+    world->Accept(everyone);
+  };
+  join(1, "0.1.0");
+  ASSERT_THAT(world->Members(), ElementsAre(0, 1));
+  join(2, "0.2.0");
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  ASSERT_FALSE(ReportOf(2).faults.empty());
+  EXPECT_THAT(ReportOf(2).faults[0].message, HasSubstr("0.2.0"));
 }
 
 TEST_F(ElasticWorld, SaysWhatIsWaitedFor) {

@@ -206,6 +206,14 @@ TEST_F(TwoWorkers, DirectProgramsGoWithTheirMpirun) {
   }
 }
 
+TEST_F(TwoWorkers, AWorkerThatVanishesWithMpirunIsNotTheProgramsFailure) {
+  Run(1, false);
+  world->MpirunEnds(1);
+  world->Pass(1600ms, {0});
+
+  EXPECT_FALSE(world->Decided());
+}
+
 TEST_F(TwoWorkers, OurTrainerOutlivesItsMpirun) {
   Run();
   world->MpirunEnds(1);
