@@ -111,6 +111,10 @@ class Training(ScriptTest):
         job.kill(ranks[1])
         job.wait_until_lost(ranks[1])
         left = [ranks[0], ranks[2]]
+        broken = []
+        job.wait(lambda: broken.extend(one for rank in left for one in rank.said if one["type"] == "RankBroken") or broken,
+                 "RankBroken")
+        self.assertRegex(broken[0]["reason"], r"^reducing step \d+ with rank .*rank 1 \(job-worker-1\).*: .")
         job.world(left)
         newcomer = job.start(1)
         job.wait_for([newcomer], "RankHello")
