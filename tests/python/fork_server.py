@@ -168,7 +168,8 @@ def _exit_code_of(function, **arguments):
         if not isinstance(code, int):
             print(code, file=sys.stderr)
             code = 1
-    except BaseException:
+    except BaseException as error:
+        sys.last_value = error
         sys.excepthook(*sys.exc_info())
         code = 1
     threading._shutdown()

@@ -199,6 +199,19 @@ class Mistakes(ScriptTest):
             self.assertEqual(code, 2)
             self.assertIn("step 4: the loss of rank 1 is not a finite number", log)
 
+    def test_a_loop_that_is_left_early_ends_training_with_finish_alone(self):
+        left = TRAIN.replace("    loss = torch", "    if job.steps == 5:\n        break\n    loss = torch")
+        for code, log in self.end_of(left, variants=["10"]):
+            self.assertEqual(code, 2)
+            self.assertIn("ringmaster: the script ended after step 5, and training had not: to end it early", log)
+        for last, expected in (("sys.exit(3)", 3), ("1 / 0", 1)):
+            for code, log in self.end_of(left + last, variants=["10"]):
+                self.assertEqual(code, expected)
+                self.assertNotIn("the script ended", log)
+        job, ranks = self.job(2, 10, script=left + "while not job.finish():\n    pass")
+        job.world(ranks)
+        self.assertIn("done 5 ", self.finish(job, ranks))
+
     def test_data_that_differ_between_ranks(self):
         script = TRAIN.replace("dataset = torch", "x, y = (x[:200], y[:200]) if __import__('os').environ"
                                                   "['RINGMASTER_AGENT_SOCKET'].endswith('1.sock') else (x, y)\ndataset = torch")
