@@ -2,6 +2,7 @@
 
 import threading
 import unittest
+from unittest import mock
 
 import torch
 from fake_agent import LIMIT, Call
@@ -100,8 +101,9 @@ class Sync(unittest.TestCase):
                 self.sync(change)
 
     def test_a_long_text_is_refused(self):
-        with self.assertRaisesRegex(UserError, "bytes of names and plain values, more than 256 MiB"):
-            self.sync(lambda state: state["extras"].update(seen="x" * (257 << 20)))
+        with mock.patch("ringmaster.sync._TEXT_BYTES", 1 << 20):
+            with self.assertRaisesRegex(UserError, "bytes of names and plain values, more than 1 MiB"):
+                self.sync(lambda state: state["extras"].update(seen="x" * (2 << 20)))
 
 
 if __name__ == "__main__":
