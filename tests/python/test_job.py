@@ -114,7 +114,7 @@ class Training(ScriptTest):
         broken = []
         job.wait(lambda: broken.extend(one for rank in left for one in rank.said if one["type"] == "RankBroken") or broken,
                  "RankBroken")
-        self.assertRegex(broken[0]["reason"], r"^reducing step \d+ with .*rank 1 \(job-worker-1\).*: .")
+        self.assertRegex(broken[0]["reason"], r"^(reducing|after) step \d+ with .*rank 1 \(job-worker-1\).*: .")
         job.world(left)
         newcomer = job.start(1)
         job.wait_for([newcomer], "RankHello")
