@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 
+from fork_server import environment as rank_environment
+
 LIMIT = 60.0 * int(os.environ.get("RINGMASTER_PATIENCE", "1"))
-HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "worker", "python")
 
 
 class Rank:
@@ -34,10 +34,12 @@ class Rank:
 
 
 class FakeJob:
-    """`script`: Python source. Use as a context manager: at its end all ranks are killed."""
+    """`script`: Python source. `server`: the ForkServer whose forks ranks are; None: they start as they do in a Pod.
+    Use as a context manager: at its end all ranks are killed."""
 
-    def __init__(self, folder, script, environment=None, arguments=()):
+    def __init__(self, folder, script, environment=None, arguments=(), server=None):
         self.folder = folder
+        self.server = server
         self.environment = environment or {}
         self.arguments = list(arguments)
         self.script = os.path.join(folder, "script.py")
@@ -72,15 +74,16 @@ class FakeJob:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(1)
-        environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore",
-                           PYTHONPATH=PACKAGE + os.pathsep + os.environ.get("PYTHONPATH", ""), **self.environment)
+        variables = rank_environment(**self.environment)
         if agent:
-            environment.update(RINGMASTER_AGENT_SOCKET=path, RINGMASTER_SLOT="0")
+            variables.update(RINGMASTER_AGENT_SOCKET=path, RINGMASTER_SLOT="0")
         rank.log = os.path.join(self.folder, f"rank-{len(self.ranks)}.log")
-        log = open(rank.log, "wb")
-        rank.process = subprocess.Popen([sys.executable, self.script, *self.arguments], env=environment,
-                                        stdout=subprocess.PIPE, stderr=log)
-        log.close()
+        with open(rank.log, "wb") as log:
+            if self.server:
+                rank.process = self.server.start(self.script, self.arguments, variables, log)
+            else:
+                rank.process = subprocess.Popen([sys.executable, self.script, *self.arguments], env=variables,
+                                                stdout=subprocess.PIPE, stderr=log)
         self.ranks.append(rank)
         rank.lines = []
         threading.Thread(target=self._read_output, args=(rank,), daemon=True).start()

@@ -2,7 +2,6 @@
 
 import unittest
 
-from fake_job import FakeJob
 from test_job import ScriptTest
 
 # Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" with what all ranks must have alike. The data
@@ -52,15 +51,14 @@ print("done", steps, digest.hexdigest(), scheduler.scheduler.last_epoch, flush=T
 
 
 class AcceleratorTest(ScriptTest):
+    modules = ("ringmaster.integrations.accelerate",)
+
     def test_the_curve_is_that_of_the_plain_accelerator_through_a_kill_and_a_join(self):
-        plain = FakeJob(self.folder.name, SCRIPT, None, ["100", "plain"])
-        self.addCleanup(plain.close)
+        plain = self.new_job(100, "plain", script=SCRIPT)
         rank = plain.start(0, agent=False)
         plain.wait_for_line(rank, "done 100")
         self.assertEqual(rank.process.wait(30), 0)
         curve = self.losses(plain)
-        self.folder.cleanup()
-        self.setUp()
 
         job, ranks = self.job(3, 100, "slow", script=SCRIPT)
         job.world(ranks[:2])

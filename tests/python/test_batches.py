@@ -120,7 +120,7 @@ class SameInEveryWorld(unittest.TestCase):
         self.assertEqual(run(Augmented(), 6, 1, num_workers=1), expected)
 
     def test_with_worker_processes_that_are_not_forked(self):
-        loader = DataLoader(Augmented(), shuffle=True, num_workers=2, multiprocessing_context="spawn")
+        loader = DataLoader(Augmented(), shuffle=True, num_workers=1, multiprocessing_context="spawn")
 
         self.assertEqual(run(loader, 2, 1), run(Augmented(), 2, 1))
 

@@ -1,14 +1,14 @@
 """A writer of checkpoints that is killed at any moment leaves nothing half written that counts."""
 
 import faulthandler
+import itertools
 import os
 import pathlib
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -22,25 +22,6 @@ from ringmaster.state import LocalState, StateVersion
 from ringmaster.world import Epoch
 
 LIMIT = 30.0
-SOURCE = pathlib.Path(__file__).resolve().parents[2] / "worker" / "python"
-
-# Writes checkpoints of growing steps, as fast as it can, until it is killed; each is full of its step's number.
-WRITER = """
-import os, torch
-from ringmaster.alone import LoneMembership
-from ringmaster.checkpoint import Keeper
-from ringmaster.state import LocalState, StateVersion
-from ringmaster.world import Epoch
-
-keeper = Keeper.open(LoneMembership(), "")
-restored = keeper.restore(LocalState())
-step = 0 if restored is None else restored.held.version.step
-while True:
-    step += 1
-    state = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
-    keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: state, wait_s=30)
-    print(step, flush=True)
-"""
 
 
 def setUpModule():
@@ -81,7 +62,9 @@ class KilledWriterTest(unittest.TestCase):
 
     def check_newest(self, at_least):
         """The step of the newest checkpoint, which must be whole."""
-        restored = self.open().restore(LocalState())
+        keeper = self.open()
+        restored = keeper.restore(LocalState())
+        keeper.close()  # and its thread, before the next fork
         if restored is None:
             self.assertEqual(at_least, 0)
             return 0
@@ -90,16 +73,21 @@ class KilledWriterTest(unittest.TestCase):
         self.assertTrue(torch.equal(restored.state["model"]["w"], torch.full((10_000,), float(step))))
         return step
 
-    def killed_at(self, call, step):
-        """Whether a process that writes this step, ends at so many calls to the file system."""
+    def fork(self, function, *arguments):
+        """Runs it in a process of its own; returns its number."""
+        self.assertEqual(threading.active_count(), 1)
         child = os.fork()
         if child == 0:
             faulthandler.dump_traceback_later(LIMIT, exit=True)
             try:
-                self.write_until_killed(call, step)
+                function(*arguments)
             finally:
                 os._exit(1)
-        _, status = os.waitpid(child, 0)
+        return child
+
+    def killed_at(self, call, step):
+        """Whether a process that writes this step, ends at so many calls to the file system."""
+        _, status = os.waitpid(self.fork(self.write_until_killed, call, step), 0)
         self.assertIn(status, (0, signal.SIGKILL))
         return status != 0
 
@@ -125,22 +113,36 @@ class KilledWriterTest(unittest.TestCase):
         ):
             setattr(owner, name, counted(getattr(owner, name)))
         keeper = self.open(keep=1)
-        content = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
-        keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: content)
+        self.take(keeper, step)
         os._exit(0 if keeper.wait(LIMIT) else 1)
+
+    def take(self, keeper, step, **options):
+        """A checkpoint full of its step's number."""
+        content = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
+        keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: content, **options)
 
     def kill_after(self, checkpoints, seconds):
         """After so many checkpoints, and a while."""
-        env = {**os.environ, "RINGMASTER_CHECKPOINT_DIR": str(self.volume)}
-        env["PYTHONPATH"] = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
-        with subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE, env=env) as writer:
+        reader, writer = os.pipe()
+        child = self.fork(self.write_steps, writer)
+        os.close(writer)
+        with open(reader, "rb") as lines:
             try:
                 for _ in range(checkpoints):
-                    self.assertTrue(writer.stdout.readline(), "the writer ended")
+                    self.assertTrue(lines.readline(), "the writer ended")
                 time.sleep(seconds)
-                self.assertIsNone(writer.poll())
             finally:
-                writer.kill()
+                os.kill(child, signal.SIGKILL)
+                _, status = os.waitpid(child, 0)
+        self.assertEqual(status, signal.SIGKILL)
+
+    def write_steps(self, lines):
+        """Checkpoints of growing steps, as fast as it can; a line for each that it has begun."""
+        keeper = self.open()
+        restored = keeper.restore(LocalState())
+        for step in itertools.count(1 if restored is None else restored.held.version.step + 1):
+            self.take(keeper, step, wait_s=LIMIT)
+            os.write(lines, b"\n")
 
 
 if __name__ == "__main__":

@@ -5,21 +5,29 @@ import tempfile
 import unittest
 
 from fake_job import FakeJob
+from fork_server import of_ranks
 from programs import TRAIN
 
-STEPS = 100
+STEPS = 300
 
 
 class ScriptTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+    alone = {}  # losses, by step
 
-    def job(self, ranks, *arguments, script=TRAIN, environment=None):
-        audit = os.path.join(self.folder.name, "audit")
-        job = FakeJob(self.folder.name, script, {"RINGMASTER_AUDIT_LOG": audit, **(environment or {})},
-                      [str(one) for one in arguments])
+    modules = ()  # that the scripts import late
+
+    def new_job(self, *arguments, script=TRAIN, fork=True, **environment):
+        """Without ranks yet. `fork`: whether ranks are forks that have PyTorch already, or start as they do in a Pod."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        environment["RINGMASTER_AUDIT_LOG"] = os.path.join(folder.name, "audit")
+        job = FakeJob(folder.name, script, environment, [str(one) for one in arguments],
+                      of_ranks(*self.modules) if fork else None)
         self.addCleanup(job.close)
+        return job
+
+    def job(self, ranks, *arguments, **options):
+        job = self.new_job(*arguments, **options)
         started = [job.start(number) for number in range(ranks)]
         job.wait_for(started, "RankHello")
         return job, started
@@ -71,46 +79,42 @@ class ScriptTest(unittest.TestCase):
                     self.assertEqual(found.setdefault(int(step), loss), loss)
         return {step: float(loss) for step, loss in found.items()}
 
-    def undisturbed(self, steps, *variants):
+    def undisturbed(self):
         """The losses of one rank alone in its world."""
-        with tempfile.TemporaryDirectory() as folder:
-            job = FakeJob(folder, TRAIN, None, [str(steps), *variants])
-            self.addCleanup(job.close)
-            rank = job.start(0)
-            job.wait_for([rank], "RankHello")
-            job.world([rank])
-            self.finish(job, [rank])
-            return self.mean_losses([rank])
+        if not ScriptTest.alone:
+            job, ranks = self.job(1, STEPS)
+            job.world(ranks)
+            self.finish(job, ranks)
+            ScriptTest.alone = self.mean_losses(ranks)
+        return ScriptTest.alone
 
-    def assert_same_curve(self, losses, expected):
-        self.assertEqual(losses.keys(), expected.keys())
-        for step, loss in expected.items():
-            self.assertAlmostEqual(losses[step], loss, delta=1e-4)
+    def assert_undisturbed(self, ranks, steps):
+        """Their losses are those of one rank alone."""
+        losses, expected = self.mean_losses(ranks), self.undisturbed()
+        self.assertEqual(losses.keys(), set(range(1, steps)))
+        for step, loss in losses.items():
+            self.assertAlmostEqual(loss, expected[step], delta=1e-4)
 
 
 class Training(ScriptTest):
-    def test_worlds_of_one_two_and_three_ranks_have_the_same_curve(self):
-        expected = self.undisturbed(STEPS)
-        self.assertEqual(len(expected), STEPS - 1)
-        job, ranks = self.job(3, STEPS)
-        job.world(ranks)
-        self.finish(job, ranks)
-        self.assert_same_curve(self.mean_losses(ranks), expected)
-        with tempfile.TemporaryDirectory() as folder:
-            self.folder.name, name = folder, self.folder.name
-            job, ranks = self.job(2, STEPS, "micro")
+    def test_worlds_of_two_and_three_ranks_have_the_curve_of_one(self):
+        for size, variants in ((3, ()), (2, ("micro",))):
+            job, ranks = self.job(size, 100, *variants)
             job.world(ranks)
             self.finish(job, ranks)
-            self.assert_same_curve(self.mean_losses(ranks), expected)
-            self.folder.name = name
+            self.assert_undisturbed(ranks, 100)
 
     def test_a_killed_rank_costs_no_step_and_a_new_one_takes_over_the_state(self):
-        job, ranks = self.job(3, 300, "slow", "evaluate")
+        job, ranks = self.job(3, STEPS, "slow", "evaluate", "micro")
         job.world(ranks)
         job.wait_for_line(ranks[0], "20 ")
         job.kill(ranks[1])
         job.wait_until_lost(ranks[1])
         left = [ranks[0], ranks[2]]
+        broken = []
+        job.wait(lambda: broken.extend(one for rank in left for one in rank.said if one["type"] == "RankBroken") or broken,
+                 "RankBroken")
+        self.assertRegex(broken[0]["reason"], r"^(reducing|after) step \d+ with .*rank 1 \(job-worker-1\).*: .")
         job.world(left)
         newcomer = job.start(1)
         job.wait_for([newcomer], "RankHello")
@@ -118,13 +122,15 @@ class Training(ScriptTest):
         job.wait_for(left, "RankAtBoundary")
         job.world([*left, newcomer])
         end = self.finish(job, [*left, newcomer])
-        self.assertIn("done 300 ", end)
-        self.assertTrue(end.endswith(" 300"), end)  # the scheduler's steps
+        self.assertIn(f"done {STEPS} ", end)
+        self.assertTrue(end.endswith(f" {STEPS}"), end)  # the scheduler's steps
         for rank in left:  # every step in order, a repeated one more than once
-            steps = [int(line.split()[0]) for _, line in rank.lines if line[0].isdigit()]
+            parts = [line.split() for _, line in rank.lines if line[0].isdigit()]
+            steps = [int(step) for step, _, _ in parts]
             self.assertEqual(steps, sorted(steps))
-            self.assertEqual(set(steps), set(range(300)))
-        self.assert_same_curve(self.mean_losses(left), self.undisturbed(300))
+            self.assertEqual(set(steps), set(range(STEPS)))
+            self.assertLessEqual(max(int(size) for _, _, size in parts), 5)  # micro-batches stay small in a small world
+        self.assert_undisturbed(left, STEPS)
 
     def test_a_stopped_rank_holds_nobody_up_once_the_launcher_says_so(self):
         job, ranks = self.job(3, 200, "slow", "norm", "dropout")
@@ -133,17 +139,6 @@ class Training(ScriptTest):
         job.stop(ranks[0])
         job.world(ranks[1:])
         self.assertIn("done 200 ", self.finish(job, ranks[1:]))
-
-    def test_micro_batches_stay_small_in_a_small_world(self):
-        job, ranks = self.job(2, 200, "micro", "slow")
-        job.world(ranks)
-        job.wait_for_line(ranks[0], "10 ")
-        job.kill(ranks[1])
-        job.wait_until_lost(ranks[1])
-        job.world(ranks[:1])
-        self.finish(job, ranks[:1])
-        sizes = {int(line.split()[2]) for _, line in ranks[0].lines if line[0].isdigit()}
-        self.assertLessEqual(max(sizes), 5)
 
     def test_ranks_with_unequal_micro_batches_agree_on_buffers(self):
         script = TRAIN.replace("job = rm.join(", "model.register_buffer('seen', torch.zeros(1))\njob = rm.join(").replace(
@@ -154,20 +149,20 @@ class Training(ScriptTest):
         job.world(list(reversed(ranks)))
         self.assertIn("done 60 ", self.finish(job, ranks))
 
-    def test_a_rank_that_computes_for_longer_than_connecting_may_take(self):
+    def test_ranks_that_start_as_in_a_pod_one_of_which_computes_for_longer_than_connecting_may_take(self):
         script = TRAIN.replace("global_batch=24", "global_batch=24, timeout=2").replace(
             "    job.backward(loss)", "    if job.rank == 0 and job.steps == 3:\n        time.sleep(3)\n    job.backward(loss)")
-        job, ranks = self.job(2, 6, script=script)
+        job, ranks = self.job(2, 6, script=script, fork=False)
         job.world(ranks)
         self.assertIn("done 6 ", self.finish(job, ranks))
         self.assertFalse([one for rank in ranks for one in rank.said if one["type"] == "RankBroken"])
 
     def test_a_script_alone_trains_without_an_agent(self):
-        job = FakeJob(self.folder.name, TRAIN, None, ["10"])
-        self.addCleanup(job.close)
+        job = self.new_job(10)
         rank = job.start(0, agent=False)
         job.wait_for_line(rank, "done 10 ")
         self.assertEqual(rank.process.wait(30), 0)
+        self.assert_undisturbed([rank], 10)
 
 
 class Mistakes(ScriptTest):
@@ -185,8 +180,7 @@ class Mistakes(ScriptTest):
     def test_models_that_differ_are_named_by_their_first_parameter(self):
         script = TRAIN.replace("Linear(16, 32)", "Linear(16, 32 + int(os.environ['EXTRA']))", 1)
         script = "import os\n" + script.replace("Linear(32, 4)", "Linear(32 + int(os.environ['EXTRA']), 4)")
-        job = FakeJob(self.folder.name, script, {"EXTRA": "0"}, ["10"])
-        self.addCleanup(job.close)
+        job = self.new_job(10, script=script, EXTRA="0")
         first = job.start(0)
         job.environment["EXTRA"] = "1"
         second = job.start(1)
@@ -205,10 +199,18 @@ class Mistakes(ScriptTest):
             self.assertEqual(code, 2)
             self.assertIn("step 4: the loss of rank 1 is not a finite number", log)
 
-    def test_a_step_without_backward(self):
-        for code, log in self.end_of(TRAIN.replace("    job.backward(loss)\n", ""), variants=["10"]):
+    def test_a_loop_that_is_left_early_ends_training_with_finish_alone(self):
+        left = TRAIN.replace("    loss = torch", "    if job.steps == 5:\n        break\n    loss = torch")
+        for code, log in self.end_of(left, variants=["10"]):
             self.assertEqual(code, 2)
-            self.assertIn("step 1 was made without job.backward()", log)
+            self.assertIn("ringmaster: the script ended after step 5, and training had not: to end it early", log)
+        for last, expected in (("sys.exit(3)", 3), ("1 / 0", 1)):
+            for code, log in self.end_of(left + last, variants=["10"]):
+                self.assertEqual(code, expected)
+                self.assertNotIn("the script ended", log)
+        job, ranks = self.job(2, 10, script=left + "while not job.finish():\n    pass")
+        job.world(ranks)
+        self.assertIn("done 5 ", self.finish(job, ranks))
 
     def test_data_that_differ_between_ranks(self):
         script = TRAIN.replace("dataset = torch", "x, y = (x[:200], y[:200]) if __import__('os').environ"

@@ -5,7 +5,7 @@ import sys
 import traceback
 import unittest
 
-import torch  # before the forks
+import torch._dynamo  # before the forks; an optimizer's first step imports it
 
 from ringmaster import RingmasterError
 
@@ -55,6 +55,11 @@ for batch in job.batches(dataset, steps=2):
     job.backward(loss_fn(model(batch.x), batch.y))
     job.step()
 """, "step() was called while 4 samples of the step were left"),
+    "a step without backward()": ("""
+job = rm.join(model, optimizer, global_batch=8)
+for batch in job.batches(dataset, steps=2):
+    loss_fn(model(batch.x), batch.y)
+""", "step 1 was made without job.backward()"),
     "a loss without a graph": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):

@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 from ringmaster.position import Phase, Position
-from ringmaster.world import Epoch
+from ringmaster.world import Epoch, Member, World
 
 LIMIT = 30.0
 STACK_TEXT_AT = 4096
@@ -42,6 +42,28 @@ def checksum(words):
         total = ((total ^ word) * 0xFF51AFD7ED558CCD) % (1 << 64)
         total ^= total >> 32
     return total
+
+
+class SentenceTest(unittest.TestCase):
+    """What an error of the connection says."""
+
+    def test_says_what_the_rank_was_doing_also_without_a_page(self):
+        position = Position()
+        position.enter_world(Epoch(2, 3))
+        self.assertEqual(position.doing(), "connecting world 2.3")
+        position.set_step(7)
+        for phase, doing in ((Phase.ADOPT, "taking over the state of step 7"), (Phase.REDUCE, "reducing step 8")):
+            position.enter(phase)
+            self.assertEqual(position.doing(), doing)
+        position.applied(8, 0.1, 0.1)
+        position.enter(Phase.DONE)
+        self.assertEqual(position.doing(), "after step 8")
+
+    def test_names_the_peers_whose_address_it_has_or_some_of_all(self):
+        members = tuple(Member(f"u{rank}", f"w-{rank}", "n", f"10.0.0.{rank + 1}", 0, "s") for rank in range(12))
+        world = World(Epoch(1, 1), 0, members)
+        self.assertEqual(world.name_peers("Connection closed by peer [10.0.0.11]:80"), "rank 10 (w-10)")
+        self.assertEqual(world.name_peers("Timed out"), "rank 1 (w-1), rank 2 (w-2), rank 3 (w-3), rank 4 (w-4) and 7 more")
 
 
 class PositionTest(unittest.TestCase):

@@ -1,7 +1,6 @@
 """Autocast, a gradient scaler and a compiled model in scripts that train with the package."""
 
 import json
-import tempfile
 import unittest
 
 from test_job import ScriptTest
@@ -45,8 +44,6 @@ print("done", job.steps, digest.hexdigest(), json.dumps(scaler.state_dict() if s
 
 class Precision(ScriptTest):
     def curve(self, size, *arguments):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
         job, ranks = self.job(size, *arguments, script=SCRIPT)
         job.world(ranks)
         self.finish(job, ranks)

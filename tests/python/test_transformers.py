@@ -4,7 +4,7 @@ import os
 import tempfile
 import unittest
 
-from fake_job import LIMIT, FakeJob
+from fake_job import LIMIT
 from test_job import ScriptTest
 
 # Prints "STEP LOSS 1" after each step, as the mean over its global batch, which is the whole data set, and at the end "done STEPS" with what all ranks must have alike.
@@ -57,23 +57,21 @@ print("done", trainer.state.global_step, digest.hexdigest(), trainer.lr_schedule
 
 
 class HuggingFaceTrainer(ScriptTest):
-    def start(self, size, steps, *variants, members=None):
+    modules = ("ringmaster.integrations.transformers", "transformers.models.gpt2.modeling_gpt2")
+
+    def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        job, ranks = self.job(size, steps, folder.name, *variants, script=SCRIPT)
-        job.world(ranks[:members])
-        return job, ranks
+        self.folder = folder.name
 
     def test_the_curve_is_that_of_the_plain_trainer_through_a_kill_and_a_join(self):
-        plain = FakeJob(self.folder.name, SCRIPT, None, ["60", os.path.join(self.folder.name, "plain"), "plain"])
-        self.addCleanup(plain.close)
+        plain = self.new_job(60, os.path.join(self.folder, "plain"), "plain", script=SCRIPT)
         rank = plain.start(0, agent=False)
         plain.wait_for_line(rank, "done 60")
         curve = self.losses(plain)
 
-        job, ranks = self.start(3, 60, "slow", members=2)
+        job, ranks = self.job(3, 60, os.path.join(self.folder, "elastic"), "slow", script=SCRIPT)
+        job.world(ranks[:2])
         end = self.kill_and_join(job, ranks)
 
         self.assertTrue(end.startswith("done 60 ") and end.endswith(" 60"), end)
@@ -86,8 +84,7 @@ class HuggingFaceTrainer(ScriptTest):
         self.assertLess(curve[60], 0.5 * curve[1])
 
     def test_what_cannot_be_done_is_refused(self):
-        job = FakeJob(self.folder.name, SCRIPT, None, ["60", self.folder.name, "auto_find_batch_size"])
-        self.addCleanup(job.close)
+        job = self.new_job(60, self.folder, "auto_find_batch_size", script=SCRIPT)
         rank = job.start(0, agent=False)
         self.assertEqual(rank.process.wait(LIMIT), 2, job.logs())
         self.assertIn("ringmaster: TrainingArguments have auto_find_batch_size=True", job.logs())

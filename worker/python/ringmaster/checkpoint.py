@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from .checkpoint_content import copied, first_difference, version_of, what_differs
+from .checkpoint_content import copied, version_of, what_differs
 from .checkpoint_folder import Complete, Damaged, Folder, below, version_in
 from .errors import PeerLost, RingmasterError, Unavailable, UserError
-from .state import LocalState, StateVersion
+from .state import LocalState, StateVersion, first_difference
 from .world import KeptCheckpoint, Membership
 
 _log = logging.getLogger("ringmaster")

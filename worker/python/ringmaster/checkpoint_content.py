@@ -48,20 +48,6 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
     )
 
 
-def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]) -> str:
-    """Of two models, in the order of ours: what differs first; "" where nothing does."""
-    for name, tensor in ours.items():
-        if name not in theirs:
-            return f"it has no {name}"
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        if not isinstance(theirs[name], torch.Tensor) or theirs[name].shape != tensor.shape:
-            shape = list(getattr(theirs[name], "shape", []))
-            return f"its {name} has the shape {shape} instead of {list(tensor.shape)}"
-    extra = next((name for name in theirs if name not in ours), None)
-    return "" if extra is None else f"it has {extra}, which this model lacks"
-
-
 def version_of(content: dict[str, Any]) -> StateVersion | None:
     """Of a whole file; None where it says none."""
     version = content.get("version")

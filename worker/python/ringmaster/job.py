@@ -37,7 +37,7 @@ class Job:
 
     `state`: add what has `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] = scheduler`.
     A rank that joins takes it over, checkpoints keep it, and what the script changed in a step that did not happen is put
-    back.
+    back. `finished`: all ranks may end.
     """
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
@@ -73,7 +73,7 @@ class Job:
         self._trained = False  # a step of the state is of this job
         self._in_step = self._updating = False
         self._looping = False  # over batches()
-        self._finished = False
+        self.finished = False
         self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
         self._worlds.join()
 
@@ -118,7 +118,7 @@ class Job:
         it). A step that did not happen comes again. Leaving the loop early leaves the step undone. `finish`: False where
         another loop follows, which has a higher number of steps.
         """
-        if self._finished:
+        if self.finished:
             raise UserError(f"batches() was called after training had ended with step {self.steps}: give the loops before "
                             "the last one finish=False")
         if self._looping:
@@ -139,8 +139,7 @@ class Job:
             self._looping = False
             self._source.close()
             if self._in_step:
-                _logger.warning("step %d did not happen: the loop was left in it. To end training early, call job.finish() on "
-                                "every rank after the same step", self.steps + 1)
+                _logger.warning("step %d did not happen: the loop was left in it", self.steps + 1)
                 self._training.put_back()
                 self._in_step = False
 
@@ -271,7 +270,7 @@ class Job:
         return self._scaler.get_scale() >= before
 
     def _check_update(self, *_) -> None:
-        if not self._updating and not self._finished:
+        if not self._updating and not self.finished:
             raise UserError("the script called optimizer.step(): the job makes the update, once the step is certain; leave "
                             "it out")
 
@@ -358,7 +357,7 @@ class Job:
     def finish(self) -> bool:
         """After the last step, for a loop of one's own; batches() calls it. True: all ranks are done, and the script may
         end. False: the world changed; look at `steps` again, since a step may have to be repeated."""
-        if self._finished:
+        if self.finished:
             return True
         try:
             if self._leave:
@@ -375,7 +374,7 @@ class Job:
             if not self._trained:
                 self._membership.nothing_trained()
             if self._membership.finish(self._worlds.world, progress):
-                self._finished = True
+                self.finished = True
                 self._worlds.end()
                 self._reducer.close()
                 return True

@@ -78,18 +78,29 @@ class Position:
         position._write()
         return position
 
+    def doing(self) -> str:
+        """For people."""
+        if self._phase == Phase.CONNECT:
+            return f"connecting world {self._epoch.term}.{self._epoch.number}"
+        if self._phase == Phase.ADOPT:
+            return f"taking over the state of step {self._step}"
+        if self._phase in (Phase.DATA, Phase.COMPUTE, Phase.REDUCE):
+            return f"reducing step {self._step + 1}"
+        return f"after step {self._step}"
+
     def enter(self, phase: Phase, bucket: int = 0) -> None:
+        self._phase, self._bucket = phase, bucket
         if self._page is None:
             return
-        self._phase, self._bucket = phase, bucket
         self._moved = time.monotonic_ns()
         self._write()
 
     def enter_world(self, epoch: Epoch) -> None:
         """Begins to connect in this world."""
+        self._epoch, self._applied = epoch, 0
+        self._phase = Phase.CONNECT
         if self._page is None:
             return
-        self._epoch, self._applied = epoch, 0
         self.waits_for(-1)
         _WORD.pack_into(self._page, _CONNECT_AT, 0)
         self._page[_COLLECTIVES_AT : _COLLECTIVES_AT + 16] = bytes(16)
@@ -102,9 +113,9 @@ class Position:
 
     def applied(self, step: int, took_s: float, own_s: float) -> None:
         """Applied this step. `own_s`: of the seconds that it took, those without waiting for other ranks."""
+        self._step = step
         if self._page is None:
             return
-        self._step = step
         self._took, self._own = max(1, int(took_s * 1e6)), max(1, int(own_s * 1e6))
         self._applied = time.monotonic_ns()
         self._write()

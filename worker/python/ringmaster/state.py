@@ -12,13 +12,17 @@ import hashlib
 import io
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import torch
 
 from .errors import UserError
 from .transport import buffer_of
 from .world import Epoch
+
+# The most that an optimizer's state and job.state may have together: so many times the model's bytes, and so many more.
+_TIMES_MODEL = 16
+_MORE_BYTES = 4 << 30
 
 ORIGINS = ("start", "checkpoint", "snapshot", "training", "other")
 
@@ -60,6 +64,7 @@ class Packed:
 
     skeleton: Any
     tensors: list[torch.Tensor] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)  # of a sender's tensors, the kinds of their devices
 
     def to_bytes(self) -> bytes:
         """The skeleton with the shapes of its tensors."""
@@ -70,14 +75,17 @@ class Packed:
         return buffer.getvalue()
 
     @staticmethod
-    def from_bytes(data: bytes, device: torch.device) -> "Packed":
-        """With new tensors to receive into; without memory if `device` is "meta". It reads plain values alone: what a
-        peer sends cannot run code."""
+    def from_bytes(data: bytes) -> "Packed":
+        """With tensors of the "meta" device, which have no memory: allocate() makes those to receive into. It reads plain
+        values alone: what a peer sends cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
-        on_host = torch.device("cpu") if device.type != "meta" else device
-        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device=on_host if where == "cpu" else device)
-                   for dtype, shape, where in shapes]
-        return Packed(skeleton, tensors)
+        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for dtype, shape, _ in shapes]
+        return Packed(skeleton, tensors, [where for _, _, where in shapes])
+
+    def allocate(self, device: torch.device) -> None:
+        """Of what from_bytes() gave: memory for its tensors, where the sender has them."""
+        self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
+                        for tensor, where in zip(self.tensors, self.places)]
 
     def checksum(self) -> int:
         """64 bits over the bytes of all tensors: of each its CRC-32, several times as fast as a hash of all bytes."""
@@ -124,6 +132,29 @@ def _put(value: Any, tensors: list[torch.Tensor]) -> Any:
     return value
 
 
+def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in nested dicts, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _named(item, f"{name}[{key!r}]")
+
+
+def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]) -> str:
+    """Of two models, in the order of ours: what differs first; "" where nothing does."""
+    for name, tensor in ours.items():
+        if name not in theirs:
+            return f"it has no {name}"
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if not isinstance(theirs[name], torch.Tensor) or theirs[name].shape != tensor.shape:
+            shape = list(getattr(theirs[name], "shape", []))
+            return f"its {name} has the shape {shape} instead of {list(tensor.shape)}"
+    extra = next((name for name in theirs if name not in ours), None)
+    return "" if extra is None else f"it has {extra}, which this model lacks"
+
+
 class TrainingState:
     """Model, optimizer and extras of this rank. Thread-safety: one thread."""
 
@@ -160,6 +191,25 @@ class TrainingState:
         model = {name: copies.get(id(values), values) for name, values in self.model.state_dict(keep_vars=True).items()}
         model = {name: values.detach() if isinstance(values, torch.Tensor) else values for name, values in model.items()}
         return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
+
+    def check_fits(self, state: dict[str, Any]) -> None:
+        """Of what as_dict() gave on another rank, before there is memory for it. UserError: the model's tensors are not
+        those of this one, or all others have more bytes than is plausible."""
+        ours = self.model.state_dict()
+        difference = first_difference(state["model"], ours) or next(
+            (f"its {name} is {state['model'][name].dtype} instead of {tensor.dtype}" for name, tensor in ours.items()
+             if isinstance(tensor, torch.Tensor) and state["model"][name].dtype != tensor.dtype), "")
+        if difference:
+            raise UserError(f"the state of another rank does not fit this model: {difference}; run the same script on every "
+                            "rank")
+        limit = _TIMES_MODEL * sum(tensor.nbytes for tensor in ours.values() if isinstance(tensor, torch.Tensor)) + _MORE_BYTES
+        total = 0
+        for name, tensor in (*_named(state["optimizer"], "optimizer"), *_named(state["extras"], "job.state")):
+            total += tensor.nbytes
+            if total > limit:
+                raise UserError(f"the optimizer's state and job.state are larger than {limit} bytes ({_TIMES_MODEL} times the "
+                                f"model and {_MORE_BYTES >> 30} GiB) with {name}, {tensor.dtype} {list(tensor.shape)}: keep "
+                                "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
         """Puts back what as_dict() gave, on this rank or another one. Raises UserError for a state that does not fit."""

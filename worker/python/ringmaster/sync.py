@@ -21,6 +21,7 @@ from .transport import Communicator, buffer_of
 from .world import Epoch
 
 _PIECE_BYTES = 8 << 20
+_TEXT_BYTES = 256 << 20  # of a state without its tensors, at most
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ class StateSync:
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
-            packed = Packed.from_bytes(data, self._communicator.device if take else torch.device("meta"))
+            packed = Packed.from_bytes(data)
+        self._state.check_fits(unpack(packed))  # on all ranks, which find the same
+        if take:
+            packed.allocate(self._communicator.device)
         self._send_tensors(packed.tensors, source)
         if sending or not take:
             return
@@ -170,14 +174,15 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
-    """What rank `source` has as `data`, on every rank."""
+    """What rank `source` has as `data`, on every rank. UserError, on every rank: it is longer than _TEXT_BYTES."""
     device = communicator.device
     length = torch.tensor([len(data)], dtype=torch.int64, device=device)
     communicator.broadcast(length, source)
+    if not 0 <= int(length) <= _TEXT_BYTES:
+        raise UserError(f"the state of rank {source} has {int(length)} bytes of names and plain values, more than "
+                        f"{_TEXT_BYTES >> 20} MiB: keep less in job.state, and numbers in tensors")
     if communicator.rank == source:
         buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else None
-    elif not 0 <= int(length) < 1 << 32:
-        raise WorldOver(f"rank {source} announced a text of {int(length)} bytes")
     else:
         buffer = torch.empty(int(length), dtype=torch.uint8, device=device)
     if buffer is None or buffer.numel() == 0:

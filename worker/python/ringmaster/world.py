@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from .errors import UserError
 
+_PEERS_NAMED = 4  # in one sentence
+
 
 class Epoch(NamedTuple):
     """Which world: ordered, by the launcher's term first. Epoch() is "none yet"."""
@@ -57,6 +59,13 @@ class World:
     @property
     def address(self) -> str:
         return self.me.address
+
+    def name_peers(self, error: str) -> str:
+        """For people: the other ranks whose address Gloo names in its error, or all of them, with their Pods."""
+        others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
+        found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
+        names = [f"rank {rank} ({member.pod})" for rank, member in found]
+        return ", ".join(names[:_PEERS_NAMED]) + (f" and {len(names) - _PEERS_NAMED} more" if len(names) > _PEERS_NAMED else "")
 
     @cached_property
     def local_rank(self) -> int:

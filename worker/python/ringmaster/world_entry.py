@@ -146,10 +146,11 @@ class WorldEntry:
             time.sleep(0.02)
 
     def _leave(self, over: WorldOver) -> None:
-        self._close(str(over))
-        _logger.warning("left world %d.%d after step %d: %s", *self.world.epoch, self.held.version.step, over)
+        reason = str(over) if over.told else f"{self._position.doing()} with {self.world.name_peers(str(over))}: {over}"
+        self._close(reason)
+        _logger.warning("left world %d.%d after step %d: %s", *self.world.epoch, self.held.version.step, reason)
         if not over.told:
-            self._membership.broken(self.world, over.peer, str(over))
+            self._membership.broken(self.world, over.peer, reason)
 
     def _close(self, reason: str) -> None:
         self._membership.unwatch()

@@ -1,0 +1,187 @@
+"""Runs scripts that use PyTorch in processes forked from one that has imported it: an import takes seconds of CPU time.
+
+The server is a fresh interpreter with one thread, which the test program starts when it first needs it. A fork runs a
+script as `python3 script` does, with its own arguments, environment and output. It shares with other forks its modules as
+their import left them, and the seed of hash(), and at its end it does not take its modules down, which takes a second. Forks
+end with the server, and the server with the test program.
+"""
+
+import atexit
+import builtins
+import ctypes
+import functools
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import types
+
+_PATIENCE = 120.0  # seconds: importing all modules on a busy machine
+_MESSAGE_BYTES = 1 << 17  # with an environment
+_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "worker", "python")
+_PR_SET_PDEATHSIG = 1
+
+# What ranks import, also late: an optimizer's first step imports torch._dynamo.
+_RANKS = ["torch", "torch._dynamo", "ringmaster.job", "ringmaster.agent", "ringmaster.alone"]
+
+
+@functools.cache
+def of_ranks(*modules):
+    """The test program's server for ranks, which import `modules` as well."""
+    server = ForkServer([*_RANKS, *modules])
+    atexit.register(server.close)
+    return server
+
+
+def environment(**variables):
+    """Of a rank or of their server: this process's and `variables`."""
+    path = os.path.normpath(_PACKAGE) + os.pathsep + os.environ.get("PYTHONPATH", "")
+    return dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", PYTHONPATH=path, **variables)
+
+
+class ForkServer:
+    """Has imported `modules`, none of which starts a thread. Thread-safety: any thread, each process one at a time."""
+
+    def __init__(self, modules):
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_PATIENCE)
+        self._lock = threading.Lock()
+        with theirs:
+            number = theirs.fileno()
+            self._process = subprocess.Popen([sys.executable, os.path.abspath(__file__), str(number), *modules],
+                                             env=environment(), pass_fds=[number], stdout=subprocess.DEVNULL)
+
+    def start(self, script, arguments, environment, stderr):
+        """Runs the file `script`. `stderr`: a file; standard output is a pipe, as subprocess.PIPE."""
+        reader, writer = os.pipe()
+        try:
+            pid = self.ask([stderr.fileno(), writer], script=script, arguments=arguments, environment=environment)
+        finally:
+            os.close(writer)
+        return Process(self, pid, open(reader, "rb"))
+
+    def ask(self, descriptors, **message):
+        """Of Process: its answer to a message."""
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
+            answer = self._socket.recv(_MESSAGE_BYTES)
+        if not answer:
+            raise AssertionError("the fork server ended; what it printed says why")
+        return json.loads(answer)
+
+    def close(self):
+        """Ends it, and all its forks."""
+        self._socket.close()
+        self._process.wait()
+
+
+class Process:
+    """A fork, as subprocess.Popen has it."""
+
+    def __init__(self, server, pid, stdout):
+        self.pid = pid
+        self.stdout = stdout
+        self.returncode = None
+        self._server = server
+        self._ended = os.pidfd_open(pid)
+
+    def poll(self):
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            if not select.select([self._ended], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout)
+            self.returncode = self._server.ask([], ended=self.pid)
+            os.close(self._ended)
+        return self.returncode
+
+    def kill(self):
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+# --- in the server
+
+
+def _serve(control):
+    """Returns in each fork, with what it is to run."""
+    server = os.getpid()
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
+        if not text:
+            os._exit(0)  # the test program has ended
+        message = json.loads(text)
+        if "ended" in message:
+            _, status = os.waitpid(message["ended"], 0)
+            control.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+            continue
+        if len(os.listdir("/proc/self/task")) != 1:
+            sys.exit("fork server: an import has started a thread, so that what is forked may hang")
+        child = os.fork()
+        if child == 0:
+            _end_with(server)
+            control.close()
+            for standard, descriptor in zip((2, 1), descriptors):
+                os.dup2(descriptor, standard)
+                os.close(descriptor)
+            return message
+        for descriptor in descriptors:
+            os.close(descriptor)
+        control.send(json.dumps(child).encode())
+
+
+def _end_with(server):
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
+
+
+def _run(script, arguments, environment):
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[:] = [script, *arguments]
+    sys.path[0] = os.path.dirname(script)
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__annotations__={}, __builtins__=builtins, __cached__=None, __file__=script)
+    sys.modules["__main__"] = main
+    with open(script, encoding="utf-8") as file:
+        code = compile(file.read(), script, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+def _exit_code_of(function, **arguments):
+    """What an interpreter exits with after running it; it has said all that it has to say."""
+    code = 0
+    try:
+        function(**arguments)
+    except SystemExit as exit_:
+        code = exit_.code or 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException as error:
+        sys.last_value = error
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        request = _serve(connection)
+    os._exit(_exit_code_of(_run, **request))

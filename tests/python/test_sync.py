@@ -1,0 +1,110 @@
+"""How ranks come to one state: what another rank sends is taken over only if it fits. Ranks are threads."""
+
+import threading
+import unittest
+from unittest import mock
+
+import torch
+from fake_agent import LIMIT, Call
+from ringmaster.errors import UserError
+from ringmaster.position import Position
+from ringmaster.state import Extras, LocalState, StateVersion, TrainingState
+from ringmaster.sync import StateSync
+from ringmaster.world import Epoch
+
+TRAINED = LocalState(StateVersion(Epoch(1, 1), 3), origin="training")
+
+
+class Wire:
+    """Collectives of two ranks."""
+
+    device = torch.device("cpu")
+    size = 2
+
+    def __init__(self, rank, barrier, shared):
+        self.rank, self._barrier, self._shared = rank, barrier, shared
+
+    def all_gather(self, tensor):
+        self._shared[self.rank] = tensor
+        self._barrier.wait(LIMIT)
+        gathered = [tensor.clone() for tensor in self._shared]
+        self._barrier.wait(LIMIT)
+        return gathered
+
+    def broadcast(self, tensor, source):
+        tensor.copy_(self.all_gather(tensor)[source])
+
+
+class SenderState(TrainingState):
+    """Sends what a test changes in it."""
+
+    def as_dict(self):
+        state = super().as_dict()
+        self.change(state)
+        return state
+
+
+class Sync(unittest.TestCase):
+    def sync(self, change=lambda state: None):
+        """Rank 0 has trained and rank 1 joins it. The models of both; raises what both raise."""
+        barrier, shared = threading.Barrier(2), [None, None]
+        runs, models = [], []
+        for rank in range(2):
+            torch.manual_seed(rank)
+            models.append(torch.nn.Linear(3, 2))
+            optimizer = torch.optim.AdamW(models[-1].parameters())
+            if rank == 0:
+                models[0](torch.ones(3)).sum().backward()
+                optimizer.step()
+            state = (TrainingState if rank else SenderState)(models[-1], optimizer, Extras({}))
+            state.change = change
+            runs.append(StateSync(Wire(rank, barrier, shared), state, LocalState() if rank else TRAINED, "", Position.open(),
+                                  None, lambda attempt: None).run)
+        calls = [Call(run) for run in runs]
+        errors = []
+        for call in calls:
+            try:
+                self.assertEqual(call.result().held, TRAINED)
+            except UserError as error:
+                errors.append(str(error))
+        if errors:
+            self.assertEqual(errors, errors[:1] * 2)
+            raise UserError(errors[0])
+        return models
+
+    def test_a_rank_that_joins_takes_the_state_over(self):
+        first, second = self.sync(lambda state: state["extras"].update(ema=[torch.ones(5), {"n": 1}]))
+        self.assertTrue(torch.equal(first.weight, second.weight))
+
+    def test_a_state_that_is_too_large_is_refused_before_there_is_memory_for_it(self):
+        huge = torch.empty(1 << 45, device="meta")
+        for change, name in (
+            (lambda state: state["extras"].update(ema={"a": torch.ones(2), "b": [huge]}), r"job\.state\['ema'\]\['b'\]\[0\]"),
+            (lambda state: state["optimizer"]["state"][1].update(exp_avg=huge), r"optimizer\['state'\]\[1\]\['exp_avg'\]"),
+        ):
+            with self.assertRaisesRegex(UserError, "larger than 4294967808 bytes.* with " + name + ", torch.float32"):
+                self.sync(change)
+
+    def test_tensors_of_another_model_are_refused_by_name(self):
+        for tensor, says in (
+            (torch.zeros(2, 3, dtype=torch.float64), "its weight is torch.float64 instead of torch.float32"),
+            (torch.empty(1 << 45, 3, device="meta"), "its weight has the shape"),
+            (None, "it has no weight"),
+        ):
+            def change(state):
+                if tensor is None:
+                    del state["model"]["weight"]
+                else:
+                    state["model"]["weight"] = tensor
+
+            with self.assertRaisesRegex(UserError, says):
+                self.sync(change)
+
+    def test_a_long_text_is_refused(self):
+        with mock.patch("ringmaster.sync._TEXT_BYTES", 1 << 20):
+            with self.assertRaisesRegex(UserError, "bytes of names and plain values, more than 1 MiB"):
+                self.sync(lambda state: state["extras"].update(seen="x" * (2 << 20)))
+
+
+if __name__ == "__main__":
+    unittest.main()
