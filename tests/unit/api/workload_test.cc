@@ -175,7 +175,10 @@ TEST(Workload, OneThatCannotBePutUnderAJobIsNeverLeftOut) {
   const TrainingJobSpec own = JobSpec(json::object());
 
   for (const char* text : {"{", R"({"worker": 7})"}) {
-    const TrainingJobSpec merged = MergeWorkload(own, {.text = text});
+    Workload workload;
+    workload.text = text;
+
+    const TrainingJobSpec merged = MergeWorkload(own, workload);
 
     ASSERT_EQ(merged.problems.size(), 1U) << text;
     EXPECT_EQ(merged.problems[0].path, "spec.profile");

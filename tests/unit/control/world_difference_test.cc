@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/control/messages.h"
+
 namespace ringmaster::control {
 namespace {
 
