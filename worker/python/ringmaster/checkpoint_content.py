@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .errors import UserError
+from .errors import UserError, listed
 from .state import StateVersion
 from .world import Epoch
 
@@ -65,5 +65,5 @@ def what_differs(theirs: str, ours: str) -> str:
 
     before, now = values(theirs), values(ours)
     names = [name for name in sorted({**before, **now}) if before.get(name) != now.get(name)]
-    told = [f"{name}={before.get(name, 'nothing')} instead of {now.get(name, 'nothing')}" for name in names[:12]]
-    return ", ".join(told) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    told = [f"{name}={before.get(name, 'nothing')} instead of {now.get(name, 'nothing')}" for name in names]
+    return listed(told, 12)

@@ -1,5 +1,7 @@
 """What can go wrong, by what follows from it, and the exit codes of a rank (common/control/exit_codes.h)."""
 
+from collections.abc import Sequence
+
 EXIT_FAILED = 1  # the rank failed by itself: counts against the restart limit
 EXIT_USER_ERROR = 2  # the user's mistake: not tried again
 EXIT_PEER_LOST = 75  # the rank ends because it lost its agent or its peers
@@ -34,3 +36,8 @@ class WorldOver(RingmasterError):
 
 class Unavailable(RingmasterError):
     """It cannot be done now, and may be later. Internal."""
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Joins names for a message: the first `most` of them, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -11,7 +11,7 @@ from functools import cached_property
 from threading import Event
 from typing import NamedTuple
 
-from .errors import UserError
+from .errors import UserError, listed
 
 _PEERS_NAMED = 4  # in one sentence
 
@@ -65,7 +65,7 @@ class World:
         others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
         found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
         names = [f"rank {rank} ({member.pod})" for rank, member in found]
-        return ", ".join(names[:_PEERS_NAMED]) + (f" and {len(names) - _PEERS_NAMED} more" if len(names) > _PEERS_NAMED else "")
+        return listed(names, _PEERS_NAMED)
 
     @cached_property
     def local_rank(self) -> int:
