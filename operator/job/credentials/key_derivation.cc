@@ -104,7 +104,7 @@ std::string PrivateBlob(std::string_view raw, std::string_view public_key,
   return blob;
 }
 
-// PEM (RFC 7468), with lines as long as whoever reads it writes them.
+// Encodes bytes as PEM (RFC 7468). `columns`: characters in a line.
 std::string Armour(const std::string& label, const std::string& bytes, std::size_t columns) {
   const std::string text = EncodeBase64(bytes);
   std::string out = "-----BEGIN " + label + "-----\n";
@@ -112,12 +112,12 @@ std::string Armour(const std::string& label, const std::string& bytes, std::size
   return out + "-----END " + label + "-----\n";
 }
 
-// PKCS #8 of an Ed25519 key is these bytes and the raw ones (RFC 8410, section 10.3). OpenSSL's
-// encoders take longer than all else that a job's keys need, so neither half of the key goes
-// through them.
+// An Ed25519 key in PKCS #8 is this prefix followed by the raw key (RFC 8410, section 10.3). It is
+// written here because OpenSSL's encoders take most of the time that making a job's keys takes.
 constexpr std::array<char, 16> kPkcs8Prefix{0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
                                             0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 
+// As X509_set_pubkey(), without its encoder.
 bool SetPublicKey(X509* certificate, std::string_view public_key) {
   void* bytes = OPENSSL_memdup(public_key.data(), public_key.size());
   if (bytes != nullptr &&

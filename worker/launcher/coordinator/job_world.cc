@@ -114,15 +114,15 @@ std::vector<std::string> Job::ProgramsToMatch() const {
   return programs;
 }
 
-// What a worker that has reported says of a program; empty where it says nothing.
+// The version of a program that a ready worker reports; empty if it reports none.
 std::string Job::VersionOf(const std::string& pod_uid, const std::string& program) const {
   const auto& versions = workers_.At(pod_uid).ready->versions;
   const auto version = versions.find(program);
   return version == versions.end() ? "" : version->second;
 }
 
-// Workers that cannot form a world together, in a sentence; empty where they can. Different builds
-// of Open MPI fail with words that lead nobody to the cause.
+// Says which workers cannot form a world together, and why; empty if they all can. Checked before
+// the start because different builds of Open MPI fail with misleading errors.
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
   const std::string& first = pod_uids.front();
   for (const std::string& pod_uid : pod_uids) {

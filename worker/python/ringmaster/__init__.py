@@ -69,11 +69,11 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     return job
 
 
-_exit_status: Any = None  # of the last sys.exit()
+_exit_status: Any = None  # the argument of the last sys.exit()
 
 
 def _check_at_exit(job: Job) -> None:
-    """A rank that ends well before training has ended would be started again and again: it ends with an error."""
+    """Turns a successful exit before the end of training into an error: the rank would be restarted again and again."""
     process, exit_ = os.getpid(), sys.exit
 
     def exit_and_tell(status: Any = None) -> None:
@@ -82,7 +82,7 @@ def _check_at_exit(job: Job) -> None:
         exit_(status)
 
     def check() -> None:
-        failed = _exit_status or hasattr(sys, "last_value")  # by an error that nobody caught
+        failed = _exit_status or hasattr(sys, "last_value")  # an uncaught exception
         if job.finished or failed or os.getpid() != process or "RINGMASTER_AGENT_SOCKET" not in os.environ:
             return
         _end(UserError(f"the script ended after step {job.steps}, and training had not: to end it early, leave the loop on every "

@@ -79,7 +79,7 @@ class Position:
         return position
 
     def doing(self) -> str:
-        """For people."""
+        """What this rank is doing, for errors and logs."""
         if self._phase == Phase.CONNECT:
             return f"connecting world {self._epoch.term}.{self._epoch.number}"
         if self._phase == Phase.ADOPT:

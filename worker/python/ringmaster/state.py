@@ -20,7 +20,7 @@ from .errors import UserError
 from .transport import buffer_of
 from .world import Epoch
 
-# The most that an optimizer's state and job.state may have together: so many times the model's bytes, and so many more.
+# Limit of the optimizer's state and job.state together: _TIMES_MODEL times the model's bytes plus _MORE_BYTES.
 _TIMES_MODEL = 16
 _MORE_BYTES = 4 << 30
 
@@ -64,7 +64,7 @@ class Packed:
 
     skeleton: Any
     tensors: list[torch.Tensor] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)  # of a sender's tensors, the kinds of their devices
+    places: list[str] = field(default_factory=list)  # device types of a sender's tensors
 
     def to_bytes(self) -> bytes:
         """The skeleton with the shapes of its tensors."""
@@ -83,7 +83,7 @@ class Packed:
         return Packed(skeleton, tensors, [where for _, _, where in shapes])
 
     def allocate(self, device: torch.device) -> None:
-        """Of what from_bytes() gave: memory for its tensors, where the sender has them."""
+        """Allocates the tensors of what from_bytes() returned: on the CPU if the sender has them there, else on `device`."""
         self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
                         for tensor, where in zip(self.tensors, self.places)]
 
@@ -193,8 +193,8 @@ class TrainingState:
         return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
 
     def check_fits(self, state: dict[str, Any]) -> None:
-        """Of what as_dict() gave on another rank, before there is memory for it. UserError: the model's tensors are not
-        those of this one, or all others have more bytes than is plausible."""
+        """Checks what as_dict() returned on another rank, before memory is allocated for it. Raises UserError if the model's
+        tensors differ from this rank's, or if the other tensors exceed the limit."""
         ours = self.model.state_dict()
         difference = first_difference(state["model"], ours) or next(
             (f"its {name} is {state['model'][name].dtype} instead of {tensor.dtype}" for name, tensor in ours.items()

@@ -21,7 +21,7 @@ from .transport import Communicator, buffer_of
 from .world import Epoch
 
 _PIECE_BYTES = 8 << 20
-_TEXT_BYTES = 256 << 20  # of a state without its tensors, at most
+_TEXT_BYTES = 256 << 20  # limit of a state without its tensors
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
-    """What rank `source` has as `data`, on every rank. UserError, on every rank: it is longer than _TEXT_BYTES."""
+    """What rank `source` has as `data`, on every rank. Raises UserError on every rank if it is longer than _TEXT_BYTES."""
     device = communicator.device
     length = torch.tensor([len(data)], dtype=torch.int64, device=device)
     communicator.broadcast(length, source)
