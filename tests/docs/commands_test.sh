@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# README.md and getting started say of each command whether tests/e2e/pages_test.sh runs it, or why not; and commands.py refuses others.
+# README.md is short. It and getting started say of each command whether tests/e2e/pages_test.sh runs it, or why not; and commands.py refuses others.
 # shellcheck disable=SC2016  # the backticks are those of Markdown
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 tests/docs/commands.py check README.md docs/getting-started.md || fail "pages with commands that nobody can run"
 [ "$(tests/docs/commands.py script docs/getting-started.md | grep -c '^kubectl')" -ge 12 ] || fail "getting started runs too little"
+
+# Two screens, in short paragraphs.
+[ "$(wc -l <README.md)" -le 110 ] || fail "README.md has $(wc -l <README.md) lines"
+long=$(awk '/^```/ {code = !code} code || /^($|[|#]|```|- )/ {lines = 0; next} ++lines == 5 {print FNR ": " $0}' README.md)
+[ -z "$long" ] || fail "paragraphs of more than four lines: $long"
+tests/lint/markdown.py 120 README.md docs/getting-started.md || fail "lines that are too long"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
