@@ -117,9 +117,9 @@ for sample in "$repository"/deploy/samples/*.yaml "$repository"/examples/*/*.yam
   kubectl -n samples apply --dry-run=server --validate=strict -f "$sample" >"$work/applied" 2>&1 || fail "$sample: $(cat "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$sample: a warning"
 done
-awk -v shown="$work/shown." '/^```yaml$/ {file = shown (++blocks); next} /^```$/ {file = ""} file {print >file}' "$repository"/README.md "$repository"/docs/api.md "$repository"/examples/README.md
+awk -v shown="$work/shown." '/^```yaml$/ {file = shown (++blocks); next} /^```$/ {file = ""} file {print >file}' "$repository"/README.md "$repository"/docs/*.md "$repository"/examples/README.md
 mapfile -t shown < <(grep -l '^kind: TrainingJob$' "$work"/shown.*)
-[ ${#shown[@]} -ge 4 ] || fail "found only ${#shown[@]} jobs that pages show"
+[ ${#shown[@]} -ge 6 ] || fail "found only ${#shown[@]} jobs that pages show"
 for job in "${shown[@]}"; do
   kubectl -n samples apply --dry-run=server --validate=strict -f "$job" >"$work/applied" 2>&1 || fail "a page shows a job that is refused: $(cat "$job" "$work/applied")"
 done
